@@ -1,0 +1,165 @@
+/**
+ * The binary records of the answer socket, several to a message.
+ *
+ * Each record: type (1 byte), stream (u32), length (u32), body; big-endian.
+ * `bytes` and `taken` carry an offset (f64, exact to 2^53) at the start of the body.
+ * The records and who sends them are listed in docs/protocol.md.
+ */
+
+export interface AnswerHead {
+  status: number;
+  headers: Record<string, string>;
+}
+
+/** Why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */
+export interface BrokenReason {
+  message: string;
+  /** One of FAILURE_CODES, or a release reason. */
+  code: string;
+  /** Another attempt may succeed. */
+  retryable: boolean;
+  http_status?: number;
+}
+
+export type AnswerRecord =
+  | { type: 'head'; stream: number; head: AnswerHead }
+  | { type: 'bytes'; stream: number; offset: number; data: Uint8Array }
+  /** `size` is the whole length of the answer, so a relay can tell that nothing is missing. */
+  | { type: 'end'; stream: number; size: number }
+  | { type: 'broken'; stream: number; reason: BrokenReason }
+  | { type: 'pause'; stream: number }
+  | { type: 'resume'; stream: number }
+  | { type: 'taken'; stream: number; offset: number }
+  | { type: 'cancel'; stream: number; reason: string };
+
+const TYPE_NUMBER = {
+  head: 1,
+  bytes: 2,
+  end: 3,
+  broken: 4,
+  pause: 5,
+  resume: 6,
+  taken: 7,
+  cancel: 8,
+} as const;
+const TYPE_NAME = Object.fromEntries(Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name])) as Record<
+  number,
+  AnswerRecord['type']
+>;
+
+const HEADER_BYTES = 9;
+const OFFSET_BYTES = 8;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const NOTHING = new Uint8Array(0);
+
+/** A message that is not a run of whole, known records. */
+export class AnswerFormatError extends Error {}
+
+/** Bytes one record will take in a message. */
+export function recordBytes(dataBytes: number): number {
+  return HEADER_BYTES + OFFSET_BYTES + dataBytes;
+}
+
+/** One binary message out of many records. */
+export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<ArrayBuffer> {
+  const bodies = records.map(bodyOf);
+  let size = 0;
+  for (const [index, body] of bodies.entries()) {
+    size += HEADER_BYTES + body.byteLength + (hasOffset(records[index]!) ? OFFSET_BYTES : 0);
+  }
+  const message = new Uint8Array(size);
+  const view = new DataView(message.buffer);
+  let at = 0;
+  for (const [index, record] of records.entries()) {
+    const body = bodies[index]!;
+    const withOffset = hasOffset(record);
+    view.setUint8(at, TYPE_NUMBER[record.type]);
+    view.setUint32(at + 1, record.stream);
+    view.setUint32(at + 5, body.byteLength + (withOffset ? OFFSET_BYTES : 0));
+    at += HEADER_BYTES;
+    if (withOffset) {
+      view.setFloat64(at, record.type === 'end' ? record.size : record.offset);
+      at += OFFSET_BYTES;
+    }
+    message.set(body, at);
+    at += body.byteLength;
+  }
+  return message;
+}
+
+/**
+ * The records of one message. `bytes` are views into it, not copies.
+ * @throws AnswerFormatError when the message is cut short or holds an unknown record
+ */
+export function decodeRecords(message: ArrayBuffer | Uint8Array): AnswerRecord[] {
+  const bytes = message instanceof Uint8Array ? message : new Uint8Array(message);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const records: AnswerRecord[] = [];
+  let at = 0;
+  while (at < bytes.byteLength) {
+    if (at + HEADER_BYTES > bytes.byteLength) throw new AnswerFormatError('record header cut short');
+    const type = TYPE_NAME[view.getUint8(at)];
+    if (!type) throw new AnswerFormatError(`unknown record type ${view.getUint8(at)}`);
+    const stream = view.getUint32(at + 1);
+    const length = view.getUint32(at + 5);
+    at += HEADER_BYTES;
+    if (at + length > bytes.byteLength) throw new AnswerFormatError(`${type} record cut short`);
+    records.push(recordOf(type, stream, bytes.subarray(at, at + length)));
+    at += length;
+  }
+  return records;
+}
+
+function hasOffset(
+  record: AnswerRecord,
+): record is Extract<AnswerRecord, { type: 'bytes' | 'taken' | 'end' }> {
+  return record.type === 'bytes' || record.type === 'taken' || record.type === 'end';
+}
+
+function bodyOf(record: AnswerRecord): Uint8Array {
+  switch (record.type) {
+    case 'head':
+      return encoder.encode(JSON.stringify(record.head));
+    case 'bytes':
+      return record.data;
+    case 'broken':
+      return encoder.encode(JSON.stringify(record.reason));
+    case 'cancel':
+      return encoder.encode(record.reason);
+    default:
+      return NOTHING;
+  }
+}
+
+function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array): AnswerRecord {
+  switch (type) {
+    case 'head':
+      return { type, stream, head: json(type, body) as AnswerHead };
+    case 'bytes':
+      return { type, stream, offset: offsetOf(type, body), data: body.subarray(OFFSET_BYTES) };
+    case 'taken':
+      return { type, stream, offset: offsetOf(type, body) };
+    case 'end':
+      return { type, stream, size: offsetOf(type, body) };
+    case 'broken':
+      return { type, stream, reason: json(type, body) as BrokenReason };
+    case 'cancel':
+      return { type, stream, reason: decoder.decode(body) };
+    default:
+      return { type, stream };
+  }
+}
+
+function offsetOf(type: string, body: Uint8Array): number {
+  if (body.byteLength < OFFSET_BYTES) throw new AnswerFormatError(`${type} record without its offset`);
+  return new DataView(body.buffer, body.byteOffset, OFFSET_BYTES).getFloat64(0);
+}
+
+function json(type: string, body: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(body));
+  } catch {
+    throw new AnswerFormatError(`${type} record whose body is not JSON`);
+  }
+}

@@ -1,0 +1,71 @@
+import { z } from 'zod';
+
+/**
+ * Why a job failed, in words that decide what happens next.
+ *
+ * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`).
+ * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`).
+ * Decided by the queue: `lease_expired` (charged and retried), `deadline`, `cancelled`.
+ */
+export const FAILURE_CODES = [
+  'invalid_request',
+  'unsupported_job_type',
+  'engine_refused',
+  'engine_error',
+  'engine_died',
+  'engine_unreachable',
+  'engine_overloaded',
+  'payload_unreachable',
+  'too_large',
+  'cancelled',
+  'lease_expired',
+  'deadline',
+  'worker_error',
+] as const;
+export type FailureCode = (typeof FAILURE_CODES)[number];
+
+/** One failure: what a caller is told, and what the queue needs to decide about another attempt. */
+export const Failure = z.object({
+  message: z.string(),
+  /** One of FAILURE_CODES from a peer of ours; a newer peer may know more. */
+  code: z.string().default('worker_error'),
+  retryable: z.boolean().default(false),
+  /** The engine's own HTTP status, where it gave one. */
+  http_status: z.number().int().min(100).max(599).optional(),
+  /** The engine's own body, parsed where it was JSON. */
+  body: z.unknown().optional(),
+});
+export type Failure = z.infer<typeof Failure>;
+
+/** A failure as one attempt left it in the job's record. */
+export const AttemptError = Failure.extend({
+  attempt: z.number().int(),
+  fence_token: z.number().int(),
+  worker_id: z.string().optional(),
+  /** ISO time at the queue. */
+  at: z.string(),
+});
+export type AttemptError = z.infer<typeof AttemptError>;
+
+/** The error body of the OpenAI API, which every HTTP error of the gateway uses. */
+export interface OpenAIError {
+  error: { message: string; type: string; param: string | null; code: string | number | null };
+}
+
+/** Builds an OpenAI-shaped error body. */
+export function openAIError(
+  message: string,
+  type: string,
+  code: string | number | null = null,
+  param: string | null = null,
+): OpenAIError {
+  return { error: { message, type, param, code } };
+}
+
+/**
+ * Whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are,
+ * everything the caller's request can be blamed for is not.
+ */
+export function isRetryableStatus(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
+}

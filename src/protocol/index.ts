@@ -1,0 +1,14 @@
+/**
+ * Every message both sides say, as schemas with their types; no I/O.
+ * The conversation is told in docs/protocol.md.
+ */
+export * from './answers.ts';
+export * from './chat.ts';
+export * from './close-codes.ts';
+export * from './failures.ts';
+export * from './heartbeat.ts';
+export * from './jobs.ts';
+export * as limits from './limits.ts';
+export * from './parse.ts';
+export * from './queue-frames.ts';
+export * from './worker-frames.ts';

@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { AttemptError, Failure } from './failures.ts';
+import { MAX_ATTEMPTS } from './limits.ts';
+
+/** Kinds of work. `engine_request` is any route of the engine, body and answer passed through whole. */
+export const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request'] as const;
+export type JobType = (typeof JOB_TYPES)[number];
+
+/**
+ * States of a job, in the queue's one table.
+ *
+ * - `pending`   → `leased` (dispatch), `cancelled`, `expired` (deadline)
+ * - `leased`    → `succeeded` (result), `failed` (final error, or attempts spent), `cancelled`, `expired`,
+ *                 `pending` (release, retryable error with attempts left, lease lost)
+ * - `succeeded`, `failed`, `cancelled`, `expired` are final: settled, never left again.
+ */
+export const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
+export type JobState = (typeof JOB_STATES)[number];
+
+/** Whether a job in this state is over. */
+export function isSettled(state: JobState): boolean {
+  return state !== 'pending' && state !== 'leased';
+}
+
+/** Body of `POST /api/jobs` (one, or an array of these). */
+export const JobSubmission = z.object({
+  /** The caller's own id: the same id and payload answers the same job. */
+  id: z
+    .string()
+    .regex(/^[\w.:-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : -')
+    .optional(),
+  job_type: z.enum(JOB_TYPES),
+  payload: z.record(z.string(), z.unknown()),
+  /** Which workers may take it; left out, the payload's model or the only config there is decides. */
+  config_id: z.string().min(1).max(256).optional(),
+  /** Higher goes first. */
+  priority: z.number().int().min(-1000).max(1000).default(0),
+  max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
+  /** Counted from acceptance; a job not settled by then is `expired`. */
+  deadline_seconds: z.number().positive().max(30 * 86_400).optional(),
+});
+export type JobSubmission = z.infer<typeof JobSubmission>;
+
+/** What `GET /api/jobs/{id}` answers. Times are ISO strings of the queue's clock. */
+export const JobView = z.object({
+  id: z.string(),
+  job_type: z.string(),
+  config_id: z.string(),
+  state: z.enum(JOB_STATES),
+  priority: z.number(),
+  /** Attempts spent on failures the job can be blamed for. */
+  attempts: z.number(),
+  max_attempts: z.number(),
+  fence_token: z.number(),
+  worker_id: z.string().nullable(),
+  /** 0..1 and text from the worker's last `job_progress`. */
+  progress: z.number().nullable(),
+  status_message: z.string().nullable(),
+  created_at: z.string(),
+  leased_at: z.string().nullable(),
+  settled_at: z.string().nullable(),
+  result: z.unknown(),
+  error: Failure.nullable(),
+  attempt_errors: z.array(AttemptError),
+});
+export type JobView = z.infer<typeof JobView>;
+
+/**
+ * Payload of an `engine_request`. The body is text, so it reaches the engine byte for byte:
+ * no number is rounded, no field dropped.
+ */
+export const EngineRequest = z.object({
+  method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
+  path: z.string().startsWith('/'),
+  body: z.string().optional(),
+  content_type: z.string().optional(),
+});
+export type EngineRequest = z.infer<typeof EngineRequest>;

@@ -1,0 +1,48 @@
+/**
+ * Numbers both sides agree on, each with the reason it has that value.
+ */
+
+/** A base peer's socket closes with 1009 at 1 MiB, so frames to one stay under it. */
+export const BASE_FRAME_BYTES = 1024 * 1024;
+
+/** workerd closes a socket with 1009 at 32 MiB; we refuse earlier, with a reason. */
+export const FRAME_BYTES = 21 * 1024 * 1024;
+
+/** The largest payload or result accepted anywhere; above it the answer is 413. */
+export const PAYLOAD_BYTES = 20 * 1024 * 1024;
+
+/** Cloudflare stores at most 2 MB a row; text beyond this goes into chunks of this size. */
+export const ROW_TEXT_BYTES = 1_000_000;
+
+/** Most jobs in one submission: one commit, one answer. */
+export const JOBS_PER_SUBMISSION = 1000;
+
+/** Lease for a worker of ours, seconds (the base README's default). */
+export const LEASE_SECONDS = 30;
+
+/** A base worker renews every 30 s from its own start, so shorter leases would kill healthy jobs. */
+export const BASE_LEASE_SECONDS = 300;
+
+/** Share of the lease after which it is renewed (the base README's default). */
+export const RENEW_SHARE = 0.8;
+
+/** How long a queue waits for a worker whose socket closed before its jobs go elsewhere, seconds. */
+export const RECONNECT_GRACE_SECONDS = 10;
+
+/** Failures a job may be blamed for before it fails for good. */
+export const MAX_ATTEMPTS = 3;
+
+/** Application-level ping period on both sockets, seconds; two missed ones mean a dead peer. */
+export const PING_SECONDS = 15;
+
+/** A worker that hears no `registered` within this time is talking to a base queue, ms. */
+export const REGISTERED_WITHIN_MS = 1000;
+
+/** Bytes of one answer the worker keeps until the relay has taken them; beyond it the engine is paused. */
+export const ANSWER_WINDOW_BYTES = 4 * 1024 * 1024;
+
+/** The relay reports what it has taken after this many bytes of one stream. */
+export const TAKEN_EVERY_BYTES = 64 * 1024;
+
+/** Bytes of one answer the relay holds for a caller that reads slowly before it pauses the worker. */
+export const RELAY_BUFFER_BYTES = 1024 * 1024;

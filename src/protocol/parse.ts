@@ -1,0 +1,31 @@
+import type { z } from 'zod';
+
+/** What became of a text that should have been a frame or a body. */
+export type Parsed<T> =
+  | { ok: true; value: T }
+  /** `unknownType` is set when it was a JSON object whose `type` we do not know: ignored, logged once. */
+  | { ok: false; message: string; unknownType?: string };
+
+/** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
+export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch (error) {
+    return { ok: false, message: `not JSON: ${(error as Error).message}` };
+  }
+  return parseValue(schema, data);
+}
+
+/** The same for a value that is already parsed. */
+export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
+  const parsed = schema.safeParse(data);
+  if (parsed.success) return { ok: true, value: parsed.data };
+  const issue = parsed.error.issues[0];
+  if (issue?.code === 'invalid_union' && issue.path.join('.') === 'type') {
+    const type = String((data as { type?: unknown }).type);
+    return { ok: false, message: `unknown frame type "${type}"`, unknownType: type };
+  }
+  const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
+  return { ok: false, message: `${where}${issue?.message ?? 'not valid'}` };
+}

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+
+/**
+ * Frames a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base
+ * protocol; the rest, and the extra fields of `job`, appear only after the worker offered `protocol`.
+ */
+
+const jobId = z.string().min(1);
+
+/** Answer to `register` when the worker offered `protocol`. */
+export const Registered = z.object({
+  type: z.literal('registered'),
+  protocol: z.number().int(),
+  /** The subset of the offered features that both sides will use. */
+  features: z.array(z.string()),
+  session_id: z.string(),
+  /** Where to dial the answer socket; absent when `answer` is not granted. */
+  answers_url: z.string().optional(),
+  lease_seconds: z.number().positive(),
+  renew_after_seconds: z.number().positive(),
+  /** Jobs from `register.jobs` the worker still owns. */
+  resumed: z.array(z.string()).default([]),
+  /** Jobs it no longer owns: abort them and send nothing more of them. */
+  revoked: z.array(z.object({ job_id: z.string(), reason: z.string() })).default([]),
+});
+export type Registered = z.infer<typeof Registered>;
+
+/** Push of one job. Everything from `job_type` on is an extension, absent from a base queue. */
+export const Job = z.object({
+  type: z.literal('job'),
+  job_id: jobId,
+  mode: z.enum(['transient', 'persisted']).default('transient'),
+  config_id: z.string().optional(),
+  /** Null or a list is a caller's mistake the worker answers with `job_error`, so the type stays open. */
+  payload: z.unknown(),
+  fence_token: z.number().int().min(0).default(0),
+  payload_url: z.string().optional(),
+  result_upload_url: z.string().optional(),
+  job_type: z.string().optional(),
+  /** 1 for the first attempt that may be charged. */
+  attempt: z.number().int().min(1).optional(),
+  /** Time left, never a date: clocks are not compared across machines. */
+  deadline_ms: z.number().optional(),
+  lease_seconds: z.number().positive().optional(),
+  /** Set where a caller waits: the answer's bytes go to the relay under this number. */
+  stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
+});
+export type Job = z.infer<typeof Job>;
+
+export const REVOKE_REASONS = ['cancelled', 'caller_gone', 'lease_lost', 'superseded', 'deadline'] as const;
+
+/** No longer yours: abort the engine request, settle nothing. A base queue may give any reason. */
+export const JobRevoked = z.object({ type: z.literal('job_revoked'), job_id: jobId, reason: z.string() });
+export type JobRevoked = z.infer<typeof JobRevoked>;
+export type RevokeReason = (typeof REVOKE_REASONS)[number];
+
+/** Base acknowledgement of the worker's frame of the same name. */
+export const JobResultRefAck = z.object({ type: z.literal('job_result_ref'), job_id: jobId });
+
+/** The last frame was not understood. */
+export const ErrorFrame = z.object({ type: z.literal('error'), message: z.string() });
+
+export const ACK_OUTCOMES = ['accepted', 'stale', 'unknown'] as const;
+export type AckOutcome = (typeof ACK_OUTCOMES)[number];
+
+/** Extension `ack`: the settlement is on disk (or void); the worker may forget it. */
+export const Ack = z.object({
+  type: z.literal('ack'),
+  job_id: jobId,
+  fence_token: z.number().int(),
+  outcome: z.enum(ACK_OUTCOMES),
+});
+export type Ack = z.infer<typeof Ack>;
+
+/** Extension `renew`: answer to the worker's `renew`. */
+export const Renewed = z.object({
+  type: z.literal('renewed'),
+  /** From the moment the worker sent `renew`. */
+  lease_seconds: z.number().positive(),
+  lost: z.array(z.string()).default([]),
+});
+export type Renewed = z.infer<typeof Renewed>;
+
+export const QueueFrame = z.discriminatedUnion('type', [
+  Registered,
+  Job,
+  JobRevoked,
+  JobResultRefAck,
+  ErrorFrame,
+  Ack,
+  Renewed,
+]);
+export type QueueFrame = z.infer<typeof QueueFrame>;
+
+/**
+ * Liveness on both sockets of a peer of ours: exact texts, because the queue answers them
+ * without waking its object (`setWebSocketAutoResponse` compares the whole string).
+ */
+export const PING_TEXT = '{"type":"ping"}';
+export const PONG_TEXT = '{"type":"pong"}';

@@ -1,0 +1,140 @@
+import { z } from 'zod';
+
+/**
+ * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
+ * fields marked "extension" and the types after them are used only once granted in `registered`.
+ * docs/protocol.md explains the conversation.
+ */
+
+const jobId = z.string().min(1).max(256);
+const fence = z.number().int().min(0);
+
+/** Optional abilities a worker offers and a queue grants. */
+export const FEATURES = ['ack', 'answer', 'release', 'renew', 'load'] as const;
+export type Feature = (typeof FEATURES)[number];
+
+export const JobRef = z.object({ job_id: jobId, fence_token: fence });
+export type JobRef = z.infer<typeof JobRef>;
+
+/** Who is dialling, for people and for model routing. */
+export const Instance = z.object({
+  id: z.string().min(1).max(256),
+  host: z.string().max(256).optional(),
+  gpu: z.string().max(256).optional(),
+  engine: z.string().max(64).optional(),
+  engine_version: z.string().max(128).optional(),
+  /** The model as configured. */
+  model: z.string().max(512).optional(),
+  /** Every name the engine answers to, from its `/v1/models`. */
+  models: z.array(z.string().max(512)).max(1000).optional(),
+  worker_version: z.string().max(64).optional(),
+});
+export type Instance = z.infer<typeof Instance>;
+
+/** First frame of every connection; `capacity` is the number of slots. */
+export const Register = z.object({
+  type: z.literal('register'),
+  worker_id: z.string().min(1).max(256),
+  config_id: z.string().min(1).max(256),
+  capacity: z.number().int().min(0).max(100_000).default(1),
+  /** Extension: absent from a base worker. */
+  protocol: z.number().int().optional(),
+  features: z.array(z.string()).max(64).optional(),
+  instance: Instance.optional(),
+  /** Still running, or finished and not yet acknowledged: a reconnect resumes these. */
+  jobs: z.array(JobRef).max(100_000).optional(),
+});
+export type Register = z.infer<typeof Register>;
+
+/** Settles a job as succeeded. */
+export const JobResult = z.object({
+  type: z.literal('job_result'),
+  job_id: jobId,
+  fence_token: fence.default(0),
+  result: z.record(z.string(), z.unknown()),
+});
+export type JobResult = z.infer<typeof JobResult>;
+
+/** Settles a job as succeeded; the body was PUT to the job's `result_upload_url`. */
+export const JobResultRef = z.object({
+  type: z.literal('job_result_ref'),
+  job_id: jobId,
+  fence_token: fence.default(0),
+});
+export type JobResultRef = z.infer<typeof JobResultRef>;
+
+/** Ends an attempt as failed; the extension fields let the caller see the engine's own answer. */
+export const JobError = z.object({
+  type: z.literal('job_error'),
+  job_id: jobId,
+  fence_token: fence.default(0),
+  error: z.string(),
+  code: z.string().max(64).optional(),
+  retryable: z.boolean().optional(),
+  http_status: z.number().int().min(100).max(599).optional(),
+  body: z.unknown().optional(),
+});
+export type JobError = z.infer<typeof JobError>;
+
+/** Progress for people; renews the lease of a persisted job (the base worker's only renewal). */
+export const JobProgress = z.object({
+  type: z.literal('job_progress'),
+  job_id: jobId,
+  fence_token: fence.default(0),
+  progress: z.number().min(0).max(1).optional(),
+  status_message: z.string().max(4096).optional(),
+});
+export type JobProgress = z.infer<typeof JobProgress>;
+
+/** Send nothing more, for good; the connection stays for results. */
+export const Drain = z.object({ type: z.literal('drain') });
+/** Stop dispatch until `resume`. */
+export const Pause = z.object({ type: z.literal('pause') });
+export const Resume = z.object({ type: z.literal('resume') });
+
+/** Extension `renew`: every lease this worker holds, in one frame. */
+export const Renew = z.object({ type: z.literal('renew'), jobs: z.array(JobRef).max(100_000) });
+export type Renew = z.infer<typeof Renew>;
+
+export const RELEASE_REASONS = [
+  'draining',
+  'overloaded',
+  'deadline',
+  'not_started',
+  'engine_restarting',
+] as const;
+
+/** Extension `release`: back to pending, no attempt spent. */
+export const JobRelease = z.object({
+  type: z.literal('job_release'),
+  job_id: jobId,
+  fence_token: fence,
+  reason: z.enum(RELEASE_REASONS),
+});
+export type JobRelease = z.infer<typeof JobRelease>;
+export type ReleaseReason = (typeof RELEASE_REASONS)[number];
+
+/** Extension `load`: the engine's live gauges. `slots_free` replaces capacity minus running for dispatch. */
+export const Load = z.object({
+  type: z.literal('load'),
+  running: z.number().min(0),
+  waiting: z.number().min(0),
+  kv_cache_usage: z.number().min(0).max(1),
+  slots_free: z.number().int().min(0),
+});
+export type Load = z.infer<typeof Load>;
+
+export const WorkerFrame = z.discriminatedUnion('type', [
+  Register,
+  JobResult,
+  JobResultRef,
+  JobError,
+  JobProgress,
+  Drain,
+  Pause,
+  Resume,
+  Renew,
+  JobRelease,
+  Load,
+]);
+export type WorkerFrame = z.infer<typeof WorkerFrame>;

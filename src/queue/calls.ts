@@ -1,0 +1,109 @@
+import type { Failure, Heartbeat, JobSubmission, JobView } from '../protocol/index.ts';
+
+/**
+ * What the gateway may ask of a queue object, by RPC. Arguments and answers are plain data.
+ * Nothing here throws for a caller's mistake: mistakes are answers.
+ */
+export interface QueueCalls {
+  /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
+  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]>;
+  /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
+  call(job: TransientCall): Promise<CallAnswer>;
+  get(jobId: string): Promise<JobView | null>;
+  /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
+  wait(jobId: string, waitMs: number): Promise<JobView | null>;
+  /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
+  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): Promise<JobView | { id: string; state: 'cancelled' } | null>;
+  /** Models that connected workers serve now, and which of them no worker serves at the moment. */
+  models(): Promise<ModelView[]>;
+  workers(): Promise<WorkerView[]>;
+  heartbeat(beat: Heartbeat): Promise<void>;
+  status(): Promise<QueueStatus>;
+  /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
+  closeSockets(): Promise<void>;
+}
+
+/** A validated submission, its payload as the JSON text that will be stored. */
+export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
+  payload: string;
+  /** `payload.model` where it is a string: chooses the config when `config_id` is left out. */
+  model?: string;
+}
+
+export type SubmitAnswer =
+  | { ok: true; job: JobView; created: boolean }
+  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config'; message: string };
+
+export interface TransientCall {
+  /** The gateway's own id; becomes the engine's request id. */
+  job_id: string;
+  job_type: string;
+  /** JSON text of an EngineRequest. */
+  payload: string;
+  /** The model the caller asked for; null: any (allowed when there is only one). */
+  model: string | null;
+  priority: number;
+  /** How long to wait for a worker to exist at all, ms. */
+  wait_for_worker_ms: number;
+  /** How long to wait for a free slot of a worker that exists, ms. */
+  wait_for_slot_ms: number;
+  /** Overall time the caller gives, ms; travels to the worker. */
+  deadline_ms?: number;
+}
+
+export type CallAnswer =
+  /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
+  | { kind: 'stream'; relay: string; stream_id: number; fence_token: number; worker_id: string }
+  /** A base worker finished it: its `job_result.result`. */
+  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
+  | { kind: 'error'; failure: Failure; worker_id: string }
+  /**
+   * `unknown_model`: never seen one that serves it. `ambiguous_model`: none was named and there are several.
+   * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
+   */
+  | {
+      kind: 'refused';
+      reason: 'unknown_model' | 'ambiguous_model' | 'no_worker' | 'no_slot' | 'cancelled';
+      message: string;
+      models: string[];
+      retry_after_seconds: number;
+    };
+
+export interface ModelView {
+  id: string;
+  config_id: string;
+  /** At least one worker that serves it is connected. */
+  available: boolean;
+  /** Epoch ms when the queue first saw it. */
+  first_seen_ms: number;
+}
+
+export interface WorkerView {
+  worker_id: string;
+  instance_id: string;
+  config_id: string | null;
+  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
+  state: 'ready' | 'paused' | 'draining' | 'disconnected';
+  /** Last heartbeat's status; null when none came. */
+  status: string | null;
+  phase: string | null;
+  error_message: string | null;
+  protocol: 'base' | 'extended' | null;
+  capacity: number;
+  running: number;
+  host: string | null;
+  gpu: string | null;
+  engine: string | null;
+  engine_version: string | null;
+  models: string[];
+  connected_at: string | null;
+  last_heartbeat_at: string | null;
+}
+
+export interface QueueStatus {
+  queue_id: string;
+  workers: number;
+  slots: number;
+  running: number;
+  pending: number;
+}

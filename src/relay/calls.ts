@@ -1,0 +1,28 @@
+import type { BrokenReason } from '../protocol/index.ts';
+
+/** Name of the relay object that holds a worker's answers. */
+export function relayName(queueId: string, workerId: string): string {
+  return `${queueId}/${workerId}`;
+}
+
+/**
+ * What others may ask of a relay object.
+ *
+ * The worker dials its answer socket by `fetch` with an upgrade. The gateway asks for one stream by
+ * `fetch` of `STREAM_URL + stream_id`; the response is the engine's own (status, headers, body), or one with
+ * the header BROKEN_HEADER when the attempt ended before a byte could be given to the caller: its value is a
+ * JSON BrokenReason, and another attempt may be made without the caller noticing.
+ * Give the caller's request signal along: its abort cancels the stream.
+ */
+export interface RelayCalls {
+  /** The queue found that this attempt is lost: tell whoever waits for it. */
+  breakStream(stream: number, reason: BrokenReason): Promise<void>;
+  /** Closes the answer socket with 1012: the process is about to end. */
+  closeSockets(): Promise<void>;
+}
+
+/** Prefix of the URL under which the gateway opens a stream. The host is a placeholder. */
+export const STREAM_URL = 'https://relay/streams/';
+
+/** Response header of a stream that broke before it gave anything: a JSON BrokenReason. */
+export const BROKEN_HEADER = 'x-relay-broken';
