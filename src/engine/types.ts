@@ -1,0 +1,60 @@
+/**
+ * What the rest of the road knows of an engine. Implementations: client.ts (HTTP), and the
+ * scripted engines of tests.
+ */
+
+/** One request to the engine, as the caller made it. */
+export interface EngineCall {
+  method: string;
+  /** Path and query, e.g. `/v1/chat/completions`. */
+  path: string;
+  body?: string;
+  contentType?: string;
+  /** Sent as `X-Request-Id`; vLLM makes it part of the completion's id. */
+  requestId?: string;
+  /** Aborting closes the socket to the engine at once, which stops generation. */
+  signal: AbortSignal;
+}
+
+export interface EngineAnswer {
+  status: number;
+  /** Lower-case names; hop-by-hop headers are left out. */
+  headers: Record<string, string>;
+  /** The body as it arrives; ending the iteration early closes the socket. Throws EngineGone when cut. */
+  body: AsyncIterable<Uint8Array>;
+}
+
+/** Live gauges, from the engine's metrics page. */
+export interface EngineGauges {
+  running: number;
+  waiting: number;
+  /** 0..1 */
+  kvCacheUsage: number;
+}
+
+export interface EngineClient {
+  /**
+   * @throws EngineUnreachable when no connection could be made (nothing ran)
+   * @throws EngineGone when the connection broke before the head (it may have run)
+   * @throws DOMException `AbortError` when the signal fired
+   */
+  request(call: EngineCall): Promise<EngineAnswer>;
+  /** One probe of the engine's health route; false when refused, late or not 200. */
+  isHealthy(timeoutMs: number): Promise<boolean>;
+  /** Names from `/v1/models`. Empty when the engine does not tell. */
+  models(): Promise<string[]>;
+  /** Null when the engine has no metrics page. */
+  gauges(): Promise<EngineGauges | null>;
+  /** Closes every connection; requests in flight fail with EngineGone. */
+  close(): Promise<void>;
+}
+
+/** Nothing listens where the engine should be: the request did not run. */
+export class EngineUnreachable extends Error {
+  override name = 'EngineUnreachable';
+}
+
+/** The connection broke while the request ran: it may have run, its answer is lost. */
+export class EngineGone extends Error {
+  override name = 'EngineGone';
+}

@@ -1,0 +1,66 @@
+import { z } from 'zod';
+import { UserError } from './exit-codes.ts';
+
+/** Building blocks for variables, so that each kind of value is read the same way everywhere. */
+export const variable = {
+  text: () => z.string().trim().min(1),
+  url: (...protocols: string[]) =>
+    z.string().refine((text) => isUrl(text, protocols), {
+      error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+    }),
+  integer: (min: number, max = Number.MAX_SAFE_INTEGER) =>
+    numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
+  seconds: (min: number, max = 86_400 * 30) =>
+    numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
+  port: () => numberFrom(z.number().int().min(1).max(65_535), 'expected a port between 1 and 65535'),
+  flag: () =>
+    z
+      .string()
+      .toLowerCase()
+      .refine((text) => ['true', 'false', '1', '0'].includes(text), { error: 'expected true, false, 1 or 0' })
+      .transform((text) => text === 'true' || text === '1'),
+};
+
+/**
+ * Reads and validates variables. Empty values count as unset.
+ * @param secrets names whose values must not be shown in the error
+ * @throws UserError that lists every bad variable: its name, what was given, what is expected
+ */
+export function readEnvironment<S extends z.ZodObject>(
+  schema: S,
+  env: NodeJS.ProcessEnv,
+  secrets: readonly string[] = [],
+): z.infer<S> {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value?.trim()));
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => {
+    const name = String(issue.path[0] ?? '');
+    const value = given[name];
+    if (value === undefined) return `  ${name} is not set: ${describe(schema, name)}`;
+    const shown = secrets.includes(name) ? '(secret)' : JSON.stringify(value);
+    return `  ${name}=${shown}: ${issue.message}`;
+  });
+  const count = lines.length === 1 ? 'One variable needs' : `${lines.length} variables need`;
+  throw new UserError(`${count} attention:\n${[...new Set(lines)].join('\n')}`);
+}
+
+/** What the schema says a variable is for (`.describe()`), for the message that it is missing. */
+function describe(schema: z.ZodObject, name: string): string {
+  return (schema.shape[name] as z.ZodType | undefined)?.description ?? 'it is required';
+}
+
+function numberFrom(schema: z.ZodNumber, expectation: string) {
+  return z
+    .string()
+    .refine((text) => text.trim() !== '' && schema.safeParse(Number(text)).success, { error: expectation })
+    .transform(Number);
+}
+
+function rangeOf(what: string, min: number, max: number): string {
+  return max >= Number.MAX_SAFE_INTEGER ? `expected ${what}, at least ${min}` : `expected ${what} from ${min} to ${max}`;
+}
+
+function isUrl(text: string, protocols: string[]): boolean {
+  return URL.canParse(text) && protocols.includes(new URL(text).protocol);
+}

@@ -1,0 +1,33 @@
+/** Exit codes of every command, listed for operators in the README. */
+export const EXIT = {
+  ok: 0,
+  /** A fault of ours or one nobody classified. */
+  unexpected: 1,
+  /** Bad configuration or command line: nothing was started. */
+  configuration: 2,
+  /** The engine's program is not installed. */
+  engineMissing: 3,
+  /** The engine never became healthy. */
+  engineFailedToStart: 4,
+  /** The engine was healthy and ended without being asked to. */
+  engineDied: 5,
+  /** The queue refused the token, or another worker took over this worker's id. */
+  refusedByQueue: 6,
+  /** A port is in use. */
+  portInUse: 7,
+  /** A second signal ended the process before it could finish in order. */
+  forced: 130,
+} as const;
+
+/**
+ * A mistake the user can mend: shown as its message alone, without a stack, then the process exits.
+ * The message names the cause and the next step.
+ */
+export class UserError extends Error {
+  readonly exitCode: number;
+  constructor(message: string, exitCode: number = EXIT.configuration) {
+    super(message);
+    this.name = 'UserError';
+    this.exitCode = exitCode;
+  }
+}

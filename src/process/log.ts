@@ -1,0 +1,36 @@
+import pino, { type Logger } from 'pino';
+import pretty from 'pino-pretty';
+
+export type { Logger } from 'pino';
+
+/** Field names whose values never reach a log. */
+const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
+
+/**
+ * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
+ * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`.
+ * @param name which part of the road speaks, e.g. `worker`
+ */
+export function createLogger(name: string, env: NodeJS.ProcessEnv = process.env): Logger {
+  const options: pino.LoggerOptions = {
+    base: { name },
+    level: env.LOG_LEVEL ?? 'info',
+    redact: { paths: SECRET_FIELDS, censor: '(secret)' },
+    formatters: { level: (label) => ({ level: label }) },
+    timestamp: pino.stdTimeFunctions.isoTime,
+  };
+  const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
+  if (!wantsPretty) return pino(options, pino.destination({ dest: 1, sync: true }));
+  // Run in this thread: a transport thread would lose the last lines of a process that exits.
+  return pino(
+    options,
+    pretty({
+      colorize: env.NO_COLOR === undefined,
+      ignore: 'pid,hostname,name',
+      translateTime: 'HH:MM:ss.l',
+      messageFormat: '{name}: {msg}',
+      singleLine: true,
+      sync: true,
+    }),
+  );
+}
