@@ -1,0 +1,212 @@
+import { buildConnector, type Dispatcher, Pool } from 'undici';
+import type { EngineDescription } from './description.ts';
+import { readGauges } from './metrics.ts';
+import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable } from './types.ts';
+import { vllm } from './vllm.ts';
+
+/** uvicorn closes idle sockets after 5 s; ours go earlier, with room for a busy machine. */
+const KEEP_ALIVE_MS = 3000;
+const CONNECT_TIMEOUT_MS = 5000;
+/** Limit for the small questions: model list, metrics. */
+const ASIDE_TIMEOUT_MS = 5000;
+/** A kept socket that the engine had closed shows it at once; a break after this is the engine's death. */
+const STALE_SOCKET_MS = 1000;
+
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+export interface EngineClientOptions {
+  /** Address of the engine, with or without a closing `/v1`. */
+  baseUrl: string;
+  apiKey?: string;
+  /** Answered by `models()` when the engine does not tell. */
+  servedFallback?: string;
+  /** Whose health routes and metric names to use; vLLM's if left out. */
+  engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metrics'>;
+}
+
+/** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
+export type Probe = 'healthy' | 'unhealthy' | 'refused';
+
+/** The engine over HTTP. `probe` says more than `isHealthy`, for the health watch. */
+export interface HttpEngineClient extends EngineClient {
+  probe(timeoutMs: number): Promise<Probe>;
+}
+
+/**
+ * Speaks to an engine over HTTP/1.1: one socket for each request in flight, as many as needed, since
+ * closing a request's socket is what makes vLLM stop generating.
+ */
+export function createEngineClient(options: EngineClientOptions): HttpEngineClient {
+  const engine = options.engine ?? vllm;
+  const base = new URL(options.baseUrl);
+  const prefix = base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '');
+  const address = base.origin + prefix;
+  const connectErrors = new WeakSet<Error>();
+  const pool = createPool(base.origin, connectErrors);
+
+  async function sendOnce(call: EngineCall): Promise<Dispatcher.ResponseData> {
+    if (call.signal.aborted) throw aborted();
+    if (pool.destroyed) throw new EngineUnreachable(`the client of the engine at ${address} is closed`);
+    try {
+      return await pool.request({
+        method: call.method as Dispatcher.HttpMethod,
+        path: prefix + call.path,
+        headers: headersOf(call, options.apiKey),
+        body: call.body,
+        signal: call.signal,
+      });
+    } catch (error) {
+      if (call.signal.aborted) throw aborted();
+      const message = messageOf(error);
+      if (error instanceof Error && connectErrors.has(error)) {
+        throw new EngineUnreachable(`no connection to the engine at ${address}: ${message}`);
+      }
+      throw new EngineGone(`the engine at ${address} broke the connection before it answered: ${message}`);
+    }
+  }
+
+  /**
+   * A socket that the engine closes in the very moment we reuse it fails a request nobody read, so a
+   * request cut at once is sent again, once. Should the first have run after all, vLLM has dropped it
+   * with its socket, and a generation changes nothing outside the engine. If nothing listens the
+   * second time, the engine died under the first: that stays EngineGone.
+   */
+  async function send(call: EngineCall): Promise<Dispatcher.ResponseData> {
+    const sentAt = performance.now();
+    try {
+      return await sendOnce(call);
+    } catch (error) {
+      if (!(error instanceof EngineGone) || performance.now() - sentAt > STALE_SOCKET_MS) throw error;
+      return await sendOnce(call).catch((second) => {
+        throw second instanceof EngineUnreachable ? error : second;
+      });
+    }
+  }
+
+  /** A small GET with a time limit. */
+  async function ask(path: string, timeoutMs: number): Promise<{ status: number; text: string }> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const response = await sendOnce({ method: 'GET', path, signal });
+    return { status: response.statusCode, text: await response.body.text() };
+  }
+
+  async function probe(timeoutMs: number): Promise<Probe> {
+    try {
+      for (const path of engine.healthPaths) {
+        const { status } = await ask(path, timeoutMs);
+        if (status !== 404) return status === 200 ? 'healthy' : 'unhealthy';
+      }
+      return 'unhealthy';
+    } catch (error) {
+      return error instanceof EngineUnreachable ? 'refused' : 'unhealthy';
+    }
+  }
+
+  return {
+    async request(call) {
+      const response = await send(call);
+      return {
+        status: response.statusCode,
+        headers: endToEnd(response.headers),
+        body: readBody(response.body, call.signal, address),
+      };
+    },
+    probe,
+    async isHealthy(timeoutMs) {
+      return (await probe(timeoutMs)) === 'healthy';
+    },
+    async models() {
+      const answer = await ask('/v1/models', ASIDE_TIMEOUT_MS).catch(() => null);
+      const names = answer?.status === 200 ? modelNames(answer.text) : [];
+      return names.length === 0 && options.servedFallback ? [options.servedFallback] : names;
+    },
+    async gauges() {
+      const answer = await ask(engine.metricsPath, ASIDE_TIMEOUT_MS).catch(() => null);
+      return answer?.status === 200 ? readGauges(answer.text, engine.metrics) : null;
+    },
+    async close() {
+      await pool.destroy();
+    },
+  };
+}
+
+/** @param connectErrors collects errors of connections that were never made: nothing was sent over them */
+function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
+  // HTTP/2 would share one socket between requests.
+  const connector = buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: false });
+  return new Pool(origin, {
+    connections: null,
+    pipelining: 1,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // A long generation may be silent for as long as it likes; its deadline is the job's.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect: (target, done) =>
+      connector(target, (...outcome) => {
+        if (outcome[0]) connectErrors.add(outcome[0]);
+        done(...outcome);
+      }),
+  });
+}
+
+function headersOf(call: EngineCall, apiKey: string | undefined): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (apiKey) headers.authorization = `Bearer ${apiKey}`;
+  if (call.requestId) headers['x-request-id'] = call.requestId;
+  if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json';
+  return headers;
+}
+
+function endToEnd(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || HOP_BY_HOP.has(name)) continue;
+    kept[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return kept;
+}
+
+/** The body with its errors in our words. Leaving the loop early destroys the socket. */
+async function* readBody(
+  body: Dispatcher.ResponseData['body'],
+  signal: AbortSignal,
+  address: string,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    for await (const chunk of body) yield chunk as Uint8Array;
+  } catch (error) {
+    if (signal.aborted) throw aborted();
+    throw new EngineGone(
+      `the engine at ${address} broke off in the middle of its answer: ${messageOf(error)}`,
+    );
+  }
+}
+
+function modelNames(text: string): string[] {
+  try {
+    const list = (JSON.parse(text) as { data?: { id?: unknown }[] }).data ?? [];
+    return list.map((model) => model.id).filter((id): id is string => typeof id === 'string');
+  } catch {
+    return [];
+  }
+}
+
+function aborted(): DOMException {
+  return new DOMException('the request to the engine was aborted', 'AbortError');
+}
+
+/** Node gives several refused addresses as one error without a message of its own. */
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,140 @@
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join, resolve } from 'node:path';
+import { z } from 'zod';
+import { EXIT, readEnvironment, UserError, variable } from '../process/index.ts';
+import { ENGINE_NAMES, type EngineDescription, type EngineName, type EngineSettings } from './description.ts';
+import { splitShellWords } from './shell-words.ts';
+
+/** The engine as the environment asks for it. */
+export interface EngineConfiguration {
+  engine: EngineName;
+  /** Where it listens, for `createEngineClient`. */
+  url: string;
+  /** The model as configured; an external engine may go without. */
+  model: string | null;
+  apiKey?: string;
+  startupTimeoutMs: number;
+  /** Null for an engine that runs already. */
+  settings: EngineSettings | null;
+}
+
+/** Variables whose values no message may show. */
+export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY'];
+
+/** Ours and not vLLM's, though some are named like its own: `VLLM_PORT` would move its internal ports. */
+const NOT_FOR_THE_ENGINE =
+  /^(?:CASOLA_.*|ENGINE|ENGINE_.*|VLLM_(?:MODEL|HOST|PORT|STARTUP_TIMEOUT|EXTRA_ARGS|SERVE_COMMAND|SERVED_MODEL_NAME))$/;
+
+const words = z.string().transform((text, context) => {
+  try {
+    return splitShellWords(text);
+  } catch (error) {
+    context.addIssue({
+      code: 'custom',
+      message: `expected words as in a shell, but ${(error as Error).message}`,
+    });
+    return z.NEVER;
+  }
+});
+
+/**
+ * The engine's variables as a zod shape, so that a process with variables of its own can check all
+ * at once: `readEnvironment(z.object({...engineVariables(env), ...own}), env, ENGINE_SECRETS)`.
+ * What is required depends on the engine chosen, hence the argument.
+ */
+export function engineVariables(env: NodeJS.ProcessEnv) {
+  const isExternal = chosenEngine(env) === 'external';
+  const model = variable.text().describe('the model to serve, a local folder or owner/name on Hugging Face');
+  const url = variable
+    .url('http:', 'https:')
+    .describe('the address of the engine that runs already, e.g. http://127.0.0.1:11434');
+  return {
+    ENGINE: z.enum(ENGINE_NAMES, { error: `expected ${ENGINE_NAMES.join(', ')}` }).optional(),
+    ENGINE_URL: isExternal ? url : url.optional(),
+    ENGINE_API_KEY: variable.text().optional(),
+    VLLM_API_KEY: variable.text().optional(),
+    VLLM_MODEL: isExternal ? model.optional() : model,
+    VLLM_HOST: variable.text().default('127.0.0.1'),
+    VLLM_PORT: variable.port().default(8000),
+    VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
+    VLLM_EXTRA_ARGS: words.default([]),
+    VLLM_SERVE_COMMAND: words.default(['vllm']),
+    VLLM_SERVED_MODEL_NAME: variable.text().optional(),
+  };
+}
+
+/** What `engineVariables` says of valid variables, in the words of the program. */
+export function engineConfiguration(
+  env: z.infer<z.ZodObject<ReturnType<typeof engineVariables>>>,
+): EngineConfiguration {
+  const engine = chosenEngine(env);
+  const shared = {
+    engine,
+    model: env.VLLM_MODEL ?? null,
+    startupTimeoutMs: env.VLLM_STARTUP_TIMEOUT * 1000,
+    apiKey: env.ENGINE_API_KEY ?? env.VLLM_API_KEY,
+  };
+  if (engine === 'external') return { ...shared, url: env.ENGINE_URL!, settings: null };
+  const [program = 'vllm', ...first] = env.VLLM_SERVE_COMMAND;
+  return {
+    ...shared,
+    url: `http://${reachable(env.VLLM_HOST)}:${env.VLLM_PORT}`,
+    settings: {
+      model: env.VLLM_MODEL!,
+      host: env.VLLM_HOST,
+      port: env.VLLM_PORT,
+      servedModelName: env.VLLM_SERVED_MODEL_NAME,
+      extraArgs: env.VLLM_EXTRA_ARGS,
+      serveCommand: [program, ...first],
+    },
+  };
+}
+
+/** Both steps, for a process without variables of its own. @throws UserError naming every bad variable */
+export function readEngineConfiguration(env: NodeJS.ProcessEnv): EngineConfiguration {
+  return engineConfiguration(readEnvironment(z.object(engineVariables(env)), env, ENGINE_SECRETS));
+}
+
+/** The environment for the engine's process: the caller's without our own variables and secrets. */
+export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_THE_ENGINE.test(name)));
+}
+
+/**
+ * The full path of an engine's program: from the PATH, else from a virtual environment in this folder.
+ * @throws UserError (engineMissing) that says how to install it
+ */
+export function findProgram(program: string, engine: EngineDescription, env: NodeJS.ProcessEnv): string {
+  const folders = (env.PATH ?? '').split(delimiter).filter(Boolean);
+  const candidates = program.includes('/')
+    ? [resolve(program)]
+    : [...folders, resolve('.venv/bin'), resolve('venv/bin')].map((folder) => join(folder, program));
+  const found = candidates.find(isExecutable);
+  if (found) return found;
+  const where = program.includes('/') ? '' : ', neither on the PATH nor in .venv/bin or venv/bin here';
+  throw new UserError(
+    `There is no "${program}"${where}. ${engine.installHelp ?? ''}`.trim(),
+    EXIT.engineMissing,
+  );
+}
+
+function chosenEngine(env: { ENGINE?: string; ENGINE_URL?: string }): EngineName {
+  const named = ENGINE_NAMES.find((name) => name === env.ENGINE);
+  return named ?? (env.ENGINE_URL?.trim() ? 'external' : 'vllm');
+}
+
+/** The address to dial for an address to listen on. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

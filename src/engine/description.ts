@@ -1,0 +1,60 @@
+import type { EnginePhase } from './report.ts';
+
+export const ENGINE_NAMES = ['vllm', 'simulator', 'external'] as const;
+export type EngineName = (typeof ENGINE_NAMES)[number];
+
+/** What an engine that we start ourselves is told. */
+export interface EngineSettings {
+  model: string;
+  host: string;
+  port: number;
+  /** The name the API answers to, where it should differ from `model`. */
+  servedModelName?: string;
+  /** Handed to the engine as they stand, after our own. */
+  extraArgs: string[];
+  /** The program of an engine that is installed apart from us, with its first arguments: `['vllm']`. */
+  serveCommand: [string, ...string[]];
+}
+
+export interface EngineCommand {
+  program: string;
+  args: string[];
+  /** Added to the environment of the child. */
+  env?: Record<string, string>;
+}
+
+/** A step of the start, read from a log line. */
+export interface LogPhase {
+  phase: EnginePhase;
+  detail: string;
+}
+
+/** Why an engine ended: one line of cause, one of advice. */
+export interface EngineFailure {
+  cause: string;
+  advice: string;
+}
+
+/** Names of the gauges on the engine's metrics page. */
+export interface MetricNames {
+  running: string;
+  waiting: string;
+  kvCacheUsage: string;
+}
+
+/** Everything that differs between engines. One per file, about a screen each. */
+export interface EngineDescription {
+  name: EngineName;
+  /** Null: it runs already and is not ours to start or stop. */
+  command: ((settings: EngineSettings) => EngineCommand) | null;
+  /** How to get the program when it is not installed; null when it cannot be missing. */
+  installHelp: string | null;
+  /** Health routes in order of preference; the next is asked only when one answers 404. */
+  healthPaths: readonly string[];
+  metricsPath: string;
+  metrics: MetricNames;
+  /** The step of the start that a log line tells of, or null. */
+  phaseOf(line: string): LogPhase | null;
+  /** What an exit means, from its code (null: killed) and the last log lines. */
+  explainExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure;
+}

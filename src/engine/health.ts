@@ -1,0 +1,113 @@
+import type { Probe } from './client.ts';
+
+/**
+ * What is known of the engine's health:
+ *
+ * - `starting`  → `healthy` (first good probe), `failed` (none within the start-up time)
+ * - `healthy`   → `unhealthy` (refused once, or three misses in a row)
+ * - `unhealthy` → `healthy` (a good probe)
+ * - `failed` is final.
+ */
+export type HealthState = 'starting' | 'healthy' | 'unhealthy' | 'failed';
+
+/** Clock and timers; `systemTimers` in production. Times are ms. */
+export interface Timers {
+  now(): number;
+  /** Returns the function that cancels it. */
+  after(ms: number, run: () => void): () => void;
+}
+
+export const systemTimers: Timers = {
+  now: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+export interface EngineHealthOptions {
+  /** One question to the engine; must not throw. `probe` of the engine client. */
+  probe(timeoutMs: number): Promise<Probe>;
+  startupTimeoutMs: number;
+  timers: Timers;
+  /** Called on every change of state; `message` says why, for people. */
+  onChange(state: HealthState, message: string): void;
+}
+
+/** While starting: offered to the queue within milliseconds of the first healthy answer. */
+const STARTING_EVERY_MS = 25;
+const STARTING_PROBE_MS = 1000;
+const EVERY_MS = 1000;
+/** vLLM's API server shares its core with tokenizing, so an answer may be late without meaning anything. */
+const PROBE_MS = 3000;
+const MISSES = 3;
+
+/** Watches one engine: one probe at a time, the next one a pause after the last one's answer. */
+export class EngineHealth {
+  #state: HealthState = 'starting';
+  #misses = 0;
+  #stopped = false;
+  #startedAt = 0;
+  #cancelTimer: () => void = () => {};
+  readonly #options: EngineHealthOptions;
+
+  constructor(options: EngineHealthOptions) {
+    this.#options = options;
+  }
+
+  get state(): HealthState {
+    return this.#state;
+  }
+
+  start(): void {
+    this.#startedAt = this.#options.timers.now();
+    void this.#probe();
+  }
+
+  /** No probe and no callback after this. */
+  stop(): void {
+    this.#stopped = true;
+    this.#cancelTimer();
+  }
+
+  async #probe(): Promise<void> {
+    const answer = await this.#options.probe(this.#state === 'starting' ? STARTING_PROBE_MS : PROBE_MS);
+    if (this.#stopped) return;
+    this.#judge(answer);
+    if (this.#stopped || this.#state === 'failed') return;
+    const pause = this.#state === 'starting' ? STARTING_EVERY_MS : EVERY_MS;
+    this.#cancelTimer = this.#options.timers.after(pause, () => void this.#probe());
+  }
+
+  #judge(answer: Probe): void {
+    if (answer === 'healthy') {
+      this.#misses = 0;
+      if (this.#state !== 'healthy') this.#become('healthy', 'the engine is healthy');
+      return;
+    }
+    this.#misses += 1;
+    if (this.#state === 'starting') this.#judgeStart();
+    else if (this.#state === 'healthy') this.#judgeMiss(answer);
+  }
+
+  #judgeStart(): void {
+    const { startupTimeoutMs, timers } = this.#options;
+    if (timers.now() - this.#startedAt < startupTimeoutMs) return;
+    this.#become(
+      'failed',
+      `the engine was not healthy within ${startupTimeoutMs / 1000} s: look into its log, and raise ` +
+        'VLLM_STARTUP_TIMEOUT if it was still downloading or loading the model',
+    );
+  }
+
+  #judgeMiss(answer: Probe): void {
+    if (answer === 'refused') this.#become('unhealthy', 'the engine refuses connections');
+    else if (this.#misses >= MISSES)
+      this.#become('unhealthy', `the engine missed ${MISSES} health checks in a row`);
+  }
+
+  #become(state: HealthState, message: string): void {
+    this.#state = state;
+    this.#options.onChange(state, message);
+  }
+}

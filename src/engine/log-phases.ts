@@ -1,0 +1,43 @@
+import type { LogPhase } from './description.ts';
+import type { EnginePhase } from './report.ts';
+
+/** `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text`; the first and the last part may be absent. */
+const PREFIX =
+  /^(?:\([^)]*pid=\d+\)\s*)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):?\s+)?(?:\d\d-\d\d \d\d:\d\d:\d\d\s+)?(?:\[[^\]]*:\d+\]\s*)?/;
+
+/** Wording of vLLM 0.32, in the order of a start. Unknown wording changes nothing: phases are for people. */
+const PATTERNS: [RegExp, EnginePhase][] = [
+  [/non-default args:|Resolved architecture:|Initializing a V1 LLM engine/, 'starting'],
+  [
+    /^Downloading|^Fetching \d+ files|\.(?:safetensors|bin|gguf):\s+\d+%|Time spent downloading weights/,
+    'downloading',
+  ],
+  [/Starting to load model|Loading \S+ checkpoint shards|Loading weights took|Model loading took/, 'loading'],
+  [/torch\.compile|Dynamo bytecode transform|Compiling a graph|Cache the graph/, 'compiling'],
+  [/Capturing CUDA graph|Graph capturing finished/i, 'capturing'],
+  [/KV cache size:|^init engine \(|Supported tasks:|Starting vLLM (?:API )?server/, 'warming'],
+  [/Application startup complete/, 'ready'],
+];
+
+/** The step of the start that a line of vLLM's log tells of; null for all other lines. */
+export function vllmPhase(line: string): LogPhase | null {
+  const detail = line.replace(PREFIX, '').trim();
+  const found = PATTERNS.find(([pattern]) => pattern.test(detail));
+  return found ? { phase: found[1], detail: shorten(detail) } : null;
+}
+
+/** The non-default arguments and a compilation's path run over many lines of a page. */
+function shorten(detail: string): string {
+  return detail.length > 200 ? `${detail.slice(0, 199)}…` : detail;
+}
+
+export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** How loud a line of an engine's log is. Its access log of our own probes is noise. */
+export function levelOf(line: string): LineLevel {
+  if (/"GET \/(?:health|metrics|load|v1\/models)[ ?]/.test(line)) return 'debug';
+  const level = /^(?:\([^)]*\)\s*)?(ERROR|CRITICAL|WARNING|DEBUG)\b/.exec(line)?.[1];
+  if (level === 'ERROR' || level === 'CRITICAL') return 'error';
+  if (level === 'WARNING') return 'warn';
+  return level === 'DEBUG' ? 'debug' : 'info';
+}

@@ -1,0 +1,41 @@
+import type { MetricNames } from './description.ts';
+import type { EngineGauges } from './types.ts';
+
+/**
+ * Reads the three gauges out of a Prometheus text page. Counts are summed over their labels (one
+ * series per engine of a data-parallel server); of the cache usages the fullest counts, since a
+ * share cannot be summed.
+ * @returns null when the page holds none of them
+ */
+export function readGauges(page: string, names: MetricNames): EngineGauges | null {
+  const running = valuesOf(page, names.running);
+  const waiting = valuesOf(page, names.waiting);
+  const usage = valuesOf(page, names.kvCacheUsage);
+  if (running.length + waiting.length + usage.length === 0) return null;
+  return {
+    running: sum(running),
+    waiting: sum(waiting),
+    kvCacheUsage: Math.min(1, Math.max(0, ...usage)),
+  };
+}
+
+function valuesOf(page: string, name: string): number[] {
+  const values: number[] = [];
+  for (const line of page.split('\n')) {
+    if (!line.startsWith(name)) continue;
+    const rest = line.slice(name.length);
+    if (!rest.startsWith('{') && !rest.startsWith(' ')) continue;
+    const value = Number(
+      rest
+        .slice(rest.lastIndexOf('}') + 1)
+        .trim()
+        .split(' ')[0],
+    );
+    if (Number.isFinite(value)) values.push(value);
+  }
+  return values;
+}
+
+function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}

