@@ -1,0 +1,53 @@
+import { Hono } from 'hono';
+import { errorResponse, HttpError } from './errors.ts';
+import { fleetRoutes } from './routes/fleet.ts';
+import { jobRoutes } from './routes/jobs.ts';
+import { modelRoutes } from './routes/models.ts';
+import { openaiRoutes } from './routes/openai.ts';
+import { socketRoutes } from './routes/sockets.ts';
+import type { Gateway } from './routes/types.ts';
+
+/** The gateway: every route, and how everything that is not one ends. */
+export function createApp(): Gateway {
+  const app: Gateway = new Hono();
+  openaiRoutes(app);
+  modelRoutes(app);
+  jobRoutes(app);
+  fleetRoutes(app);
+  socketRoutes(app);
+  refuseOtherMethods(app);
+
+  app.notFound((context) =>
+    errorResponse(
+      new HttpError(404, `There is no ${context.req.method} ${context.req.path}.`, 'route_not_found'),
+    ),
+  );
+  app.onError((error) => {
+    if (error instanceof HttpError) return errorResponse(error);
+    const requestId = crypto.randomUUID();
+    console.error(`request ${requestId} failed unexpectedly: ${error.stack ?? error.message}`);
+    return errorResponse(
+      new HttpError(
+        500,
+        `Something failed here that should not have; request ${requestId} in the log says what.`,
+      ),
+    );
+  });
+  return app;
+}
+
+/** A path that exists, asked with a method that it does not have. */
+function refuseOtherMethods(app: Gateway): void {
+  const methods = new Map<string, Set<string>>();
+  for (const { path, method } of app.routes) {
+    if (path.startsWith('/internal/')) continue;
+    methods.set(path, (methods.get(path) ?? new Set()).add(method));
+  }
+  for (const [path, known] of methods) {
+    const allow = [...known].join(', ');
+    app.all(path, (context) => {
+      const message = `${context.req.method} is not possible on ${context.req.path}; ${allow} is.`;
+      return errorResponse(new HttpError(405, message, 'method_not_allowed', { allow }));
+    });
+  }
+}

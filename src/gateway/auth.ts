@@ -1,0 +1,120 @@
+import { z } from 'zod';
+import { HttpError } from './errors.ts';
+
+/** What a token may be used for; `admin` includes the others. */
+export const SCOPES = ['submit', 'worker', 'read', 'admin'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** One token as the gateway knows it: never the token itself. */
+export const TokenEntry = z.object({
+  name: z.string(),
+  /** Lower-case hex of the token's SHA-256. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  scopes: z.array(z.enum(SCOPES)).min(1),
+});
+export type TokenEntry = z.infer<typeof TokenEntry>;
+
+let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
+
+/**
+ * The tokens of `env.TOKENS`; empty when none are configured.
+ * @throws Error when the text is not what the launcher writes: better no service than an open one
+ */
+export function readTokens(text: string | undefined): TokenEntry[] {
+  const given = text ?? '';
+  if (given !== parsed.text) {
+    const entries = given.trim() ? z.array(TokenEntry).parse(JSON.parse(given)) : [];
+    parsed = { text: given, entries };
+  }
+  return parsed.entries;
+}
+
+/**
+ * Lets a request through that may do what `anyOf` names.
+ * @throws HttpError 401 for a missing or unknown token, 403 for one without the scope, and 403 where no
+ *   tokens are configured and the request comes from elsewhere than this machine
+ */
+export async function authorize(
+  request: Request,
+  tokens: readonly TokenEntry[],
+  anyOf: readonly Scope[],
+): Promise<void> {
+  if (tokens.length === 0) return refuseStrangers(request);
+  const token = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get('authorization') ?? '')?.[1];
+  if (!token) {
+    throw new HttpError(
+      401,
+      'This queue asks for a token: send it as "Authorization: Bearer <token>".',
+      'token_missing',
+    );
+  }
+  const entry = await findToken(token, tokens);
+  if (!entry) {
+    throw new HttpError(
+      401,
+      'This token is not known here. Make one with "worker-vllm token".',
+      'token_unknown',
+    );
+  }
+  if (!entry.scopes.some((scope) => scope === 'admin' || anyOf.includes(scope))) {
+    throw new HttpError(
+      403,
+      `The token "${entry.name}" has the scope ${entry.scopes.join(', ')}; this route asks for ${anyOf.join(' or ')}.`,
+      'scope_missing',
+    );
+  }
+}
+
+/** Whether `authorize` would let it through. */
+export async function isAuthorized(
+  request: Request,
+  tokens: readonly TokenEntry[],
+  anyOf: readonly Scope[],
+): Promise<boolean> {
+  return authorize(request, tokens, anyOf).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Compares with every entry, each in constant time, so that the time taken tells nothing. */
+async function findToken(token: string, tokens: readonly TokenEntry[]): Promise<TokenEntry | undefined> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token)));
+  const hex = Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  let found: TokenEntry | undefined;
+  for (const entry of tokens) {
+    if (equalInConstantTime(hex, entry.sha256)) found ??= entry;
+  }
+  return found;
+}
+
+function equalInConstantTime(one: string, other: string): boolean {
+  let difference = one.length ^ other.length;
+  for (let i = 0; i < one.length; i++) difference |= one.charCodeAt(i) ^ other.charCodeAt(i);
+  return difference === 0;
+}
+
+/**
+ * Without tokens only this machine is served. The host is checked against pages that make their own name
+ * point to this machine, the origin against pages that simply call it.
+ */
+function refuseStrangers(request: Request): void {
+  const host = new URL(request.url).hostname;
+  if (!isLoopback(host)) {
+    throw new HttpError(
+      403,
+      `No tokens are configured, so only this machine is served, not "${host}". Make one with "worker-vllm token".`,
+      'tokens_needed',
+    );
+  }
+  const origin = request.headers.get('origin');
+  if (origin && !(URL.canParse(origin) && isLoopback(new URL(origin).hostname))) {
+    throw new HttpError(403, `Web pages of ${origin} may not use a queue without tokens.`, 'origin_refused');
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return (
+    host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
+  );
+}

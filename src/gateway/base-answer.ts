@@ -1,0 +1,55 @@
+import type { ChatCompletionSummary, EngineRequestResult } from '../protocol/index.ts';
+import type { RequestFacts } from './body.ts';
+
+/**
+ * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
+ * what the base protocol reports, so the fields the OpenAI API adds are completed here.
+ * @param createdSeconds epoch seconds for `created`
+ * @returns null when the result holds no answer to this request
+ */
+export function answerFromResult(
+  result: Record<string, unknown>,
+  facts: RequestFacts,
+  createdSeconds: number,
+): Response | null {
+  const completion = result.completion as ChatCompletionSummary | undefined;
+  if (Array.isArray(completion?.choices)) {
+    return facts.stream
+      ? streamed(completion, facts.includeUsage, createdSeconds)
+      : Response.json({ object: 'chat.completion', created: createdSeconds, ...completion });
+  }
+  const response = result.response as EngineRequestResult['response'] | undefined;
+  if (typeof response?.status !== 'number') return null;
+  const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body);
+  return new Response(body, {
+    status: response.status,
+    headers: { 'content-type': response.content_type ?? 'application/json' },
+  });
+}
+
+/** The whole answer as one chunk for each choice, then usage where it was asked for, then the end mark. */
+function streamed(
+  completion: ChatCompletionSummary,
+  includeUsage: boolean,
+  createdSeconds: number,
+): Response {
+  const { choices, usage, ...rest } = completion;
+  const shared = { ...rest, object: 'chat.completion.chunk', created: createdSeconds };
+  const events: unknown[] = choices.map(({ message, ...choice }) => ({
+    ...shared,
+    choices: [{ ...choice, delta: deltaOf(message) }],
+    // With usage asked for, every chunk before the last carries an empty one.
+    ...(includeUsage ? { usage: null } : {}),
+  }));
+  if (includeUsage) events.push({ ...shared, choices: [], usage });
+  const text = [...events.map((event) => JSON.stringify(event)), '[DONE]']
+    .map((data) => `data: ${data}\n\n`)
+    .join('');
+  return new Response(text, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } });
+}
+
+/** Tool calls in a chunk are numbered, in a message they are not. */
+function deltaOf(message: Record<string, unknown>): Record<string, unknown> {
+  if (!Array.isArray(message.tool_calls)) return message;
+  return { ...message, tool_calls: message.tool_calls.map((call, index) => ({ index, ...call })) };
+}

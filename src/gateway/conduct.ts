@@ -1,0 +1,110 @@
+import { type BrokenReason, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
+import type { CallAnswer, QueueCalls, TransientCall } from '../queue/calls.ts';
+import { BROKEN_HEADER } from '../relay/calls.ts';
+
+/** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
+export const CALL_ATTEMPTS = 3;
+
+/** Pause before asking again for a worker after one handed the job back, ms; doubles up to the second. */
+const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
+
+export interface ConductorParts {
+  queue: Pick<QueueCalls, 'call' | 'cancel'>;
+  /** The relay's response for one stream; rejects when the signal fires. */
+  openStream(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  /** Keeps the process at work for a promise nobody waits for. */
+  waitUntil(promise: Promise<unknown>): void;
+  now(): number;
+  sleep(ms: number): Promise<void>;
+}
+
+/** How one caller's request ended, before any of it is put into HTTP. */
+export type Outcome =
+  /** The engine's own answer; its body may still be on its way. */
+  | { kind: 'answer'; response: Response; worker_id: string }
+  /** A worker without an answer socket finished it. */
+  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
+  /** Final, or the last of the attempts. */
+  | { kind: 'failed'; failure: Failure; attempts: number }
+  | Extract<CallAnswer, { kind: 'refused' }>
+  /** The caller hung up: nobody reads what is answered. */
+  | { kind: 'gone' };
+
+/**
+ * Takes one request from the queue to an answer: asks for a worker, opens the answer's stream, and asks again
+ * when an attempt broke before it gave anything. Attempts handed back by a worker are not counted; they end
+ * with the time the caller would wait for a slot.
+ */
+export async function conduct(
+  call: TransientCall,
+  signal: AbortSignal,
+  parts: ConductorParts,
+): Promise<Outcome> {
+  const started = parts.now();
+  let attempts = 0;
+  let pause = RELEASE_PAUSE_MS.first;
+  while (true) {
+    const outcome = await attempt(call, signal, parts);
+    if (outcome === GONE) {
+      parts.waitUntil(parts.queue.cancel(call.job_id, 'caller_gone'));
+      return { kind: 'gone' };
+    }
+    if (outcome.kind !== 'failed') return outcome;
+    if (isRelease(outcome.failure)) {
+      if (parts.now() - started >= call.wait_for_slot_ms) return { ...outcome, attempts };
+      await parts.sleep(pause);
+      pause = Math.min(pause * 2, RELEASE_PAUSE_MS.most);
+      continue;
+    }
+    attempts += 1;
+    if (!outcome.failure.retryable || attempts >= CALL_ATTEMPTS) return { ...outcome, attempts };
+  }
+}
+
+const GONE = Symbol('caller gone');
+
+async function attempt(
+  call: TransientCall,
+  signal: AbortSignal,
+  parts: ConductorParts,
+): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
+  const dispatched = await orAborted(parts.queue.call(call), signal);
+  if (dispatched === GONE) return GONE;
+  if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
+  if (dispatched.kind !== 'stream') return dispatched;
+  let response: Response | typeof GONE;
+  try {
+    response = await orAborted(parts.openStream(dispatched.relay, dispatched.stream_id, signal), signal);
+  } catch (error) {
+    if (signal.aborted) return GONE;
+    const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
+    return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
+  }
+  if (response === GONE) return GONE;
+  const broken = response.headers.get(BROKEN_HEADER);
+  if (broken === null) return { kind: 'answer', response, worker_id: dispatched.worker_id };
+  return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0 };
+}
+
+function isRelease(failure: Failure): boolean {
+  return (RELEASE_REASONS as readonly string[]).includes(failure.code);
+}
+
+/** The promise's value, or GONE as soon as the signal fires. */
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | typeof GONE> {
+  if (signal.aborted) {
+    promise.catch(() => {});
+    return GONE;
+  }
+  let stop = () => {};
+  const aborted = new Promise<typeof GONE>((done) => {
+    const onAbort = () => done(GONE);
+    signal.addEventListener('abort', onAbort, { once: true });
+    stop = () => signal.removeEventListener('abort', onAbort);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    stop();
+  }
+}

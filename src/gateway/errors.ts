@@ -1,0 +1,44 @@
+import { openAIError } from '../protocol/index.ts';
+
+/** A request that ends with an error for its caller. Thrown anywhere below a route. */
+export class HttpError extends Error {
+  override name = 'HttpError';
+  readonly status: number;
+  readonly code: string | null;
+  readonly headers: Record<string, string>;
+  constructor(
+    status: number,
+    message: string,
+    code: string | null = null,
+    headers: Record<string, string> = {},
+  ) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.headers = headers;
+  }
+}
+
+/** An error response in the shape of the OpenAI API. */
+export function errorResponse(error: HttpError): Response {
+  return Response.json(openAIError(error.message, errorType(error.status), error.code), {
+    status: error.status,
+    headers: error.headers,
+  });
+}
+
+/** Says when to come back; whole seconds, at least one. */
+export function retryAfter(seconds: number): Record<string, string> {
+  return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };
+}
+
+/** The `type` OpenAI's API gives errors of a status. */
+export function errorType(status: number): string {
+  if (status === 401) return 'authentication_error';
+  if (status === 403) return 'permission_error';
+  if (status === 404) return 'not_found_error';
+  if (status === 409) return 'conflict_error';
+  if (status === 429) return 'rate_limit_error';
+  if (status === 503) return 'service_unavailable_error';
+  return status >= 500 ? 'api_error' : 'invalid_request_error';
+}

@@ -1,0 +1,7 @@
+/** What workerd (and Cloudflare) serves: the HTTP gateway, and the two kinds of object behind it. */
+import { createApp } from './app.ts';
+
+export { QueueObject } from '../queue/object.ts';
+export { RelayObject } from '../relay/object.ts';
+
+export default { fetch: createApp().fetch };

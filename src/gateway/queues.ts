@@ -1,0 +1,78 @@
+import type { QueueCalls } from '../queue/calls.ts';
+import { relayName } from '../relay/calls.ts';
+import { type Env, objectNamed } from './env.ts';
+import { HttpError, retryAfter } from './errors.ts';
+
+/** The queue of a request that names none. */
+export const DEFAULT_QUEUE = 'vllm-queue';
+
+/**
+ * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default.
+ * @throws HttpError 400
+ */
+export function queueIdOf(request: Request): string {
+  const id =
+    request.headers.get('x-queue-id') ?? new URL(request.url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
+  if (id === '' || id.length > 256) {
+    throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
+  }
+  return id;
+}
+
+/**
+ * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
+ * made twice, since jobs carry their ids.
+ * @throws HttpError 503 when the second try meets a restart too
+ */
+export async function callQueue<T>(
+  env: Env,
+  queueId: string,
+  call: (queue: QueueCalls) => Promise<T>,
+): Promise<T> {
+  try {
+    return await call(objectNamed(env.QUEUE, queueId));
+  } catch (error) {
+    if (!isRestart(error)) throw error;
+  }
+  try {
+    return await call(objectNamed(env.QUEUE, queueId));
+  } catch (error) {
+    if (!isRestart(error)) throw error;
+    throw new HttpError(
+      503,
+      'The queue is restarting; try again in a moment.',
+      'queue_restarting',
+      retryAfter(1),
+    );
+  }
+}
+
+/** The runtime marks what came from an object that ended, rather than from the code in it. */
+function isRestart(error: unknown): boolean {
+  const { retryable, message } = error as { retryable?: boolean; message?: string };
+  return retryable === true || /connection (was )?lost|object .*reset/i.test(message ?? '');
+}
+
+/** Objects that may hold sockets of this process, for closing them at its end. */
+const dialled = { queues: new Set<string>(), relays: new Set<string>() };
+
+/** Passes a worker's WebSocket upgrade to its queue. */
+export function dialQueue(env: Env, queueId: string, request: Request): Promise<Response> {
+  dialled.queues.add(queueId);
+  return objectNamed(env.QUEUE, queueId).fetch(request);
+}
+
+/** Passes the upgrade of a worker's answer socket to its relay. */
+export function dialRelay(env: Env, queueId: string, workerId: string, request: Request): Promise<Response> {
+  const name = relayName(queueId, workerId);
+  dialled.relays.add(name);
+  return objectNamed(env.RELAY, name).fetch(request);
+}
+
+/** Tells every connected worker to reconnect, because this process ends. */
+export async function closeAllSockets(env: Env): Promise<void> {
+  await Promise.allSettled([
+    ...[...dialled.queues].map((name) => objectNamed(env.QUEUE, name).closeSockets()),
+    ...[...dialled.relays].map((name) => objectNamed(env.RELAY, name).closeSockets()),
+  ]);
+}

@@ -1,0 +1,73 @@
+import type { Failure } from '../protocol/index.ts';
+import { answerFromResult } from './base-answer.ts';
+import type { RequestFacts } from './body.ts';
+import type { Outcome } from './conduct.ts';
+import { errorResponse, HttpError, retryAfter } from './errors.ts';
+
+/** Puts a conducted request's outcome into HTTP. */
+export function respond(outcome: Outcome, facts: RequestFacts, jobId: string, nowMs: number): Response {
+  const response = responseOf(outcome, facts, nowMs);
+  response.headers.set('x-job-id', jobId);
+  return response;
+}
+
+function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Response {
+  switch (outcome.kind) {
+    case 'answer':
+      return new Response(outcome.response.body, outcome.response);
+    case 'result': {
+      const answer = answerFromResult(outcome.result, facts, Math.floor(nowMs / 1000));
+      if (answer) return answer;
+      const message = `Worker ${outcome.worker_id} finished the job with a result that is no answer to this route.`;
+      return errorResponse(new HttpError(502, message, 'worker_error'));
+    }
+    case 'failed':
+      return failed(outcome.failure, outcome.attempts);
+    case 'refused':
+      return refused(outcome);
+    case 'gone':
+      // Nobody reads it; 499 is what proxies log for it.
+      return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'));
+  }
+}
+
+/** What a base worker says of its engine's error: status and message in one text. */
+const BASE_ERROR = /^Error code: ([45]\d\d) - (.*)$/s;
+
+const STATUS_OF_CODE: Record<string, number> = {
+  invalid_request: 400,
+  engine_refused: 400,
+  unsupported_job_type: 400,
+  cancelled: 409,
+  too_large: 413,
+  engine_overloaded: 503,
+  engine_unreachable: 503,
+  deadline: 504,
+};
+
+function failed(failure: Failure, attempts: number): Response {
+  if (failure.http_status && failure.body !== undefined) {
+    return Response.json(failure.body, { status: failure.http_status });
+  }
+  const base = BASE_ERROR.exec(failure.message);
+  if (base) return errorResponse(new HttpError(Number(base[1]), base[2] as string, failure.code));
+  // A job handed back until the caller's patience ended was never at fault: the workers are busy or leaving.
+  const status = failure.http_status ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
+  const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';
+  const headers = status === 503 ? retryAfter(5) : {};
+  return errorResponse(new HttpError(status, `${failure.message}${tried}`, failure.code, headers));
+}
+
+const REFUSAL = {
+  unknown_model: { status: 404, code: 'model_not_found' },
+  ambiguous_model: { status: 400, code: 'model_required' },
+  no_worker: { status: 503, code: 'no_worker' },
+  no_slot: { status: 503, code: 'no_slot' },
+  cancelled: { status: 409, code: 'cancelled' },
+} as const;
+
+function refused(refusal: Extract<Outcome, { kind: 'refused' }>): Response {
+  const { status, code } = REFUSAL[refusal.reason];
+  const headers = status === 503 ? retryAfter(refusal.retry_after_seconds) : {};
+  return errorResponse(new HttpError(status, refusal.message, code, headers));
+}

@@ -1,0 +1,34 @@
+import { Heartbeat, parseJson } from '../../protocol/index.ts';
+import { isAuthorized, readTokens } from '../auth.ts';
+import { readText } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { callQueue, queueIdOf } from '../queues.ts';
+import { type Gateway, needs } from './types.ts';
+
+/** Far more than a heartbeat with its longest error message. */
+const HEARTBEAT_BYTES = 256 * 1024;
+
+/** Workers: what they report, and what is known of them. */
+export function fleetRoutes(app: Gateway): void {
+  app.post('/api/heartbeats', needs('worker'), async (context) => {
+    const beat = parseJson(Heartbeat, await readText(context.req.raw, HEARTBEAT_BYTES));
+    if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
+    const queueId = beat.value.queue_id ?? queueIdOf(context.req.raw);
+    await callQueue(context.env, queueId, (queue) => queue.heartbeat(beat.value));
+    return context.json({ status: 'ok' });
+  });
+
+  app.get('/api/workers', needs('read'), async (context) => {
+    const workers = await callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.workers());
+    return context.json({ workers });
+  });
+
+  // Open to probes that hold no token; they learn only that the gateway answers.
+  app.get('/health', async (context) => {
+    const request = context.req.raw;
+    if (!(await isAuthorized(request, readTokens(context.env.TOKENS), ['read'])))
+      return context.json({ status: 'ok' });
+    const status = await callQueue(context.env, queueIdOf(request), (queue) => queue.status());
+    return context.json({ status: 'ok', ...status });
+  });
+}

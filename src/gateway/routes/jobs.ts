@@ -1,0 +1,120 @@
+import {
+  type JobSubmission,
+  JobSubmission as JobSubmissionSchema,
+  limits,
+  parseValue,
+} from '../../protocol/index.ts';
+import type { SubmitAnswer, SubmitJob } from '../../queue/calls.ts';
+import { parseBody, readText } from '../body.ts';
+import { errorType, HttpError } from '../errors.ts';
+import { callQueue, queueIdOf } from '../queues.ts';
+import { type Gateway, needs } from './types.ts';
+
+/** The longest `?wait=`, seconds. */
+const LONGEST_WAIT_SECONDS = 300;
+
+/** Jobs that are stored: submit, look, cancel. */
+export function jobRoutes(app: Gateway): void {
+  app.post('/api/jobs', needs('submit'), async (context) => {
+    const request = context.req.raw;
+    const body = parseBody(await readText(request));
+    const key = request.headers.get('idempotency-key') ?? undefined;
+    const submit = (jobs: SubmitJob[]) =>
+      callQueue(context.env, queueIdOf(request), (queue) => queue.submit(jobs));
+    if (Array.isArray(body)) {
+      if (key)
+        throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
+      return context.json(await submitMany(body, submit));
+    }
+    const job = readSubmission(body, key);
+    if (job instanceof HttpError) throw job;
+    const [answer] = await submit([job]);
+    if (!answer?.ok) throw refusal(answer);
+    return context.json(answer.job, answer.created ? 201 : 200);
+  });
+
+  app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
+    const id = context.req.param('id');
+    const waitMs = waitOf(context.req.query('wait')) * 1000;
+    const job = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
+      waitMs > 0 ? queue.wait(id, waitMs) : queue.get(id),
+    );
+    if (!job) throw unknownJob(id);
+    return context.json(job);
+  });
+
+  app.delete('/api/jobs/:id', needs('submit'), async (context) => {
+    const id = context.req.param('id');
+    const job = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
+      queue.cancel(id, 'cancelled'),
+    );
+    if (!job) throw unknownJob(id);
+    return context.json(job);
+  });
+}
+
+/** Valid jobs go in one commit; each place of the answer holds what became of the job in that place. */
+async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>) {
+  if (bodies.length === 0 || bodies.length > limits.JOBS_PER_SUBMISSION) {
+    throw new HttpError(
+      400,
+      `An array must hold 1 to ${limits.JOBS_PER_SUBMISSION} jobs; this one holds ${bodies.length}.`,
+      'invalid_job',
+    );
+  }
+  const read = bodies.map((body) => readSubmission(body));
+  const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
+  const answers = (jobs.length > 0 ? await submit(jobs) : []).values();
+  return read.map((job) => {
+    if (job instanceof HttpError) return { error: errorOf(job) };
+    const answer = answers.next().value;
+    return answer?.ok ? { job: answer.job } : { error: errorOf(refusal(answer)) };
+  });
+}
+
+/** @returns the error rather than throwing it, since in an array it concerns one job only */
+function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | HttpError {
+  const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
+  if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
+  const { payload, ...job } = parsed.value;
+  const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
+  const checked = JobSubmissionSchema.shape.id.safeParse(id);
+  if (!checked.success)
+    return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
+  return {
+    ...job,
+    id,
+    payload: JSON.stringify(payload),
+    model: typeof payload.model === 'string' ? payload.model : undefined,
+  };
+}
+
+const REFUSAL_STATUS = { conflict: 409, no_config: 400, unknown_config: 404 } as const;
+
+function refusal(answer: SubmitAnswer | undefined): HttpError {
+  if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
+  return new HttpError(REFUSAL_STATUS[answer.reason], answer.message, answer.reason);
+}
+
+function errorOf(error: HttpError) {
+  return {
+    status: error.status,
+    message: error.message,
+    type: errorType(error.status),
+    param: null,
+    code: error.code,
+  };
+}
+
+function unknownJob(id: string): HttpError {
+  return new HttpError(404, `No job has the id "${id}".`, 'job_not_found');
+}
+
+function waitOf(text: string | undefined): number {
+  if (text === undefined) return 0;
+  const seconds = text.trim() === '' ? Number.NaN : Number(text);
+  if (!(seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS)) {
+    throw new HttpError(400, `wait: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`, 'invalid_wait');
+  }
+  return seconds;
+}

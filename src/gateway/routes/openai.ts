@@ -1,0 +1,90 @@
+import { limits } from '../../protocol/index.ts';
+import type { TransientCall } from '../../queue/calls.ts';
+import { STREAM_URL } from '../../relay/calls.ts';
+import { readFacts, readText, tooLarge } from '../body.ts';
+import { conduct } from '../conduct.ts';
+import { objectNamed } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { callQueue, queueIdOf } from '../queues.ts';
+import { respond } from '../respond.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** Routes of the engine whose request and answer pass through whole. */
+const PASSED_THROUGH = [
+  '/v1/chat/completions',
+  '/v1/completions',
+  '/v1/embeddings',
+  '/v1/responses',
+  '/v1/messages',
+] as const;
+
+/** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, seconds. */
+const WAIT_FOR_SLOT_SECONDS = 600;
+
+/** The longest X-Queue-Wait, seconds. */
+const LONGEST_WAIT_SECONDS = 3600;
+
+/** Room in a frame for everything but the payload. */
+const FRAME_ENVELOPE_BYTES = 64 * 1024;
+
+/** Inference: the caller waits while the request is a job. */
+export function openaiRoutes(app: Gateway): void {
+  for (const path of PASSED_THROUGH) app.post(path, needs('submit'), (context) => passThrough(context, path));
+}
+
+async function passThrough(context: GatewayContext, path: string): Promise<Response> {
+  const { env } = context;
+  const request = context.req.raw;
+  const queueId = queueIdOf(request);
+  const waits = waitsOf(request);
+  const body = await readText(request);
+  const facts = readFacts(body);
+  const call: TransientCall = {
+    job_id: crypto.randomUUID(),
+    job_type: 'engine_request',
+    payload: payloadOf(path, body),
+    model: facts.model,
+    priority: 0,
+    ...waits,
+  };
+  const conducted = conduct(call, request.signal, {
+    queue: {
+      call: (wanted) => callQueue(env, queueId, (queue) => queue.call(wanted)),
+      cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
+    },
+    openStream: (relay, streamId, signal) =>
+      objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal })),
+    waitUntil: (promise) => context.executionCtx.waitUntil(promise),
+    now: () => Date.now(),
+    sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+  });
+  // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
+  context.executionCtx.waitUntil(conducted.catch(() => {}));
+  return respond(await conducted, facts, call.job_id, Date.now());
+}
+
+/** @throws HttpError 413 when the payload would not fit into a frame to the worker */
+function payloadOf(path: string, body: string): string {
+  const payload = JSON.stringify({ method: 'POST', path, body, content_type: 'application/json' });
+  const most = limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES;
+  // No character takes more than three bytes: only long payloads are worth measuring.
+  if (payload.length * 3 > most && new TextEncoder().encode(payload).byteLength > most) {
+    throw tooLarge(limits.PAYLOAD_BYTES);
+  }
+  return payload;
+}
+
+/** @throws HttpError 400 */
+function waitsOf(request: Request): Pick<TransientCall, 'wait_for_worker_ms' | 'wait_for_slot_ms'> {
+  const header = request.headers.get('x-queue-wait');
+  if (header === null) return { wait_for_worker_ms: 0, wait_for_slot_ms: WAIT_FOR_SLOT_SECONDS * 1000 };
+  const seconds = header.trim() === '' ? Number.NaN : Number(header);
+  if (!(seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS)) {
+    throw new HttpError(
+      400,
+      `X-Queue-Wait: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`,
+      'invalid_wait',
+    );
+  }
+  return { wait_for_worker_ms: seconds * 1000, wait_for_slot_ms: seconds * 1000 };
+}

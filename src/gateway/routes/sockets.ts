@@ -1,0 +1,34 @@
+import { HttpError } from '../errors.ts';
+import { closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../queues.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** Where workers dial. A refused token is an HTTP 401 or 403, which the dialling side sees as such. */
+export function socketRoutes(app: Gateway): void {
+  app.get('/ws', needs('worker'), (context) => {
+    requireUpgrade(context);
+    return dialQueue(context.env, queueIdOf(context.req.raw), context.req.raw);
+  });
+
+  app.get('/answers', needs('worker'), (context) => {
+    requireUpgrade(context);
+    const workerId = context.req.query('worker_id');
+    if (!workerId)
+      throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
+    return dialRelay(context.env, queueIdOf(context.req.raw), workerId, context.req.raw);
+  });
+
+  /** The launcher calls this before it ends the process; its secret is new at every start. */
+  app.post('/internal/close-sockets', async (context) => {
+    const secret = context.env.INTERNAL_SECRET;
+    if (!secret || context.req.header('x-internal-secret') !== secret) return context.notFound();
+    await closeAllSockets(context.env);
+    return context.json({ status: 'ok' });
+  });
+}
+
+function requireUpgrade(context: GatewayContext): void {
+  if (context.req.header('upgrade')?.toLowerCase() === 'websocket') return;
+  throw new HttpError(426, 'This address is for WebSocket connections of workers.', 'upgrade_required', {
+    upgrade: 'websocket',
+  });
+}

@@ -1,0 +1,61 @@
+/**
+ * The configuration `workerd serve` reads: one worker with the queue's and the relay's object classes,
+ * stored on local disk. wrangler.jsonc is the same for Cloudflare.
+ */
+
+/** Behaviour of the runtime is pinned to this date; raise it together with wrangler.jsonc. */
+export const COMPATIBILITY_DATE = '2026-11-01';
+
+/** A caller that hangs up is seen by the gateway, and by the relay object it was passed to. */
+export const COMPATIBILITY_FLAGS = ['enable_request_signal', 'request_signal_passthrough'];
+
+/** The name of the one listening socket in the configuration and in workerd's control messages. */
+export const SOCKET_NAME = 'http';
+
+export interface WorkerdConfig {
+  /** `host:port`; port 0 lets the system choose. */
+  address: string;
+  /** Absolute folder of the objects' databases. */
+  dataDir: string;
+  /** Name of the bundle beside the configuration file. */
+  bundle: string;
+  /** Variables of workerd's own environment that the worker sees under the same name. */
+  variables: string[];
+}
+
+/** The configuration as Cap'n Proto text. */
+export function workerdConfig(config: WorkerdConfig): string {
+  const variables = config.variables.map(
+    (name) => `        (name = ${text(name)}, fromEnvironment = ${text(name)}),`,
+  );
+  return `using Workerd = import "/workerd/workerd.capnp";
+
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = (
+      modules = [(name = "main.js", esModule = embed ${text(config.bundle)})],
+      compatibilityDate = ${text(COMPATIBILITY_DATE)},
+      compatibilityFlags = [${COMPATIBILITY_FLAGS.map(text).join(', ')}],
+      # A uniqueKey names the folder of its objects: changing one loses every job.
+      durableObjectNamespaces = [
+        (className = "QueueObject", uniqueKey = "worker-vllm-queue", enableSql = true),
+        (className = "RelayObject", uniqueKey = "worker-vllm-relay", enableSql = true),
+      ],
+      durableObjectStorage = (localDisk = "data"),
+      bindings = [
+        (name = "QUEUE", durableObjectNamespace = "QueueObject"),
+        (name = "RELAY", durableObjectNamespace = "RelayObject"),
+${variables.join('\n')}
+      ],
+    )),
+    (name = "data", disk = (path = ${text(config.dataDir)}, writable = true)),
+  ],
+  sockets = [(name = ${text(SOCKET_NAME)}, address = ${text(config.address)}, http = (), service = "main")],
+);
+`;
+}
+
+/** A Cap'n Proto text literal. */
+function text(value: string): string {
+  return JSON.stringify(value);
+}

@@ -1,0 +1,210 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { EXIT, type Logger, UserError } from '../process/index.ts';
+import { startWatchdog } from '../process/watchdog.ts';
+import { lockState } from './state-lock.ts';
+import { SOCKET_NAME, workerdConfig } from './workerd-config.ts';
+
+/** How long workerd gets between SIGTERM and SIGKILL, ms. */
+const STOP_MS = 2000;
+
+export interface WorkerdOptions {
+  host: string;
+  /** 0 lets the system choose a free one. */
+  port: number;
+  /** Folder of the databases, the bundle and the configuration; created when missing. */
+  stateDir: string;
+  /** Text variables of the gateway's environment (src/gateway/env.ts). */
+  bindings: Record<string, string>;
+  /** Gets what workerd and the gateway print. */
+  logger?: Logger;
+}
+
+export interface WorkerdExit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+export interface RunningWorkerd {
+  /** Without a trailing slash, reachable from this machine. */
+  url: string;
+  port: number;
+  pid: number;
+  /** Resolves when the process has ended and the state folder is free again. */
+  exited: Promise<WorkerdExit>;
+  /** Tells every worker to reconnect, then ends the process. */
+  stop(): Promise<void>;
+  /** Ends the process at once, as a crash would. */
+  kill(): void;
+}
+
+/**
+ * Bundles the gateway and serves it with workerd until stopped. The process runs in its own group and
+ * does not outlive this one.
+ * @throws UserError when the port or the state folder is taken, or the address is not of this machine
+ */
+export async function startWorkerd(options: WorkerdOptions): Promise<RunningWorkerd> {
+  const folder = join(resolve(options.stateDir), 'workerd');
+  const dataDir = join(resolve(options.stateDir), 'data');
+  await makeFolders(folder, dataDir);
+  const unlock = await lockState(options.stateDir);
+  const secret = randomBytes(32).toString('hex');
+  const variables: Record<string, string> = { ...options.bindings, INTERNAL_SECRET: secret };
+  let child: ChildProcess;
+  try {
+    await bundle(join(folder, 'main.js'));
+    const address = `${options.host.includes(':') ? `[${options.host}]` : options.host}:${options.port}`;
+    const config = { address, dataDir, bundle: 'main.js', variables: Object.keys(variables) };
+    await writeFile(join(folder, 'config.capnp'), workerdConfig(config));
+    child = spawn(binary(), ['serve', join(folder, 'config.capnp'), '--control-fd=3'], {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      env: variables,
+    });
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+
+  const watchdog = startWatchdog();
+  // Acknowledged jobs survive SIGKILL, so an orphan needs no grace.
+  if (child.pid) watchdog.watch(child.pid, 0);
+  const exited = exitOf(child).then(async (exit) => {
+    if (child.pid) watchdog.forget(child.pid);
+    await unlock();
+    return exit;
+  });
+  const printed = collectLines(child, options.logger);
+  const port = await Promise.race([listening(child), failure(exited, printed, options)]);
+  const url = `http://${reachable(options.host)}:${port}`;
+
+  let stopping: Promise<void> | undefined;
+  return {
+    url,
+    port,
+    pid: child.pid as number,
+    exited,
+    stop: () => (stopping ??= stop(child, exited, url, secret)),
+    kill: () => void child.kill('SIGKILL'),
+  };
+}
+
+/** workerd does not end on SIGTERM while a socket is open, so the sockets go first. */
+async function stop(
+  child: ChildProcess,
+  exited: Promise<unknown>,
+  url: string,
+  secret: string,
+): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    await fetch(`${url}/internal/close-sockets`, {
+      method: 'POST',
+      headers: { 'x-internal-secret': secret, connection: 'close' },
+      signal: AbortSignal.timeout(STOP_MS),
+    }).catch(() => {});
+    child.kill('SIGTERM');
+  }
+  const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  await exited;
+  clearTimeout(force);
+}
+
+async function makeFolders(...folders: string[]): Promise<void> {
+  try {
+    for (const folder of folders) await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new UserError(`Cannot create the state folder: ${(error as Error).message}`);
+  }
+}
+
+async function bundle(outfile: string): Promise<void> {
+  await build({
+    entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
+    outfile,
+    bundle: true,
+    format: 'esm',
+    target: 'es2024',
+    conditions: ['workerd', 'worker', 'browser'],
+    external: ['cloudflare:*'],
+    logLevel: 'silent',
+  });
+}
+
+/** The program itself: its npm wrapper would be one more process to signal. */
+function binary(): string {
+  try {
+    return createRequire(import.meta.url)('workerd').default as string;
+  } catch (error) {
+    throw new UserError(
+      `workerd cannot run here (${(error as Error).message.split('\n')[0]}). ` +
+        'Install with "npm ci" on Linux or macOS, x64 or arm64, without leaving out optional packages.',
+    );
+  }
+}
+
+function exitOf(child: ChildProcess): Promise<WorkerdExit> {
+  return new Promise((done) => {
+    child.once('exit', (code, signal) => done({ code, signal }));
+    child.once('error', () => done({ code: null, signal: null }));
+  });
+}
+
+/** The port from workerd's first control message. */
+function listening(child: ChildProcess): Promise<number> {
+  return new Promise((done) => {
+    const lines = createInterface({ input: child.stdio[3] as Readable });
+    lines.on('line', (line) => {
+      const message = JSON.parse(line) as { event: string; socket: string; port: number };
+      if (message.event === 'listen' && message.socket === SOCKET_NAME) done(message.port);
+    });
+  });
+}
+
+/** The last lines workerd printed, which are also given to the logger. */
+function collectLines(child: ChildProcess, logger?: Logger): string[] {
+  const last: string[] = [];
+  const keep = (level: 'info' | 'warn') => (line: string) => {
+    last.push(line);
+    if (last.length > 20) last.shift();
+    logger?.[level](line);
+  };
+  createInterface({ input: child.stdout as Readable }).on('line', keep('info'));
+  createInterface({ input: child.stderr as Readable }).on('line', keep('warn'));
+  return last;
+}
+
+async function failure(
+  exited: Promise<WorkerdExit>,
+  printed: string[],
+  options: WorkerdOptions,
+): Promise<never> {
+  const exit = await exited;
+  const said = printed.join('\n');
+  const place = `${options.host}:${options.port}`;
+  if (/Address already in use/i.test(said)) {
+    throw new UserError(
+      `Port ${options.port} on ${options.host} is in use. ` +
+        'Stop what listens there, or choose another port (QUEUE_PORT or --port).',
+      EXIT.portInUse,
+    );
+  }
+  const bind = /bind\(\): (.*?)(?: \(os error \d+\))?$/m.exec(said)?.[1];
+  if (bind) throw new UserError(`Cannot listen on ${place}: ${bind}. Choose another --host or --port.`);
+  throw new Error(
+    `workerd ended before it was ready (code ${exit.code ?? exit.signal}): ${said || 'it said nothing'}`,
+  );
+}
+
+/** An address to dial for one to listen on. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0' || host === '*') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
