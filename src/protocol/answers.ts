@@ -42,10 +42,9 @@ const TYPE_NUMBER = {
   taken: 7,
   cancel: 8,
 } as const;
-const TYPE_NAME = Object.fromEntries(Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name])) as Record<
-  number,
-  AnswerRecord['type']
->;
+const TYPE_NAME = Object.fromEntries(
+  Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name]),
+) as Record<number, AnswerRecord['type']>;
 
 const HEADER_BYTES = 9;
 const OFFSET_BYTES = 8;

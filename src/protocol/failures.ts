@@ -5,7 +5,7 @@ import { z } from 'zod';
  *
  * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`).
  * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`).
- * Decided by the queue: `lease_expired` (charged and retried), `deadline`, `cancelled`.
+ * Decided by the queue: `lease_expired` and `worker_died` (charged and retried), `deadline`, `cancelled`.
  */
 export const FAILURE_CODES = [
   'invalid_request',
@@ -19,6 +19,7 @@ export const FAILURE_CODES = [
   'too_large',
   'cancelled',
   'lease_expired',
+  'worker_died',
   'deadline',
   'worker_error',
 ] as const;

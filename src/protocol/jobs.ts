@@ -37,7 +37,11 @@ export const JobSubmission = z.object({
   priority: z.number().int().min(-1000).max(1000).default(0),
   max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
   /** Counted from acceptance; a job not settled by then is `expired`. */
-  deadline_seconds: z.number().positive().max(30 * 86_400).optional(),
+  deadline_seconds: z
+    .number()
+    .positive()
+    .max(30 * 86_400)
+    .optional(),
 });
 export type JobSubmission = z.infer<typeof JobSubmission>;
 

@@ -11,8 +11,11 @@ export const FRAME_BYTES = 21 * 1024 * 1024;
 /** The largest payload or result accepted anywhere; above it the answer is 413. */
 export const PAYLOAD_BYTES = 20 * 1024 * 1024;
 
-/** Cloudflare stores at most 2 MB a row; text beyond this goes into chunks of this size. */
-export const ROW_TEXT_BYTES = 1_000_000;
+/**
+ * Cloudflare stores at most 2 MB a row. Longer text goes into pieces of this many UTF-16 units: at worst
+ * three bytes each, 1.5 MB.
+ */
+export const ROW_TEXT_CHARACTERS = 500_000;
 
 /** Most jobs in one submission: one commit, one answer. */
 export const JOBS_PER_SUBMISSION = 1000;

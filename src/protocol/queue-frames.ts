@@ -14,7 +14,7 @@ export const Registered = z.object({
   /** The subset of the offered features that both sides will use. */
   features: z.array(z.string()),
   session_id: z.string(),
-  /** Where to dial the answer socket; absent when `answer` is not granted. */
+  /** Where to dial the answer socket, relative to the control socket's URL; absent when not granted. */
   answers_url: z.string().optional(),
   lease_seconds: z.number().positive(),
   renew_after_seconds: z.number().positive(),

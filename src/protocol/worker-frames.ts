@@ -28,6 +28,8 @@ export const Instance = z.object({
   /** Every name the engine answers to, from its `/v1/models`. */
   models: z.array(z.string().max(512)).max(1000).optional(),
   worker_version: z.string().max(64).optional(),
+  /** Random, one per worker process: tells a reconnect from a restart that lost what was running. */
+  boot_id: z.string().max(64).optional(),
 });
 export type Instance = z.infer<typeof Instance>;
 

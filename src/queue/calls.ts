@@ -13,7 +13,10 @@ export interface QueueCalls {
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number): Promise<JobView | null>;
   /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
-  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): Promise<JobView | { id: string; state: 'cancelled' } | null>;
+  cancel(
+    jobId: string,
+    reason: 'cancelled' | 'caller_gone',
+  ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
   /** Models that connected workers serve now, and which of them no worker serves at the moment. */
   models(): Promise<ModelView[]>;
   workers(): Promise<WorkerView[]>;

@@ -1,0 +1,126 @@
+import type { CallAnswer, TransientCall } from './calls.ts';
+import type { Core } from './core.ts';
+import { dispatchTransient, mayRun } from './dispatch.ts';
+import { knownModels } from './tables.ts';
+import type { TransientJob } from './transients.ts';
+
+/** What a caller is told to wait before it tries again when no worker is there, s. */
+const RETRY_AFTER_SECONDS = 5;
+
+/** A job whose caller waits: dispatched at once, or it waits for a slot, or it is refused with the reason. */
+export function call(core: Core, request: TransientCall, answer: (answer: CallAnswer) => void): void {
+  const named = nameModel(core, request);
+  if (!named.ok) {
+    answer(named.refusal);
+    return;
+  }
+  const now = core.now();
+  const job: TransientJob = {
+    id: request.job_id,
+    call: { ...request, model: named.model },
+    state: 'waiting',
+    created_at: now,
+    worker_by: now + request.wait_for_worker_ms,
+    slot_by: now + Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms),
+    fence_token: 0,
+    worker_id: null,
+    answer,
+    orphaned_at: null,
+  };
+  // The gateway asks again under the same id only when it lost the first answer.
+  const before = core.transients.get(job.id);
+  if (before) core.transients.remove(before);
+  core.transients.add(job);
+  if (!dispatchTransient(core, job)) refuseIfHopeless(core, job);
+}
+
+/** Refuses waiting jobs whose time is over. */
+export function refuseOverdue(core: Core): void {
+  for (const job of [...core.transients.waiting()]) refuseIfHopeless(core, job);
+}
+
+/** Epoch ms at which `refuseOverdue` has something to do; null: never. */
+export function nextRefusal(core: Core): number | null {
+  let next: number | null = null;
+  for (const job of core.transients.waiting()) {
+    const at = hasWorker(core, job) ? job.slot_by : Math.min(job.worker_by, job.slot_by);
+    if (next === null || at < next) next = at;
+  }
+  return next;
+}
+
+function refuseIfHopeless(core: Core, job: TransientJob): void {
+  const now = core.now();
+  const served = hasWorker(core, job);
+  if (now < (served ? job.slot_by : job.worker_by)) return;
+  core.transients.remove(job);
+  job.answer?.(served ? noSlot(core, job) : noWorker(core, job));
+}
+
+function hasWorker(core: Core, job: TransientJob): boolean {
+  return core.fleet.all().some((worker) => !worker.session.draining && mayRun(worker, job));
+}
+
+type Named = { ok: true; model: string | null } | { ok: false; refusal: CallAnswer };
+
+/** "default" and no model at all mean the only one there is; several make it a question. */
+function nameModel(core: Core, request: TransientCall): Named {
+  if (request.model !== null && request.model !== 'default') return { ok: true, model: request.model };
+  const models = knownModels(core.sql);
+  const configs = [...new Set(models.map((entry) => entry.config_id))];
+  if (configs.length === 1) return { ok: true, model: configs[0]! };
+  if (configs.length === 0) return { ok: true, model: null };
+  return {
+    ok: false,
+    refusal: {
+      kind: 'refused',
+      reason: 'ambiguous_model',
+      message: `name a model, there are several: ${names(core).join(', ')}`,
+      models: names(core),
+      retry_after_seconds: 0,
+    },
+  };
+}
+
+function noWorker(core: Core, job: TransientJob): CallAnswer {
+  const model = job.call.model;
+  const known = knownModels(core.sql);
+  const seen = known.some((entry) => entry.model === model || entry.config_id === model);
+  if (seen || model === null) {
+    return {
+      kind: 'refused',
+      reason: 'no_worker',
+      message:
+        model === null
+          ? 'no worker has connected yet: start one, or wait for it with the header X-Queue-Wait: 30'
+          : `no worker for the model "${model}" is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
+      models: names(core),
+      retry_after_seconds: RETRY_AFTER_SECONDS,
+    };
+  }
+  const there = names(core);
+  return {
+    kind: 'refused',
+    reason: 'unknown_model',
+    message:
+      there.length === 0
+        ? `the model "${model}" is not served here: no worker has connected yet`
+        : `the model "${model}" is not served here; models: ${there.join(', ')}`,
+    models: there,
+    retry_after_seconds: 0,
+  };
+}
+
+function noSlot(core: Core, job: TransientJob): CallAnswer {
+  return {
+    kind: 'refused',
+    reason: 'no_slot',
+    message: `every worker for "${job.call.model ?? 'this model'}" stayed busy for as long as the request could wait`,
+    models: names(core),
+    retry_after_seconds: RETRY_AFTER_SECONDS,
+  };
+}
+
+function names(core: Core): string[] {
+  return [...new Set(knownModels(core.sql).map((entry) => entry.model))];
+}

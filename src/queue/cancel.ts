@@ -1,0 +1,63 @@
+import { type FailureCode, isSettled, type JobView, type RevokeReason } from '../protocol/index.ts';
+import type { Core } from './core.ts';
+import { fillConfig, fillWorker } from './dispatch.ts';
+import { revoke } from './revoke.ts';
+import { findJob, type JobRow, settleJob } from './tables.ts';
+import { attemptErrors, tellWaiters, viewOf } from './view.ts';
+
+/** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job. */
+export function cancel(
+  core: Core,
+  jobId: string,
+  reason: 'cancelled' | 'caller_gone',
+): JobView | { id: string; state: 'cancelled' } | null {
+  if (cancelTransient(core, jobId, reason)) return { id: jobId, state: 'cancelled' };
+  const row = findJob(core.sql, jobId);
+  if (!row) return null;
+  if (!isSettled(row.state)) {
+    endUnfinished(core, row, 'cancelled', reason, 'cancelled by the caller');
+    fillConfig(core, row.config_id);
+  }
+  return viewOf(core, findJob(core.sql, jobId) ?? row);
+}
+
+/** `pending` or `leased` → `cancelled` or `expired`; whoever runs it is told to stop. */
+export function endUnfinished(
+  core: Core,
+  row: JobRow,
+  state: 'cancelled' | 'expired',
+  reason: RevokeReason,
+  message: string,
+): void {
+  const code: FailureCode = state === 'expired' ? 'deadline' : 'cancelled';
+  revoke(core, row.worker_id, row.id, reason);
+  core.fleet.vacate(row.worker_id, row.id, row.fence_token);
+  settleJob(core.sql, row, {
+    state,
+    settled_at: core.now(),
+    worker_id: row.worker_id,
+    attempts: row.attempts,
+    attempt_errors: attemptErrors(row),
+    result: null,
+    error: { message, code, retryable: false },
+  });
+  tellWaiters(core, row.id);
+}
+
+function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'caller_gone'): boolean {
+  const job = core.transients.get(jobId);
+  if (!job) return false;
+  core.transients.remove(job);
+  job.answer?.({
+    kind: 'refused',
+    reason: 'cancelled',
+    message: 'cancelled by the caller',
+    models: [],
+    retry_after_seconds: 0,
+  });
+  revoke(core, job.worker_id, job.id, reason);
+  core.fleet.vacate(job.worker_id, job.id, job.fence_token);
+  const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
+  if (worker) fillWorker(core, worker);
+  return true;
+}

@@ -1,0 +1,63 @@
+import { relayName } from '../relay/calls.ts';
+import { type Core, due } from './core.ts';
+import { streamIdOf } from './fences.ts';
+import type { Connection } from './ports.ts';
+import { leasedByWorker, leasedJobs, orphanLease } from './tables.ts';
+import type { TransientJob } from './transients.ts';
+
+/**
+ * A control socket closed. Its worker may only have lost the network: its leases last until the reconnect
+ * grace is over, no longer.
+ */
+export function disconnect(core: Core, connection: Connection): void {
+  const worker = core.fleet.remove(connection);
+  // An older connection that a newer one replaced: nothing is lost with it.
+  if (!worker || core.fleet.byId(worker.session.worker_id)) return;
+  const now = core.now();
+  const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
+  for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
+    const expiresAt = Math.min(row.lease_expires_at ?? graceEnds, graceEnds);
+    orphanLease(core.sql, row.id, row.fence_token, expiresAt);
+    due(core, expiresAt);
+  }
+  for (const job of core.transients.all()) {
+    if (job.worker_id === worker.session.worker_id) job.orphaned_at = now;
+  }
+  core.log('info', 'worker disconnected', { worker_id: worker.session.worker_id });
+}
+
+/**
+ * At the start of the object: leases whose holder has no socket here and whose close nobody counted (the
+ * queue itself was down) get one grace to come back.
+ */
+export function orphanAfterRestart(core: Core): void {
+  const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
+  for (const row of leasedJobs(core.sql)) {
+    if (row.lease_orphaned || (row.worker_id !== null && core.fleet.byId(row.worker_id))) continue;
+    orphanLease(core.sql, row.id, row.fence_token, graceEnds);
+    due(core, graceEnds);
+  }
+}
+
+/** Transient jobs whose worker did not come back in time: their callers are told, or tried elsewhere. */
+export function giveUpOrphans(core: Core): void {
+  const before = core.now() - core.settings.reconnect_grace_seconds * 1000;
+  for (const job of [...core.transients.all()]) {
+    if (job.orphaned_at !== null && job.orphaned_at <= before) giveUp(core, job);
+  }
+}
+
+function giveUp(core: Core, job: TransientJob): void {
+  const reason = {
+    message: 'the worker disconnected and did not come back',
+    code: 'worker_died',
+    retryable: true,
+  };
+  core.transients.remove(job);
+  if (job.answer) {
+    job.answer({ kind: 'error', failure: reason, worker_id: job.worker_id ?? '' });
+    return;
+  }
+  const relay = relayName(core.settings.queue_id, job.worker_id ?? '');
+  core.breakStream(relay, streamIdOf(job.fence_token), reason);
+}

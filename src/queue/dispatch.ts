@@ -1,0 +1,170 @@
+import { limits } from '../protocol/index.ts';
+import { relayName } from '../relay/calls.ts';
+import { type Core, due } from './core.ts';
+import { streamIdOf } from './fences.ts';
+import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
+import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
+import { failAttempt } from './retry.ts';
+import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload } from './tables.ts';
+import type { TransientJob } from './transients.ts';
+
+/**
+ * Who runs what next. Every event that frees a slot or makes a job ready ends here, so that between events
+ * no slot is free while a job that fits it is ready: whoever is handed a slot need look at nobody else.
+ */
+
+/** Gives a worker jobs until its slots or the jobs are used up. */
+export function fillWorker(core: Core, worker: Worker): void {
+  while (freeSlots(worker) > 0) {
+    if (!dispatchNext(core, worker)) return;
+  }
+}
+
+/** Spreads ready jobs over the workers of a config, least loaded first. */
+export function fillConfig(core: Core, configId: string): void {
+  for (;;) {
+    const worker = leastLoaded(core, (candidate) => candidate.session.config_id === configId);
+    if (!worker || !dispatchNext(core, worker)) return;
+  }
+}
+
+/** A slot for a job whose caller waits, if one is free. */
+export function dispatchTransient(core: Core, job: TransientJob): boolean {
+  const worker = leastLoaded(core, (candidate) => mayRun(candidate, job));
+  if (!worker) return false;
+  sendTransient(core, worker, job);
+  return true;
+}
+
+/** Whether this worker may run it at all, now or when a slot frees. */
+export function mayRun(worker: Worker, job: TransientJob): boolean {
+  return job.call.model === null || servesModel(worker, job.call.model);
+}
+
+function leastLoaded(core: Core, fits: (worker: Worker) => boolean): Worker | null {
+  let best: Worker | null = null;
+  for (const worker of core.fleet.all()) {
+    if (freeSlots(worker) === 0 || !fits(worker)) continue;
+    if (best === null || load(worker) < load(best)) best = worker;
+  }
+  return best;
+}
+
+function load(worker: Worker): number {
+  return worker.running.size / worker.session.capacity;
+}
+
+/** The better of the next persisted and the next waiting job: higher priority, then older. */
+function dispatchNext(core: Core, worker: Worker): boolean {
+  const row = nextReadyJob(core.sql, worker.session.config_id);
+  const waiting = core.transients.waiting().find((job) => mayRun(worker, job)) ?? null;
+  if (row !== null && (waiting === null || goesFirst(row, waiting))) {
+    leaseAndSend(core, worker, row);
+    return true;
+  }
+  if (waiting !== null) {
+    sendTransient(core, worker, waiting);
+    return true;
+  }
+  return false;
+}
+
+function goesFirst(row: JobRow, waiting: TransientJob): boolean {
+  if (row.priority !== waiting.call.priority) return row.priority > waiting.call.priority;
+  return row.created_at <= waiting.created_at;
+}
+
+function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
+  const now = core.now();
+  const fenceToken = core.fences.next();
+  const leaseSeconds = leaseSecondsFor(core, worker);
+  const expiresAt = now + leaseSeconds * 1000;
+  leaseJob(core.sql, row.id, {
+    fence_token: fenceToken,
+    worker_id: worker.session.worker_id,
+    leased_at: now,
+    lease_expires_at: expiresAt,
+  });
+  due(core, expiresAt);
+  worker.running.set(row.id, fenceToken);
+  const refusal = send(worker, {
+    job_id: row.id,
+    mode: 'persisted',
+    config_id: row.config_id,
+    fence_token: fenceToken,
+    payload: readPayload(core.sql, row.id),
+    job_type: row.job_type,
+    attempt: row.attempts + 1,
+    lease_seconds: leaseSeconds,
+    deadline_ms: row.deadline_at === null ? null : Math.max(0, row.deadline_at - now),
+    stream_id: null,
+  });
+  if (refusal !== null) {
+    core.fleet.vacate(worker.session.worker_id, row.id, fenceToken);
+    const leased = findJob(core.sql, row.id);
+    if (leased) failAttempt(core, leased, { message: refusal, code: 'too_large', retryable: false });
+  }
+}
+
+function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
+  const { call } = job;
+  const fenceToken = core.fences.next();
+  const relayed = hasFeature(worker, 'answer');
+  const streamId = streamIdOf(fenceToken);
+  core.transients.dispatched(job, fenceToken, worker.session.worker_id);
+  worker.running.set(job.id, fenceToken);
+  const refusal = send(worker, {
+    job_id: job.id,
+    mode: 'transient',
+    config_id: worker.session.config_id,
+    fence_token: fenceToken,
+    payload: call.payload,
+    job_type: call.job_type,
+    attempt: 1,
+    lease_seconds: leaseSecondsFor(core, worker),
+    deadline_ms: call.deadline_ms ?? null,
+    stream_id: relayed ? streamId : null,
+  });
+  if (refusal !== null) {
+    core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
+    core.transients.remove(job);
+    const failure = { message: refusal, code: 'too_large', retryable: false };
+    job.answer?.({ kind: 'error', failure, worker_id: worker.session.worker_id });
+    return;
+  }
+  if (!relayed) return;
+  job.answer?.({
+    kind: 'stream',
+    relay: relayName(core.settings.queue_id, worker.session.worker_id),
+    stream_id: streamId,
+    fence_token: fenceToken,
+    worker_id: worker.session.worker_id,
+  });
+  job.answer = null;
+}
+
+/** Sends the frame in the worker's own protocol; a text says why it cannot be sent. */
+function send(worker: Worker, frame: JobFrame): string | null {
+  if (worker.session.extended) {
+    worker.connection.send(extendedJobFrame(frame));
+    return null;
+  }
+  const payload = basePayload(frame.job_type, frame.payload);
+  if (payload === null)
+    return `the worker that serves this model cannot run ${frame.job_type} jobs of this kind`;
+  const text = baseJobFrame(frame, payload);
+  // UTF-16 units can be three bytes of UTF-8 each.
+  if (text.length * 3 > limits.BASE_FRAME_BYTES && utf8Bytes(text) >= limits.BASE_FRAME_BYTES) {
+    return 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
+  }
+  worker.connection.send(text);
+  return null;
+}
+
+export function leaseSecondsFor(core: Core, worker: Worker): number {
+  return worker.session.extended ? core.settings.lease_seconds : limits.BASE_LEASE_SECONDS;
+}
+
+function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).byteLength;
+}

@@ -1,0 +1,67 @@
+import type { Load } from '../protocol/index.ts';
+import type { Connection, Session } from './ports.ts';
+
+/** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
+export interface Worker {
+  connection: Connection;
+  session: Session;
+  models: string[];
+  /** Job id → fence token of what it runs, transient and persisted. */
+  running: Map<string, number>;
+  load: Load | null;
+}
+
+/** The workers whose sockets are open, by connection and by id. */
+export class Fleet {
+  readonly #byConnection = new Map<string, Worker>();
+  readonly #byId = new Map<string, Worker>();
+
+  add(worker: Worker): void {
+    this.#byConnection.set(worker.connection.id, worker);
+    this.#byId.set(worker.session.worker_id, worker);
+  }
+
+  /** Forgets a connection; a newer one of the same worker stays. */
+  remove(connection: Connection): Worker | null {
+    const worker = this.#byConnection.get(connection.id);
+    if (!worker) return null;
+    this.#byConnection.delete(connection.id);
+    if (this.#byId.get(worker.session.worker_id) === worker) this.#byId.delete(worker.session.worker_id);
+    return worker;
+  }
+
+  byConnection(connection: Connection): Worker | null {
+    return this.#byConnection.get(connection.id) ?? null;
+  }
+
+  byId(workerId: string): Worker | null {
+    return this.#byId.get(workerId) ?? null;
+  }
+
+  all(): Worker[] {
+    return [...this.#byId.values()];
+  }
+
+  /** Ends one attempt's hold on its slot, if the worker still runs that very attempt. */
+  vacate(workerId: string | null, jobId: string, fenceToken: number): void {
+    const worker = workerId === null ? null : this.byId(workerId);
+    if (worker?.running.get(jobId) === fenceToken) worker.running.delete(jobId);
+  }
+}
+
+/** Slots that may be filled now. */
+export function freeSlots(worker: Worker): number {
+  const { session, running } = worker;
+  if (session.paused || session.draining) return 0;
+  return Math.max(0, session.capacity - running.size);
+}
+
+/** Whether both sides use this extension. */
+export function hasFeature(worker: Worker, feature: string): boolean {
+  return worker.session.features.includes(feature);
+}
+
+/** Whether a worker answers to a model name: one its engine serves, or its config's own name. */
+export function servesModel(worker: Worker, model: string): boolean {
+  return worker.session.config_id === model || worker.models.includes(model);
+}

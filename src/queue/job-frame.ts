@@ -1,0 +1,62 @@
+import { EngineRequest, type JobType, parseJson } from '../protocol/index.ts';
+
+/** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
+export interface JobFrame {
+  job_id: string;
+  mode: 'transient' | 'persisted';
+  config_id: string;
+  fence_token: number;
+  payload: string;
+  job_type: string;
+  attempt: number;
+  lease_seconds: number;
+  deadline_ms: number | null;
+  stream_id: number | null;
+}
+
+/** The frame for a worker of ours. */
+export function extendedJobFrame(frame: JobFrame): string {
+  const { payload, deadline_ms, stream_id, ...rest } = frame;
+  const head = JSON.stringify({
+    type: 'job',
+    ...rest,
+    ...(deadline_ms === null ? {} : { deadline_ms }),
+    ...(stream_id === null ? {} : { stream_id }),
+  });
+  return `${head.slice(0, -1)},"payload":${payload}}`;
+}
+
+/** The frame for a worker that speaks only the base: it knows none of the extension fields. */
+export function baseJobFrame(frame: JobFrame, payload: string): string {
+  const head = JSON.stringify({
+    type: 'job',
+    job_id: frame.job_id,
+    mode: frame.mode,
+    config_id: frame.config_id,
+    fence_token: frame.fence_token,
+  });
+  return `${head.slice(0, -1)},"payload":${payload}}`;
+}
+
+/** Engine routes a base worker knows, by the `task` its payload must name. */
+const BASE_TASKS: Record<string, string> = {
+  '/v1/chat/completions': 'openai/chat-completion',
+  '/v1/embeddings': 'openai/embeddings',
+  '/v1/audio/speech': 'openai/audio-speech',
+};
+
+/**
+ * The payload in the form a base worker takes (fields of the request beside `task`);
+ * null when it cannot run this job.
+ */
+export function basePayload(jobType: string, payload: string): string | null {
+  if ((jobType as JobType) !== 'engine_request') return withTask(payload, 'openai/chat-completion');
+  const request = parseJson(EngineRequest, payload);
+  if (!request.ok || request.value.body === undefined) return null;
+  const task = BASE_TASKS[request.value.path];
+  return task === undefined ? null : withTask(request.value.body, task);
+}
+
+function withTask(objectText: string, task: string): string {
+  return JSON.stringify({ task, ...(JSON.parse(objectText) as object) });
+}

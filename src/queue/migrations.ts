@@ -1,0 +1,78 @@
+import type { Sql } from './ports.ts';
+
+/**
+ * The schema, numbered and forward only: a released step is never edited, the next one is added.
+ * `jobs` is the one truth about a job; the partial indexes keep dispatch flat however many are settled.
+ */
+const MIGRATIONS: readonly string[][] = [
+  [
+    `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
+    `CREATE TABLE jobs (
+       seq INTEGER PRIMARY KEY AUTOINCREMENT,
+       id TEXT NOT NULL UNIQUE,
+       job_type TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       state TEXT NOT NULL,
+       priority INTEGER NOT NULL,
+       attempts INTEGER NOT NULL DEFAULT 0,
+       max_attempts INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL DEFAULT 0,
+       worker_id TEXT,
+       payload TEXT,
+       result TEXT,
+       error TEXT,
+       attempt_errors TEXT NOT NULL DEFAULT '[]',
+       progress REAL,
+       status_message TEXT,
+       created_at INTEGER NOT NULL,
+       leased_at INTEGER,
+       settled_at INTEGER,
+       run_after INTEGER,
+       deadline_at INTEGER,
+       lease_expires_at INTEGER,
+       lease_orphaned INTEGER NOT NULL DEFAULT 0
+     )`,
+    `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq) WHERE state = 'pending' AND run_after IS NULL`,
+    `CREATE INDEX jobs_delayed ON jobs (run_after) WHERE state = 'pending' AND run_after IS NOT NULL`,
+    `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
+    `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
+    // Texts too long for one row (Cloudflare: 2 MB), in pieces.
+    `CREATE TABLE long_texts (
+       job_id TEXT NOT NULL,
+       kind TEXT NOT NULL,
+       part INTEGER NOT NULL,
+       text TEXT NOT NULL,
+       PRIMARY KEY (job_id, kind, part)
+     ) WITHOUT ROWID`,
+    `CREATE TABLE models (
+       model TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       first_seen INTEGER NOT NULL,
+       PRIMARY KEY (model, config_id)
+     ) WITHOUT ROWID`,
+    `CREATE TABLE workers (
+       worker_id TEXT PRIMARY KEY,
+       config_id TEXT,
+       instance TEXT,
+       heartbeat TEXT,
+       heartbeat_at INTEGER
+     ) WITHOUT ROWID`,
+  ],
+];
+
+/** Brings a database to the newest schema; a new one gets every step. */
+export function migrate(sql: Sql): void {
+  sql.exec(`CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)`);
+  const version = Number(sql.exec(`SELECT version FROM schema_version`)[0]?.version ?? 0);
+  if (version > MIGRATIONS.length) {
+    throw new Error(
+      `the state was written by a newer version (schema ${version}, this one knows ${MIGRATIONS.length}): upgrade worker-vllm, or use another state folder`,
+    );
+  }
+  if (version === MIGRATIONS.length) return;
+  for (const statements of MIGRATIONS.slice(version)) {
+    for (const statement of statements) sql.exec(statement);
+  }
+  sql.exec(`DELETE FROM schema_version`);
+  sql.exec(`INSERT INTO schema_version (version) VALUES (?)`, MIGRATIONS.length);
+}

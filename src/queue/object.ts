@@ -1,0 +1,230 @@
+import { DurableObject } from 'cloudflare:workers';
+import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import type { RelayCalls } from '../relay/calls.ts';
+import type {
+  CallAnswer,
+  ModelView,
+  QueueCalls,
+  QueueStatus,
+  SubmitAnswer,
+  SubmitJob,
+  TransientCall,
+  WorkerView,
+} from './calls.ts';
+import type { Connection, Ports, Row, Session } from './ports.ts';
+import { Queue } from './queue.ts';
+
+/** Bindings and settings the object reads. */
+interface QueueEnv {
+  RELAY: DurableObjectNamespace;
+  LEASE_SECONDS?: string;
+  RECONNECT_GRACE_SECONDS?: string;
+}
+
+/**
+ * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits.
+ * Work that arrives while a commit is on its way to disk gathers in one box and is done, and committed,
+ * together; the runtime holds every reply and frame back until then.
+ */
+export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
+  #queue!: Queue;
+  readonly #connections = new WeakMap<WebSocket, Connection>();
+  #box: (() => void)[] = [];
+  #flushed: Promise<void> | null = null;
+  #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
+  #alarmAt: number | null = null;
+
+  constructor(ctx: DurableObjectState, env: QueueEnv) {
+    super(ctx, env);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING_TEXT, PONG_TEXT));
+    ctx.blockConcurrencyWhile(async () => {
+      // Before the rules look at anything: they move the alarm only when it is set later.
+      this.#alarmAt = await ctx.storage.getAlarm();
+      this.#queue = new Queue(this.#ports(), {
+        queue_id: ctx.id.name ?? 'vllm-queue',
+        lease_seconds: Number(env.LEASE_SECONDS ?? limits.LEASE_SECONDS),
+        reconnect_grace_seconds: Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS),
+      });
+    });
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
+      return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
+    }
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server, [crypto.randomUUID()]);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const connection = this.#connection(socket);
+    if (typeof message !== 'string') {
+      connection.send(
+        JSON.stringify({ type: 'error', message: 'binary frames belong on the answer socket' }),
+      );
+      return;
+    }
+    if (message.length > limits.FRAME_BYTES) {
+      connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+      return;
+    }
+    await this.#together(() => this.#queue.onFrame(connection, message, crypto.randomUUID()));
+  }
+
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    const connection = this.#connection(socket);
+    // 1005 and 1006 say what was missing and may not be sent.
+    connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
+    await this.#together(() => this.#queue.onClose(connection));
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.#together(() => this.#queue.onClose(this.#connection(socket)));
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = null;
+    await this.#together(() => this.#queue.onAlarm());
+  }
+
+  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]> {
+    const ids = jobs.map(() => crypto.randomUUID());
+    return this.#together(() => this.#queue.submit(jobs, ids));
+  }
+
+  /** Not put into the box: a dispatch writes nothing, and the caller waits for its first token. */
+  call(job: TransientCall): Promise<CallAnswer> {
+    return this.#answered((answer) => this.#queue.call(job, answer));
+  }
+
+  async get(jobId: string): Promise<JobView | null> {
+    return this.#queue.get(jobId);
+  }
+
+  wait(jobId: string, waitMs: number): Promise<JobView | null> {
+    return this.#answered((answer) => this.#queue.wait(jobId, waitMs, answer));
+  }
+
+  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueCalls['cancel']> {
+    return this.#together(() => this.#queue.cancel(jobId, reason));
+  }
+
+  async models(): Promise<ModelView[]> {
+    return this.#queue.models();
+  }
+
+  async workers(): Promise<WorkerView[]> {
+    return this.#queue.workers();
+  }
+
+  async status(): Promise<QueueStatus> {
+    return this.#queue.status();
+  }
+
+  async heartbeat(beat: Heartbeat): Promise<void> {
+    await this.#together(() => this.#queue.heartbeat(beat));
+  }
+
+  async closeSockets(): Promise<void> {
+    for (const socket of this.ctx.getWebSockets())
+      this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
+  }
+
+  /** Does the work together with whatever else arrives before the next turn: one commit for all of it. */
+  async #together<T>(work: () => T): Promise<T> {
+    let outcome: { value: T } | { error: unknown } | undefined;
+    this.#box.push(() => {
+      try {
+        outcome = { value: this.ctx.storage.transactionSync(work) };
+      } catch (error) {
+        outcome = { error };
+      }
+    });
+    this.#flushed ??= new Promise((resolve) => {
+      // A microtask is too early to gather anything.
+      setTimeout(() => {
+        const box = this.#box;
+        this.#box = [];
+        this.#flushed = null;
+        for (const piece of box) piece();
+        this.#armTick();
+        resolve();
+      }, 0);
+    });
+    await this.#flushed;
+    if (outcome && 'value' in outcome) return outcome.value;
+    throw outcome?.error;
+  }
+
+  #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
+    const answered = new Promise<T>((resolve) => ask(resolve));
+    this.#armTick();
+    return answered;
+  }
+
+  /** One timer for all that only memory knows of. */
+  #armTick(): void {
+    const at = this.#queue.nextTick();
+    if (at === null || (this.#tick !== null && this.#tick.at <= at)) return;
+    if (this.#tick !== null) clearTimeout(this.#tick.timer);
+    const timer = setTimeout(
+      () => {
+        this.#tick = null;
+        this.#queue.onTick();
+        this.#armTick();
+      },
+      Math.max(1, at - Date.now()),
+    );
+    this.#tick = { at, timer };
+  }
+
+  #ports(): Ports {
+    const { storage } = this.ctx;
+    return {
+      sql: { exec: (query, ...bindings) => storage.sql.exec(query, ...bindings).toArray() as Row[] },
+      alarm: {
+        get: () => this.#alarmAt,
+        set: (atMs) => {
+          this.#alarmAt = atMs;
+          void storage.setAlarm(atMs);
+        },
+        clear: () => {
+          this.#alarmAt = null;
+          void storage.deleteAlarm();
+        },
+      },
+      now: () => Date.now(),
+      random: () => Math.random(),
+      connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
+      breakStream: (relay, stream, reason) => {
+        const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
+        this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {}));
+      },
+      log: (level, message, fields) => console.log(JSON.stringify({ level, msg: message, ...fields })),
+    };
+  }
+
+  #connection(socket: WebSocket): Connection {
+    const known = this.#connections.get(socket);
+    if (known) return known;
+    const connection: Connection = {
+      id: this.ctx.getTags(socket)[0] ?? crypto.randomUUID(),
+      load: () => socket.deserializeAttachment() as Session | null,
+      save: (session) => socket.serializeAttachment(session),
+      send: (text) => quietly(() => socket.send(text)),
+      close: (code, reason) => quietly(() => socket.close(code, reason)),
+    };
+    this.#connections.set(socket, connection);
+    return connection;
+  }
+}
+
+/** A socket that is gone throws on use; its close event says the same and is handled there. */
+function quietly(use: () => void): void {
+  try {
+    use();
+  } catch {
+    // Told by webSocketClose.
+  }
+}

@@ -1,0 +1,68 @@
+import type { BrokenReason } from '../protocol/index.ts';
+
+/**
+ * What the queue's rules are handed: everything that touches the world. The object shell gives them
+ * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
+ */
+export interface Ports {
+  sql: Sql;
+  alarm: Alarm;
+  /** Epoch ms. */
+  now(): number;
+  /** 0..1 */
+  random(): number;
+  /** Every open control socket, those from before a hibernation included. */
+  connections(): Connection[];
+  /** Tells a relay object that one of its streams is lost. Best effort. */
+  breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  log(level: 'debug' | 'info' | 'warn', message: string, fields?: Record<string, unknown>): void;
+}
+
+export type SqlValue = string | number | null;
+export type Row = Record<string, SqlValue>;
+
+/** All statements between two awaits are one commit. */
+export interface Sql {
+  exec(query: string, ...bindings: SqlValue[]): Row[];
+}
+
+/** The one durable alarm of the object. */
+export interface Alarm {
+  /** Epoch ms it is set to; null when it is not. */
+  get(): number | null;
+  set(atMs: number): void;
+  clear(): void;
+}
+
+/** One control socket. Sends never throw: a socket that is gone swallows them. */
+export interface Connection {
+  readonly id: string;
+  /** Survives hibernation; at most 16 KiB serialised. */
+  load(): Session | null;
+  save(session: Session): void;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
+/** What a registered connection remembers about its worker. */
+export interface Session {
+  session_id: string;
+  worker_id: string;
+  config_id: string;
+  capacity: number;
+  /** False: the worker speaks only the base protocol. */
+  extended: boolean;
+  features: string[];
+  paused: boolean;
+  draining: boolean;
+  boot_id: string | null;
+  /** Epoch ms */
+  connected_at: number;
+}
+
+/** Durations and limits of one queue. */
+export interface QueueSettings {
+  queue_id: string;
+  lease_seconds: number;
+  reconnect_grace_seconds: number;
+}

@@ -1,0 +1,200 @@
+import {
+  type Heartbeat,
+  isSettled,
+  type JobView,
+  parseJson,
+  type WorkerFrame,
+  WorkerFrame as WorkerFrameSchema,
+} from '../protocol/index.ts';
+import { call, nextRefusal, refuseOverdue } from './call.ts';
+import type {
+  CallAnswer,
+  ModelView,
+  QueueStatus,
+  SubmitAnswer,
+  SubmitJob,
+  TransientCall,
+  WorkerView,
+} from './calls.ts';
+import { cancel } from './cancel.ts';
+import { type Core, createCore } from './core.ts';
+import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
+import { fillWorker } from './dispatch.ts';
+import { expire } from './expire.ts';
+import type { Worker } from './fleet.ts';
+import { models, status, workers } from './fleet-views.ts';
+import { migrate } from './migrations.ts';
+import type { Connection, Ports, QueueSettings } from './ports.ts';
+import { register } from './register.ts';
+import { release } from './release.ts';
+import { progress, renew } from './renew.ts';
+import { restoreFleet } from './restore.ts';
+import { settleError, settleResult } from './settle.ts';
+import { submit as submitJobs } from './submit.ts';
+import { findJob, saveHeartbeat } from './tables.ts';
+import { viewOf } from './view.ts';
+
+/** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
+const TICK_MS = 2000;
+
+/**
+ * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
+ * whoever calls holds replies back until that commit is on disk.
+ */
+export class Queue {
+  readonly #core: Core;
+  readonly #loggedTypes = new Set<string>();
+
+  constructor(ports: Ports, settings: QueueSettings) {
+    migrate(ports.sql);
+    this.#core = createCore(ports, settings);
+    restoreFleet(this.#core);
+    orphanAfterRestart(this.#core);
+  }
+
+  submit(jobs: readonly SubmitJob[], ids: readonly string[]): SubmitAnswer[] {
+    return submitJobs(this.#core, jobs, ids);
+  }
+
+  call(request: TransientCall, answer: (answer: CallAnswer) => void): void {
+    call(this.#core, request, answer);
+  }
+
+  get(jobId: string): JobView | null {
+    const row = findJob(this.#core.sql, jobId);
+    return row === null ? null : viewOf(this.#core, row);
+  }
+
+  /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
+  wait(jobId: string, waitMs: number, answer: (view: JobView | null) => void): void {
+    const view = this.get(jobId);
+    if (view === null || isSettled(view.state) || waitMs <= 0) {
+      answer(view);
+      return;
+    }
+    const waiters = this.#core.waiters.get(jobId) ?? [];
+    waiters.push({ until: this.#core.now() + waitMs, answer });
+    this.#core.waiters.set(jobId, waiters);
+  }
+
+  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<typeof cancel> {
+    return cancel(this.#core, jobId, reason);
+  }
+
+  models(): ModelView[] {
+    return models(this.#core);
+  }
+
+  workers(): WorkerView[] {
+    return workers(this.#core);
+  }
+
+  status(): QueueStatus {
+    return status(this.#core);
+  }
+
+  heartbeat(beat: Heartbeat): void {
+    saveHeartbeat(this.#core.sql, beat.worker_id ?? beat.instance_id, beat, this.#core.now());
+  }
+
+  /**
+   * One text frame from a worker.
+   * @param newSessionId used if the frame registers the connection
+   */
+  onFrame(connection: Connection, text: string, newSessionId: string): void {
+    const parsed = parseJson(WorkerFrameSchema, text);
+    const worker = this.#core.fleet.byConnection(connection);
+    if (!parsed.ok) {
+      if (parsed.unknownType !== undefined && worker?.session.extended) {
+        this.#logOnce(parsed.unknownType);
+        return;
+      }
+      sendError(connection, `frame not understood: ${parsed.message}`);
+      return;
+    }
+    const frame = parsed.value;
+    if (frame.type === 'register') {
+      register(this.#core, connection, frame, newSessionId);
+    } else if (worker) {
+      this.#handle(worker, frame);
+    } else {
+      sendError(connection, `"${frame.type}" before "register": register first`);
+    }
+  }
+
+  onClose(connection: Connection): void {
+    disconnect(this.#core, connection);
+  }
+
+  onAlarm(): void {
+    expire(this.#core);
+  }
+
+  /** What only memory knows of: waits that are over, workers that did not come back. */
+  onTick(): void {
+    refuseOverdue(this.#core);
+    giveUpOrphans(this.#core);
+    const now = this.#core.now();
+    for (const [jobId, waiters] of this.#core.waiters) {
+      const over = waiters.filter((waiter) => waiter.until <= now);
+      if (over.length === 0) continue;
+      const left = waiters.filter((waiter) => waiter.until > now);
+      if (left.length === 0) this.#core.waiters.delete(jobId);
+      else this.#core.waiters.set(jobId, left);
+      const view = this.get(jobId);
+      for (const waiter of over) waiter.answer(view);
+    }
+  }
+
+  /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. */
+  nextTick(): number | null {
+    const times = [nextRefusal(this.#core)];
+    for (const waiters of this.#core.waiters.values()) times.push(...waiters.map((waiter) => waiter.until));
+    if (this.#core.transients.size > 0) times.push(this.#core.now() + TICK_MS);
+    const due = times.filter((time) => time !== null);
+    return due.length === 0 ? null : Math.min(...due);
+  }
+
+  #handle(worker: Worker, frame: Exclude<WorkerFrame, { type: 'register' }>): void {
+    const core = this.#core;
+    switch (frame.type) {
+      case 'job_result':
+        return settleResult(core, worker, frame);
+      case 'job_error':
+        return settleError(core, worker, frame);
+      case 'job_release':
+        return release(core, worker, frame);
+      case 'job_progress':
+        return progress(core, worker, frame);
+      case 'renew':
+        return renew(core, worker, frame);
+      case 'load':
+        worker.load = frame;
+        return;
+      case 'drain':
+        return setDispatch(core, worker, { draining: true });
+      case 'pause':
+        return setDispatch(core, worker, { paused: true });
+      case 'resume':
+        return setDispatch(core, worker, { paused: false });
+      case 'job_result_ref':
+        return sendError(worker.connection, 'job_result_ref: this queue gave no result_upload_url');
+    }
+  }
+
+  #logOnce(type: string): void {
+    if (this.#loggedTypes.has(type)) return;
+    this.#loggedTypes.add(type);
+    this.#core.log('warn', 'ignoring frames of a type this queue does not know', { type });
+  }
+}
+
+function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
+  worker.session = { ...worker.session, ...change };
+  worker.connection.save(worker.session);
+  fillWorker(core, worker);
+}
+
+function sendError(connection: Connection, message: string): void {
+  connection.send(JSON.stringify({ type: 'error', message }));
+}

@@ -1,0 +1,181 @@
+import { CLOSE, FEATURES, type JobRef, limits, type Register, type Registered } from '../protocol/index.ts';
+import { relayName } from '../relay/calls.ts';
+import { type Core, due } from './core.ts';
+import { fillWorker, leaseSecondsFor } from './dispatch.ts';
+import { streamIdOf } from './fences.ts';
+import type { Worker } from './fleet.ts';
+import type { Connection, Session } from './ports.ts';
+import { failAttempt, returnUncharged } from './retry.ts';
+import { extendLease, findJob, leasedByWorker, rememberModel, saveInstance } from './tables.ts';
+
+/** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
+export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
+  const previous = replaceOlder(core, connection, frame.worker_id);
+  const session = sessionOf(core, frame, sessionId);
+  connection.save(session);
+  const worker: Worker = {
+    connection,
+    session,
+    models: frame.instance?.models ?? [],
+    running: new Map(),
+    load: null,
+  };
+  core.fleet.add(worker);
+  remember(core, worker, frame);
+
+  const lost: string[] = [];
+  const resumed = session.extended
+    ? resumeListed(core, worker, frame.jobs ?? [], lost)
+    : resumeAll(core, worker);
+  if (session.extended) reclaimUnlisted(core, worker, previous?.boot_id === session.boot_id);
+  if (session.extended) {
+    connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
+  }
+  fillWorker(core, worker);
+  core.log('info', 'worker registered', {
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    protocol: session.extended ? 'extended' : 'base',
+    resumed: resumed.length,
+  });
+}
+
+function replaceOlder(core: Core, connection: Connection, workerId: string): Session | null {
+  const older = core.fleet.byId(workerId);
+  if (!older) return null;
+  core.fleet.remove(older.connection);
+  if (older.connection.id !== connection.id) {
+    older.connection.close(CLOSE.superseded, 'a newer connection of this worker id took over');
+  }
+  return older.session;
+}
+
+function sessionOf(core: Core, frame: Register, sessionId: string): Session {
+  const extended = frame.protocol !== undefined && frame.protocol >= 1;
+  return {
+    session_id: sessionId,
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    extended,
+    features: extended ? FEATURES.filter((feature) => frame.features?.includes(feature)) : [],
+    paused: false,
+    draining: false,
+    boot_id: frame.instance?.boot_id ?? null,
+    connected_at: core.now(),
+  };
+}
+
+function remember(core: Core, worker: Worker, frame: Register): void {
+  saveInstance(core.sql, frame.worker_id, frame.config_id, frame.instance ?? null);
+  const names = worker.models.length > 0 ? worker.models : [frame.config_id];
+  for (const model of names) rememberModel(core.sql, model, frame.config_id, core.now());
+}
+
+/** Jobs the worker says it still holds: what nobody else was given since stays its own. */
+function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
+  const resumed: string[] = [];
+  const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
+  for (const { job_id, fence_token } of jobs) {
+    const verdict = judgeListed(core, worker, job_id, fence_token);
+    if (verdict === 'lost') lost.push(job_id);
+    if (verdict !== 'resume') continue;
+    if (findJob(core.sql, job_id)) {
+      extendLease(core.sql, job_id, fence_token, worker.session.worker_id, expiresAt);
+      due(core, expiresAt);
+    }
+    const transient = core.transients.get(job_id);
+    if (transient) transient.orphaned_at = null;
+    worker.running.set(job_id, fence_token);
+    resumed.push(job_id);
+  }
+  return resumed;
+}
+
+function judgeListed(
+  core: Core,
+  worker: Worker,
+  jobId: string,
+  fenceToken: number,
+): 'resume' | 'lost' | 'settled' {
+  const transient = core.transients.get(jobId);
+  if (transient) {
+    const same = transient.fence_token === fenceToken && transient.worker_id === worker.session.worker_id;
+    return same ? 'resume' : 'lost';
+  }
+  const row = findJob(core.sql, jobId);
+  // Not stored and not remembered: a transient job from before this queue restarted. Its relay knows
+  // whether its caller still waits, and cancels it if not.
+  if (row === null) return 'resume';
+  if (row.fence_token !== fenceToken) return 'lost';
+  if (row.state === 'leased' || row.state === 'pending') return 'resume';
+  // Settled by this very attempt: the acknowledgement was lost, the settlement comes again and is acknowledged.
+  return row.state === 'succeeded' || row.state === 'failed' ? 'settled' : 'lost';
+}
+
+/** A base worker lists nothing and goes on with what it has. */
+function resumeAll(core: Core, worker: Worker): string[] {
+  const expiresAt = core.now() + limits.BASE_LEASE_SECONDS * 1000;
+  const resumed: string[] = [];
+  for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
+    extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
+    worker.running.set(row.id, row.fence_token);
+    resumed.push(row.id);
+  }
+  for (const job of core.transients.all()) {
+    if (job.state !== 'running' || job.worker_id !== worker.session.worker_id) continue;
+    job.orphaned_at = null;
+    worker.running.set(job.id, job.fence_token);
+    resumed.push(job.id);
+  }
+  return resumed;
+}
+
+/**
+ * Jobs the queue thinks this worker holds but the worker does not list. The same process never got the
+ * frame: nobody's fault. Another process: it died with them.
+ */
+function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
+  const { worker_id } = worker.session;
+  for (const row of leasedByWorker(core.sql, worker_id)) {
+    if (worker.running.has(row.id)) continue;
+    if (sameProcess) returnUncharged(core, row, 0);
+    else
+      failAttempt(core, row, {
+        message: 'the worker process ended while it ran the job',
+        code: 'worker_died',
+        retryable: true,
+      });
+  }
+  for (const job of [...core.transients.all()]) {
+    if (job.state !== 'running' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
+    core.transients.remove(job);
+    core.breakStream(relayName(core.settings.queue_id, worker_id), streamIdOf(job.fence_token), {
+      message: 'the worker lost the request',
+      code: 'worker_died',
+      retryable: true,
+    });
+  }
+}
+
+function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: string[]): Registered {
+  const { session } = worker;
+  const query = new URLSearchParams({
+    queue_id: core.settings.queue_id,
+    worker_id: session.worker_id,
+    session_id: session.session_id,
+  });
+  const leaseSeconds = leaseSecondsFor(core, worker);
+  return {
+    type: 'registered',
+    protocol: 1,
+    features: session.features,
+    session_id: session.session_id,
+    ...(session.features.includes('answer') ? { answers_url: `answers?${query}` } : {}),
+    lease_seconds: leaseSeconds,
+    renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
+    resumed,
+    revoked: lost.map((job_id) => ({ job_id, reason: 'superseded' })),
+  };
+}

@@ -1,0 +1,43 @@
+import type { JobProgress, Renew } from '../protocol/index.ts';
+import { type Core, due } from './core.ts';
+import { leaseSecondsFor } from './dispatch.ts';
+import type { Worker } from './fleet.ts';
+import { extendLease, findJob, setProgress } from './tables.ts';
+
+/** Extends every lease the worker lists; answers which it no longer holds. */
+export function renew(core: Core, worker: Worker, frame: Renew): void {
+  const lost = frame.jobs.filter((job) => !extend(core, worker, job.job_id, job.fence_token));
+  worker.connection.send(
+    JSON.stringify({
+      type: 'renewed',
+      lease_seconds: leaseSecondsFor(core, worker),
+      lost: lost.map((job) => job.job_id),
+    }),
+  );
+}
+
+/** Progress for people; for a base worker also the only renewal there is. */
+export function progress(core: Core, worker: Worker, frame: JobProgress): void {
+  const row = findJob(core.sql, frame.job_id);
+  if (!row || row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return;
+  // The base SDK says 0 where its caller gives no token.
+  const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
+  if (!extend(core, worker, frame.job_id, fence)) return;
+  setProgress(core.sql, frame.job_id, fence, frame.progress ?? null, frame.status_message ?? null);
+}
+
+function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): boolean {
+  // Transient jobs have no lease, and one taken over after a restart has no record at all.
+  const transient = core.transients.get(jobId);
+  if (transient) return transient.fence_token === fenceToken;
+  const row = findJob(core.sql, jobId);
+  if (!row) return worker.running.get(jobId) === fenceToken;
+  if (row.fence_token !== fenceToken) return false;
+  // Settled by this attempt, its acknowledgement on the way: not lost.
+  if (row.state === 'succeeded' || row.state === 'failed') return true;
+  if (row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return false;
+  const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
+  extendLease(core.sql, jobId, fenceToken, worker.session.worker_id, expiresAt);
+  due(core, expiresAt);
+  return true;
+}

@@ -1,0 +1,129 @@
+import type { AckOutcome, Failure, JobError, JobResult } from '../protocol/index.ts';
+import { isRetryableStatus } from '../protocol/index.ts';
+import type { Core } from './core.ts';
+import { fillConfig, fillWorker } from './dispatch.ts';
+import { hasFeature, type Worker } from './fleet.ts';
+import { failAttempt } from './retry.ts';
+import { findJob, type JobRow, settleJob } from './tables.ts';
+import type { TransientJob } from './transients.ts';
+import { attemptErrors, tellWaiters } from './view.ts';
+
+/** A job succeeded: checked against the fence, stored, acknowledged, its slot filled again; one commit. */
+export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
+  const transient = core.transients.get(frame.job_id);
+  if (transient) {
+    settleTransient(core, worker, transient, frame.fence_token, () =>
+      transient.answer?.({ kind: 'result', result: frame.result, worker_id: worker.session.worker_id }),
+    );
+    return;
+  }
+  settlePersisted(core, worker, frame.job_id, frame.fence_token, 'succeeded', (row) => {
+    settleJob(core.sql, row, {
+      state: 'succeeded',
+      settled_at: core.now(),
+      worker_id: worker.session.worker_id,
+      attempts: row.attempts,
+      attempt_errors: attemptErrors(row),
+      result: JSON.stringify(frame.result),
+      error: null,
+    });
+    tellWaiters(core, row.id);
+  });
+}
+
+/** An attempt failed: final, or another one later. */
+export function settleError(core: Core, worker: Worker, frame: JobError): void {
+  const failure = failureOf(worker, frame);
+  const transient = core.transients.get(frame.job_id);
+  if (transient) {
+    settleTransient(core, worker, transient, frame.fence_token, () =>
+      transient.answer?.({ kind: 'error', failure, worker_id: worker.session.worker_id }),
+    );
+    return;
+  }
+  settlePersisted(core, worker, frame.job_id, frame.fence_token, 'failed', (row) => {
+    failAttempt(core, { ...row, worker_id: worker.session.worker_id }, failure);
+  });
+}
+
+function settlePersisted(
+  core: Core,
+  worker: Worker,
+  jobId: string,
+  fenceToken: number,
+  state: 'succeeded' | 'failed',
+  settle: (row: JobRow) => void,
+): void {
+  const row = findJob(core.sql, jobId);
+  const outcome = judge(row, worker, jobId, fenceToken, state);
+  if (row !== null && outcome === 'settle') {
+    core.fleet.vacate(row.worker_id, jobId, fenceToken);
+    settle(row);
+  }
+  if (worker.running.get(jobId) === fenceToken) worker.running.delete(jobId);
+  acknowledge(worker, jobId, fenceToken, outcome === 'settle' ? 'accepted' : outcome);
+  fillWorker(core, worker);
+  if (row !== null && row.config_id !== worker.session.config_id) fillConfig(core, row.config_id);
+}
+
+/**
+ * Whether this settlement counts. The newest fence wins even when its lease has run out, as long as nobody
+ * else was given the job since; a repeat of what already counted is acknowledged again.
+ */
+function judge(
+  row: JobRow | null,
+  worker: Worker,
+  jobId: string,
+  fenceToken: number,
+  state: 'succeeded' | 'failed',
+): 'settle' | AckOutcome {
+  // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
+  if (row === null) return worker.running.get(jobId) === fenceToken ? 'accepted' : 'unknown';
+  if (row.fence_token !== fenceToken) return 'stale';
+  if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'settle' : 'stale';
+  if (row.state === 'pending') return state === 'succeeded' ? 'settle' : 'accepted';
+  return row.state === state && row.worker_id === worker.session.worker_id ? 'accepted' : 'stale';
+}
+
+function settleTransient(
+  core: Core,
+  worker: Worker,
+  job: TransientJob,
+  fenceToken: number,
+  answer: () => void,
+): void {
+  const mine = job.state === 'running' && job.worker_id === worker.session.worker_id;
+  // A base worker keeps no token of transient jobs and sends 0: the connection that holds the job counts.
+  const fenced = fenceToken === job.fence_token || (!worker.session.extended && fenceToken === 0);
+  if (mine && fenced) {
+    core.transients.remove(job);
+    core.fleet.vacate(job.worker_id, job.id, job.fence_token);
+    answer();
+  }
+  acknowledge(worker, job.id, fenceToken, mine && fenced ? 'accepted' : 'stale');
+  fillWorker(core, worker);
+}
+
+function acknowledge(worker: Worker, jobId: string, fenceToken: number, outcome: AckOutcome): void {
+  if (!hasFeature(worker, 'ack')) return;
+  worker.connection.send(JSON.stringify({ type: 'ack', job_id: jobId, fence_token: fenceToken, outcome }));
+}
+
+/** A base worker gives only a text; its manner tells the engine's status, from which the rest follows. */
+function failureOf(worker: Worker, frame: JobError): Failure {
+  const status = frame.http_status ?? statusIn(frame.error);
+  const retryable =
+    frame.retryable ?? (status === null ? !worker.session.extended : isRetryableStatus(status));
+  return {
+    message: frame.error,
+    code: frame.code ?? 'worker_error',
+    retryable,
+    ...(status === null ? {} : { http_status: status }),
+    ...(frame.body === undefined ? {} : { body: frame.body }),
+  };
+}
+
+function statusIn(text: string): number | null {
+  const match = /^Error code: (\d{3})\b/.exec(text);
+  return match ? Number(match[1]) : null;
+}

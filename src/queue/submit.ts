@@ -1,0 +1,88 @@
+import type { SubmitAnswer, SubmitJob } from './calls.ts';
+import { type Core, due } from './core.ts';
+import { fillConfig } from './dispatch.ts';
+import { servesModel } from './fleet.ts';
+import { findJob, insertJob, type JobRow, knownModels, readPayload } from './tables.ts';
+import { viewOf } from './view.ts';
+
+/**
+ * Persisted jobs, all in one commit. The same id with the same payload answers the job there is; a different
+ * payload under a known id is a conflict.
+ * @param ids new ids for jobs that bring none, in order
+ */
+export function submit(core: Core, jobs: readonly SubmitJob[], ids: readonly string[]): SubmitAnswer[] {
+  const configs = new Set<string>();
+  const answers = jobs.map((job, index): (() => SubmitAnswer) => {
+    const existing = job.id === undefined ? null : findJob(core.sql, job.id);
+    if (existing) return () => repeated(core, existing, job);
+    const config = chooseConfig(core, job);
+    if (!config.ok) return () => config;
+    const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
+    configs.add(config.config_id);
+    // Read again after dispatch, so that the answer tells how the job stands when the commit is done.
+    return () => ({ ok: true, job: viewOf(core, findJob(core.sql, row.id) ?? row), created: true });
+  });
+  for (const config of configs) fillConfig(core, config);
+  return answers.map((answer) => answer());
+}
+
+function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRow {
+  const now = core.now();
+  const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
+  if (deadlineAt !== null) due(core, deadlineAt);
+  return insertJob(core.sql, {
+    id,
+    job_type: job.job_type,
+    config_id: configId,
+    priority: job.priority,
+    max_attempts: job.max_attempts,
+    payload: job.payload,
+    created_at: now,
+    deadline_at: deadlineAt,
+  });
+}
+
+function repeated(core: Core, row: JobRow, job: SubmitJob): SubmitAnswer {
+  if (row.job_type === job.job_type && readPayload(core.sql, row.id) === job.payload) {
+    return { ok: true, job: viewOf(core, row), created: false };
+  }
+  return {
+    ok: false,
+    reason: 'conflict',
+    message: `job ${row.id} exists with another payload: submit under a new id`,
+  };
+}
+
+type Config = { ok: true; config_id: string } | Extract<SubmitAnswer, { ok: false }>;
+
+function chooseConfig(core: Core, job: SubmitJob): Config {
+  if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
+  const model = job.model === 'default' ? undefined : job.model;
+  const known = knownModels(core.sql);
+  if (model !== undefined) {
+    const live = core.fleet.all().find((worker) => servesModel(worker, model));
+    const config =
+      live?.session.config_id ??
+      known.find((entry) => entry.model === model || entry.config_id === model)?.config_id;
+    if (config !== undefined) return { ok: true, config_id: config };
+  }
+  const configs = [...new Set(known.map((entry) => entry.config_id))];
+  if (configs.length === 1 && model === undefined) return { ok: true, config_id: configs[0]! };
+  if (configs.length === 0) {
+    return {
+      ok: false,
+      reason: 'no_config',
+      message:
+        'no worker has ever registered, so the job needs a config_id that says which workers may take it',
+    };
+  }
+  const asked =
+    model === undefined
+      ? 'the job names neither config_id nor model'
+      : `no worker serves the model "${model}"`;
+  return {
+    ok: false,
+    reason: 'unknown_config',
+    message: `${asked}: give one of these as config_id: ${configs.join(', ')}`,
+  };
+}

@@ -1,0 +1,73 @@
+import type { CallAnswer, TransientCall } from './calls.ts';
+
+/**
+ * Jobs whose caller waits. They live in memory: a caller that waits over a connection is told when the
+ * queue restarts, and asks again with the same id, so a row would cost a commit and save nothing.
+ *
+ * States: `waiting` (no slot yet) → `running` (dispatched) → gone (settled, cancelled, broken).
+ */
+export interface TransientJob {
+  id: string;
+  call: TransientCall;
+  state: 'waiting' | 'running';
+  /** Epoch ms; orders it among the persisted jobs of the same priority. */
+  created_at: number;
+  /** Epoch ms at which a waiting job is refused when no worker exists, and when none is free. */
+  worker_by: number;
+  slot_by: number;
+  fence_token: number;
+  worker_id: string | null;
+  /** Tells the gateway; null once told (a relayed answer is told at dispatch). */
+  answer: ((answer: CallAnswer) => void) | null;
+  /** Epoch ms when its worker's socket closed; null while connected. */
+  orphaned_at: number | null;
+}
+
+export class Transients {
+  readonly #jobs = new Map<string, TransientJob>();
+  /** Waiting jobs, highest priority first, then oldest. */
+  readonly #waiting: TransientJob[] = [];
+
+  get(id: string): TransientJob | null {
+    return this.#jobs.get(id) ?? null;
+  }
+
+  all(): IterableIterator<TransientJob> {
+    return this.#jobs.values();
+  }
+
+  waiting(): readonly TransientJob[] {
+    return this.#waiting;
+  }
+
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  add(job: TransientJob): void {
+    this.#jobs.set(job.id, job);
+    if (job.state !== 'waiting') return;
+    let at = this.#waiting.length;
+    while (at > 0 && this.#waiting[at - 1]!.call.priority < job.call.priority) at -= 1;
+    this.#waiting.splice(at, 0, job);
+  }
+
+  /** `waiting` → `running`. */
+  dispatched(job: TransientJob, fenceToken: number, workerId: string): void {
+    this.#unqueue(job);
+    job.state = 'running';
+    job.fence_token = fenceToken;
+    job.worker_id = workerId;
+  }
+
+  remove(job: TransientJob): void {
+    this.#unqueue(job);
+    if (this.#jobs.get(job.id) === job) this.#jobs.delete(job.id);
+  }
+
+  #unqueue(job: TransientJob): void {
+    if (job.state !== 'waiting') return;
+    const at = this.#waiting.indexOf(job);
+    if (at >= 0) this.#waiting.splice(at, 1);
+  }
+}

@@ -1,0 +1,45 @@
+import type { AttemptError, Failure, JobView } from '../protocol/index.ts';
+import type { Core } from './core.ts';
+import { findJob, type JobRow, readResult } from './tables.ts';
+
+/** A job as the API shows it. */
+export function viewOf(core: Core, row: JobRow): JobView {
+  const result = row.state === 'succeeded' ? readResult(core.sql, row.id) : null;
+  return {
+    id: row.id,
+    job_type: row.job_type,
+    config_id: row.config_id,
+    state: row.state,
+    priority: row.priority,
+    attempts: row.attempts,
+    max_attempts: row.max_attempts,
+    fence_token: row.fence_token,
+    worker_id: row.worker_id,
+    progress: row.progress,
+    status_message: row.status_message,
+    created_at: iso(row.created_at),
+    leased_at: row.leased_at === null ? null : iso(row.leased_at),
+    settled_at: row.settled_at === null ? null : iso(row.settled_at),
+    result: result === null ? null : JSON.parse(result),
+    error: row.error === null ? null : (JSON.parse(row.error) as Failure),
+    attempt_errors: attemptErrors(row),
+  };
+}
+
+export function attemptErrors(row: JobRow): AttemptError[] {
+  return JSON.parse(row.attempt_errors) as AttemptError[];
+}
+
+/** Answers everyone who waits for this job, now that it is settled. */
+export function tellWaiters(core: Core, jobId: string): void {
+  const waiters = core.waiters.get(jobId);
+  if (!waiters) return;
+  core.waiters.delete(jobId);
+  const row = findJob(core.sql, jobId);
+  const view = row === null ? null : viewOf(core, row);
+  for (const waiter of waiters) waiter.answer(view);
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}

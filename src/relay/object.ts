@@ -1,0 +1,148 @@
+import { DurableObject } from 'cloudflare:workers';
+import {
+  type AnswerHead,
+  type BrokenReason,
+  CLOSE,
+  limits,
+  PING_TEXT,
+  PONG_TEXT,
+} from '../protocol/index.ts';
+import { BROKEN_HEADER, type RelayCalls } from './calls.ts';
+import { type AnswerSocket, Relay } from './relay.ts';
+import { brokenEvents } from './sse.ts';
+import type { CallerSink } from './stream.ts';
+
+interface RelayEnv {
+  RECONNECT_GRACE_SECONDS?: string;
+}
+
+const TICK_MS = 1000;
+/** What the runtime may hold for a caller before the worker is paused, bytes. */
+const CALLER_BUFFER_BYTES = 256 * 1024;
+/** Responses with these statuses may not have a body. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+/** The Durable Object around the relay's rules: sockets in, responses out, one timer. It stores nothing. */
+export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
+  readonly #relay: Relay;
+  #socket: WebSocket | null = null;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(ctx: DurableObjectState, env: RelayEnv) {
+    super(ctx, env);
+    this.#relay = new Relay(() => Date.now(), {
+      reconnect_grace_seconds: Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS),
+    });
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return this.#accept();
+    const id = Number(new URL(request.url).pathname.split('/').at(-1));
+    return this.#open(id, request.signal);
+  }
+
+  async breakStream(stream: number, reason: BrokenReason): Promise<void> {
+    this.#relay.breakStream(stream, reason);
+    this.#arm();
+  }
+
+  async closeSockets(): Promise<void> {
+    this.#socket?.close(CLOSE.restarting, 'queue restarting');
+  }
+
+  /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
+  #accept(): Response {
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.accept();
+    server.binaryType = 'arraybuffer';
+    const socket: AnswerSocket = {
+      send: (message) => quietly(() => server.send(message)),
+      close: (code, reason) => quietly(() => server.close(code, reason)),
+    };
+    server.addEventListener('message', ({ data }) => {
+      if (typeof data !== 'string') {
+        this.#relay.onMessage(socket, data as ArrayBuffer);
+        this.#arm();
+      } else if (data === PING_TEXT) {
+        this.#relay.onPing();
+        quietly(() => server.send(PONG_TEXT));
+      }
+    });
+    const closed = () => {
+      quietly(() => server.close(CLOSE.done, ''));
+      this.#relay.onSocketClosed(socket);
+    };
+    server.addEventListener('close', closed);
+    server.addEventListener('error', closed);
+    this.#socket = server;
+    this.#relay.onSocket(socket);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  #open(id: number, signal: AbortSignal): Promise<Response> {
+    const gone = () => this.#relay.callerGone(id);
+    signal.addEventListener('abort', gone);
+    const opened = new Promise<Response>((resolve) => {
+      this.#relay.open(id, (opening) => {
+        resolve(opening.ok ? this.#respond(id, opening.head) : brokenResponse(opening.reason));
+      });
+    });
+    this.#arm();
+    return opened;
+  }
+
+  #respond(id: number, head: AnswerHead): Response {
+    const relay = this.#relay;
+    const isEventStream = head.headers['content-type']?.startsWith('text/event-stream') ?? false;
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => relay.attach(id, sinkOf(controller, isEventStream)),
+        pull: () => relay.callerReads(id),
+        cancel: () => relay.callerGone(id),
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES }),
+    );
+    const init = { status: head.status, headers: head.headers };
+    return BODILESS.has(head.status) ? new Response(null, init) : new Response(body, init);
+  }
+
+  #arm(): void {
+    if (this.#timer !== null || !this.#relay.isBusy) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#relay.onTick();
+      this.#arm();
+    }, TICK_MS);
+  }
+}
+
+function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>, isEventStream: boolean): CallerSink {
+  return {
+    write: (data) => {
+      quietly(() => controller.enqueue(data));
+      return (controller.desiredSize ?? 0) > 0;
+    },
+    end: () => quietly(() => controller.close()),
+    abort: (reason) => {
+      if (!isEventStream) {
+        controller.error(new Error(reason.message));
+        return;
+      }
+      quietly(() => controller.enqueue(brokenEvents(reason)));
+      quietly(() => controller.close());
+    },
+  };
+}
+
+function brokenResponse(reason: BrokenReason): Response {
+  return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: JSON.stringify(reason) } });
+}
+
+/** Sockets and responses that are gone throw on use; their close and cancel events tell the same. */
+function quietly(use: () => void): void {
+  try {
+    use();
+  } catch {
+    // Told by the close or cancel event.
+  }
+}

@@ -1,0 +1,192 @@
+import type { AnswerHead, AnswerRecord, BrokenReason } from '../protocol/index.ts';
+import { limits } from '../protocol/index.ts';
+
+/** Where a stream's bytes go: the caller's response, behind whatever carries it. */
+export interface CallerSink {
+  /** Returns false when the caller reads slower than the engine writes. */
+  write(data: Uint8Array): boolean;
+  end(): void;
+  /** Ends the response so that the caller sees it is not whole. */
+  abort(reason: BrokenReason): void;
+}
+
+/** How a stream opens for its caller. */
+export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: BrokenReason };
+
+/** Records the relay sends back to the worker. */
+export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' | 'cancel' }>;
+
+/**
+ * One answer on its way from an attempt to its caller.
+ *
+ * States:
+ * - `silent`   nothing came that a caller could be given. → `open`, `broken`, `cancelled`
+ * - `open`     the caller has the head; bytes flow. → `ended`, `broken`, `cancelled`
+ * - `ended`, `broken`, `cancelled` are final.
+ *
+ * The head alone does not open it: an engine that dies before its first byte can then be replaced by another
+ * attempt without the caller noticing. It opens with the first byte, the end, or when `openNow` is called
+ * (silence lasted: a caller that hangs up is noticed only once its response has begun).
+ */
+export class AnswerStream {
+  readonly id: number;
+  #state: 'silent' | 'open' | 'ended' | 'broken' | 'cancelled' = 'silent';
+  #head: AnswerHead | null = null;
+  /** Bytes received without a hole; the next record must start here. */
+  #received = 0;
+  #reported = 0;
+  /** Bytes that came before the caller was attached. */
+  #tape: Uint8Array[] = [];
+  #taped = 0;
+  #sink: CallerSink | null = null;
+  #opening: Opening | null = null;
+  #onOpening: ((opening: Opening) => void) | null = null;
+  #paused = false;
+  readonly #reply: (record: Reply) => void;
+
+  constructor(id: number, reply: (record: Reply) => void) {
+    this.id = id;
+    this.#reply = reply;
+  }
+
+  /** Nothing more will come or go. */
+  get isOver(): boolean {
+    return this.#state === 'ended' || this.#state === 'broken' || this.#state === 'cancelled';
+  }
+
+  /** Silent with a head: `openNow` would open it. */
+  get mayOpen(): boolean {
+    return this.#state === 'silent' && this.#head !== null;
+  }
+
+  get isEventStream(): boolean {
+    return this.#head?.headers['content-type']?.startsWith('text/event-stream') ?? false;
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open';
+  }
+
+  get hasCaller(): boolean {
+    return this.#sink !== null || this.#onOpening !== null;
+  }
+
+  /** Hears once how the stream opens. */
+  whenOpening(listener: (opening: Opening) => void): void {
+    if (this.#opening) listener(this.#opening);
+    else this.#onOpening = listener;
+  }
+
+  /** Connects the caller after a good opening: what came meanwhile goes first. */
+  attach(sink: CallerSink): void {
+    this.#sink = sink;
+    const tape = this.#tape;
+    this.#tape = [];
+    this.#taped = 0;
+    let keepsUp = true;
+    for (const data of tape) keepsUp = sink.write(data);
+    if (this.#state === 'ended') sink.end();
+    else if (this.#paused && keepsUp) this.callerReads();
+    else if (!keepsUp) this.#pause();
+  }
+
+  onHead(head: AnswerHead): void {
+    if (this.#state !== 'silent' || this.#head) return;
+    this.#head = head;
+  }
+
+  /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
+  onBytes(offset: number, data: Uint8Array): void {
+    if (this.isOver) {
+      if (this.#state === 'cancelled')
+        this.#reply({ type: 'cancel', stream: this.id, reason: 'caller_gone' });
+      return;
+    }
+    if (offset > this.#received || !this.#head) {
+      this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+      return;
+    }
+    const fresh = data.subarray(this.#received - offset);
+    if (fresh.byteLength === 0) return;
+    this.#received += fresh.byteLength;
+    this.openNow();
+    this.#give(fresh);
+    if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
+  }
+
+  onEnd(size: number): void {
+    if (this.isOver) return;
+    if (size > this.#received) {
+      this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+      return;
+    }
+    this.openNow();
+    this.#state = 'ended';
+    this.#report();
+    this.#sink?.end();
+  }
+
+  onBroken(reason: BrokenReason): void {
+    if (this.isOver) return;
+    const silent = this.#state === 'silent';
+    this.#state = 'broken';
+    if (silent) this.#settleOpening({ ok: false, reason });
+    else this.#sink?.abort(reason);
+  }
+
+  /** Gives the caller the head although no byte has come. */
+  openNow(): void {
+    if (this.#state !== 'silent') return;
+    this.#state = 'open';
+    this.#settleOpening({ ok: true, head: this.#head ?? { status: 200, headers: {} } });
+  }
+
+  /** The caller reads again after a pause. */
+  callerReads(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#reply({ type: 'resume', stream: this.id });
+  }
+
+  /** The caller is gone (or its attempt is superseded): the worker aborts the engine request. */
+  cancel(reason: string): void {
+    if (this.isOver) return;
+    this.#state = 'cancelled';
+    this.#tape = [];
+    this.#reply({ type: 'cancel', stream: this.id, reason });
+  }
+
+  /** After the worker's socket came back: from here the stream goes on. */
+  resumePoint(): Reply {
+    if (this.#state === 'cancelled') return { type: 'cancel', stream: this.id, reason: 'caller_gone' };
+    return { type: 'taken', stream: this.id, offset: this.#received };
+  }
+
+  #give(data: Uint8Array): void {
+    if (this.#sink) {
+      if (!this.#sink.write(data)) this.#pause();
+      return;
+    }
+    this.#tape.push(data);
+    this.#taped += data.byteLength;
+    if (this.#taped >= limits.RELAY_BUFFER_BYTES) this.#pause();
+  }
+
+  #pause(): void {
+    if (this.#paused || this.isOver) return;
+    this.#paused = true;
+    this.#reply({ type: 'pause', stream: this.id });
+  }
+
+  #report(): void {
+    this.#reported = this.#received;
+    this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+  }
+
+  #settleOpening(opening: Opening): void {
+    this.#opening = opening;
+    const listener = this.#onOpening;
+    this.#onOpening = null;
+    listener?.(opening);
+  }
+}
