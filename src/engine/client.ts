@@ -34,19 +34,11 @@ export interface EngineClientOptions {
   engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metrics'>;
 }
 
-/** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
-export type Probe = 'healthy' | 'unhealthy' | 'refused';
-
-/** The engine over HTTP. `probe` says more than `isHealthy`, for the health watch. */
-export interface HttpEngineClient extends EngineClient {
-  probe(timeoutMs: number): Promise<Probe>;
-}
-
 /**
  * Speaks to an engine over HTTP/1.1: one socket for each request in flight, as many as needed, since
  * closing a request's socket is what makes vLLM stop generating.
  */
-export function createEngineClient(options: EngineClientOptions): HttpEngineClient {
+export function createEngineClient(options: EngineClientOptions): EngineClient {
   const engine = options.engine ?? vllm;
   const base = new URL(options.baseUrl);
   const prefix = base.pathname.replace(/\/+$/, '').replace(/\/v1$/, '');

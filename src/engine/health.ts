@@ -1,4 +1,4 @@
-import type { Probe } from './client.ts';
+import type { Probe } from './types.ts';
 
 /**
  * What is known of the engine's health:
@@ -10,26 +10,19 @@ import type { Probe } from './client.ts';
  */
 export type HealthState = 'starting' | 'healthy' | 'unhealthy' | 'failed';
 
-/** Clock and timers; `systemTimers` in production. Times are ms. */
-export interface Timers {
+/** Time, handed in; the worker's clock fits. */
+export interface HealthClock {
+  /** Milliseconds that never go back. */
   now(): number;
-  /** Returns the function that cancels it. */
-  after(ms: number, run: () => void): () => void;
+  setTimeout(run: () => void, ms: number): unknown;
+  clearTimeout(timer: unknown): void;
 }
 
-export const systemTimers: Timers = {
-  now: () => performance.now(),
-  after(ms, run) {
-    const timer = setTimeout(run, ms);
-    return () => clearTimeout(timer);
-  },
-};
-
 export interface EngineHealthOptions {
-  /** One question to the engine; must not throw. `probe` of the engine client. */
+  /** The engine client's; must not throw. */
   probe(timeoutMs: number): Promise<Probe>;
   startupTimeoutMs: number;
-  timers: Timers;
+  clock: HealthClock;
   /** Called on every change of state; `message` says why, for people. */
   onChange(state: HealthState, message: string): void;
 }
@@ -48,7 +41,7 @@ export class EngineHealth {
   #misses = 0;
   #stopped = false;
   #startedAt = 0;
-  #cancelTimer: () => void = () => {};
+  #timer: unknown;
   readonly #options: EngineHealthOptions;
 
   constructor(options: EngineHealthOptions) {
@@ -60,14 +53,14 @@ export class EngineHealth {
   }
 
   start(): void {
-    this.#startedAt = this.#options.timers.now();
+    this.#startedAt = this.#options.clock.now();
     void this.#probe();
   }
 
   /** No probe and no callback after this. */
   stop(): void {
     this.#stopped = true;
-    this.#cancelTimer();
+    this.#options.clock.clearTimeout(this.#timer);
   }
 
   async #probe(): Promise<void> {
@@ -76,7 +69,7 @@ export class EngineHealth {
     this.#judge(answer);
     if (this.#stopped || this.#state === 'failed') return;
     const pause = this.#state === 'starting' ? STARTING_EVERY_MS : EVERY_MS;
-    this.#cancelTimer = this.#options.timers.after(pause, () => void this.#probe());
+    this.#timer = this.#options.clock.setTimeout(() => void this.#probe(), pause);
   }
 
   #judge(answer: Probe): void {
@@ -91,8 +84,8 @@ export class EngineHealth {
   }
 
   #judgeStart(): void {
-    const { startupTimeoutMs, timers } = this.#options;
-    if (timers.now() - this.#startedAt < startupTimeoutMs) return;
+    const { startupTimeoutMs, clock } = this.#options;
+    if (clock.now() - this.#startedAt < startupTimeoutMs) return;
     this.#become(
       'failed',
       `the engine was not healthy within ${startupTimeoutMs / 1000} s: look into its log, and raise ` +

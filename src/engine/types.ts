@@ -32,6 +32,9 @@ export interface EngineGauges {
   kvCacheUsage: number;
 }
 
+/** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
+export type Probe = 'healthy' | 'unhealthy' | 'refused';
+
 export interface EngineClient {
   /**
    * @throws EngineUnreachable when no connection could be made (nothing ran)
@@ -39,7 +42,9 @@ export interface EngineClient {
    * @throws DOMException `AbortError` when the signal fired
    */
   request(call: EngineCall): Promise<EngineAnswer>;
-  /** One probe of the engine's health route; false when refused, late or not 200. */
+  /** One probe of the engine's health route. Never throws. */
+  probe(timeoutMs: number): Promise<Probe>;
+  /** The same as a yes or no. */
   isHealthy(timeoutMs: number): Promise<boolean>;
   /** Names from `/v1/models`. Empty when the engine does not tell. */
   models(): Promise<string[]>;

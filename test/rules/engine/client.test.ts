@@ -7,9 +7,9 @@ import {
 } from 'node:http';
 import { type AddressInfo, createServer, type Server as NetServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createEngineClient, type HttpEngineClient } from '../../../src/engine/client.ts';
+import { createEngineClient } from '../../../src/engine/client.ts';
 import { external } from '../../../src/engine/external.ts';
-import { EngineGone, EngineUnreachable } from '../../../src/engine/types.ts';
+import { type EngineClient, EngineGone, EngineUnreachable } from '../../../src/engine/types.ts';
 import { until } from '../../support/poll.ts';
 import { freePort } from '../../support/ports.ts';
 
@@ -244,7 +244,7 @@ async function text(request: IncomingMessage): Promise<string> {
   return bytes(request);
 }
 
-function tidy(client: HttpEngineClient): HttpEngineClient {
+function tidy(client: EngineClient): EngineClient {
   cleanups.unshift(() => client.close());
   return client;
 }
@@ -259,7 +259,7 @@ async function listen(server: Server | NetServer): Promise<number> {
 async function clientOf(
   handler: (request: IncomingMessage, response: ServerResponse) => unknown,
   engine?: typeof external,
-): Promise<HttpEngineClient> {
+): Promise<EngineClient> {
   const port = await listen(createHttpServer(handler));
   const baseUrl = `http://127.0.0.1:${port}`;
   return tidy(createEngineClient({ baseUrl, apiKey: 'key', servedFallback: 'configured', engine }));

@@ -1,0 +1,44 @@
+#!/usr/bin/env node
+// The command `worker-vllm`. Plain JavaScript, since the Node that runs it may be too old to run
+// TypeScript: then the newer one from the npm package "node" takes over.
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { constants } from 'node:os';
+import { dirname, join } from 'node:path';
+
+// The first version that runs TypeScript without a flag and without a warning.
+const NEEDED = [22, 18];
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
+  await import('../src/cli.ts');
+} else {
+  runWith(newerNode());
+}
+
+function newerNode() {
+  try {
+    const manifest = createRequire(import.meta.url).resolve('node/package.json');
+    return join(dirname(manifest), 'bin', 'node');
+  } catch {
+    return tooOld();
+  }
+}
+
+function tooOld() {
+  console.error(
+    `worker-vllm needs Node ${NEEDED.join('.')} or later and this is ${process.versions.node}: ` +
+      'install a newer Node, or run "npm ci", which brings one along.',
+  );
+  process.exit(2);
+}
+
+function runWith(node) {
+  const cli = new URL('../src/cli.ts', import.meta.url).pathname;
+  const child = spawn(node, [decodeURIComponent(cli), ...process.argv.slice(2)], { stdio: 'inherit' });
+  // The terminal gives a Ctrl-C to both; a second one from here would count twice.
+  process.on('SIGINT', () => {});
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', tooOld);
+  child.on('exit', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));
+}

@@ -1,0 +1,183 @@
+import type { SupervisorMessage } from '../engine/index.ts';
+import { EXIT } from '../process/index.ts';
+
+/**
+ * States of the supervisor.
+ *
+ * - `starting`        → `running` (engine healthy for the first time)
+ * - `starting`, `running` → `draining` (signal, or the engine ended: the worker is to finish)
+ * - `starting`, `running`, `draining` → `stopping_engine` (the worker is gone, the engine is not)
+ * - any → `stopped` (both gone, or a second signal forced it)
+ */
+export type SupervisorState = 'starting' | 'running' | 'draining' | 'stopping_engine' | 'stopped';
+
+/** All the decisions depend on. */
+export interface Situation {
+  readonly state: SupervisorState;
+  readonly engine: 'alive' | 'gone' | 'not_ours';
+  readonly engineWasHealthy: boolean;
+  /** Set once something has decided how this ends. */
+  readonly exitCode: number | null;
+  /** When the last signal came, ms; null before the first. */
+  readonly signalledAt: number | null;
+  /** The limit of this state was reached and SIGKILL sent: the next limit ends the supervisor. */
+  readonly killed: boolean;
+}
+
+export type SupervisorEvent =
+  | { event: 'engine_healthy' }
+  /** `message`: cause and advice. */
+  | { event: 'engine_exited'; message: string }
+  /** `code`: exit code, or 128 + n after signal n. */
+  | { event: 'worker_exited'; code: number }
+  | { event: 'signal'; name: string; at: number }
+  /** The time set by the last `limit` action is over. */
+  | { event: 'limit_reached' };
+
+export type Action =
+  | { action: 'signal_worker'; signal: 'SIGTERM' | 'SIGKILL' }
+  /** To its whole process group. */
+  | { action: 'signal_engine'; signal: 'SIGTERM' | 'SIGKILL' }
+  | { action: 'tell_worker'; message: SupervisorMessage }
+  /** Replaces the limit before it. */
+  | { action: 'limit'; ms: number }
+  | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
+  | { action: 'exit'; code: number };
+
+/** Times of the way down, ms. With the default grace of 5 s all of it fits the 10 s of `docker stop`. */
+export const WORKER_MARGIN_MS = 2500;
+export const ENGINE_STOP_MS = 2000;
+/** What the worker has to report and hand back its jobs after the engine has died. */
+export const WORKER_AFTER_ENGINE_MS = 5000;
+/** A process that outlives SIGKILL this long hangs in the kernel: nobody can wait for it. */
+const KILL_MS = 1000;
+/** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
+const SAME_SIGNAL_MS = 300;
+
+export function initialSituation(engineIsOurs: boolean): Situation {
+  return {
+    state: 'starting',
+    engine: engineIsOurs ? 'alive' : 'not_ours',
+    engineWasHealthy: false,
+    exitCode: null,
+    signalledAt: null,
+    killed: false,
+  };
+}
+
+type Decision = [Situation, Action[]];
+
+/**
+ * What to do about an event. Pure.
+ * @param graceMs what running jobs get after a signal
+ */
+export function decide(now: Situation, event: SupervisorEvent, graceMs: number): Decision {
+  if (now.state === 'stopped') return [now, []];
+  switch (event.event) {
+    case 'engine_healthy':
+      return onEngineHealthy(now);
+    case 'engine_exited':
+      return onEngineExited(now, event.message);
+    case 'worker_exited':
+      return onWorkerExited(now, event.code);
+    case 'signal':
+      return onSignal(now, event.name, event.at, graceMs);
+    case 'limit_reached':
+      return onLimit(now);
+  }
+}
+
+function onEngineHealthy(now: Situation): Decision {
+  const state = now.state === 'starting' ? 'running' : now.state;
+  return [{ ...now, state, engineWasHealthy: true }, []];
+}
+
+/** What is left of its group dies in any case: vLLM's workers outlive their API server. */
+function onEngineExited(now: Situation, message: string): Decision {
+  const gone: Situation = { ...now, engine: 'gone' };
+  const sweep: Action = { action: 'signal_engine', signal: 'SIGKILL' };
+  if (now.state === 'stopping_engine') return stop(gone, [sweep]);
+  const tell: Action = {
+    action: 'tell_worker',
+    message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy },
+  };
+  const say: Action = { action: 'say', level: 'error', text: message };
+  // A drain that was asked for goes on under its own limit, and the worker's code stays the outcome.
+  if (now.state === 'draining') return [gone, [sweep, say, tell]];
+  const exitCode = now.engineWasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;
+  return [
+    { ...gone, state: 'draining', exitCode },
+    [sweep, say, tell, { action: 'limit', ms: WORKER_AFTER_ENGINE_MS }],
+  ];
+}
+
+function onWorkerExited(now: Situation, code: number): Decision {
+  const decided: Situation = { ...now, exitCode: now.exitCode ?? code };
+  if (now.engine !== 'alive') return stop(decided, []);
+  // SIGTERM is lost on a vLLM that still loads.
+  const signal = now.engineWasHealthy ? 'SIGTERM' : 'SIGKILL';
+  return [
+    { ...decided, state: 'stopping_engine', killed: signal === 'SIGKILL' },
+    [
+      { action: 'signal_engine', signal },
+      { action: 'limit', ms: signal === 'SIGKILL' ? KILL_MS : ENGINE_STOP_MS },
+    ],
+  ];
+}
+
+function onSignal(now: Situation, name: string, at: number, graceMs: number): Decision {
+  const signalled: Situation = { ...now, signalledAt: at };
+  if (now.signalledAt !== null) {
+    if (at - now.signalledAt < SAME_SIGNAL_MS) return [now, []];
+    return force(signalled, name);
+  }
+  if (now.state === 'draining' || now.state === 'stopping_engine') {
+    return [
+      signalled,
+      [{ action: 'say', level: 'info', text: `${name}: already ending; once more to end at once` }],
+    ];
+  }
+  return [
+    { ...signalled, state: 'draining' },
+    [
+      {
+        action: 'say',
+        level: 'info',
+        text: `${name}: the worker finishes its jobs; once more to end at once`,
+      },
+      { action: 'signal_worker', signal: 'SIGTERM' },
+      { action: 'limit', ms: graceMs + WORKER_MARGIN_MS },
+    ],
+  ];
+}
+
+function force(now: Situation, name: string): Decision {
+  return stop({ ...now, exitCode: EXIT.forced }, [
+    { action: 'say', level: 'warn', text: `${name} again: ending at once` },
+    { action: 'signal_worker', signal: 'SIGKILL' },
+    { action: 'signal_engine', signal: 'SIGKILL' },
+  ]);
+}
+
+function onLimit(now: Situation): Decision {
+  const who = now.state === 'draining' ? 'worker' : 'engine';
+  if (now.killed) {
+    const text = `the ${who} does not end even when killed: leaving it to the kernel`;
+    return stop({ ...now, exitCode: now.exitCode ?? EXIT.unexpected }, [
+      { action: 'signal_engine', signal: 'SIGKILL' },
+      { action: 'say', level: 'error', text },
+    ]);
+  }
+  return [
+    { ...now, killed: true },
+    [
+      { action: 'say', level: 'warn', text: `the ${who} did not end in time: killing it` },
+      { action: who === 'worker' ? 'signal_worker' : 'signal_engine', signal: 'SIGKILL' },
+      { action: 'limit', ms: KILL_MS },
+    ],
+  ];
+}
+
+function stop(now: Situation, before: Action[]): Decision {
+  return [{ ...now, state: 'stopped' }, [...before, { action: 'exit', code: now.exitCode ?? EXIT.ok }]];
+}

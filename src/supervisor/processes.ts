@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { constants } from 'node:os';
+import type { EngineCommand, SupervisorMessage, WorkerMessage } from '../engine/index.ts';
+import { EXIT, UserError } from '../process/index.ts';
+
+export interface EngineProcess {
+  /** Id of its process group; null when it could not be started. */
+  group: number | null;
+  /** To the whole group; nothing happens when it is gone. */
+  signal(signal: NodeJS.Signals): void;
+}
+
+export interface EngineHandlers {
+  /** Text as it arrives, from either stream. */
+  onOutput(stream: 'stdout' | 'stderr', text: string): void;
+  /** Its output has been read to the end. `code` is null after a signal. */
+  onExit(code: number | null, startError?: Error): void;
+}
+
+/** Output that a surviving child of the engine holds open is not waited for longer than this. */
+const OUTPUT_END_MS = 500;
+
+/**
+ * Starts the engine in a process group of its own: a Ctrl-C of the terminal does not reach it, and
+ * all that it starts can be signalled together.
+ */
+export function startEngine(
+  command: EngineCommand,
+  env: NodeJS.ProcessEnv,
+  handlers: EngineHandlers,
+): EngineProcess {
+  const child = spawn(command.program, command.args, {
+    env: { ...env, ...command.env },
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8');
+    child[stream].on('data', (text: string) => handlers.onOutput(stream, text));
+  }
+  child.once('error', (error) => handlers.onExit(null, error));
+  child.once('exit', (code) => {
+    const end = () => {
+      clearTimeout(timer);
+      child.off('close', end);
+      child.stdout.destroy();
+      child.stderr.destroy();
+      handlers.onExit(code);
+    };
+    const timer = setTimeout(end, OUTPUT_END_MS);
+    child.once('close', end);
+  });
+  return { group: child.pid ?? null, signal: (signal) => signalGroup(child.pid, signal) };
+}
+
+export interface WorkerProcess {
+  group: number | null;
+  signal(signal: NodeJS.Signals): void;
+  tell(message: SupervisorMessage): void;
+}
+
+/**
+ * Starts the worker, with a channel for messages. It has a group of its own too: the supervisor
+ * alone tells it when to end, once.
+ */
+export function startWorker(
+  entry: string,
+  env: NodeJS.ProcessEnv,
+  handlers: { onMessage(message: WorkerMessage): void; onExit(code: number): void },
+): WorkerProcess {
+  const child = spawn(process.execPath, [entry], {
+    env,
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  child.on('message', (message) => handlers.onMessage(message as WorkerMessage));
+  child.once('error', () => handlers.onExit(EXIT.unexpected));
+  child.once('exit', (code, signal) => handlers.onExit(code ?? exitCodeOf(signal)));
+  return {
+    group: child.pid ?? null,
+    signal: (signal) => signalGroup(child.pid, signal),
+    tell: (message) => tell(child, message),
+  };
+}
+
+/** @throws UserError when the engine could not listen there */
+export async function assertPortFree(host: string, port: number): Promise<void> {
+  const server = createServer();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen({ host, port, exclusive: true }, resolve);
+    });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') {
+      throw new UserError(
+        `Port ${port} at ${host} is in use: stop what listens there, or set another VLLM_PORT.`,
+        EXIT.portInUse,
+      );
+    }
+    throw new UserError(`The engine cannot listen on VLLM_HOST=${host} VLLM_PORT=${port}: ${message}.`);
+  } finally {
+    if (server.listening) await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+function signalGroup(group: number | undefined, signal: NodeJS.Signals): void {
+  if (group === undefined) return;
+  try {
+    process.kill(-group, signal);
+  } catch {
+    // Nothing of the group is left.
+  }
+}
+
+function tell(child: ChildProcess, message: SupervisorMessage): void {
+  // A worker that has just ended or closed its channel needs no messages.
+  if (child.connected) child.send(message, () => {});
+}
+
+function exitCodeOf(signal: NodeJS.Signals | null): number {
+  return 128 + (signal ? constants.signals[signal] : 0);
+}
