@@ -21,6 +21,9 @@ interface QueueEnv {
   RECONNECT_GRACE_SECONDS?: string;
 }
 
+/** How long peers get to answer a close before their connections are dropped, ms. */
+const CLOSE_HANDSHAKE_MS = 50;
+
 /**
  * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits.
  * Work that arrives while a commit is on its way to disk gathers in one box and is done, and committed,
@@ -129,6 +132,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
   async closeSockets(): Promise<void> {
     for (const socket of this.ctx.getWebSockets())
       this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
+    // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with
+    // open connections does not end: an object that aborts drops them.
+    setTimeout(() => this.ctx.abort('queue restarting'), CLOSE_HANDSHAKE_MS);
   }
 
   /** Does the work together with whatever else arrives before the next turn: one commit for all of it. */
