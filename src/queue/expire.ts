@@ -17,6 +17,8 @@ export function expire(core: Core): void {
     configs.add(row.config_id);
   }
   for (const row of leasesDue(core.sql, now)) {
+    const holder = row.worker_id === null ? null : core.fleet.byId(row.worker_id);
+    if (holder) holder.silent = true;
     revoke(core, row.worker_id, row.id, 'lease_lost');
     failAttempt(core, row, {
       message: 'the lease ran out: the worker was gone or did not renew it',

@@ -9,6 +9,8 @@ export interface Worker {
   /** Job id → fence token of what it runs, transient and persisted. */
   running: Map<string, number>;
   load: Load | null;
+  /** It let a lease run out and has said nothing since: it gets nothing until it does. */
+  silent: boolean;
 }
 
 /** The workers whose sockets are open, by connection and by id. */
@@ -51,8 +53,8 @@ export class Fleet {
 
 /** Slots that may be filled now. */
 export function freeSlots(worker: Worker): number {
-  const { session, running } = worker;
-  if (session.paused || session.draining) return 0;
+  const { session, running, silent } = worker;
+  if (session.paused || session.draining || silent) return 0;
   return Math.max(0, session.capacity - running.size);
 }
 

@@ -116,7 +116,10 @@ export class Queue {
     if (frame.type === 'register') {
       register(this.#core, connection, frame, newSessionId);
     } else if (worker) {
+      const wasSilent = worker.silent;
+      worker.silent = false;
       this.#handle(worker, frame);
+      if (wasSilent) fillWorker(this.#core, worker);
     } else {
       sendError(connection, `"${frame.type}" before "register": register first`);
     }

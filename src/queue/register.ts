@@ -19,6 +19,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     models: frame.instance?.models ?? [],
     running: new Map(),
     load: null,
+    silent: false,
   };
   core.fleet.add(worker);
   remember(core, worker, frame);

@@ -19,7 +19,7 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
 /** Progress for people; for a base worker also the only renewal there is. */
 export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   const row = findJob(core.sql, frame.job_id);
-  if (!row || row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return;
+  if (row?.state !== 'leased' || row.worker_id !== worker.session.worker_id) return;
   // The base SDK says 0 where its caller gives no token.
   const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
   if (!extend(core, worker, frame.job_id, fence)) return;

@@ -19,6 +19,7 @@ export function restoreFleet(core: Core): void {
       models: instances.get(session.worker_id)?.models ?? [],
       running: new Map(leased.map((row) => [row.id, row.fence_token])),
       load: null,
+      silent: false,
     });
   }
 }

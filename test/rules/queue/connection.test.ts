@@ -1,0 +1,355 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+describe('registering', () => {
+  it('grants what both sides know, and tells leases and where to dial the answer socket', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w 1', { features: ['ack', 'answer', 'teleport'] });
+    const [registered] = worker.frames('registered');
+    expect(registered).toMatchObject({
+      protocol: 1,
+      features: ['ack', 'answer'],
+      lease_seconds: 30,
+      renew_after_seconds: 24,
+    });
+    expect(registered?.answers_url).toMatch(/^answers\?queue_id=q&worker_id=w\+1&session_id=session-\d+$/);
+  });
+
+  it('sends a base worker nothing it does not know', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    queue.job({ payload: '{"messages":[{"role":"user","content":"hi"}]}' });
+    expect(worker.sent).toHaveLength(1);
+    expect(Object.keys(worker.lastJob()).sort()).toEqual(
+      ['config_id', 'fence_token', 'job_id', 'mode', 'payload', 'type'].sort(),
+    );
+    expect(worker.lastJob().payload).toMatchObject({ task: 'openai/chat-completion' });
+  });
+
+  it('lets the newer connection of a worker id win, and does not lose it when the older one closes', () => {
+    const queue = new QueueHarness();
+    const older = queue.worker('w');
+    const newer = queue.worker('w');
+    expect(older.closed).toMatchObject({ code: 4409 });
+    queue.drop(older);
+    const id = queue.job();
+    expect(newer.lastJob().job_id).toBe(id);
+  });
+
+  it('answers what it cannot read with one error that says what is wrong, and goes on', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const stranger = queue.connect();
+    queue.say(worker, '{"type":');
+    queue.say(worker, '[1,2]');
+    queue.say(worker, { type: 'job_result', job_id: 5, result: {} });
+    queue.say(stranger, { type: 'drain' });
+    queue.say(stranger, { type: 'dance' });
+    const messages = [...worker.frames('error'), ...stranger.frames('error')].map((frame) =>
+      String(frame.message),
+    );
+    expect(messages[0]).toContain('not JSON');
+    expect(messages[2]).toContain('job_id');
+    expect(messages[3]).toContain('register first');
+    expect(messages[4]).toContain('dance');
+    expect(messages).toHaveLength(5);
+    expect(queue.state(queue.job())).toBe('leased');
+  });
+
+  it('ignores frame types it does not know from a worker that agreed on a protocol', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.say(worker, { type: 'from_the_future' });
+    expect(worker.frames('error')).toEqual([]);
+  });
+});
+
+describe('leases and reconnects', () => {
+  it('keeps a lease that is renewed, and names one that is lost', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    for (let turn = 0; turn < 5; turn++) {
+      queue.advance(24);
+      queue.say(worker, { type: 'renew', jobs: [{ job_id: id, fence_token }] });
+    }
+    expect(queue.state(id)).toBe('leased');
+    expect(queue.queue.get(id)?.attempts).toBe(0);
+    queue.say(worker, { type: 'renew', jobs: [{ job_id: id, fence_token: fence_token - 1 }] });
+    expect(worker.frames('renewed').map((frame) => frame.lost)).toEqual([[], [], [], [], [], [id]]);
+  });
+
+  it('gives a job to another worker when its lease runs out, charging the attempt', () => {
+    const queue = new QueueHarness();
+    queue.worker('silent');
+    const id = queue.job();
+    const other = queue.worker('other');
+    queue.advance(33);
+    expect(other.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
+    expect(queue.queue.get(id)?.attempt_errors).toMatchObject([
+      { code: 'lease_expired', worker_id: 'silent' },
+    ]);
+  });
+
+  it('loses no lease and restarts no job when the worker is back within the grace', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.drop(worker);
+    queue.advance(5);
+    const back = queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
+    expect(back.frames('registered')[0]).toMatchObject({ resumed: [id], revoked: [] });
+    expect(back.frames('job')).toEqual([]);
+    queue.advance(20);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0, fence_token });
+  });
+
+  it('moves the job when the worker is not back within the grace, long before its lease would end', () => {
+    const queue = new QueueHarness();
+    const gone = queue.worker('gone');
+    const id = queue.job();
+    const other = queue.worker('other');
+    queue.drop(gone);
+    queue.advance(9);
+    expect(other.frames('job')).toEqual([]);
+    queue.advance(5);
+    expect(other.lastJob().job_id).toBe(id);
+  });
+
+  it('hands back uncharged what the same process never received, and charges what another process lost', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 3 });
+    const cut = queue.worker('w');
+    expect(cut.lastJob()).toMatchObject({ job_id: id, attempt: 1 });
+    const restarted = queue.worker('w', { instance: { boot_id: 'another' } });
+    expect(restarted.frames('job')).toEqual([]);
+    queue.advance(2);
+    expect(restarted.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
+    expect(queue.queue.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
+    expect(worker.closed).not.toBeNull();
+  });
+
+  it('revokes at reconnect what was given to another worker or cancelled meanwhile', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    const [moved, cancelled] = [queue.job(), queue.job()];
+    const held = worker.frames('job').map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+    queue.drop(worker);
+    queue.queue.cancel(cancelled, 'cancelled');
+    queue.advance(11);
+    queue.worker('other');
+    queue.advance(2);
+    const back = queue.worker('w', { capacity: 2, jobs: held });
+    expect(back.frames('registered')[0]).toMatchObject({
+      resumed: [],
+      revoked: [{ job_id: moved }, { job_id: cancelled }],
+    });
+  });
+
+  it('gives every lease one grace after a restart of the queue, and only one', () => {
+    const queue = new QueueHarness();
+    queue.worker('w');
+    const id = queue.job();
+    queue.nowMs += 3_600_000;
+    queue.restart();
+    queue.advance(9);
+    queue.restart();
+    expect(queue.state(id)).toBe('leased');
+    queue.advance(3);
+    expect(queue.state(id)).toBe('pending');
+  });
+
+  it('remembers its workers and what they run over a hibernation', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.hibernate();
+    queue.submit({}, {});
+    expect(worker.frames('job')).toHaveLength(2);
+    queue.say(worker, { type: 'job_result', job_id: id, fence_token, result: {} });
+    expect(queue.state(id)).toBe('succeeded');
+    expect(worker.frames('job')).toHaveLength(3);
+    expect(queue.queue.models()).toMatchObject([{ id: 'tiny', available: true }]);
+  });
+});
+
+describe('workers that speak only the base', () => {
+  it('lease for 300 s, renewed by progress with the job’s token or 0', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    queue.advance(299);
+    queue.say(worker, { type: 'job_progress', job_id: id, fence_token: 0, status_message: 'processing' });
+    queue.advance(299);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', status_message: 'processing' });
+    queue.advance(2);
+    expect(queue.state(id)).toBe('pending');
+  });
+
+  it('keep their jobs when they reconnect without listing them', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const job = worker.lastJob();
+    queue.drop(worker);
+    queue.advance(2);
+    const back = queue.baseWorker('old');
+    queue.advance(20);
+    queue.say(back, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: { a: 1 } });
+    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(back.frames('ack')).toEqual([]);
+  });
+
+  it('settle a waiting caller with token 0, and never a persisted job', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const answers = queue.call({ job_id: 'c', model: 'cfg' });
+    const id = queue.job();
+    expect(worker.frames('job')[0]).toMatchObject({
+      job_id: 'c',
+      mode: 'transient',
+      payload: { task: 'openai/chat-completion', messages: [] },
+    });
+    queue.say(worker, { type: 'job_result', job_id: 'c', fence_token: 0, result: { completion: 1 } });
+    queue.say(worker, { type: 'job_result', job_id: id, fence_token: 0, result: {} });
+    expect(answers).toMatchObject([{ kind: 'result', result: { completion: 1 }, worker_id: 'old' }]);
+    expect(queue.state(id)).toBe('leased');
+  });
+
+  it('tell the engine’s status in their text, from which a caller’s mistake is told from a fault', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const [mistake, fault] = [queue.job(), queue.job()];
+    const [first, second] = worker.frames('job');
+    queue.say(worker, {
+      type: 'job_error',
+      job_id: mistake,
+      fence_token: first?.fence_token,
+      error: 'Error code: 400 - too long',
+    });
+    queue.say(worker, {
+      type: 'job_error',
+      job_id: fault,
+      fence_token: second?.fence_token,
+      error: 'Connection error.',
+    });
+    expect(queue.queue.get(mistake)).toMatchObject({ state: 'failed', error: { http_status: 400 } });
+    expect(queue.queue.get(fault)).toMatchObject({ state: 'pending', attempts: 1 });
+  });
+
+  it('are not sent what does not fit their frame: the job fails with that reason', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job({ payload: JSON.stringify({ text: 'x'.repeat(1_100_000) }) });
+    expect(worker.frames('job')).toEqual([]);
+    expect(queue.queue.get(id)?.error?.message).toContain('1 MiB');
+    expect(queue.queue.status().running).toBe(0);
+  });
+});
+
+describe('callers that wait', () => {
+  it('are dispatched at once to a relay and a stream', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const [answer] = queue.call({ job_id: 'c', deadline_ms: 9000 });
+    const job = worker.lastJob();
+    expect(answer).toMatchObject({
+      kind: 'stream',
+      relay: 'q/w',
+      stream_id: job.stream_id,
+      fence_token: job.fence_token,
+    });
+    expect(job).toMatchObject({
+      job_id: 'c',
+      mode: 'transient',
+      job_type: 'engine_request',
+      deadline_ms: 9000,
+    });
+  });
+
+  it('are refused with the models there are, or told to come back, or wait as long as they say', () => {
+    const queue = new QueueHarness();
+    expect(queue.call({ model: 'tiny' })).toMatchObject([{ reason: 'unknown_model' }]);
+    expect(queue.call({ model: null })).toMatchObject([{ reason: 'no_worker' }]);
+    const worker = queue.worker('w');
+    expect(queue.call({ model: 'huge' })).toMatchObject([{ reason: 'unknown_model', models: ['tiny'] }]);
+    queue.drop(worker);
+    const [refused] = queue.call({ model: 'tiny' });
+    expect(refused).toMatchObject({ reason: 'no_worker', retry_after_seconds: 5 });
+    const patient = queue.call({ model: 'tiny', wait_for_worker_ms: 30_000 });
+    const hasty = queue.call({ model: 'tiny', wait_for_worker_ms: 3000 });
+    queue.advance(4);
+    expect([patient.length, hasty.length]).toEqual([0, 1]);
+    queue.worker('w2');
+    expect(patient).toMatchObject([{ kind: 'stream', worker_id: 'w2' }]);
+  });
+
+  it('wait for a slot, and hear it when none becomes free', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call();
+    const waiting = queue.call({ wait_for_slot_ms: 60_000 });
+    const hasty = queue.call({ wait_for_slot_ms: 1000 });
+    queue.advance(2);
+    expect(hasty).toMatchObject([{ reason: 'no_slot' }]);
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_result', job_id, fence_token, result: {} });
+    expect(waiting).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('free their slot when they hang up, waiting or running', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'running' });
+    const waiting = queue.call({ job_id: 'waiting' });
+    const last = queue.call({ job_id: 'last' });
+    queue.queue.cancel('waiting', 'caller_gone');
+    expect(waiting).toMatchObject([{ reason: 'cancelled' }]);
+    queue.queue.cancel('running', 'caller_gone');
+    expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'running', reason: 'caller_gone' }]);
+    expect(last).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('hear through their relay when the worker does not come back or comes back without their job', () => {
+    const queue = new QueueHarness();
+    const gone = queue.worker('gone');
+    queue.call();
+    const { stream_id } = gone.lastJob();
+    queue.drop(gone);
+    queue.advance(13);
+    expect(queue.broken).toMatchObject([{ relay: 'q/gone', stream: stream_id, reason: { retryable: true } }]);
+    const worker = queue.worker('w');
+    queue.call();
+    queue.worker('w');
+    expect(queue.broken.at(-1)).toMatchObject({ relay: 'q/w', stream: worker.lastJob().stream_id });
+    expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
+  });
+
+  it('keep their slot with a worker that lists them after a restart of the queue', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'c' });
+    const { fence_token } = worker.lastJob();
+    queue.restart();
+    const back = queue.worker('w', { jobs: [{ job_id: 'c', fence_token }] });
+    const id = queue.job();
+    expect(queue.state(id)).toBe('pending');
+    queue.say(back, { type: 'job_result', job_id: 'c', fence_token, result: {} });
+    expect(back.frames('ack')).toMatchObject([{ outcome: 'accepted' }]);
+    expect(queue.state(id)).toBe('leased');
+  });
+
+  it('may leave the model out when there is one, and are asked for it when there are several', () => {
+    const queue = new QueueHarness();
+    queue.worker('a', { capacity: 4 });
+    expect(queue.call({ model: 'default' })).toMatchObject([{ kind: 'stream' }]);
+    queue.worker('b', { config_id: 'cfg-b', instance: { models: ['beta'] } });
+    expect(queue.call({ model: null })).toMatchObject([
+      { reason: 'ambiguous_model', models: ['beta', 'tiny'] },
+    ]);
+  });
+});

@@ -1,0 +1,216 @@
+import { describe, expect, it } from 'vitest';
+import { type AnswerRecord, decodeRecords, encodeRecords } from '../../../src/protocol/index.ts';
+import { type AnswerSocket, Relay } from '../../../src/relay/relay.ts';
+import type { CallerSink, Opening } from '../../../src/relay/stream.ts';
+
+const sse = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
+const text = (value: string) => new TextEncoder().encode(value);
+
+class Caller implements CallerSink {
+  received = '';
+  ended = false;
+  broken: string | null = null;
+  keepsUp = true;
+  write(data: Uint8Array): boolean {
+    this.received += new TextDecoder().decode(data);
+    return this.keepsUp;
+  }
+  end(): void {
+    this.ended = true;
+  }
+  abort(reason: { message: string }): void {
+    this.broken = reason.message;
+  }
+}
+
+class Harness {
+  nowMs = 1_000_000;
+  readonly relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 });
+  sent: AnswerRecord[] = [];
+  socket: AnswerSocket = this.connect();
+
+  connect(): AnswerSocket {
+    const socket: AnswerSocket = {
+      send: (message) => this.sent.push(...decodeRecords(message)),
+      close: () => {},
+    };
+    this.socket = socket;
+    this.relay.onSocket(socket);
+    return socket;
+  }
+  say(...records: AnswerRecord[]): void {
+    this.relay.onMessage(this.socket, encodeRecords(records).buffer);
+  }
+  /** Opens a stream the way the object does: the caller is attached as soon as the answer opens. */
+  open(stream: number): { caller: Caller; openings: Opening[] } {
+    const caller = new Caller();
+    const openings: Opening[] = [];
+    this.relay.open(stream, (opening) => {
+      openings.push(opening);
+      if (opening.ok) this.relay.attach(stream, caller);
+    });
+    return { caller, openings };
+  }
+  advance(seconds: number): void {
+    for (let second = 0; second < seconds; second++) {
+      this.nowMs += 1000;
+      this.relay.onTick();
+    }
+  }
+}
+
+describe('an answer through the relay', () => {
+  it('reaches the caller with the engine’s own head and bytes, whoever comes first', () => {
+    const early = new Harness();
+    const first = early.open(1);
+    early.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('ab') },
+    );
+    early.say({ type: 'bytes', stream: 1, offset: 2, data: text('cd') }, { type: 'end', stream: 1, size: 4 });
+    expect(first.openings).toEqual([{ ok: true, head: sse }]);
+    expect(first.caller).toMatchObject({ received: 'abcd', ended: true });
+
+    const late = new Harness();
+    late.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('abcd') },
+    );
+    late.say({ type: 'end', stream: 1, size: 4 });
+    const second = late.open(1);
+    expect(second.caller).toMatchObject({ received: 'abcd', ended: true });
+  });
+
+  it('drops what it has and asks again from where a hole begins', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(1);
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('abc') },
+    );
+    harness.say({ type: 'bytes', stream: 1, offset: 1, data: text('bcde') });
+    harness.say({ type: 'bytes', stream: 1, offset: 9, data: text('z') });
+    expect(caller.received).toBe('abcde');
+    expect(harness.sent.at(-1)).toEqual({ type: 'taken', stream: 1, offset: 5 });
+    harness.say({ type: 'end', stream: 1, size: 9 });
+    expect(caller.ended).toBe(false);
+    harness.say(
+      { type: 'bytes', stream: 1, offset: 5, data: text('fghi') },
+      { type: 'end', stream: 1, size: 9 },
+    );
+    expect(caller).toMatchObject({ received: 'abcdefghi', ended: true });
+  });
+
+  it('goes on byte-exact over a new socket, telling the worker where each stream stands', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(1);
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('abc') },
+    );
+    harness.relay.onSocketClosed(harness.socket);
+    harness.advance(5);
+    harness.sent = [];
+    harness.connect();
+    expect(harness.sent).toEqual([{ type: 'taken', stream: 1, offset: 3 }]);
+    harness.say(
+      { type: 'bytes', stream: 1, offset: 0, data: text('abcdef') },
+      { type: 'end', stream: 1, size: 6 },
+    );
+    expect(caller.received.replaceAll(': keep-alive\n\n', '')).toBe('abcdef');
+    expect(caller.ended).toBe(true);
+  });
+
+  it('can be tried elsewhere when it breaks before its first byte, and not after', () => {
+    const harness = new Harness();
+    const reason = { message: 'engine died', code: 'engine_died', retryable: true };
+    const silent = harness.open(1);
+    harness.say({ type: 'head', stream: 1, head: sse }, { type: 'broken', stream: 1, reason });
+    expect(silent.openings).toEqual([{ ok: false, reason }]);
+    const begun = harness.open(2);
+    harness.say(
+      { type: 'head', stream: 2, head: sse },
+      { type: 'bytes', stream: 2, offset: 0, data: text('a') },
+      { type: 'broken', stream: 2, reason },
+    );
+    expect(begun.caller).toMatchObject({ received: 'a', broken: 'engine died', ended: false });
+  });
+
+  it('pauses the worker while the caller reads slowly, and before there is a caller', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(1);
+    caller.keepsUp = false;
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('a') },
+    );
+    harness.say({ type: 'bytes', stream: 1, offset: 1, data: text('b') });
+    expect(harness.sent).toEqual([{ type: 'pause', stream: 1 }]);
+    harness.relay.callerReads(1);
+    expect(harness.sent.at(-1)).toEqual({ type: 'resume', stream: 1 });
+
+    harness.say({ type: 'head', stream: 2, head: sse });
+    harness.say({ type: 'bytes', stream: 2, offset: 0, data: new Uint8Array(1024 * 1024) });
+    expect(harness.sent.some((record) => record.type === 'pause' && record.stream === 2)).toBe(true);
+    harness.open(2);
+    expect(harness.sent.at(-1)).toEqual({ type: 'resume', stream: 2 });
+  });
+
+  it('is cancelled at the worker when the caller hangs up, and again if the worker did not hear it', () => {
+    const harness = new Harness();
+    harness.open(1);
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('a') },
+    );
+    harness.relay.callerGone(1);
+    const cancel = { type: 'cancel', stream: 1, reason: 'caller_gone' };
+    expect(harness.sent).toEqual([cancel]);
+    harness.say({ type: 'bytes', stream: 1, offset: 1, data: text('b') });
+    expect(harness.sent).toEqual([cancel, cancel]);
+  });
+
+  it('is cancelled when nobody ever asks for it, or when it goes on after the relay restarted', () => {
+    const harness = new Harness();
+    harness.say({ type: 'head', stream: 1, head: sse });
+    harness.advance(20);
+    harness.relay.onPing();
+    harness.advance(11);
+    expect(harness.sent).toEqual([{ type: 'cancel', stream: 1, reason: 'caller_gone' }]);
+    harness.say({ type: 'bytes', stream: 9, offset: 500, data: text('a') });
+    expect(harness.sent.at(-1)).toEqual({ type: 'cancel', stream: 9, reason: 'caller_gone' });
+  });
+
+  it('opens a silent event stream after a while and keeps it alive, so that a hang-up shows', () => {
+    const harness = new Harness();
+    const { caller, openings } = harness.open(1);
+    harness.say({ type: 'head', stream: 1, head: sse });
+    harness.advance(1);
+    expect(openings).toEqual([]);
+    harness.advance(6);
+    expect(openings).toEqual([{ ok: true, head: sse }]);
+    expect(caller.received).toMatch(/^(: keep-alive\n\n){2,}$/);
+  });
+
+  it('breaks when the worker stays away longer than the grace, and at once when the queue says so', () => {
+    const harness = new Harness();
+    const lost = harness.open(1);
+    harness.relay.onSocketClosed(harness.socket);
+    harness.advance(9);
+    expect(lost.openings).toEqual([]);
+    harness.advance(2);
+    expect(lost.openings).toMatchObject([{ ok: false, reason: { retryable: true } }]);
+    const told = harness.open(2);
+    harness.relay.breakStream(2, { message: 'lost', code: 'worker_died', retryable: true });
+    expect(told.openings).toMatchObject([{ ok: false, reason: { message: 'lost' } }]);
+  });
+
+  it('forgets streams that are over', () => {
+    const harness = new Harness();
+    harness.open(1);
+    harness.say({ type: 'head', stream: 1, head: sse }, { type: 'end', stream: 1, size: 0 });
+    expect(harness.relay.isBusy).toBe(true);
+    harness.advance(62);
+    expect(harness.relay.isBusy).toBe(false);
+  });
+});

@@ -1,0 +1,192 @@
+import { DatabaseSync } from 'node:sqlite';
+import type { BrokenReason } from '../../src/protocol/index.ts';
+import type { CallAnswer, SubmitAnswer, SubmitJob, TransientCall } from '../../src/queue/calls.ts';
+import type { Connection, Ports, QueueSettings, Row, Session, SqlValue } from '../../src/queue/ports.ts';
+import { Queue } from '../../src/queue/queue.ts';
+
+/** One control socket as the queue sees it, with what was sent to it. */
+export class FakeConnection implements Connection {
+  readonly id: string;
+  readonly sent: Record<string, unknown>[] = [];
+  closed: { code: number; reason: string } | null = null;
+  #session: Session | null = null;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+  load(): Session | null {
+    return this.#session;
+  }
+  save(session: Session): void {
+    this.#session = structuredClone(session);
+  }
+  send(text: string): void {
+    if (this.closed) return;
+    this.sent.push(JSON.parse(text));
+  }
+  close(code: number, reason: string): void {
+    this.closed ??= { code, reason };
+  }
+  /** What was sent of one type, newest last. */
+  frames(type: string): Record<string, unknown>[] {
+    return this.sent.filter((frame) => frame.type === type);
+  }
+  lastJob(): { job_id: string; fence_token: number; [field: string]: unknown } {
+    const job = this.frames('job').at(-1);
+    if (!job) throw new Error(`no job was sent to ${this.id}`);
+    return job as never;
+  }
+}
+
+/** The real queue rules over real SQLite in memory, with a clock and sockets that the test moves by hand. */
+export class QueueHarness {
+  nowMs = Date.UTC(2026, 0, 1);
+  alarmAt: number | null = null;
+  readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
+  readonly connections = new Set<FakeConnection>();
+  readonly database = new DatabaseSync(':memory:');
+  queue: Queue;
+  readonly #settings: QueueSettings;
+  #next = 0;
+
+  constructor(settings: Partial<QueueSettings> = {}) {
+    this.#settings = { queue_id: 'q', lease_seconds: 30, reconnect_grace_seconds: 10, ...settings };
+    this.queue = new Queue(this.#ports(), this.#settings);
+  }
+
+  connect(name = `connection-${++this.#next}`): FakeConnection {
+    const connection = new FakeConnection(name);
+    this.connections.add(connection);
+    return connection;
+  }
+
+  /** A worker of ours, registered. */
+  worker(id: string, more: Record<string, unknown> = {}): FakeConnection {
+    const connection = this.connect(`${id}-${++this.#next}`);
+    const { instance, ...rest } = more;
+    this.say(connection, {
+      type: 'register',
+      worker_id: id,
+      config_id: 'cfg',
+      capacity: 1,
+      protocol: 1,
+      features: ['ack', 'answer', 'release', 'renew', 'load'],
+      instance: { id, models: ['tiny'], boot_id: `${id}-boot`, ...(instance as object) },
+      ...rest,
+    });
+    return connection;
+  }
+
+  /** A worker that speaks only the base protocol. */
+  baseWorker(id: string, configId = 'cfg', capacity = 1): FakeConnection {
+    const connection = this.connect(`${id}-${++this.#next}`);
+    this.say(connection, { type: 'register', worker_id: id, config_id: configId, capacity });
+    return connection;
+  }
+
+  say(connection: FakeConnection, frame: unknown): void {
+    const text = typeof frame === 'string' ? frame : JSON.stringify(frame);
+    this.queue.onFrame(connection, text, `session-${++this.#next}`);
+  }
+
+  drop(connection: FakeConnection): void {
+    this.connections.delete(connection);
+    this.queue.onClose(connection);
+  }
+
+  submit(...jobs: Partial<SubmitJob>[]): SubmitAnswer[] {
+    return this.queue.submit(
+      jobs.map((job) => ({
+        job_type: 'chat_completion',
+        payload: '{"messages":[]}',
+        config_id: 'cfg',
+        priority: 0,
+        max_attempts: 3,
+        ...job,
+      })),
+      jobs.map(() => `job-${++this.#next}`),
+    );
+  }
+
+  /** Submits one job and gives its id. */
+  job(job: Partial<SubmitJob> = {}): string {
+    const [answer] = this.submit(job);
+    if (!answer?.ok) throw new Error(JSON.stringify(answer));
+    return answer.job.id;
+  }
+
+  call(call: Partial<TransientCall> = {}): CallAnswer[] {
+    const answers: CallAnswer[] = [];
+    this.queue.call(
+      {
+        job_id: `call-${++this.#next}`,
+        job_type: 'engine_request',
+        payload: '{"method":"POST","path":"/v1/chat/completions","body":"{\\"messages\\":[]}"}',
+        model: 'tiny',
+        priority: 0,
+        wait_for_worker_ms: 0,
+        wait_for_slot_ms: 60_000,
+        ...call,
+      },
+      (answer) => answers.push(answer),
+    );
+    return answers;
+  }
+
+  state(id: string): string {
+    return this.queue.get(id)?.state ?? 'missing';
+  }
+
+  /** Moves the clock, running every alarm and tick that falls due on the way. */
+  advance(seconds: number): void {
+    const until = this.nowMs + seconds * 1000;
+    for (;;) {
+      const tick = this.queue.nextTick();
+      const due = [this.alarmAt, tick].filter((time) => time !== null);
+      const next = Math.min(...due, until);
+      this.nowMs = Math.max(this.nowMs, next);
+      if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
+        this.alarmAt = null;
+        this.queue.onAlarm();
+      } else if (tick !== null && tick <= this.nowMs) {
+        this.queue.onTick();
+      }
+      if (this.nowMs >= until && (this.alarmAt === null || this.alarmAt > until)) break;
+    }
+    this.queue.onTick();
+  }
+
+  /** The process ends and starts again on its disk: memory and sockets are gone. */
+  restart(): void {
+    this.connections.clear();
+    this.queue = new Queue(this.#ports(), this.#settings);
+  }
+
+  /** The object is evicted and comes back: memory is gone, sockets and disk stay. */
+  hibernate(): void {
+    this.queue = new Queue(this.#ports(), this.#settings);
+  }
+
+  #ports(): Ports {
+    return {
+      sql: {
+        exec: (query: string, ...bindings: SqlValue[]) =>
+          this.database.prepare(query).all(...bindings) as unknown as Row[],
+      },
+      alarm: {
+        get: () => this.alarmAt,
+        set: (at) => {
+          this.alarmAt = at;
+        },
+        clear: () => {
+          this.alarmAt = null;
+        },
+      },
+      now: () => this.nowMs,
+      random: () => 0.5,
+      connections: () => [...this.connections],
+      breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
+      log: () => {},
+    };
+  }
+}
