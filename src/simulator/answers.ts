@@ -1,0 +1,106 @@
+import type { ServerResponse } from 'node:http';
+import { engineDead } from './errors.ts';
+import type { Receiver } from './scheduler.ts';
+import type { AnswerHead, Shapes, WholeChoice } from './shapes.ts';
+import { DONE, errorEvent } from './shapes.ts';
+
+/** One answer being written: its choices come from as many sequences. */
+export interface AnswerPlan {
+  response: ServerResponse;
+  shapes: Shapes;
+  head: AnswerHead;
+  /** What comes before the text of each choice (`echo`); its length is the number of choices. */
+  prefixes: string[];
+  promptTokens: number;
+  includeUsage: boolean;
+  continuousUsage: boolean;
+}
+
+/** Sends the head at once, even when nothing can be generated yet, then an event for every token. */
+export function streamedAnswer(plan: AnswerPlan): Receiver[] {
+  const { response, shapes, head, prefixes, promptTokens } = plan;
+  let pending = '';
+  let begun = false;
+  let unfinished = prefixes.length;
+  let completionTokens = 0;
+
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+  response.flushHeaders();
+  // One write for all the events of a turn; what a slow reader has no room for waits here.
+  const flush = () => {
+    if (pending === '' || response.writableEnded || response.writableNeedDrain) return;
+    response.write(pending);
+    pending = '';
+  };
+  response.on('drain', flush);
+  const finish = () => {
+    if (!response.writableEnded) response.end(pending);
+    pending = '';
+  };
+  const begin = () => {
+    begun = true;
+    const usage = plan.continuousUsage ? { prompt: promptTokens, completion: 0 } : null;
+    for (const index of prefixes.keys()) pending += shapes.opening(head, index, usage) ?? '';
+  };
+
+  return prefixes.map((prefix, index) => {
+    const textEvent = shapes.text(head, index);
+    let own = 0;
+    return {
+      token(text, ending) {
+        if (!begun) begin();
+        completionTokens++;
+        own++;
+        if (ending) unfinished--;
+        const closes = unfinished === 0 && !plan.includeUsage;
+        const usage = plan.continuousUsage ? { prompt: promptTokens, completion: own } : null;
+        pending += textEvent(own === 1 ? prefix + text : text, ending, closes, usage);
+        if (unfinished > 0) return;
+        if (plan.includeUsage) {
+          pending += shapes.usage(head, { prompt: promptTokens, completion: completionTokens });
+        }
+        pending += DONE;
+        finish();
+      },
+      flush,
+      engineDied() {
+        pending += errorEvent(engineDead()) + DONE;
+        finish();
+      },
+      cut: () => void response.destroy(),
+    };
+  });
+}
+
+/** Gathers the choices and sends them in one body. */
+export function wholeAnswer(plan: AnswerPlan): Receiver[] {
+  const { response, shapes, head, prefixes, promptTokens } = plan;
+  const choices: (WholeChoice | null)[] = prefixes.map(() => null);
+  let completionTokens = 0;
+  return prefixes.map((prefix, index) => {
+    const parts = [prefix];
+    return {
+      token(text, finish) {
+        completionTokens++;
+        parts.push(text);
+        if (!finish) return;
+        choices[index] = { text: parts.join(''), finish };
+        const all = choices.filter((choice) => choice !== null);
+        if (all.length < choices.length) return;
+        const usage = { prompt: promptTokens, completion: completionTokens };
+        sendJson(response, 200, shapes.whole(head, all, usage));
+      },
+      flush() {},
+      engineDied() {
+        if (!response.headersSent) sendJson(response, 500, engineDead().body);
+      },
+      cut: () => void response.destroy(),
+    };
+  });
+}
+
+export function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  const text = JSON.stringify(body);
+  const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+  response.writeHead(status, headers).end(text);
+}

@@ -1,0 +1,190 @@
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { type Faults, noFaults, setFaultFromText } from './faults.ts';
+import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
+
+export interface SimulatorOptions {
+  /** Name or path of the model, as vLLM's positional argument. */
+  model: string;
+  /** Names it answers to; the first is the one in answers. */
+  servedModelNames: string[];
+  host: string;
+  /** 0 asks the system for a free one. */
+  port: number;
+  /** Tokens of prompt and answer together. */
+  maxModelLength: number;
+  /** Sequences generated side by side; more wait. */
+  maxRunning: number;
+  /** Running and waiting together; more are refused with 503. Null: no limit. */
+  maxQueued: number | null;
+  /** Bearer tokens that guard `/v1`; none: no guard. */
+  apiKeys: string[];
+  timeToFirstTokenMs: number;
+  interTokenLatencyMs: number;
+  /** How long the phases of the start take together. */
+  startupSeconds: number;
+  accessLog: boolean;
+  faults: Faults;
+}
+
+export function defaultOptions(): SimulatorOptions {
+  return {
+    model: 'simulated-model',
+    servedModelNames: [],
+    host: '127.0.0.1',
+    port: 8000,
+    maxModelLength: 32_768,
+    maxRunning: 256,
+    maxQueued: null,
+    apiKeys: [],
+    timeToFirstTokenMs: 0,
+    interTokenLatencyMs: 0,
+    startupSeconds: 0,
+    accessLog: true,
+    faults: noFaults(),
+  };
+}
+
+/** The command line is wrong (exit 2) or asked for help (exit 0): the text is to be shown. */
+export class CommandLineEnd extends Error {
+  readonly exitCode: number;
+  constructor(text: string, exitCode: number) {
+    super(text);
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * Reads the arguments of `vllm serve` and the simulator's own.
+ * @throws CommandLineEnd with the words that vLLM has for the same mistake
+ */
+export function parseArguments(argv: readonly string[]): SimulatorOptions {
+  const options = defaultOptions();
+  const command = describeCommand(options);
+  let written = '';
+  command.exitOverride().configureOutput({
+    writeOut: (text) => {
+      written += text;
+    },
+    writeErr: () => {},
+  });
+  try {
+    command.parse(argv.map(normalize), { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) throw new CommandLineEnd(written.trimEnd(), 0);
+    throw new CommandLineEnd(asVllmSays(error.message), 2);
+  }
+  const given = command.opts<Given>();
+  const [positional, ...others] = command.args;
+  const unrecognized = [positional?.startsWith('-') ? positional : null, ...others].filter(Boolean);
+  if (unrecognized.length > 0) {
+    throw new CommandLineEnd(`vllm serve: error: unrecognized arguments: ${unrecognized.join(' ')}`, 2);
+  }
+  const model = positional ?? given.model ?? options.model;
+  return {
+    ...options,
+    model,
+    host: given.host ?? options.host,
+    port: given.port ?? options.port,
+    servedModelNames: given.servedModelName ?? [model],
+    maxModelLength: given.maxModelLen ?? options.maxModelLength,
+    maxRunning: given.maxNumSeqs ?? options.maxRunning,
+    maxQueued: given.maxNumQueuedReqs ?? null,
+    apiKeys: given.apiKey ?? [],
+    timeToFirstTokenMs: given.timeToFirstTokenMs ?? 0,
+    interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
+    startupSeconds: given.startupSeconds ?? 0,
+    accessLog: !given.disableUvicornAccessLog,
+  };
+}
+
+interface Given {
+  model?: string;
+  host?: string;
+  port?: number;
+  servedModelName?: string[];
+  maxModelLen?: number;
+  maxNumSeqs?: number;
+  maxNumQueuedReqs?: number;
+  apiKey?: string[];
+  timeToFirstTokenMs?: number;
+  interTokenLatencyMs?: number;
+  startupSeconds?: number;
+  disableUvicornAccessLog?: boolean;
+}
+
+function describeCommand(options: SimulatorOptions): Command {
+  const command = new Command('simulate')
+    .description("Stand-in for 'vllm serve': same flags, routes, logs and metrics; the answers are made up.")
+    .argument('[model]', 'name or path of the model')
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .option('--model <name>', 'the model, when not given as the argument')
+    .option('--served-model-name <names...>', 'names it answers to')
+    .option('--host <host>', 'address to listen on (127.0.0.1)')
+    .option('--port <port>', 'port to listen on, 0 for a free one (8000)', whole)
+    .option('--max-model-len <tokens>', 'tokens of prompt and answer together (32768)', length)
+    .option('--max-num-seqs <count>', 'requests generated side by side (256)', whole)
+    .option('--max-num-queued-reqs <count>', 'requests running and waiting together; more get 503', whole)
+    .option('--api-key <keys...>', 'tokens that guard /v1')
+    .option('--disable-uvicorn-access-log', 'no line for each request')
+    .option('--time-to-first-token-ms <ms>', 'pace: until the first token (0)', amount)
+    .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)
+    .option('--startup-seconds <s>', 'how long the start takes (0)', amount)
+    .option(
+      '--fault <name[=value]>',
+      `what shall go wrong, may be repeated: ${Object.keys(noFaults()).join(', ')}`,
+      (text) => {
+        try {
+          setFaultFromText(options.faults, text);
+        } catch (error) {
+          throw new InvalidArgumentError((error as Error).message);
+        }
+      },
+    );
+  const hidden = (flags: string) => command.addOption(command.createOption(flags).hideHelp());
+  for (const name of IGNORED_SWITCHES) {
+    hidden(`--${name}`);
+    hidden(`--no-${name}`);
+  }
+  for (const name of IGNORED_STORE_TRUE) hidden(`--${name}`);
+  for (const name of IGNORED_VALUES) hidden(`--${name} <value>`);
+  for (const name of IGNORED_LISTS) hidden(`--${name} <values...>`);
+  return command.addHelpText('after', '\nOther common flags of vllm serve are taken and ignored.');
+}
+
+/** vLLM takes `--max_model_len` for `--max-model-len`, and short forms of two letters. */
+function normalize(argument: string): string {
+  const short = SHORT_FORMS[argument];
+  if (short) return short;
+  const [, name, rest] = /^(--[\w-]+)(.*)$/s.exec(argument) ?? [];
+  return name ? name.replace(/_/g, '-').replace(/^-+/, '--') + rest : argument;
+}
+
+/** Commander's words for a bad value, turned into argparse's. */
+function asVllmSays(message: string): string {
+  const invalid = /option '(--[\w-]+)[^']*' argument '(.*?)' is invalid\. (.*)/s.exec(message);
+  if (invalid) return `vllm serve: error: argument ${invalid[1]}: ${invalid[3]}: '${invalid[2]}'`;
+  const missing = /option '(--[\w-]+)[^']*' argument missing/.exec(message);
+  if (missing) return `vllm serve: error: argument ${missing[1]}: expected one argument`;
+  return `vllm serve: ${message}`;
+}
+
+function whole(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('invalid int value');
+  return Number(text);
+}
+
+/** Lengths may be written `32k` (thousands) or `32K` (times 1,024). */
+function length(text: string): number {
+  const [, digits, unit] = /^(\d+)([kKmM]?)$/.exec(text) ?? [];
+  if (!digits) throw new InvalidArgumentError('invalid human_readable_int value');
+  const factors: Record<string, number> = { k: 1000, K: 1024, m: 1_000_000, M: 1024 ** 2 };
+  return Number(digits) * (factors[unit ?? ''] ?? 1);
+}
+
+function amount(text: string): number {
+  const number = Number(text);
+  if (text.trim() === '' || !(number >= 0)) throw new InvalidArgumentError('invalid float value');
+  return number;
+}

@@ -1,0 +1,290 @@
+import { type BodyIssue, badRequest, invalidBody, notFound } from './errors.ts';
+import { countTokens, seedFrom } from './text.ts';
+
+/** What is asked of the engine, read from the body of a chat or a text completion. */
+export interface GenerationRequest {
+  /** One entry for each prompt: text completions may bring several. */
+  prompts: { text: string; tokens: number }[];
+  /** Text that comes before the answer (`echo`). */
+  echo: boolean;
+  n: number;
+  maxTokens: number | null;
+  minTokens: number;
+  ignoreEos: boolean;
+  stop: string[];
+  includeStop: boolean;
+  stream: boolean;
+  includeUsage: boolean;
+  continuousUsage: boolean;
+  /** The body's own `request_id`; the header goes before it. */
+  requestId: string | null;
+  seed: number;
+}
+
+type Body = Record<string, unknown>;
+
+/** Tokens that the chat template adds around each message. */
+const TEMPLATE_TOKENS = 4;
+
+/** Text completions make this many tokens when none are named, as OpenAI's do. */
+const DEFAULT_COMPLETION_TOKENS = 16;
+
+/**
+ * Reads the body of `/v1/chat/completions`. Unknown fields are ignored, as vLLM ignores them.
+ * @throws ApiError as vLLM answers it
+ */
+export function readChat(body: Body, servedNames: readonly string[]): GenerationRequest {
+  const fields = new FieldReader(body);
+  if (body.messages === undefined) fields.missing('messages');
+  else if (!Array.isArray(body.messages)) {
+    fields.wrong('messages', 'list_type', 'Input should be a valid list');
+  }
+  const messages = Array.isArray(body.messages) ? (body.messages as unknown[]) : [];
+  messages.forEach((message, at) => {
+    if (typeof message !== 'object' || message === null || typeof (message as Body).role !== 'string') {
+      fields.missing(`messages.${at}.role`, message);
+    }
+  });
+  const request = readShared(fields, servedNames, ['max_completion_tokens', 'max_tokens']);
+  if (Array.isArray(body.tools) && body.tools.length > 0 && body.tool_choice !== 'none') {
+    throw badRequest(
+      '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+    );
+  }
+  if (messages.length === 0) {
+    throw badRequest('Cannot apply chat template to an empty conversation. Provide at least one message.');
+  }
+  const texts = messages.map((message) => contentText((message as Body).content, servedNames[0]!));
+  const text = texts.join('\n');
+  const tokens = texts.reduce((sum, one) => sum + countTokens(one) + TEMPLATE_TOKENS, 0);
+  return { ...request, echo: false, prompts: [{ text, tokens }] };
+}
+
+/**
+ * Reads the body of `/v1/completions`.
+ * @throws ApiError as vLLM answers it
+ */
+export function readCompletion(body: Body, servedNames: readonly string[]): GenerationRequest {
+  const fields = new FieldReader(body);
+  const request = readShared(fields, servedNames, ['max_tokens']);
+  const prompts = readPrompts(body.prompt);
+  if (prompts.length === 0) {
+    throw badRequest('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt');
+  }
+  const maxTokens = request.maxTokens ?? DEFAULT_COMPLETION_TOKENS;
+  return { ...request, maxTokens, echo: body.echo === true, prompts };
+}
+
+/** The checks against the model: what they mend is the number of tokens that fit. */
+export function fitToModel(request: GenerationRequest, maxModelLength: number): number {
+  const { maxTokens } = request;
+  if (maxTokens !== null && maxTokens < 1) {
+    throw badRequest(`max_tokens must be at least 1, got ${maxTokens}.`, 'max_tokens', maxTokens);
+  }
+  if (maxTokens !== null && maxTokens > maxModelLength) {
+    throw badRequest(
+      `max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLength}. ` +
+        'Please request fewer output tokens.',
+      'max_tokens',
+      maxTokens,
+    );
+  }
+  const longest = Math.max(...request.prompts.map((prompt) => prompt.tokens));
+  if (longest >= maxModelLength) {
+    throw badRequest(
+      `This model's maximum context length is ${maxModelLength} tokens. However, your prompt contains ` +
+        `${longest} input tokens, which exceeds this limit even without any output tokens. ` +
+        'Please reduce the length of the input prompt.',
+      'input_tokens',
+      longest,
+    );
+  }
+  return Math.min(maxTokens ?? maxModelLength, maxModelLength - longest);
+}
+
+function readShared(
+  fields: FieldReader,
+  servedNames: readonly string[],
+  lengthFields: readonly string[],
+): Omit<GenerationRequest, 'prompts' | 'echo'> {
+  const { body } = fields;
+  const sampling = {
+    temperature: fields.number('temperature'),
+    top_p: fields.number('top_p'),
+    frequency_penalty: fields.number('frequency_penalty'),
+    presence_penalty: fields.number('presence_penalty'),
+    n: fields.integer('n') ?? 1,
+    min_tokens: fields.integer('min_tokens') ?? 0,
+    max_tokens: lengthFields.reduce<number | null>((found, name) => found ?? fields.integer(name), null),
+  };
+  const stream = fields.flag('stream');
+  const options = (body.stream_options ?? null) as Body | null;
+  const model = body.model ?? null;
+  if (model !== null && typeof model !== 'string') {
+    fields.wrong('model', 'string_type', 'Input should be a valid string');
+  }
+  const seed = fields.integer('seed');
+  fields.check();
+  if (options && !stream) {
+    throw badRequest('Stream options can only be defined when `stream=True`.', 'stream_options');
+  }
+  if (typeof model === 'string' && model !== '' && !servedNames.includes(model)) {
+    throw notFound(
+      `The model \`${model}\` does not exist. Valid aliases: ${servedNames.join(', ')}.`,
+      'model',
+    );
+  }
+  checkSampling(sampling);
+  const stop = body.stop ?? [];
+  return {
+    n: sampling.n,
+    maxTokens: sampling.max_tokens,
+    minTokens: sampling.min_tokens,
+    ignoreEos: fields.flag('ignore_eos'),
+    stop: (Array.isArray(stop) ? stop : [stop]).map(String).filter((text) => text !== ''),
+    includeStop: fields.flag('include_stop_str_in_output'),
+    stream,
+    includeUsage: options?.include_usage === true,
+    continuousUsage: options?.continuous_usage_stats === true,
+    requestId: typeof body.request_id === 'string' ? body.request_id : null,
+    seed: seedFrom(JSON.stringify([seed, body.messages ?? body.prompt ?? null, servedNames[0]])),
+  };
+}
+
+interface Sampling {
+  temperature: number | null;
+  top_p: number | null;
+  frequency_penalty: number | null;
+  presence_penalty: number | null;
+  n: number;
+  min_tokens: number;
+  max_tokens: number | null;
+}
+
+/** vLLM's limits and messages for sampling values. */
+function checkSampling(values: Sampling): void {
+  const { temperature, top_p, n, min_tokens, max_tokens } = values;
+  if (temperature !== null && temperature < 0) {
+    throw badRequest(
+      `temperature must be non-negative, got ${pythonFloat(temperature)}.`,
+      'temperature',
+      pythonFloat(temperature),
+    );
+  }
+  if (temperature !== null && temperature > 2) {
+    throw badRequest(
+      `temperature must be in [0, 2], got ${pythonFloat(temperature)}.`,
+      'temperature',
+      pythonFloat(temperature),
+    );
+  }
+  if (top_p !== null && (top_p <= 0 || top_p > 1)) {
+    throw badRequest(`top_p must be in (0, 1], got ${pythonFloat(top_p)}.`, 'top_p', pythonFloat(top_p));
+  }
+  for (const name of ['presence_penalty', 'frequency_penalty'] as const) {
+    const value = values[name];
+    if (value !== null && (value < -2 || value > 2)) {
+      throw badRequest(`${name} must be in [-2, 2], got ${pythonFloat(value)}.`);
+    }
+  }
+  if (n < 1) throw badRequest(`n must be at least 1, got ${n}.`);
+  if (n > 1 && temperature === 0) {
+    throw badRequest(`n must be 1 when using greedy sampling, got ${n}.`);
+  }
+  if (max_tokens !== null && max_tokens >= 1 && min_tokens > max_tokens) {
+    throw badRequest(`min_tokens must be less than or equal to max_tokens=${max_tokens}, got ${min_tokens}.`);
+  }
+}
+
+function contentText(content: unknown, model: string): string {
+  if (content === undefined || content === null) return '';
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw badRequest('Unknown content type of a message.');
+  return content
+    .map((part: Body) => {
+      if (part?.type === 'text') return String(part.text ?? '');
+      throw badRequest(`${model} is not a multimodal model`);
+    })
+    .join('\n');
+}
+
+/** A prompt is a text, a list of token ids, or a list of either. */
+function readPrompts(prompt: unknown): { text: string; tokens: number }[] {
+  if (typeof prompt === 'string') return prompt === '' ? [] : [{ text: prompt, tokens: countTokens(prompt) }];
+  if (!Array.isArray(prompt) || prompt.length === 0) return [];
+  if (prompt.every((id) => typeof id === 'number')) return [{ text: '', tokens: prompt.length }];
+  return prompt.flatMap((one) => readPrompts(one));
+}
+
+/** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers what is wrong. */
+class FieldReader {
+  readonly body: Body;
+  private readonly issues: BodyIssue[] = [];
+
+  constructor(body: Body) {
+    this.body = body;
+  }
+
+  integer(name: string): number | null {
+    const value = this.body[name] ?? null;
+    if (value === null) return null;
+    const number = asNumber(value);
+    if (number !== null && Number.isInteger(number)) return number;
+    if (number !== null) {
+      this.wrong(
+        name,
+        'int_from_float',
+        'Input should be a valid integer, got a number with a fractional part',
+      );
+    } else {
+      this.wrong(
+        name,
+        'int_parsing',
+        'Input should be a valid integer, unable to parse string as an integer',
+      );
+    }
+    return null;
+  }
+
+  number(name: string): number | null {
+    const value = this.body[name] ?? null;
+    if (value === null) return null;
+    const number = asNumber(value);
+    if (number === null) {
+      this.wrong(name, 'float_parsing', 'Input should be a valid number, unable to parse string as a number');
+    }
+    return number;
+  }
+
+  flag(name: string): boolean {
+    const value = this.body[name] ?? false;
+    if (['true', 'True', '1', 1, true].includes(value as string)) return true;
+    if (['false', 'False', '0', 0, false].includes(value as string)) return false;
+    this.wrong(name, 'bool_parsing', 'Input should be a valid boolean, unable to interpret input');
+    return false;
+  }
+
+  missing(path: string, parent: unknown = this.body): void {
+    this.issues.push({ type: 'missing', path, message: 'Field required', input: parent });
+  }
+
+  wrong(path: string, type: string, message: string): void {
+    this.issues.push({ type, path, message, input: this.body[path] });
+  }
+
+  /** @throws ApiError that lists everything wrong so far */
+  check(): void {
+    if (this.issues.length > 0) throw invalidBody(this.issues);
+  }
+}
+
+function asNumber(value: unknown): number | null {
+  if (typeof value === 'number') return value;
+  if (typeof value !== 'string' || value.trim() === '') return null;
+  const number = Number(value);
+  return Number.isFinite(number) ? number : null;
+}
+
+function pythonFloat(value: number): string {
+  return Number.isInteger(value) ? `${value}.0` : String(value);
+}

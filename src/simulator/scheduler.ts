@@ -1,0 +1,283 @@
+import type { Faults } from './faults.ts';
+import type { Metrics } from './metrics.ts';
+import type { TokenSource } from './text.ts';
+
+export interface Pace {
+  /** From the place in the batch to the first token. */
+  time_to_first_token_ms: number;
+  /** Between two tokens of one stream. */
+  inter_token_latency_ms: number;
+}
+
+export interface Clock {
+  /** Milliseconds, monotonic. */
+  now(): number;
+  /** Calls back after the delay (0: as soon as other work has had its turn). Returns how to call it off. */
+  schedule(delayMs: number, callback: () => void): () => void;
+}
+
+/** Why a sequence ended, and the stop string where that was it. */
+export interface Finish {
+  reason: 'stop' | 'length';
+  stopReason: string | null;
+}
+
+/** Where the tokens of one choice go. */
+export interface Receiver {
+  /** The text that one more token has made; the last call carries the finish. */
+  token(text: string, finish: Finish | null): void;
+  /** All tokens of this turn have been given. */
+  flush(): void;
+  /** The engine died: nothing more will come. */
+  engineDied(): void;
+  /** The fault `cut_stream_after` struck. */
+  cut(): void;
+}
+
+export interface SequenceRequest {
+  promptTokens: number;
+  maxTokens: number;
+  minTokens: number;
+  ignoreEos: boolean;
+  stop: readonly string[];
+  includeStop: boolean;
+  source: TokenSource;
+  receiver: Receiver;
+}
+
+/**
+ * One choice of one request.
+ *
+ * - `waiting` → `running` when the batch has room; → `ended` by abort or the engine's death
+ * - `running` → `ended` by its last token, a stop string, abort or the engine's death
+ */
+interface Sequence extends SequenceRequest {
+  state: 'waiting' | 'running' | 'ended';
+  arrivedAt: number;
+  lastTokenAt: number;
+  /** When the next token is due; moved forward by the pace. */
+  nextDueAt: number;
+  generated: number;
+  /** Text not given yet, because a stop string may begin in it. */
+  held: string;
+}
+
+/** Tokens that one stream may make in one turn, so that the others get theirs. */
+const TOKENS_PER_TURN = 16;
+
+/** KV cache for this many tokens, in blocks of vLLM's size on a CPU. */
+export const KV_CACHE_TOKENS = 2_097_152;
+const KV_BLOCK_TOKENS = 128;
+
+/**
+ * The engine's loop: a batch of at most `maxRunning` sequences, the others wait in order of arrival.
+ * One timer serves all of them: every turn gives each sequence the tokens that are due.
+ */
+export class Scheduler {
+  private readonly waitingQueue: Sequence[] = [];
+  private readonly batch = new Set<Sequence>();
+  private readonly maxRunning: number;
+  private readonly pace: Pace;
+  private readonly faults: Faults;
+  private readonly metrics: Metrics;
+  private readonly clock: Clock;
+  private readonly onDeath: () => void;
+  private wake: { at: number; cancel: () => void } | null = null;
+
+  /** @param parts.onDeath called when the fault `die_after_tokens` strikes */
+  constructor(parts: {
+    maxRunning: number;
+    pace: Pace;
+    faults: Faults;
+    metrics: Metrics;
+    clock: Clock;
+    onDeath: () => void;
+  }) {
+    this.maxRunning = parts.maxRunning;
+    this.pace = parts.pace;
+    this.faults = parts.faults;
+    this.metrics = parts.metrics;
+    this.clock = parts.clock;
+    this.onDeath = parts.onDeath;
+  }
+
+  get running(): number {
+    return this.batch.size;
+  }
+
+  get waiting(): number {
+    return this.waitingQueue.length;
+  }
+
+  get kvCacheUsage(): number {
+    let blocks = 0;
+    for (const sequence of this.batch) {
+      blocks += Math.ceil((sequence.promptTokens + sequence.generated) / KV_BLOCK_TOKENS);
+    }
+    return blocks / (KV_CACHE_TOKENS / KV_BLOCK_TOKENS);
+  }
+
+  /** Queues one sequence; returns how to abort it. */
+  add(request: SequenceRequest): () => void {
+    const now = this.clock.now();
+    const sequence: Sequence = {
+      ...request,
+      state: 'waiting',
+      arrivedAt: now,
+      lastTokenAt: now,
+      nextDueAt: now,
+      generated: 0,
+      held: '',
+    };
+    this.waitingQueue.push(sequence);
+    this.wakeAt(now);
+    return () => this.end(sequence);
+  }
+
+  /** The engine dies: every sequence ends and its receiver is told. */
+  failAll(): void {
+    for (const sequence of [...this.batch, ...this.waitingQueue]) {
+      this.end(sequence);
+      sequence.receiver.engineDied();
+    }
+  }
+
+  /** To be called when a fault or the pace has changed. */
+  settingsChanged(): void {
+    const now = this.clock.now();
+    for (const sequence of this.batch) {
+      const delay = sequence.generated ? this.pace.inter_token_latency_ms : this.pace.time_to_first_token_ms;
+      sequence.nextDueAt = now + delay;
+    }
+    this.wakeAt(now);
+  }
+
+  private wakeAt(at: number): void {
+    if (this.wake) {
+      if (this.wake.at <= at) return;
+      this.wake.cancel();
+    }
+    const cancel = this.clock.schedule(Math.max(0, at - this.clock.now()), () => {
+      this.wake = null;
+      this.turn();
+    });
+    this.wake = { at, cancel };
+  }
+
+  private turn(): void {
+    if (this.faults.hang) return;
+    const now = this.clock.now();
+    this.admit(now);
+    let earliest = Number.POSITIVE_INFINITY;
+    let made = 0;
+    for (const sequence of this.batch) {
+      if (sequence.nextDueAt <= now) {
+        made += this.generate(sequence, now);
+        sequence.receiver.flush();
+      }
+      if (sequence.state === 'running') earliest = Math.min(earliest, sequence.nextDueAt);
+    }
+    if (made > 0) this.metrics.iterationTokens.observe(made);
+    if (this.waitingQueue.length > 0 && this.batch.size < this.maxRunning) earliest = now;
+    if (earliest < Number.POSITIVE_INFINITY) this.wakeAt(earliest);
+  }
+
+  private admit(now: number): void {
+    while (this.batch.size < this.maxRunning) {
+      const sequence = this.waitingQueue.shift();
+      if (!sequence) return;
+      sequence.state = 'running';
+      sequence.nextDueAt = now + this.pace.time_to_first_token_ms;
+      this.batch.add(sequence);
+      this.metrics.promptTokens += sequence.promptTokens;
+      this.metrics.queueTime.observe((now - sequence.arrivedAt) / 1000);
+    }
+  }
+
+  /** Gives a sequence the tokens that are due; returns how many. */
+  private generate(sequence: Sequence, now: number): number {
+    let made = 0;
+    while (sequence.state === 'running' && sequence.nextDueAt <= now && made < TOKENS_PER_TURN) {
+      made++;
+      this.generateOne(sequence, now);
+      sequence.nextDueAt += this.pace.inter_token_latency_ms;
+    }
+    return made;
+  }
+
+  private generateOne(sequence: Sequence, now: number): void {
+    sequence.generated++;
+    this.metrics.generationTokens++;
+    if (sequence.generated === 1) {
+      this.metrics.timeToFirstToken.observe((now - sequence.arrivedAt) / 1000);
+    } else {
+      this.metrics.interTokenLatency.observe((now - sequence.lastTokenAt) / 1000);
+    }
+    sequence.lastTokenAt = now;
+
+    const { text, finish } = nextText(sequence);
+    if (finish) {
+      this.end(sequence);
+      this.metrics.finished[finish.reason]++;
+      this.metrics.requestLatency.observe((now - sequence.arrivedAt) / 1000);
+    }
+    sequence.receiver.token(text, finish);
+    this.strikeFaults(sequence);
+  }
+
+  private strikeFaults(sequence: Sequence): void {
+    const { cut_stream_after, die_after_tokens } = this.faults;
+    if (cut_stream_after !== null && sequence.generated >= cut_stream_after) {
+      sequence.receiver.flush();
+      sequence.receiver.cut();
+    }
+    if (die_after_tokens === null) return;
+    this.faults.die_after_tokens = die_after_tokens - 1;
+    if (this.faults.die_after_tokens <= 0) this.onDeath();
+  }
+
+  private end(sequence: Sequence): void {
+    if (sequence.state === 'waiting') this.waitingQueue.splice(this.waitingQueue.indexOf(sequence), 1);
+    const hadPlace = this.batch.delete(sequence);
+    sequence.state = 'ended';
+    if (hadPlace && this.waitingQueue.length > 0) this.wakeAt(this.clock.now());
+  }
+}
+
+/** The text that the next token adds, stop strings looked for and cut off. */
+function nextText(sequence: Sequence): { text: string; finish: Finish | null } {
+  const { stop, generated } = sequence;
+  const token = sequence.source.next();
+  const unfinished = sequence.held + token;
+  if (generated >= sequence.minTokens) {
+    const found = firstStop(unfinished, stop);
+    if (found) {
+      const text = unfinished.slice(0, found.at + (sequence.includeStop ? found.stop.length : 0));
+      return { text, finish: { reason: 'stop', stopReason: found.stop } };
+    }
+  }
+  const reason = ending(sequence);
+  if (reason) return { text: unfinished, finish: { reason, stopReason: null } };
+  // As vLLM does: the letters that could begin a stop string are held back.
+  const hold = Math.max(0, ...stop.map((text) => text.length - 1));
+  let given = Math.max(0, unfinished.length - hold);
+  if (/[\ud800-\udbff]$/.test(unfinished.slice(0, given))) given--;
+  sequence.held = unfinished.slice(given);
+  return { text: unfinished.slice(0, given), finish: null };
+}
+
+function ending(sequence: Sequence): Finish['reason'] | null {
+  const { generated } = sequence;
+  if (generated >= sequence.maxTokens) return 'length';
+  const mayStop = !sequence.ignoreEos && generated >= sequence.minTokens;
+  return mayStop && generated >= sequence.source.naturalLength ? 'stop' : null;
+}
+
+function firstStop(text: string, stops: readonly string[]): { at: number; stop: string } | null {
+  let first: { at: number; stop: string } | null = null;
+  for (const stop of stops) {
+    const at = text.indexOf(stop);
+    if (at >= 0 && (!first || at < first.at)) first = { at, stop };
+  }
+  return first;
+}

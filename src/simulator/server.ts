@@ -1,0 +1,281 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
+import {
+  ApiError,
+  engineBusy,
+  engineDead,
+  internalError,
+  invalidBody,
+  unsupportedMediaType,
+} from './errors.ts';
+import { noFaults, setFaults } from './faults.ts';
+import { Metrics } from './metrics.ts';
+import type { SimulatorOptions } from './options.ts';
+import { fitToModel, type GenerationRequest, readChat, readCompletion } from './requests.ts';
+import { type Clock, type Pace, Scheduler } from './scheduler.ts';
+import { chatShapes, completionShapes, modelList, type Shapes } from './shapes.ts';
+import { deathLines, type LogSink } from './startup-log.ts';
+import { tokenSource } from './text.ts';
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+
+/** vLLM closes idle connections after this time. */
+const KEEP_ALIVE_MS = 5000;
+
+/** The HTTP face of the simulated engine. */
+export class SimulatedServer {
+  readonly http: Server;
+  private readonly options: SimulatorOptions;
+  private readonly names: string[];
+  private readonly log: LogSink;
+  private readonly pace: Pace;
+  private readonly metrics = new Metrics();
+  private readonly scheduler: Scheduler;
+  private readonly keys: Buffer[];
+  private readonly routes: Record<string, Record<string, Handler>>;
+  private dead = false;
+
+  /** @param onDeath called once the engine has died by a fault and every stream has been told */
+  constructor(options: SimulatorOptions, log: LogSink, onDeath: () => void) {
+    this.options = options;
+    this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
+    this.log = log;
+    this.keys = options.apiKeys.map(digest);
+    this.pace = {
+      time_to_first_token_ms: options.timeToFirstTokenMs,
+      inter_token_latency_ms: options.interTokenLatencyMs,
+    };
+    this.scheduler = new Scheduler({
+      maxRunning: options.maxRunning,
+      pace: this.pace,
+      faults: options.faults,
+      metrics: this.metrics,
+      clock: systemClock,
+      onDeath: () => {
+        for (const line of deathLines()) log.out(line);
+        this.failAll();
+        onDeath();
+      },
+    });
+    this.routes = this.describeRoutes();
+    this.http = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
+      void this.answer(request, response);
+    });
+  }
+
+  /** Ends every request with the engine-dead error; later ones get it too. */
+  failAll(): void {
+    this.dead = true;
+    this.scheduler.failAll();
+  }
+
+  private describeRoutes(): Record<string, Record<string, Handler>> {
+    const { faults, maxModelLength, model } = this.options;
+    const health: Handler = (_, response) => {
+      response.writeHead(this.dead || faults.unhealthy ? 503 : 200, { 'content-length': 0 }).end();
+    };
+    const json = (body: () => unknown): Handler => {
+      return (_, response) => sendJson(response, 200, body());
+    };
+    return {
+      '/health': { GET: health },
+      '/ping': { GET: health, POST: health },
+      '/version': { GET: json(() => ({ version: '0.32.0' })) },
+      // vLLM counts here only with --enable-server-load-tracking.
+      '/load': { GET: json(() => ({ server_load: 0 })) },
+      '/v1/models': { GET: json(() => modelList(this.names, model, maxModelLength)) },
+      '/metrics': {
+        GET: (_, response) => {
+          const page = this.metrics.page(this.names[0]!, this.scheduler);
+          response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
+        },
+      },
+      '/v1/chat/completions': { POST: (...both) => this.generate(...both, chatShapes, readChat) },
+      '/v1/completions': { POST: (...both) => this.generate(...both, completionShapes, readCompletion) },
+      '/simulator/faults': {
+        GET: json(() => faults),
+        POST: this.control((values) => setFaults(faults, values), faults),
+        DELETE: (_, response) => {
+          Object.assign(faults, noFaults());
+          this.scheduler.settingsChanged();
+          sendJson(response, 200, faults);
+        },
+      },
+      '/simulator/pace': {
+        GET: json(() => this.pace),
+        POST: this.control((values) => setPace(this.pace, values), this.pace),
+      },
+    };
+  }
+
+  /** A route that changes settings; its answer is all of them as they are now. */
+  private control(change: (values: Record<string, unknown>) => void, settings: object): Handler {
+    return async (request, response) => {
+      const values = await readJson(request);
+      try {
+        change(values);
+      } catch (error) {
+        return sendJson(response, 400, { error: (error as Error).message });
+      }
+      this.scheduler.settingsChanged();
+      sendJson(response, 200, settings);
+    };
+  }
+
+  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.setHeader('server', 'uvicorn');
+    // Keep-alive is meant without being said, as uvicorn does.
+    response.removeHeader('connection');
+    const path = (request.url ?? '/').split('?')[0]!;
+    const methods = this.routes[path];
+    const handler = methods?.[request.method === 'HEAD' ? 'GET' : (request.method ?? '')];
+    try {
+      if (path.startsWith('/v1') && !this.isAuthorized(request)) {
+        sendJson(response, 401, { error: 'Unauthorized' });
+      } else if (!methods) {
+        sendJson(response, 404, { detail: 'Not Found' });
+      } else if (!handler) {
+        response.setHeader('allow', Object.keys(methods).join(', '));
+        sendJson(response, 405, { detail: 'Method Not Allowed' });
+      } else {
+        await handler(request, response);
+      }
+    } catch (error) {
+      this.answerError(response, error);
+    }
+    if (!this.options.accessLog) return;
+    if (response.headersSent) this.logAccess(request, response);
+    else response.once('close', () => this.logAccess(request, response));
+  }
+
+  private answerError(response: ServerResponse, error: unknown): void {
+    if (response.destroyed || response.headersSent) return;
+    const shown = error instanceof ApiError ? error : internalError(String(error));
+    sendJson(response, shown.status, shown.body);
+  }
+
+  private logAccess(request: IncomingMessage, response: ServerResponse): void {
+    const { remoteAddress, remotePort } = request.socket;
+    const status = `${response.statusCode} ${response.statusMessage ?? ''}`.trim();
+    this.log.out(
+      `INFO:     ${remoteAddress}:${remotePort} - "${request.method} ${request.url} HTTP/1.1" ${status}`,
+    );
+  }
+
+  private isAuthorized(request: IncomingMessage): boolean {
+    if (this.keys.length === 0) return true;
+    const [, token] = /^bearer (.*)$/i.exec(request.headers.authorization ?? '') ?? [];
+    if (token === undefined) return false;
+    const given = digest(token);
+    return this.keys.some((key) => timingSafeEqual(key, given));
+  }
+
+  private async generate(
+    request: IncomingMessage,
+    response: ServerResponse,
+    shapes: Shapes,
+    read: (body: Record<string, unknown>, servedNames: readonly string[]) => GenerationRequest,
+  ): Promise<void> {
+    const body = await readJson(request);
+    const asked = read(body, this.names);
+    const maxTokens = fitToModel(asked, this.options.maxModelLength);
+    this.admit();
+
+    const id = request.headers['x-request-id'] ?? asked.requestId ?? randomBytes(8).toString('hex');
+    const head = {
+      id: `${shapes.idPrefix}${id}`,
+      model: this.names[0]!,
+      created: Math.floor(Date.now() / 1000),
+    };
+    const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
+    const plan = {
+      response,
+      shapes,
+      head,
+      prefixes: choices.map(({ text }) => (asked.echo ? text : '')),
+      promptTokens: asked.prompts.reduce((sum, { tokens }) => sum + tokens, 0),
+      includeUsage: asked.includeUsage,
+      continuousUsage: asked.continuousUsage,
+    };
+    const receivers = asked.stream ? streamedAnswer(plan) : wholeAnswer(plan);
+    const aborts = choices.map(({ tokens }, index) =>
+      this.scheduler.add({
+        promptTokens: tokens,
+        maxTokens,
+        minTokens: asked.minTokens,
+        ignoreEos: asked.ignoreEos,
+        stop: asked.stop,
+        includeStop: asked.includeStop,
+        source: tokenSource(asked.seed + index),
+        receiver: receivers[index]!,
+      }),
+    );
+    response.once('close', () => {
+      if (!response.writableFinished) for (const abort of aborts) abort();
+    });
+  }
+
+  /** @throws ApiError when the engine does not take another request */
+  private admit(): void {
+    const { faults, maxQueued } = this.options;
+    if (this.dead) throw engineDead();
+    if (faults.refuse) throw engineBusy();
+    if (faults.error_500 > 0) {
+      faults.error_500--;
+      throw internalError('Simulated failure of one request (fault error_500).');
+    }
+    if (maxQueued !== null && this.scheduler.running + this.scheduler.waiting >= maxQueued) {
+      this.metrics.rejections++;
+      throw engineBusy();
+    }
+  }
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  schedule: (delayMs, callback) => {
+    if (delayMs <= 0) {
+      const immediate = setImmediate(callback);
+      return () => clearImmediate(immediate);
+    }
+    const timer = setTimeout(callback, Math.ceil(delayMs));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** @throws Error naming the setting that is wrong */
+function setPace(pace: Pace, values: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (!Object.hasOwn(pace, name)) {
+      throw new Error(`unknown setting '${name}': there are ${Object.keys(pace).join(', ')}`);
+    }
+    if (typeof value !== 'number' || !(value >= 0)) {
+      throw new Error(`${name}: expected milliseconds, got ${JSON.stringify(value)}`);
+    }
+  }
+  Object.assign(pace, values);
+}
+
+/** @throws ApiError when the body is not a JSON object; the request's own error when it was cut off */
+async function readJson(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  if (type !== 'application/json') throw unsupportedMediaType();
+  let body: unknown;
+  try {
+    body = JSON.parse(Buffer.concat(parts).toString('utf8'));
+  } catch (error) {
+    const position = /position (\d+)/.exec((error as Error).message)?.[1] ?? '0';
+    throw invalidBody([{ type: 'json_invalid', path: position, message: 'JSON decode error', input: {} }]);
+  }
+  if (typeof body === 'object' && body !== null && !Array.isArray(body))
+    return body as Record<string, unknown>;
+  const message = 'Input should be a valid dictionary or object to extract fields from';
+  throw invalidBody([{ type: 'model_attributes_type', path: '', message, input: body }]);
+}
+
+function digest(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}

@@ -1,0 +1,206 @@
+/**
+ * Bodies of answers, field by field as vLLM 0.32.0 writes them, nulls included.
+ * Events are built as text: the parts that every token of a stream shares are made once.
+ */
+import type { ApiError } from './errors.ts';
+import type { Finish } from './scheduler.ts';
+
+export const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
+
+export interface Usage {
+  prompt: number;
+  completion: number;
+}
+
+export interface AnswerHead {
+  id: string;
+  model: string;
+  /** Unix seconds. */
+  created: number;
+}
+
+/** What differs between chat and text completions. */
+export interface Shapes {
+  idPrefix: string;
+  /** Sent before the first text of each choice; null where there is none. */
+  opening(head: AnswerHead, index: number, usage: Usage | null): string | null;
+  /** The event with one piece of text, ready to be filled in. */
+  text(head: AnswerHead, index: number): TextEvent;
+  /** The event after the last text, where usage was asked for. */
+  usage(head: AnswerHead, usage: Usage): string;
+  /** The body of an answer that is not streamed. */
+  whole(head: AnswerHead, choices: WholeChoice[], usage: Usage): unknown;
+}
+
+/** @param closes the stream's last text, which carries the fingerprint when no usage event follows */
+export type TextEvent = (text: string, finish: Finish | null, closes: boolean, usage: Usage | null) => string;
+
+export interface WholeChoice {
+  text: string;
+  finish: Finish;
+}
+
+export const chatShapes: Shapes = {
+  idPrefix: 'chatcmpl-',
+  opening: (head, index, usage) =>
+    event({
+      ...chunkHead(head, 'chat.completion.chunk'),
+      choices: [{ index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }],
+      ...(usage && { usage: chunkUsage(usage) }),
+      prompt_token_ids: null,
+      prompt_text: null,
+    }),
+  text: (head, index) => {
+    const before = `${openEvent(head, 'chat.completion.chunk', index)},"delta":{"content":`;
+    const between = '},"logprobs":null,"finish_reason":';
+    return (text, finish, closes, usage) => {
+      const end = finish ? `"${finish.reason}","stop_reason":${JSON.stringify(finish.stopReason)}` : 'null';
+      return `${before}${JSON.stringify(text)}${between}${end},"token_ids":null}]${tail(closes, usage)}}\n\n`;
+    };
+  },
+  usage: (head, usage) => usageEvent(head, 'chat.completion.chunk', usage),
+  whole: (head, choices, usage) => ({
+    ...chunkHead(head, 'chat.completion'),
+    choices: choices.map(({ text, finish }, index) => ({
+      index,
+      message: {
+        role: 'assistant',
+        content: text,
+        refusal: null,
+        annotations: null,
+        audio: null,
+        function_call: null,
+        reasoning: null,
+      },
+      logprobs: null,
+      finish_reason: finish.reason,
+      stop_reason: finish.stopReason,
+      token_ids: null,
+      routed_experts: null,
+    })),
+    service_tier: null,
+    system_fingerprint: FINGERPRINT,
+    usage: wholeUsage(usage),
+    prompt_logprobs: null,
+    prompt_token_ids: null,
+    prompt_text: null,
+    kv_transfer_params: null,
+    ec_transfer_params: null,
+    metrics: null,
+  }),
+};
+
+export const completionShapes: Shapes = {
+  idPrefix: 'cmpl-',
+  opening: () => null,
+  text: (head, index) => {
+    const before = `${openEvent(head, 'text_completion', index)},"text":`;
+    return (text, finish, closes, usage) => {
+      const end = finish ? `"${finish.reason}"` : 'null';
+      const stop = JSON.stringify(finish?.stopReason ?? null);
+      return (
+        `${before}${JSON.stringify(text)},"logprobs":null,"finish_reason":${end},"stop_reason":${stop},` +
+        `"prompt_token_ids":null,"token_ids":null}]${tail(closes, usage)}}\n\n`
+      );
+    };
+  },
+  usage: (head, usage) => usageEvent(head, 'text_completion', usage),
+  whole: (head, choices, usage) => ({
+    ...chunkHead(head, 'text_completion'),
+    choices: choices.map(({ text, finish }, index) => ({
+      index,
+      text,
+      logprobs: null,
+      finish_reason: finish.reason,
+      stop_reason: finish.stopReason,
+      token_ids: null,
+      prompt_logprobs: null,
+      prompt_token_ids: null,
+      routed_experts: null,
+    })),
+    service_tier: null,
+    system_fingerprint: FINGERPRINT,
+    usage: wholeUsage(usage),
+    kv_transfer_params: null,
+    ec_transfer_params: null,
+    metrics: null,
+  }),
+};
+
+/** `/v1/models`. */
+export function modelList(names: readonly string[], root: string, maxModelLength: number): unknown {
+  const created = Math.floor(Date.now() / 1000);
+  const data = names.map((id, at) => ({
+    id,
+    object: 'model',
+    created,
+    owned_by: 'vllm',
+    root,
+    parent: null,
+    max_model_len: maxModelLength,
+    permission: [
+      {
+        id: `modelperm-${created.toString(16)}${at}`,
+        object: 'model_permission',
+        created,
+        allow_create_engine: false,
+        allow_sampling: true,
+        allow_logprobs: true,
+        allow_search_indices: false,
+        allow_view: true,
+        allow_fine_tuning: false,
+        organization: '*',
+        group: null,
+        is_blocking: false,
+      },
+    ],
+  }));
+  return { object: 'list', data };
+}
+
+export const DONE = 'data: [DONE]\n\n';
+
+/** An error in the middle of a stream; spaced as Python's `json.dumps` does. */
+export function errorEvent({ message, type, param, status }: ApiError): string {
+  const [text, kind, parameter] = [message, type, param].map((value) => JSON.stringify(value));
+  return `data: {"error": {"message": ${text}, "type": ${kind}, "param": ${parameter}, "code": ${status}}}\n\n`;
+}
+
+function event(body: unknown): string {
+  return `data: ${JSON.stringify(body)}\n\n`;
+}
+
+function chunkHead({ id, model, created }: AnswerHead, object: string) {
+  return { id, object, created, model };
+}
+
+function openEvent(head: AnswerHead, object: string, index: number): string {
+  const start = JSON.stringify(chunkHead(head, object)).slice(0, -1);
+  return `data: ${start},"choices":[{"index":${index}`;
+}
+
+function tail(closes: boolean, usage: Usage | null): string {
+  const counted = usage ? `,"usage":${JSON.stringify(chunkUsage(usage))}` : '';
+  return closes ? `${counted},"system_fingerprint":"${FINGERPRINT}"` : counted;
+}
+
+function usageEvent(head: AnswerHead, object: string, usage: Usage): string {
+  return event({
+    ...chunkHead(head, object),
+    choices: [],
+    usage: counts(usage),
+    system_fingerprint: FINGERPRINT,
+  });
+}
+
+function counts({ prompt, completion }: Usage) {
+  return { prompt_tokens: prompt, total_tokens: prompt + completion, completion_tokens: completion };
+}
+
+function chunkUsage(usage: Usage) {
+  return { ...counts(usage), completion_tokens_details: null };
+}
+
+function wholeUsage(usage: Usage) {
+  return { ...counts(usage), prompt_tokens_details: null, completion_tokens_details: null };
+}

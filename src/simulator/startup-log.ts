@@ -1,0 +1,110 @@
+import type { SimulatorOptions } from './options.ts';
+import { KV_CACHE_TOKENS } from './scheduler.ts';
+
+/** Where the lines go: vLLM writes its log to stdout, tracebacks and uvicorn's words to stderr. */
+export interface LogSink {
+  out(line: string): void;
+  err(line: string): void;
+}
+
+export const silent: LogSink = { out() {}, err() {} };
+
+/** One of vLLM's processes; the simulator is all of them. */
+type Source = 'APIServer' | 'EngineCore' | 'Worker';
+
+/** `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text` */
+export function logLine(source: Source, place: string, text: string, level = 'INFO'): string {
+  const now = new Date();
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = `${two(now.getMonth() + 1)}-${two(now.getDate())}`;
+  const time = `${two(now.getHours())}:${two(now.getMinutes())}:${two(now.getSeconds())}`;
+  return `(${source} pid=${process.pid}) ${level} ${day} ${time} [${place}] ${text}`;
+}
+
+/** The steps of a start, in vLLM's words and order; each is a moment's lines. */
+export function startupSteps(options: SimulatorOptions): (() => string[])[] {
+  const { model, maxModelLength, host, port } = options;
+  const args = `{'model_tag': '${model}', 'host': '${host}', 'port': ${port}, 'model': '${model}'}`;
+  const tokens = KV_CACHE_TOKENS.toLocaleString('en-US');
+  const concurrency = (KV_CACHE_TOKENS / maxModelLength).toFixed(2);
+  const length = maxModelLength.toLocaleString('en-US');
+  const cache = `CPU KV cache size: ${tokens} tokens, Maximum concurrency for ${length} tokens per request: ${concurrency}x`;
+  return [
+    () => [
+      logLine('APIServer', 'api_utils.py:347', 'version 0.32.0 (simulated: no model, made-up answers)'),
+      logLine('APIServer', 'api_utils.py:286', `non-default args: ${args}`),
+    ],
+    () => [
+      logLine('APIServer', 'model.py:733', 'Resolved architecture: LlamaForCausalLM'),
+      logLine('APIServer', 'model.py:2152', `Using max model len ${maxModelLength}`),
+    ],
+    () => [
+      logLine(
+        'EngineCore',
+        'core.py:133',
+        `Initializing a V1 LLM engine (v0.32.0) with config: model='${model}'`,
+      ),
+    ],
+    () => [logLine('Worker', 'model_runner.py:68', `Starting to load model ${model}...`)],
+    ...[0, 50, 100].map((percent) => () => [
+      `(Worker pid=${process.pid}) Loading safetensors checkpoint shards: ${percent}% Completed | ${percent / 50}/2`,
+    ]),
+    () => [
+      logLine('Worker', 'model_runner.py:92', 'Model loading took 0.0 GiB and 0.000000 seconds'),
+      logLine('EngineCore', 'kv_cache_utils.py:2327', cache),
+    ],
+    () => [
+      logLine(
+        'EngineCore',
+        'core.py:402',
+        'init engine (profile, create kv cache, warmup model) took 0.00 s',
+      ),
+    ],
+    () => [logLine('APIServer', 'entry.py:136', "Supported tasks: ['generate']")],
+  ];
+}
+
+/** Which of the steps loads the model: where a start fails that is told to fail. */
+export const LOADING_STEP = 3;
+
+export const startFailureLines = {
+  out: (cause: string) => [
+    logLine('EngineCore', 'core.py:1203', 'EngineCore failed to start.', 'ERROR'),
+    logLine('EngineCore', 'core.py:1203', 'Traceback (most recent call last):', 'ERROR'),
+    logLine(
+      'EngineCore',
+      'core.py:1203',
+      /^\w+Error: /.test(cause) ? cause : `RuntimeError: ${cause}`,
+      'ERROR',
+    ),
+  ],
+  err: [
+    'Traceback (most recent call last):',
+    '  File "vllm/entrypoints/cli/serve.py", line 88, in cmd',
+    'RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}',
+  ],
+};
+
+export const portInUseLines = (host: string, port: number) => [
+  'Traceback (most recent call last):',
+  '  File "vllm/entrypoints/launchers/entry.py", line 61, in create_server_socket',
+  'OSError: [Errno 98] Address already in use',
+  `(simulated engine: ${host}:${port} is taken; choose another --port)`,
+];
+
+export const deathLines = () => [
+  logLine(
+    'APIServer',
+    'core_client.py:817',
+    '[shutdown] MPClient: engine core exited unexpectedly; starting cleanup',
+    'WARNING',
+  ),
+  logLine('APIServer', 'async_llm.py:906', 'AsyncLLM output_handler failed.', 'ERROR'),
+  logLine(
+    'APIServer',
+    'async_llm.py:906',
+    'vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. ' +
+      'See stack trace (above) for the root cause.',
+    'ERROR',
+  ),
+];
