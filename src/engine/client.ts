@@ -1,7 +1,7 @@
 import { buildConnector, type Dispatcher, Pool } from 'undici';
 import type { EngineDescription } from './description.ts';
 import { readGauges } from './metrics.ts';
-import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable } from './types.ts';
+import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable, type Probe } from './types.ts';
 import { vllm } from './vllm.ts';
 
 /** uvicorn closes idle sockets after 5 s; ours go earlier, with room for a busy machine. */

@@ -39,7 +39,7 @@ const PROGRESS_EVERY_MS = 1000;
 /**
  * Runs engine and worker until both have ended.
  * @param options.workerEntry the worker's program, for tests
- * @returns the exit code for this process
+ * @returns the exit code, with which the caller is to exit at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
 export async function runSupervisor(
@@ -110,6 +110,7 @@ class Supervisor {
 
   async run(): Promise<number> {
     const onSignal = (name: NodeJS.Signals) => this.#happen({ event: 'signal', name, at: performance.now() });
+    // They stay to the end: a signal in the last moment must not change the exit code.
     for (const name of SIGNALS) process.on(name, onSignal);
     const stopWatching = this.#startBoth();
     try {
@@ -117,7 +118,6 @@ class Supervisor {
     } finally {
       stopWatching();
       clearTimeout(this.#limit);
-      for (const name of SIGNALS) process.off(name, onSignal);
     }
   }
 

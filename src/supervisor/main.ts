@@ -3,8 +3,8 @@ import { runSupervisor } from './index.ts';
 
 // The supervisor as a process: exits with the container's code. A user's mistake is shown as its message alone.
 try {
-  process.exitCode = await runSupervisor(process.env);
+  process.exit(await runSupervisor(process.env));
 } catch (error) {
   process.stderr.write(`${error instanceof UserError ? error.message : (error as Error).stack}\n`);
-  process.exitCode = error instanceof UserError ? error.exitCode : EXIT.unexpected;
+  process.exit(error instanceof UserError ? error.exitCode : EXIT.unexpected);
 }

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { explainVllmExit } from '../../../src/engine/failures.ts';
+
+describe("the cause in vLLM's last words", () => {
+  it.each([
+    ['vllm: error: unrecognized arguments: --max-modle-len 5', '--max-modle-len 5', 'VLLM_EXTRA_ARGS'],
+    [
+      "vllm serve: error: argument --dtype: invalid choice: 'bad'",
+      "--dtype: invalid choice: 'bad'",
+      'VLLM_EXTRA_ARGS',
+    ],
+    ['OSError: [Errno 98] Address already in use', 'port is in use', 'VLLM_PORT'],
+    ['huggingface_hub.errors.HFValidationError: Repo id must be in the form', 'no such model', 'VLLM_MODEL'],
+    [
+      'huggingface_hub.errors.LocalEntryNotFoundError: Cannot find',
+      'could not be downloaded',
+      'HF_HUB_OFFLINE',
+    ],
+    ['huggingface_hub.errors.GatedRepoError: 401 Client Error.', 'Hugging Face account', 'HF_TOKEN'],
+    ['RuntimeError: Cannot find any model weights with `./tiny`', 'no weights', 'VLLM_MODEL'],
+    [
+      'ValueError: max_model_len (9999) is greater than the derived max_model_len',
+      '--max-model-len 9999',
+      'smaller',
+    ],
+    [
+      'ValueError: ... which is larger than the available KV cache memory (0.1 GiB)',
+      'memory',
+      '--max-model-len',
+    ],
+    ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate', 'memory', '--gpu-memory-utilization'],
+    ['RuntimeError: No CUDA GPUs are available', 'no GPU', 'nvidia-smi'],
+    [
+      'pydantic_core.ValidationError: 1 validation error for SchedulerConfig',
+      'SchedulerConfig',
+      'VLLM_EXTRA_ARGS',
+    ],
+    [
+      'RuntimeError: Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down',
+      'died',
+      'memory',
+    ],
+  ])('%s', (line, cause, advice) => {
+    const failure = explainVllmExit(1, ['noise before', line, 'noise after']);
+    expect(failure.cause).toContain(cause);
+    expect(failure.advice).toContain(advice);
+  });
+
+  it('takes the first error of the engine process, not what it caused further up', () => {
+    const { cause } = explainVllmExit(1, [
+      '(EngineCore pid=9) ERROR 11-21 09:08:51 [core.py:1] ValueError: the real one',
+      '(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above.',
+    ]);
+    expect(cause).toBe('ValueError: the real one');
+  });
+
+  it('tells a known cause from a chain that ends in the engine process', () => {
+    const { cause } = explainVllmExit(1, [
+      '(EngineCore pid=9) ERROR 11-21 09:08:51 [core.py:1] torch.OutOfMemoryError: CUDA out of memory.',
+      'RuntimeError: Engine core initialization failed.',
+    ]);
+    expect(cause).toContain('memory');
+  });
+
+  it('says what little is known otherwise', () => {
+    expect(explainVllmExit(0, ['bye']).cause).toBe('the engine ended with exit code 0');
+    expect(explainVllmExit(null, []).cause).toBe('the engine was killed');
+  });
+});

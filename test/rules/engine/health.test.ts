@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { EngineHealth, type HealthState } from '../../../src/engine/health.ts';
+import type { Probe } from '../../../src/engine/types.ts';
+
+describe('the health watch', () => {
+  it('finds the engine healthy within 25 ms of its first good answer', async () => {
+    const world = new World('refused');
+    await world.pass(10_000);
+    expect(world.changes).toEqual([]);
+    world.answer = 'healthy';
+    await world.pass(25);
+    expect(world.changes).toEqual(['healthy']);
+  });
+
+  it('gives up when the engine is not healthy within its time, and probes no more', async () => {
+    const world = new World('refused', 5000);
+    await world.pass(4900);
+    expect(world.health.state).toBe('starting');
+    await world.pass(200);
+    expect(world.changes).toEqual(['failed']);
+    expect(world.messages[0]).toContain('VLLM_STARTUP_TIMEOUT');
+    world.answer = 'healthy';
+    await world.pass(60_000);
+    expect(world.changes).toEqual(['failed']);
+  });
+
+  it('probes a healthy engine once a second', async () => {
+    const world = new World('healthy');
+    await world.pass(10_000);
+    expect(world.probes).toBe(11);
+  });
+
+  it('forgives two misses in a row and not a third', async () => {
+    const world = new World('healthy');
+    await world.pass(0);
+    world.answer = 'unhealthy';
+    await world.pass(2000);
+    world.answer = 'healthy';
+    await world.pass(1000);
+    world.answer = 'unhealthy';
+    await world.pass(2000);
+    expect(world.changes).toEqual(['healthy']);
+    await world.pass(1000);
+    expect(world.changes).toEqual(['healthy', 'unhealthy']);
+  });
+
+  it('believes a refused connection at once', async () => {
+    const world = new World('healthy');
+    await world.pass(0);
+    world.answer = 'refused';
+    await world.pass(1000);
+    expect(world.changes).toEqual(['healthy', 'unhealthy']);
+  });
+
+  it('finds it healthy again after one good answer', async () => {
+    const world = new World('healthy');
+    await world.pass(0);
+    world.answer = 'refused';
+    await world.pass(1000);
+    world.answer = 'healthy';
+    await world.pass(1000);
+    expect(world.changes).toEqual(['healthy', 'unhealthy', 'healthy']);
+  });
+
+  it('says nothing after it was stopped, not even of a probe on its way', async () => {
+    const world = new World('refused');
+    await world.pass(100);
+    world.answer = 'healthy';
+    world.health.stop();
+    await world.pass(10_000);
+    expect(world.changes).toEqual([]);
+    expect(world.timers.size).toBe(0);
+  });
+});
+
+/** A clock that stands still until told, and an engine that answers as told. */
+class World {
+  answer: Probe;
+  probes = 0;
+  readonly changes: HealthState[] = [];
+  readonly messages: string[] = [];
+  readonly timers = new Map<number, { at: number; run: () => void }>();
+  readonly health: EngineHealth;
+  #now = 0;
+  #nextTimer = 1;
+
+  constructor(answer: Probe, startupTimeoutMs = 120_000) {
+    this.answer = answer;
+    this.health = new EngineHealth({
+      startupTimeoutMs,
+      probe: async () => {
+        this.probes += 1;
+        return this.answer;
+      },
+      clock: {
+        now: () => this.#now,
+        setTimeout: (run, ms) => {
+          this.timers.set(this.#nextTimer, { at: this.#now + ms, run });
+          return this.#nextTimer++;
+        },
+        clearTimeout: (timer) => void this.timers.delete(timer as number),
+      },
+      onChange: (state, message) => {
+        this.changes.push(state);
+        this.messages.push(message);
+      },
+    });
+    this.health.start();
+  }
+
+  async pass(ms: number): Promise<void> {
+    const until = this.#now + ms;
+    for (;;) {
+      await settled();
+      const next = [...this.timers].sort(([, a], [, b]) => a.at - b.at)[0];
+      if (!next || next[1].at > until) break;
+      this.#now = next[1].at;
+      this.timers.delete(next[0]);
+      next[1].run();
+    }
+    this.#now = until;
+  }
+}
+
+function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest';
+import { EXIT } from '../../../src/process/index.ts';
+import {
+  type Action,
+  decide,
+  ENGINE_STOP_MS,
+  initialSituation,
+  type Situation,
+  type SupervisorEvent,
+  WORKER_MARGIN_MS,
+} from '../../../src/supervisor/decide.ts';
+
+const GRACE_MS = 5000;
+const HEALTHY: SupervisorEvent = { event: 'engine_healthy' };
+const ENGINE_EXITED: SupervisorEvent = { event: 'engine_exited', message: 'it died: reason' };
+const LIMIT: SupervisorEvent = { event: 'limit_reached' };
+const workerExited = (code: number): SupervisorEvent => ({ event: 'worker_exited', code });
+const signal = (at: number, name = 'SIGTERM'): SupervisorEvent => ({ event: 'signal', name, at });
+
+describe('the supervisor', () => {
+  it('on a signal ends the worker first, then the engine, then itself with 0', () => {
+    const story = tell(HEALTHY, signal(0), workerExited(0), ENGINE_EXITED);
+    expect(story.deeds).toEqual([
+      'worker SIGTERM',
+      `limit ${GRACE_MS + WORKER_MARGIN_MS}`,
+      'engine SIGTERM',
+      `limit ${ENGINE_STOP_MS}`,
+      'engine SIGKILL',
+      'exit 0',
+    ]);
+    expect(story.states).toEqual(['running', 'draining', 'stopping_engine', 'stopped']);
+  });
+
+  it('cancels a start by SIGKILL, since a loading vLLM loses SIGTERM', () => {
+    expect(tell(signal(0), workerExited(0)).deeds).toContain('engine SIGKILL');
+    expect(tell(signal(0), workerExited(0)).deeds).not.toContain('engine SIGTERM');
+  });
+
+  it('lets the worker report when the engine fails to start, and kills what is left of the engine', () => {
+    const story = tell(ENGINE_EXITED, workerExited(0));
+    expect(story.deeds).toEqual([
+      'engine SIGKILL',
+      'tell engine_exited wasHealthy=false',
+      'limit 5000',
+      `exit ${EXIT.engineFailedToStart}`,
+    ]);
+  });
+
+  it('ends with another code when the engine had been healthy', () => {
+    expect(tell(HEALTHY, ENGINE_EXITED, workerExited(0)).exit).toBe(EXIT.engineDied);
+  });
+
+  it('kills a worker that does not report in time after the engine died', () => {
+    const story = tell(HEALTHY, ENGINE_EXITED, LIMIT, workerExited(137));
+    expect(story.deeds).toContain('worker SIGKILL');
+    expect(story.exit).toBe(EXIT.engineDied);
+  });
+
+  it.each([0, 1, 2, 6])("makes the worker's code %i the container's once the engine has ended", (code) => {
+    const story = tell(HEALTHY, workerExited(code), ENGINE_EXITED);
+    expect(story.exit).toBe(code);
+    expect(story.deeds[0]).toBe('engine SIGTERM');
+  });
+
+  it('kills the loading engine at once when the worker refuses its configuration', () => {
+    const story = tell(workerExited(EXIT.configuration), ENGINE_EXITED);
+    expect(story.deeds[0]).toBe('engine SIGKILL');
+    expect(story.exit).toBe(EXIT.configuration);
+  });
+
+  it('kills an engine that ignores SIGTERM, and leaves one that even ignores that', () => {
+    const story = tell(HEALTHY, signal(0), workerExited(0), LIMIT);
+    expect(story.deeds.slice(-2)).toEqual(['engine SIGKILL', 'limit 1000']);
+    expect(tell(HEALTHY, signal(0), workerExited(0), LIMIT, LIMIT).exit).toBe(0);
+  });
+
+  it('kills a worker that drains for too long, then stops the engine in order', () => {
+    const story = tell(HEALTHY, signal(0), LIMIT, workerExited(137), ENGINE_EXITED);
+    expect(story.deeds).toEqual([
+      'worker SIGTERM',
+      `limit ${GRACE_MS + WORKER_MARGIN_MS}`,
+      'worker SIGKILL',
+      'limit 1000',
+      'engine SIGTERM',
+      `limit ${ENGINE_STOP_MS}`,
+      'engine SIGKILL',
+      'exit 137',
+    ]);
+  });
+
+  it('keeps the drain and its outcome when the engine dies in it', () => {
+    const story = tell(HEALTHY, signal(0), ENGINE_EXITED, workerExited(0));
+    expect(story.deeds.filter((deed) => deed.startsWith('limit'))).toHaveLength(1);
+    expect(story.exit).toBe(0);
+  });
+
+  it('forces on a second signal', () => {
+    const story = tell(HEALTHY, signal(0), signal(1000));
+    expect(story.deeds.slice(-3)).toEqual(['worker SIGKILL', 'engine SIGKILL', `exit ${EXIT.forced}`]);
+  });
+
+  it('takes a signal that comes twice within 300 ms for one', () => {
+    const story = tell(HEALTHY, signal(0, 'SIGINT'), signal(299, 'SIGINT'));
+    expect(story.exit).toBeNull();
+    expect(tell(HEALTHY, signal(0, 'SIGINT'), signal(299, 'SIGINT'), signal(301, 'SIGINT')).exit).toBe(
+      EXIT.forced,
+    );
+  });
+
+  it('is not hurried by the first signal when it is ending already', () => {
+    const story = tell(HEALTHY, ENGINE_EXITED, signal(0));
+    expect(story.deeds).not.toContain('worker SIGTERM');
+    expect(tell(HEALTHY, ENGINE_EXITED, signal(0), signal(1000)).exit).toBe(EXIT.forced);
+  });
+
+  it('never touches an engine that is not its own', () => {
+    const story = tell({ external: true }, signal(0), workerExited(0));
+    expect(story.deeds).toEqual(['worker SIGTERM', `limit ${GRACE_MS + WORKER_MARGIN_MS}`, 'exit 0']);
+  });
+
+  it('does nothing more once it has stopped', () => {
+    const story = tell(workerExited(3), ENGINE_EXITED, workerExited(1), LIMIT, signal(0), signal(1000));
+    expect(story.deeds.filter((deed) => deed.startsWith('exit'))).toEqual(['exit 3']);
+  });
+});
+
+function tell(...events: (SupervisorEvent | { external: true })[]) {
+  let now: Situation = initialSituation(true);
+  const deeds: string[] = [];
+  const states: string[] = [];
+  for (const event of events) {
+    if ('external' in event) {
+      now = initialSituation(false);
+      continue;
+    }
+    const before = now.state;
+    const [next, actions] = decide(now, event, GRACE_MS);
+    now = next;
+    if (now.state !== before) states.push(now.state);
+    deeds.push(...actions.filter((action) => action.action !== 'say').map(short));
+  }
+  const exit = deeds.find((deed) => deed.startsWith('exit '));
+  return { deeds, states, exit: exit ? Number(exit.slice(5)) : null };
+}
+
+function short(action: Action): string {
+  switch (action.action) {
+    case 'signal_worker':
+      return `worker ${action.signal}`;
+    case 'signal_engine':
+      return `engine ${action.signal}`;
+    case 'tell_worker':
+      return action.message.case === 'engine_exited'
+        ? `tell engine_exited wasHealthy=${action.message.wasHealthy}`
+        : `tell ${action.message.case}`;
+    case 'limit':
+      return `limit ${action.ms}`;
+    case 'exit':
+      return `exit ${action.code}`;
+    default:
+      return action.action;
+  }
+}

@@ -1,0 +1,28 @@
+import type { SupervisorMessage } from '../../../src/engine/report.ts';
+
+/**
+ * A worker that only shows what its supervisor does to it. `STAND_IN_WORKER`: `exit N` ends at once,
+ * `stubborn` ignores SIGTERM.
+ */
+const manner = process.env.STAND_IN_WORKER ?? '';
+const say = (text: string) => process.stdout.write(`worker ${text}\n`);
+
+if (manner.startsWith('exit ')) process.exit(Number(manner.slice(5)));
+say(`pid ${process.pid}`);
+
+process.on('message', (message: SupervisorMessage) => {
+  say(`heard ${message.case} ${message.case === 'phase' ? message.phase : JSON.stringify(message)}`);
+  if (message.case === 'engine_exited') process.exit(0);
+});
+process.on('disconnect', () => {
+  if (manner !== 'stubborn') process.exit(1);
+});
+process.on('SIGTERM', () => {
+  say('got SIGTERM');
+  if (manner === 'stubborn') return;
+  setTimeout(() => {
+    say('drained');
+    process.exit(0);
+  }, 100);
+});
+setInterval(() => {}, 1000);
