@@ -1,0 +1,177 @@
+import {
+  AnswerFormatError,
+  type AnswerRecord,
+  type BrokenReason,
+  decodeRecords,
+  encodeRecords,
+  recordBytes,
+} from '../protocol/index.ts';
+import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
+import type { Timer } from './clock.ts';
+import { Line } from './line.ts';
+import type { World } from './world.ts';
+
+/** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
+const KEEP_FINISHED_MS = 60_000;
+
+/**
+ * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
+ * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
+ */
+export class Answers {
+  readonly #world: World;
+  readonly #token: string | undefined;
+  readonly #changed: () => void;
+  readonly #streams = new Map<number, AnswerStream>();
+  /** Streams with something to send. */
+  readonly #waiting = new Set<AnswerStream>();
+  readonly #expiry = new Map<AnswerStream, Timer>();
+  #line: Line | null = null;
+  #url: string | null = null;
+  #flushPlanned = false;
+
+  /** @param changed an answer is out of the way */
+  constructor(world: World, token: string | undefined, changed: () => void) {
+    this.#world = world;
+    this.#token = token;
+    this.#changed = changed;
+  }
+
+  /** Whether the relay has all there is to have. */
+  get isIdle(): boolean {
+    return ![...this.#streams.values()].some((stream) => stream.isPending);
+  }
+
+  /** Dials the relay and keeps the connection warm. The address may change when the control socket reconnects. */
+  connect(url: string): void {
+    if (this.#line && this.#url === url && this.#line.state !== 'closed') return;
+    this.#line?.close();
+    this.#url = url;
+    const line = new Line(this.#world, 'answer', {
+      opened: () => {
+        line.useTextPings();
+        this.#reconnected();
+      },
+      text: () => {},
+      binary: (data) => this.#receive(data),
+      closed: () => 'redial',
+    });
+    this.#line = line;
+    line.open({ url, token: this.#token });
+  }
+
+  /** @param cancelled the relay wants no more: the caller is gone, or somebody else answers */
+  open(streamId: number, cancelled: (reason: string) => void): AnswerStream {
+    const stream: AnswerStream = new AnswerStream(streamId, {
+      changed: (changed) => this.#plan(changed),
+      cancelled,
+    });
+    this.#streams.get(streamId)?.drop();
+    this.#streams.set(streamId, stream);
+    return stream;
+  }
+
+  /** Tells whoever waits for this stream that nothing will come on it. */
+  refuse(streamId: number, reason: BrokenReason): void {
+    const stream = this.open(streamId, () => {});
+    stream.break(reason);
+    this.finished(stream);
+  }
+
+  /** The writer is done with it; the rest is up to the relay. */
+  finished(stream: AnswerStream): void {
+    if (stream.state === 'dropped') return this.#forget(stream);
+    this.#expiry.set(
+      stream,
+      this.#world.clock.setTimeout(() => this.#forget(stream), KEEP_FINISHED_MS),
+    );
+  }
+
+  close(): void {
+    this.#flush();
+    this.#line?.close();
+    for (const timer of this.#expiry.values()) this.#world.clock.clearTimeout(timer);
+    this.#expiry.clear();
+  }
+
+  #reconnected(): void {
+    for (const stream of this.#streams.values()) {
+      stream.reconnected();
+      this.#waiting.add(stream);
+    }
+    this.#flush();
+  }
+
+  /** Events that are already waiting get into the same message. */
+  #plan(stream: AnswerStream): void {
+    this.#waiting.add(stream);
+    if (this.#flushPlanned) return;
+    this.#flushPlanned = true;
+    this.#world.clock.setImmediate(() => {
+      this.#flushPlanned = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.#line?.isOpen) return;
+    const records: AnswerRecord[] = [];
+    for (const stream of this.#waiting) stream.collect(records);
+    this.#waiting.clear();
+    for (const message of messagesOf(records)) this.#line.send(encodeRecords(message));
+    this.#changed();
+  }
+
+  #receive(data: Uint8Array): void {
+    let records: AnswerRecord[];
+    try {
+      records = decodeRecords(data);
+    } catch (error) {
+      if (!(error instanceof AnswerFormatError)) throw error;
+      this.#world.log.warn(
+        { problem: error.message },
+        'the relay sent a message that cannot be read; ignored',
+      );
+      return;
+    }
+    for (const record of records) this.#apply(record);
+    this.#changed();
+  }
+
+  /** Records of a stream that is not ours any more mean nothing. */
+  #apply(record: AnswerRecord): void {
+    const stream = this.#streams.get(record.stream);
+    if (!stream) return;
+    if (record.type === 'taken') stream.taken(record.offset);
+    else if (record.type === 'pause') stream.pause();
+    else if (record.type === 'resume') stream.resume();
+    else if (record.type === 'cancel') stream.cancel(record.reason);
+    if (stream.state === 'complete' || stream.state === 'dropped') this.#forget(stream);
+  }
+
+  #forget(stream: AnswerStream): void {
+    if (stream.state !== 'complete') stream.drop();
+    this.#world.clock.clearTimeout(this.#expiry.get(stream));
+    this.#expiry.delete(stream);
+    this.#waiting.delete(stream);
+    if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
+    this.#changed();
+  }
+}
+
+/** Records in runs that make messages of a moderate size. */
+function* messagesOf(records: AnswerRecord[]): Generator<AnswerRecord[]> {
+  let run: AnswerRecord[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = recordBytes(record.type === 'bytes' ? record.data.byteLength : 0);
+    if (run.length > 0 && bytes + size > RECORD_BYTES) {
+      yield run;
+      run = [];
+      bytes = 0;
+    }
+    run.push(record);
+    bytes += size;
+  }
+  if (run.length > 0) yield run;
+}

@@ -1,0 +1,98 @@
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import {
+  ENGINE_SECRETS,
+  type EngineConfiguration,
+  engineConfiguration,
+  engineVariables,
+} from '../engine/configuration.ts';
+import { readEnvironment, variable } from '../process/index.ts';
+import { limits } from '../protocol/index.ts';
+
+export interface WorkerConfiguration {
+  wsUrl: string;
+  queueId: string;
+  configId: string;
+  /** Also the worker id. */
+  instanceId: string;
+  host: string;
+  apiUrl: string | undefined;
+  token: string | undefined;
+  heartbeatIntervalSeconds: number;
+  capacity: number;
+  leaseSeconds: number;
+  renewAfterSeconds: number;
+  graceSeconds: number;
+  engine: EngineConfiguration;
+}
+
+const variables = {
+  CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
+  CASOLA_CONFIG_ID: variable.text().max(256).describe('which jobs this worker takes, e.g. my-model'),
+  CASOLA_QUEUE_ID: variable.text().max(256).default('vllm-queue'),
+  CASOLA_API_URL: variable.url('http:', 'https:').optional(),
+  CASOLA_API_TOKEN: variable.text().optional(),
+  CASOLA_INSTANCE_ID: variable.text().max(256).optional(),
+  RUNPOD_POD_ID: variable.text().max(200).optional(),
+  CONTAINER_ID: variable.text().max(200).optional(),
+  CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
+  CASOLA_MAX_JOBS: variable.integer(1, 100_000).optional(),
+  CASOLA_CAPACITY: variable.integer(1, 100_000).optional(),
+  CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
+  CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
+  CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
+};
+type Own = z.infer<z.ZodObject<typeof variables>>;
+
+const SECRETS = ['CASOLA_API_TOKEN', ...ENGINE_SECRETS];
+
+/**
+ * @throws UserError naming every variable that is missing or wrong
+ */
+export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfiguration {
+  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...variables }));
+  const given = readEnvironment(schema, env, SECRETS);
+  const host = hostname();
+  return {
+    wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
+    queueId: given.CASOLA_QUEUE_ID,
+    configId: given.CASOLA_CONFIG_ID,
+    instanceId: instanceId(given, host),
+    host,
+    apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
+    token: given.CASOLA_API_TOKEN,
+    heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
+    capacity: given.CASOLA_MAX_JOBS ?? given.CASOLA_CAPACITY ?? 1,
+    leaseSeconds: given.CASOLA_LEASE_SECONDS,
+    renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
+    graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
+    engine: engineConfiguration(given),
+  };
+}
+
+function instanceId(given: Own, host: string): string {
+  if (given.CASOLA_INSTANCE_ID) return given.CASOLA_INSTANCE_ID;
+  if (given.RUNPOD_POD_ID) return `runpod-${given.RUNPOD_POD_ID}`;
+  if (given.CONTAINER_ID) return `vast-${given.CONTAINER_ID}`;
+  return host;
+}
+
+/** Checks of one variable against another; they run even when others are wrong, so all faults show at once. */
+function withCrossChecks<S extends z.ZodObject<typeof variables>>(schema: S): S {
+  const always = { when: () => true };
+  return schema
+    .refine((given) => !bothGiven(given) || given.CASOLA_CAPACITY === given.CASOLA_MAX_JOBS, {
+      path: ['CASOLA_CAPACITY'],
+      error: 'is another name of CASOLA_MAX_JOBS, which says something else; set only one',
+      ...always,
+    })
+    .refine((given) => !((given.CASOLA_RENEW_LEASE_AFTER ?? 0) >= given.CASOLA_LEASE_SECONDS), {
+      path: ['CASOLA_RENEW_LEASE_AFTER'],
+      error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
+      ...always,
+    });
+}
+
+function bothGiven(given: Own): boolean {
+  return given.CASOLA_CAPACITY !== undefined && given.CASOLA_MAX_JOBS !== undefined;
+}

@@ -1,0 +1,76 @@
+import type { Clock, Timer } from './clock.ts';
+
+/** What comes after the grace: time for the queue to acknowledge what was settled, seconds. */
+export const FORCE_SECONDS = 3;
+
+/**
+ * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was handed back)
+ * - `settling`  → `done` (everything acknowledged, or the force clock ran out)
+ * - `done` is final.
+ */
+export type DrainPhase = 'finishing' | 'settling' | 'done';
+
+export interface DrainParts {
+  clock: Clock;
+  /** Jobs in slots. */
+  running(): number;
+  /** Nothing waits for the queue or the relay any more. */
+  isSettled(): boolean;
+  /** Aborts what runs and hands it back. */
+  handBack(): void;
+  done(): void;
+}
+
+/** The end of a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_SECONDS. */
+export class Drain {
+  readonly #parts: DrainParts;
+  #phase: DrainPhase = 'finishing';
+  #graceTimer: Timer;
+  #forceTimer: Timer;
+
+  constructor(parts: DrainParts, graceMs: number) {
+    this.#parts = parts;
+    this.#graceTimer = parts.clock.setTimeout(() => this.#graceOver(), graceMs);
+    this.#forceTimer = parts.clock.setTimeout(() => this.#finish(), graceMs + FORCE_SECONDS * 1000);
+  }
+
+  get phase(): DrainPhase {
+    return this.#phase;
+  }
+
+  /** To be called whenever a job ended or was acknowledged. */
+  check(): void {
+    if (this.#phase === 'finishing' && this.#parts.running() === 0) this.#phase = 'settling';
+    if (this.#phase === 'settling' && this.#parts.isSettled()) this.#finish();
+  }
+
+  /** No more grace: what runs is handed back now. */
+  hurry(): void {
+    if (this.#phase !== 'finishing') return;
+    const { clock } = this.#parts;
+    clock.clearTimeout(this.#forceTimer);
+    this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_SECONDS * 1000);
+    this.#graceOver();
+  }
+
+  /** Ends at once, whatever is unfinished. */
+  force(): void {
+    if (this.#phase === 'finishing') this.#parts.handBack();
+    this.#finish();
+  }
+
+  #graceOver(): void {
+    if (this.#phase !== 'finishing') return;
+    this.#phase = 'settling';
+    this.#parts.handBack();
+    this.check();
+  }
+
+  #finish(): void {
+    if (this.#phase === 'done') return;
+    this.#phase = 'done';
+    this.#parts.clock.clearTimeout(this.#graceTimer);
+    this.#parts.clock.clearTimeout(this.#forceTimer);
+    this.#parts.done();
+  }
+}

@@ -1,0 +1,149 @@
+import type { EngineAnswer } from '../engine/types.ts';
+import {
+  EngineRequest,
+  type EngineRequestResult,
+  parseValue,
+  type RelayedResult,
+} from '../protocol/index.ts';
+import type { AnswerStream } from './answer-stream.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+import { CompletionWatch } from './completion-watch.ts';
+import { engineDied, engineRefusal, finalFailure } from './failure.ts';
+import { replaceModelAlias } from './model-name.ts';
+import { readWhole } from './transfer.ts';
+
+/** Routes whose answers have a finish to look for. */
+const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
+/** How long a sick engine may take to show it, ms. */
+const HEALTH_WITHIN_MS = 1000;
+/** Headers that are true of the engine's connection only. */
+const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
+
+/** Any route of the engine, its whole answer kept as the result. */
+export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
+  const request = requestOf(attempt);
+  const answer = await send(attempt, request);
+  const bytes = await readWhole(answer.body);
+  const text = bytes.toString();
+  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
+  checkWhole(request, answer, bytes);
+  return {
+    status: 'success',
+    job_type: 'engine_request',
+    processed_at: attempt.timestamp(),
+    response: {
+      status: answer.status,
+      content_type: answer.headers['content-type'] ?? null,
+      body: parseBody(text),
+    },
+  };
+}
+
+/**
+ * Any route of the engine, its answer given to the relay as it comes.
+ * On a throw the stream is still open: the caller breaks it with the failure.
+ */
+export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
+  const request = requestOf(attempt);
+  const answer = await send(attempt, request);
+  if (isEventStream(answer)) await relayEvents(request, answer, stream);
+  else await relayWhole(attempt, request, answer, stream);
+  stream.end();
+  return {
+    status: 'success',
+    job_type: 'engine_request',
+    processed_at: attempt.timestamp(),
+    answer_bytes: stream.size,
+    http_status: answer.status,
+  };
+}
+
+function requestOf(attempt: Attempt): EngineRequest {
+  const parsed = parseValue(EngineRequest, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  return parsed.value;
+}
+
+function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
+  const { servedModel, modelAliases } = attempt;
+  const body =
+    request.body === undefined || servedModel === undefined
+      ? request.body
+      : replaceModelAlias(request.body, modelAliases, servedModel);
+  attempt.requested();
+  return attempt.engine.request({
+    method: request.method,
+    path: request.path,
+    requestId: attempt.jobId,
+    signal: attempt.signal,
+    ...(body === undefined ? {} : { body }),
+    ...(request.content_type === undefined ? {} : { contentType: request.content_type }),
+  });
+}
+
+/** Event by event. A generation that the engine gave up is cut off before it looks finished. */
+async function relayEvents(
+  request: EngineRequest,
+  answer: EngineAnswer,
+  stream: AnswerStream,
+): Promise<void> {
+  const watch = COMPLETIONS.test(request.path) ? new CompletionWatch() : null;
+  stream.head(headOf(answer));
+  for await (const piece of answer.body) {
+    if (watch?.sawAbort(piece)) throw engineDied('the engine ended the generation before it was finished');
+    stream.write(piece);
+    if (stream.isFull) await stream.room();
+    if (stream.state !== 'open') return;
+  }
+  if (watch && !watch.isDone) throw engineDied('the stream of the engine ended without its finish');
+}
+
+/**
+ * A body in one piece. JSON is held until it is whole, and an engine's own failure until it is clear that
+ * the engine lives: another attempt can then be made without the caller noticing.
+ */
+async function relayWhole(
+  attempt: Attempt,
+  request: EngineRequest,
+  answer: EngineAnswer,
+  stream: AnswerStream,
+): Promise<void> {
+  const isJson = answer.headers['content-type']?.startsWith('application/json') ?? false;
+  if (!isJson && answer.status < 500) {
+    stream.head(headOf(answer));
+    for await (const piece of answer.body) {
+      stream.write(piece);
+      if (stream.isFull) await stream.room();
+      if (stream.state !== 'open') return;
+    }
+    return;
+  }
+  const bytes = await readWhole(answer.body);
+  if (answer.status >= 500 && !(await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) {
+    throw engineDied(engineRefusal(answer.status, parseBody(bytes.toString())).message);
+  }
+  if (answer.status < 400) checkWhole(request, answer, bytes);
+  stream.head(headOf(answer));
+  stream.write(bytes);
+}
+
+/** @throws JobFailure when a completion is not complete */
+function checkWhole(request: EngineRequest, answer: EngineAnswer, bytes: Uint8Array): void {
+  if (!COMPLETIONS.test(request.path)) return;
+  const watch = new CompletionWatch();
+  if (watch.sawAbort(bytes)) throw engineDied('the engine ended the generation before it was finished');
+  if (isEventStream(answer) && !watch.isDone) {
+    throw engineDied('the stream of the engine ended without its finish');
+  }
+}
+
+function isEventStream(answer: EngineAnswer): boolean {
+  return answer.headers['content-type']?.startsWith('text/event-stream') ?? false;
+}
+
+function headOf(answer: EngineAnswer): { status: number; headers: Record<string, string> } {
+  const headers = Object.fromEntries(
+    Object.entries(answer.headers).filter(([name]) => !NOT_PASSED_ON.has(name)),
+  );
+  return { status: answer.status, headers };
+}

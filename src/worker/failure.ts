@@ -1,0 +1,62 @@
+import { EngineGone, EngineUnreachable } from '../engine/types.ts';
+import { type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
+
+/** Thrown inside a run to end the job with this failure. */
+export class JobFailure extends Error {
+  override name = 'JobFailure';
+  readonly failure: Failure;
+  constructor(failure: Failure & { code: FailureCode }) {
+    super(failure.message);
+    this.failure = failure;
+  }
+}
+
+/** A request that would fail again anywhere. */
+export function finalFailure(code: FailureCode, message: string): JobFailure {
+  return new JobFailure({ message, code, retryable: false });
+}
+
+/** The engine began and did not finish: what it gave is no result. */
+export function engineDied(message: string): JobFailure {
+  return new JobFailure({ message, code: 'engine_died', retryable: true });
+}
+
+/**
+ * The engine's own refusal, in the base protocol's manner.
+ * @param body parsed where it was JSON, else its text
+ */
+export function engineRefusal(status: number, body: unknown): JobFailure {
+  return new JobFailure({
+    message: `Error code: ${status} - ${engineMessage(body) ?? 'no message'}`,
+    code: codeOf(status),
+    retryable: isRetryableStatus(status),
+    http_status: status,
+    body,
+  });
+}
+
+/** What anything thrown by a run means for its job. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof JobFailure) return error.failure;
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof EngineUnreachable) return { message, code: 'engine_unreachable', retryable: true };
+  if (error instanceof EngineGone) return { message, code: 'engine_died', retryable: true };
+  return { message: `the worker failed: ${message}`, code: 'worker_error', retryable: true };
+}
+
+function codeOf(status: number): FailureCode {
+  if (status === 429 || status === 503) return 'engine_overloaded';
+  return isRetryableStatus(status) ? 'engine_error' : 'engine_refused';
+}
+
+/** Engines say `{error: {message}}`, `{error: text}`, `{detail}`, `{message}` or plain text. */
+function engineMessage(body: unknown): string | null {
+  if (typeof body === 'string') return body.trim().slice(0, 1000) || null;
+  if (typeof body !== 'object' || body === null) return null;
+  const { error, detail, message } = body as Record<string, unknown>;
+  const inner =
+    typeof error === 'object' && error !== null ? (error as Record<string, unknown>).message : error;
+  const said = [inner, detail, message].find((text) => text !== undefined && text !== null);
+  if (said === undefined) return null;
+  return typeof said === 'string' ? said : JSON.stringify(said);
+}

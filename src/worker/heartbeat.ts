@@ -1,0 +1,98 @@
+import type { Heartbeat } from '../protocol/index.ts';
+import type { Timer } from './clock.ts';
+import { withinMs } from './transfer.ts';
+import type { World } from './world.ts';
+
+const POST_WITHIN_MS = 2000;
+
+export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
+
+/** What a beat says beside who it is from. */
+export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'phase' | 'running'>;
+
+/** Posts to `{apiUrl}/api/heartbeats`. */
+export function heartbeatPoster(
+  world: Pick<World, 'clock' | 'fetch'>,
+  apiUrl: string,
+  token: string | undefined,
+): PostHeartbeat {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (token) headers.authorization = `Bearer ${token}`;
+  return async (beat) => {
+    const response = await withinMs(world.clock, POST_WITHIN_MS, (signal) =>
+      world.fetch(`${apiUrl}/api/heartbeats`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(beat),
+        signal,
+      }),
+    );
+    await response.body?.cancel();
+    if (!response.ok) throw new Error(`HTTP ${response.status}`);
+  };
+}
+
+export interface HeartbeatsParts {
+  world: Pick<World, 'clock' | 'log'>;
+  intervalSeconds: number;
+  identity: Omit<Heartbeat, keyof Beat>;
+  /** Null: no address to post to, so nothing is done. */
+  post: PostHeartbeat | null;
+  /** What to say at each interval; null: nothing, since silence is the message. */
+  current(): Beat | null;
+}
+
+/** Tells the API how this worker does. Best effort: one post at a time, the newest waits, none is repeated. */
+export class Heartbeats {
+  readonly #parts: HeartbeatsParts;
+  #pending: Beat | null = null;
+  #posting: Promise<void> | null = null;
+  #timer: Timer = null;
+  #isFailing = false;
+
+  constructor(parts: HeartbeatsParts) {
+    this.#parts = parts;
+  }
+
+  /** The first beat at once, then one each interval. */
+  start(): void {
+    const beat = this.#parts.current();
+    if (beat) this.say(beat);
+    const intervalMs = this.#parts.intervalSeconds * 1000;
+    this.#timer = this.#parts.world.clock.setTimeout(() => this.start(), intervalMs);
+  }
+
+  say(beat: Beat): void {
+    if (!this.#parts.post) return;
+    this.#pending = beat;
+    this.#posting ??= this.#postPending(this.#parts.post);
+  }
+
+  /** No more beats by themselves; resolves when the last one is out or given up. */
+  async stop(): Promise<void> {
+    this.#parts.world.clock.clearTimeout(this.#timer);
+    await this.#posting;
+  }
+
+  async #postPending(post: PostHeartbeat): Promise<void> {
+    while (this.#pending) {
+      const beat = this.#pending;
+      this.#pending = null;
+      await post({ ...this.#parts.identity, ...beat }).then(
+        () => this.#report(null),
+        (error: unknown) => this.#report(error),
+      );
+    }
+    this.#posting = null;
+  }
+
+  /** A line when it starts to fail and one when it works again, none in between. */
+  #report(error: unknown): void {
+    const isFailing = error !== null;
+    if (isFailing === this.#isFailing) return;
+    this.#isFailing = isFailing;
+    const { log } = this.#parts.world;
+    if (isFailing) log.warn({ problem: String(error) }, 'heartbeats do not arrive; jobs are not affected');
+    else log.info({}, 'heartbeats arrive again');
+  }
+}

@@ -1,0 +1,335 @@
+import type {
+  Ack,
+  BrokenReason,
+  Failure,
+  Job,
+  JobRef,
+  Registered,
+  ReleaseReason,
+  Renewed,
+  WorkerFrame,
+} from '../protocol/index.ts';
+import type { AnswerStream } from './answer-stream.ts';
+import type { Answers } from './answers.ts';
+import { type HeldJob, Leases } from './leases.ts';
+import { Outbox, type Settlement } from './outbox.ts';
+import { grants, type Peer } from './peer.ts';
+import { failJob, runJob } from './run-job.ts';
+import { RunningJob } from './running-job.ts';
+import { settlementText } from './settlement-text.ts';
+import { Slots } from './slots.ts';
+import type { World } from './world.ts';
+
+/** The side of the session that jobs see. */
+export interface QueueLink {
+  /** The last agreement, also while the socket is down. */
+  readonly peer: Peer | null;
+  readonly isConnected: boolean;
+  send(frame: WorkerFrame): boolean;
+  sendText(text: string): boolean;
+}
+
+export interface JobsSettings {
+  configId: string;
+  capacity: number;
+  renewAfterSeconds: number;
+}
+
+/** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
+export class Jobs {
+  readonly #world: World;
+  readonly #queue: QueueLink;
+  readonly #answers: Answers;
+  readonly #slots: Slots;
+  readonly #outbox = new Outbox();
+  readonly #leases: Leases;
+  readonly #streams = new Map<RunningJob, AnswerStream>();
+  readonly #modelAliases: ReadonlySet<string>;
+  readonly #changed: () => void;
+  /** Why a job pushed now would be handed back; null: it is welcome. */
+  #closedFor: ReleaseReason | null = null;
+  #servedModel: string | undefined;
+
+  /** @param changed a job began, ended or was acknowledged */
+  constructor(world: World, queue: QueueLink, answers: Answers, settings: JobsSettings, changed: () => void) {
+    this.#world = world;
+    this.#queue = queue;
+    this.#answers = answers;
+    this.#changed = changed;
+    this.#slots = new Slots(settings.capacity);
+    this.#modelAliases = new Set(['default', settings.configId]);
+    this.#leases = new Leases(
+      {
+        clock: world.clock,
+        held: () => this.#held(),
+        isHolding: () => this.#slots.running + this.#outbox.size > 0,
+        peer: () => queue.peer,
+        send: (frame) => queue.send(frame),
+        lost: (ref) => this.#lost(ref),
+      },
+      settings.renewAfterSeconds,
+    );
+  }
+
+  get running(): number {
+    return this.#slots.running;
+  }
+
+  get free(): number {
+    return this.#slots.free;
+  }
+
+  get unacknowledged(): number {
+    return this.#outbox.size;
+  }
+
+  set servedModel(name: string | undefined) {
+    this.#servedModel = name;
+  }
+
+  /** From now on pushed jobs are handed back for this reason; null takes them again. */
+  set closedFor(reason: ReleaseReason | null) {
+    this.#closedFor = reason;
+  }
+
+  /** Running, or finished and not acknowledged: what a reconnect resumes. */
+  refs(): JobRef[] {
+    return this.#held().map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+  }
+
+  accept(job: Job): void {
+    if (this.#isRepeat(job)) return;
+    const older = this.#slots.get(job.job_id);
+    if (older) this.#void(older, 'superseded');
+    // A result of an attempt that the queue has given up is stale.
+    this.#outbox.remove(job.job_id);
+    const refusal = this.#closedFor ?? (this.#slots.free === 0 ? 'overloaded' : null);
+    if (refusal) this.#handBack(job, refusal);
+    else this.#start(job);
+  }
+
+  /** Aborts the attempt; nothing of it is sent any more. */
+  revoke(jobId: string, reason: string): void {
+    const running = this.#slots.get(jobId);
+    if (running) this.#void(running, reason);
+    this.#outbox.remove(jobId);
+    this.#update();
+  }
+
+  acknowledged(ack: Ack): void {
+    if (!this.#outbox.acknowledge(ack)) return;
+    if (ack.outcome !== 'accepted') {
+      this.#world.log.warn(
+        { job_id: ack.job_id, fence_token: ack.fence_token, outcome: ack.outcome },
+        'the queue did not count a settlement: the job was given away or forgotten meanwhile',
+      );
+    }
+    this.#update();
+  }
+
+  renewed(answer: Renewed): void {
+    this.#leases.renewed(answer);
+  }
+
+  /** What waited for a connection is sent, and all that is unacknowledged again. */
+  connected(registered: Registered | null): void {
+    for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
+    for (const settlement of this.#outbox.all()) this.#send(settlement);
+    this.#update();
+  }
+
+  /** Hands back what has not reached the engine yet. */
+  releaseUnstarted(): void {
+    for (const running of this.#slots.all()) {
+      if (running.state === 'preparing') this.#release(running, 'not_started');
+    }
+  }
+
+  releaseAll(reason: ReleaseReason): void {
+    for (const running of this.#slots.all()) this.#release(running, reason);
+  }
+
+  /** Every running attempt ends with this failure. */
+  failAll(failure: Failure): void {
+    for (const running of this.#slots.all()) this.#fail(running, failure);
+  }
+
+  /** Drops everything without a word: the queue wants nothing of it. */
+  voidAll(reason: string): void {
+    for (const running of this.#slots.all()) this.#void(running, reason);
+    for (const { job_id } of this.#outbox.all()) this.#outbox.remove(job_id);
+    this.#update();
+  }
+
+  /** No timer is left behind. */
+  stop(): void {
+    this.voidAll('stopped');
+    this.#leases.stop();
+  }
+
+  /** An attempt that runs here already, or is finished and only waits to be acknowledged. */
+  #isRepeat(job: Job): boolean {
+    const running = this.#slots.get(job.job_id);
+    if (running) return job.fence_token <= running.job.fence_token;
+    const settlement = this.#outbox.get(job.job_id);
+    if (!settlement || job.fence_token > settlement.fence_token) return false;
+    this.#send(settlement);
+    return true;
+  }
+
+  #start(job: Job): void {
+    const running = new RunningJob(job, this.#world.clock.now());
+    this.#slots.take(running);
+    void this.#run(running);
+    this.#update();
+  }
+
+  async #run(running: RunningJob): Promise<void> {
+    const { job } = running;
+    const { clock, engine } = this.#world;
+    const stream = this.#openStream(running);
+    const deadline =
+      job.deadline_ms === undefined
+        ? null
+        : clock.setTimeout(() => this.#fail(running, DEADLINE_PASSED), job.deadline_ms);
+    const settlement = await runJob(running, stream, {
+      world: this.#world,
+      engine,
+      modelAliases: this.#modelAliases,
+      servedModel: this.#servedModel,
+    });
+    if (deadline !== null) clock.clearTimeout(deadline);
+    if (!running.isOver) this.#finish(running, settlement);
+  }
+
+  #openStream(running: RunningJob): AnswerStream | null {
+    const { stream_id } = running.job;
+    if (stream_id === undefined) return null;
+    const stream = this.#answers.open(stream_id, (reason) => {
+      const code = reason === 'deadline' ? 'deadline' : 'cancelled';
+      this.#fail(running, {
+        message: `the caller's answer was cancelled: ${reason}`,
+        code,
+        retryable: false,
+      });
+    });
+    this.#streams.set(running, stream);
+    return stream;
+  }
+
+  #finish(running: RunningJob, settlement: Settlement): void {
+    running.finish();
+    // Void where the answer was ended or broken, as it is for every kind of job that has one.
+    this.#streams.get(running)?.break(NOT_RELAYED);
+    this.#leave(running);
+    this.#settle(settlement);
+  }
+
+  #fail(running: RunningJob, failure: Failure): void {
+    if (running.isOver) return;
+    running.abort();
+    const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
+    this.#leave(running);
+    this.#settle(settlement);
+  }
+
+  #release(running: RunningJob, reason: ReleaseReason): void {
+    running.abort();
+    this.#streams.get(running)?.break(brokenBy(reason));
+    this.#leave(running);
+    this.#giveBack(running.job, reason);
+  }
+
+  #void(running: RunningJob, reason: string): void {
+    this.#world.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
+    running.abort();
+    this.#streams.get(running)?.drop();
+    this.#leave(running);
+  }
+
+  #leave(running: RunningJob): void {
+    this.#slots.give(running);
+    const stream = this.#streams.get(running);
+    this.#streams.delete(running);
+    if (stream) this.#answers.finished(stream);
+  }
+
+  /** A job that was pushed and cannot be taken. */
+  #handBack(job: Job, reason: ReleaseReason): void {
+    if (job.stream_id !== undefined) this.#answers.refuse(job.stream_id, brokenBy(reason));
+    this.#giveBack(job, reason);
+  }
+
+  #giveBack(job: Job, reason: ReleaseReason): void {
+    const { job_id, fence_token } = job;
+    this.#world.log.info({ job_id, reason }, 'job handed back');
+    const { peer } = this.#queue;
+    if (grants(peer, 'release')) {
+      // Unsent, it is told by its absence from the jobs of the next `register`.
+      this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
+    } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
+      this.#settle(failJob(job, { ...brokenBy(reason) }, null));
+      return;
+    }
+    this.#update();
+  }
+
+  #settle(settlement: Settlement): void {
+    this.#outbox.put(settlement);
+    this.#send(settlement);
+    this.#update();
+  }
+
+  #send(settlement: Settlement): void {
+    const { peer, isConnected } = this.#queue;
+    if (!peer || !isConnected) return;
+    const isSent = this.#queue.sendText(settlementText(settlement, peer));
+    if (isSent && !grants(peer, 'ack')) this.#outbox.acknowledge(settlement);
+  }
+
+  #lost(ref: JobRef): void {
+    const running = this.#slots.get(ref.job_id);
+    if (running?.job.fence_token === ref.fence_token) this.#void(running, 'lease_lost');
+    this.#outbox.acknowledge(ref);
+    this.#update();
+  }
+
+  #held(): HeldJob[] {
+    const running = this.#slots.all().map(({ job }) => ({
+      job_id: job.job_id,
+      fence_token: job.fence_token,
+      persisted: job.mode === 'persisted',
+    }));
+    // A base queue counts what was sent as settled; only one of ours waits for these.
+    const settled = this.#outbox.all().map(({ job_id, fence_token }) => ({
+      job_id,
+      fence_token,
+      persisted: false,
+    }));
+    return [...running, ...settled];
+  }
+
+  #update(): void {
+    this.#leases.changed();
+    this.#changed();
+  }
+}
+
+/** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
+const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
+
+const DEADLINE_PASSED: Failure = {
+  message: 'the deadline of the job passed while it ran',
+  code: 'deadline',
+  retryable: false,
+};
+
+const NOT_RELAYED: BrokenReason = {
+  message: 'a job of this kind gives its result to the queue only',
+  code: 'invalid_request',
+  retryable: false,
+};
+
+function brokenBy(reason: ReleaseReason): BrokenReason {
+  return { message: `the worker handed the job back: ${reason}`, code: reason, retryable: true };
+}

@@ -1,0 +1,176 @@
+import { CLOSE, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import { backoffMs, restartSpreadMs } from './backoff.ts';
+import type { Timer } from './clock.ts';
+import { Liveness } from './liveness.ts';
+import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
+import type { World } from './world.ts';
+
+/** A dial that has neither opened nor failed by then is given up, ms. */
+const OPEN_WITHIN_MS = 10_000;
+/** A connection that lasted this long was a good one: the next wait starts from the shortest again, ms. */
+const STEADY_MS = 10_000;
+/** WebSocket-level pings of the base protocol, ms. */
+const BASE_PING_MS = 30_000;
+const BASE_PONG_WITHIN_MS = 10_000;
+/** Two missed pings of a peer of ours. */
+const TEXT_PING_MS = limits.PING_SECONDS * 1000;
+const TEXT_PONG_WITHIN_MS = 2 * TEXT_PING_MS;
+
+export interface LineEvents {
+  opened(): void;
+  text(text: string): void;
+  binary(data: Uint8Array): void;
+  /** Called before the next dial is planned; `stop` means there is none. */
+  closed(close: SocketClose): 'redial' | 'stop';
+}
+
+/**
+ * - `idle`     → `dialling` (open)
+ * - `dialling` → `open`, `waiting` (failed), `closed`
+ * - `open`     → `waiting` (lost), `closed`
+ * - `waiting`  → `dialling` (the wait is over), `closed`
+ * - `closed`   is final.
+ */
+export type LineState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
+
+/**
+ * One socket that is meant to stay: dials, notices when the peer is silent, dials again.
+ * Both the control socket and the answer socket are one of these.
+ */
+export class Line {
+  readonly #world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>;
+  readonly #name: string;
+  readonly #events: LineEvents;
+  #target: DialTarget | null = null;
+  #state: LineState = 'idle';
+  #socket: Socket | null = null;
+  /** Number of the connection whose events count. */
+  #connection = 0;
+  #liveness: Liveness | null = null;
+  #timer: Timer;
+  #openedAtMs = 0;
+  #failures = 0;
+
+  constructor(world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>, name: string, events: LineEvents) {
+    this.#world = world;
+    this.#name = name;
+    this.#events = events;
+  }
+
+  get state(): LineState {
+    return this.#state;
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open';
+  }
+
+  /** Starts dialling, once. */
+  open(target: DialTarget): void {
+    if (this.#state !== 'idle') return;
+    this.#target = target;
+    this.#dial();
+  }
+
+  /** False when there is no connection to send on. */
+  send(data: string | Uint8Array): boolean {
+    if (this.#state !== 'open') return false;
+    this.#socket?.send(data);
+    return true;
+  }
+
+  /** The peer is one of ours: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
+  useTextPings(): void {
+    if (this.#state !== 'open') return;
+    this.#watch(TEXT_PING_MS, TEXT_PONG_WITHIN_MS, () => this.#socket?.send(PING_TEXT));
+  }
+
+  /** Ends the line for good; what was sent before still leaves. */
+  close(code: number = CLOSE.done, reason = ''): void {
+    if (this.#state === 'closed') return;
+    const socket = this.#leave();
+    this.#state = 'closed';
+    socket?.close(code, reason);
+  }
+
+  /** Gives this connection up and dials again. */
+  drop(why: string): void {
+    if (this.#state !== 'open' && this.#state !== 'dialling') return;
+    const socket = this.#socket;
+    this.#lost({ code: 1006, reason: why });
+    socket?.destroy();
+  }
+
+  #dial(): void {
+    this.#state = 'dialling';
+    this.#timer = this.#world.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
+    const connection = ++this.#connection;
+    // A socket that was given up may still speak; nobody listens to it any more.
+    const ifCurrent =
+      <T extends unknown[]>(run: (...args: T) => void) =>
+      (...args: T) => {
+        if (connection === this.#connection) run(...args);
+      };
+    const events: SocketEvents = {
+      opened: ifCurrent(() => this.#opened()),
+      text: ifCurrent((text) => this.#text(text)),
+      binary: ifCurrent((data) => this.#binary(data)),
+      pong: ifCurrent(() => this.#liveness?.heard()),
+      closed: ifCurrent((close) => this.#lost(close)),
+    };
+    this.#socket = this.#world.dial(this.#target!, events);
+  }
+
+  #opened(): void {
+    this.#world.clock.clearTimeout(this.#timer);
+    this.#state = 'open';
+    this.#openedAtMs = this.#world.clock.now();
+    this.#watch(BASE_PING_MS, BASE_PONG_WITHIN_MS, () => this.#socket?.ping());
+    this.#events.opened();
+  }
+
+  #text(text: string): void {
+    this.#liveness?.heard();
+    if (text !== PONG_TEXT) this.#events.text(text);
+  }
+
+  #binary(data: Uint8Array): void {
+    this.#liveness?.heard();
+    this.#events.binary(data);
+  }
+
+  #watch(periodMs: number, silenceMs: number, ping: () => void): void {
+    this.#liveness?.stop();
+    const dead = () => this.drop(`silent for ${silenceMs / 1000} s after a ping`);
+    this.#liveness = new Liveness(this.#world.clock, periodMs, silenceMs, ping, dead);
+  }
+
+  #lost(close: SocketClose): void {
+    const { clock, random, log } = this.#world;
+    if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.#failures = 0;
+    this.#leave();
+    this.#state = 'waiting';
+    if (this.#events.closed(close) === 'stop') {
+      this.#state = 'closed';
+    }
+    // The handler may have closed the line itself.
+    if (this.state === 'closed') return;
+    const restarting = close.code === CLOSE.restarting;
+    const waitMs = restarting ? restartSpreadMs(random) : backoffMs(this.#failures++, random);
+    log.info(
+      { code: close.code, reason: close.reason, wait_ms: Math.round(waitMs) },
+      `${this.#name} socket closed; dialling again`,
+    );
+    this.#timer = clock.setTimeout(() => this.#dial(), waitMs);
+  }
+
+  #leave(): Socket | null {
+    const socket = this.#socket;
+    this.#connection++;
+    this.#liveness?.stop();
+    this.#liveness = null;
+    this.#socket = null;
+    this.#world.clock.clearTimeout(this.#timer);
+    return socket;
+  }
+}

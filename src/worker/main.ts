@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import manifest from '../../package.json' with { type: 'json' };
+import {
+  createEngineClient,
+  describeEngine,
+  type EngineClient,
+  EngineHealth,
+  type SupervisorMessage,
+  type WorkerMessage,
+} from '../engine/index.ts';
+import { createLogger, EXIT, type Logger, UserError } from '../process/index.ts';
+import type { Instance } from '../protocol/index.ts';
+import { systemClock } from './clock.ts';
+import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
+import { dialWebSocket } from './dial.ts';
+import { heartbeatPoster } from './heartbeat.ts';
+import { onEndSignals } from './signals.ts';
+import { Worker } from './worker.ts';
+import type { World } from './world.ts';
+
+/**
+ * Runs one worker until it ends; the caller is to exit with the code it resolves to.
+ * Started by a supervisor it hears of the engine over the IPC channel, else it only watches its health.
+ * @throws UserError for variables that are missing or wrong, before anything is done
+ */
+export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
+  const configuration = readWorkerConfiguration(env);
+  const log = createLogger('worker', env);
+  const { engine: engineConfiguration } = configuration;
+  const engine = createEngineClient({
+    baseUrl: engineConfiguration.url,
+    apiKey: engineConfiguration.apiKey,
+    engine: describeEngine(engineConfiguration.engine),
+  });
+  const world: World = { clock: systemClock, dial: dialWebSocket, engine, fetch, random: Math.random, log };
+  const ended = Promise.withResolvers<number>();
+  const worker = createWorker(world, configuration, ended.resolve, log);
+  const health = watchEngine(engine, engineConfiguration.startupTimeoutMs, worker);
+  const stopListening = onEndSignals(
+    () => worker.drain(),
+    () => worker.force(),
+  );
+  const hangUp = listenToSupervisor(worker);
+  log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
+  worker.start();
+  health.start();
+  try {
+    return await ended.promise;
+  } finally {
+    health.stop();
+    stopListening();
+    hangUp();
+    await engine.close();
+  }
+}
+
+function createWorker(
+  world: World,
+  configuration: WorkerConfiguration,
+  ended: (exitCode: number) => void,
+  log: Logger,
+): Worker {
+  const { apiUrl, token, instanceId } = configuration;
+  const post = apiUrl ? heartbeatPoster(world, apiUrl, token) : null;
+  const settings = { ...configuration, workerId: instanceId, instance: instanceOf(configuration) };
+  return new Worker(world, settings, post, {
+    ready: (models) => {
+      log.info({ models, slots: configuration.capacity }, 'taking jobs');
+      tellSupervisor({ case: 'ready', models });
+    },
+    draining: () => tellSupervisor({ case: 'draining' }),
+    ended: (exitCode) => {
+      log.info({ exit_code: exitCode }, 'worker ended');
+      tellSupervisor({ case: 'stopped' });
+      ended(exitCode);
+    },
+  });
+}
+
+function instanceOf({ instanceId, host, engine }: WorkerConfiguration): Instance {
+  return {
+    id: instanceId,
+    host,
+    engine: engine.engine,
+    ...(engine.model ? { model: engine.model } : {}),
+    worker_version: manifest.version,
+    boot_id: randomUUID(),
+  };
+}
+
+function watchEngine(engine: EngineClient, startupTimeoutMs: number, worker: Worker): EngineHealth {
+  const health: EngineHealth = new EngineHealth({
+    probe: engine.probe,
+    startupTimeoutMs,
+    clock: systemClock,
+    onChange: async (state, message) => {
+      if (state === 'unhealthy') worker.engineUnhealthy(message);
+      if (state === 'failed') worker.engineFailed(message, false);
+      if (state !== 'healthy') return;
+      const models = await engine.models();
+      if (health.state === 'healthy') worker.engineHealthy(models);
+    },
+  });
+  return health;
+}
+
+/** @returns closes the channel, which would keep the process alive */
+function listenToSupervisor(worker: Worker): () => void {
+  if (!process.send) return () => {};
+  const onMessage = (message: SupervisorMessage) => {
+    if (message.case === 'phase') worker.enginePhase(message.phase);
+    else worker.engineFailed(message.message, message.wasHealthy);
+  };
+  // Nobody is left who would stop the engine in order or wait for us.
+  const onDisconnect = () => worker.drain(0);
+  process.on('message', onMessage);
+  process.on('disconnect', onDisconnect);
+  return () => {
+    process.off('message', onMessage);
+    process.off('disconnect', onDisconnect);
+    if (process.connected) process.disconnect();
+  };
+}
+
+function tellSupervisor(message: WorkerMessage): void {
+  // A supervisor that is gone needs no messages; the error would say only that.
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
+}
+
+if (import.meta.main) {
+  try {
+    process.exit(await runWorker(process.env));
+  } catch (error) {
+    process.stderr.write(`${error instanceof UserError ? error.message : (error as Error).stack}\n`);
+    process.exit(error instanceof UserError ? error.exitCode : EXIT.unexpected);
+  }
+}

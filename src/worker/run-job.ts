@@ -1,0 +1,116 @@
+import type { EngineClient } from '../engine/types.ts';
+import type { Failure, Job, JobError, JobType } from '../protocol/index.ts';
+import type { AnswerStream } from './answer-stream.ts';
+import type { Attempt } from './attempt.ts';
+import { runChatJob } from './chat-job.ts';
+import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
+import { failureOf, finalFailure } from './failure.ts';
+import type { Settlement } from './outbox.ts';
+import type { RunningJob } from './running-job.ts';
+import { downloadPayload, uploadResult } from './transfer.ts';
+import type { World } from './world.ts';
+
+/** A larger result is PUT to `result_upload_url` where the job has one (base protocol), bytes. */
+const INLINE_RESULT_BYTES = 256 * 1024;
+/** What a base queue calls a chat job. */
+const BASE_CHAT_TASK = 'openai/chat-completion';
+
+export interface RunParts {
+  world: Pick<World, 'clock' | 'fetch' | 'log'>;
+  engine: EngineClient;
+  modelAliases: ReadonlySet<string>;
+  servedModel: string | undefined;
+}
+
+/**
+ * One attempt from the job's frame to the frame that settles it. Never throws: whatever goes wrong is a
+ * settlement too. Up to the request to the engine it runs without giving up its turn.
+ * @param stream where the answer goes when a caller waits for it
+ */
+export async function runJob(
+  running: RunningJob,
+  stream: AnswerStream | null,
+  parts: RunParts,
+): Promise<Settlement> {
+  const { job } = running;
+  try {
+    const payload = job.payload_url
+      ? await downloadPayload(parts.world, job.payload_url, running.signal)
+      : job.payload;
+    const result = await runKind(attemptAt(running, payload, parts), stream);
+    return await settlementOf(running, result, parts);
+  } catch (error) {
+    return failJob(job, failureOf(error), stream);
+  }
+}
+
+/** The frame of a failure; whoever waits for the answer is told too. */
+export function failJob(job: Job, failure: Failure, stream: AnswerStream | null): JobError {
+  const { message, body, ...rest } = failure;
+  stream?.break({ message, ...rest });
+  return {
+    type: 'job_error',
+    job_id: job.job_id,
+    fence_token: job.fence_token,
+    error: message,
+    ...rest,
+    ...(body === undefined ? {} : { body }),
+  };
+}
+
+function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Attempt {
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
+    const given = payload === null ? 'null' : Array.isArray(payload) ? 'a list' : typeof payload;
+    throw finalFailure('invalid_request', `payload: expected an object, got ${given}`);
+  }
+  return {
+    jobId: running.job.job_id,
+    jobType: jobTypeOf(running.job, payload),
+    payload,
+    engine: parts.engine,
+    signal: running.signal,
+    modelAliases: parts.modelAliases,
+    servedModel: parts.servedModel,
+    requested: () => running.requested(),
+    timestamp: () => new Date(parts.world.clock.now()).toISOString(),
+  };
+}
+
+/** A base queue names no type: its payload's `task` does, or nothing, which means chat. */
+function jobTypeOf(job: Job, payload: object): string {
+  if (job.job_type !== undefined) return job.job_type;
+  const task = 'task' in payload ? payload.task : undefined;
+  return task === undefined || task === BASE_CHAT_TASK ? 'chat_completion' : String(task);
+}
+
+function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<string, unknown>> {
+  switch (attempt.jobType as JobType) {
+    case 'chat_completion':
+    case 'llm_inference':
+      return runChatJob(attempt);
+    case 'engine_request':
+      return stream ? relayEngineRequest(attempt, stream) : runEngineRequest(attempt);
+    default:
+      throw finalFailure(
+        'unsupported_job_type',
+        `this worker runs chat_completion, llm_inference and engine_request jobs, not "${attempt.jobType}"`,
+      );
+  }
+}
+
+async function settlementOf(
+  running: RunningJob,
+  result: Record<string, unknown>,
+  { world }: RunParts,
+): Promise<Settlement> {
+  const { job_id, fence_token, result_upload_url } = running.job;
+  const ref = { job_id, fence_token };
+  if (result_upload_url) {
+    const text = JSON.stringify(result);
+    const isLarge = Buffer.byteLength(text) > INLINE_RESULT_BYTES;
+    if (isLarge && (await uploadResult(world, result_upload_url, text, running.signal))) {
+      return { type: 'job_result_ref', ...ref };
+    }
+  }
+  return { type: 'job_result', ...ref, result };
+}

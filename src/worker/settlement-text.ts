@@ -1,0 +1,26 @@
+import type { JobError } from '../protocol/index.ts';
+import type { Settlement } from './outbox.ts';
+import { frameLimit, type Peer } from './peer.ts';
+
+/** The frame's text for this peer: nothing it does not know, nothing larger than it takes. */
+export function settlementText(settlement: Settlement, peer: Peer): string {
+  const text = JSON.stringify(peer.kind === 'base' ? baseForm(settlement) : settlement);
+  const limit = frameLimit(peer);
+  // A UTF-16 unit is at most three bytes.
+  if (text.length * 3 <= limit || Buffer.byteLength(text) <= limit) return text;
+  const tooLarge: JobError = {
+    type: 'job_error',
+    job_id: settlement.job_id,
+    fence_token: settlement.fence_token,
+    error: `the outcome is larger than the ${limit} bytes the queue takes in one frame`,
+    code: 'too_large',
+    retryable: false,
+  };
+  return JSON.stringify(peer.kind === 'base' ? baseForm(tooLarge) : tooLarge);
+}
+
+function baseForm(settlement: Settlement): Settlement {
+  if (settlement.type !== 'job_error') return settlement;
+  const { type, job_id, fence_token, error } = settlement;
+  return { type, job_id, fence_token, error };
+}

@@ -1,0 +1,36 @@
+import type { RunningJob } from './running-job.ts';
+
+/** The attempts that run now: one for each job, at most `capacity` at a time. */
+export class Slots {
+  readonly capacity: number;
+  readonly #byJob = new Map<string, RunningJob>();
+
+  constructor(capacity: number) {
+    this.capacity = capacity;
+  }
+
+  get running(): number {
+    return this.#byJob.size;
+  }
+
+  get free(): number {
+    return Math.max(0, this.capacity - this.#byJob.size);
+  }
+
+  get(jobId: string): RunningJob | undefined {
+    return this.#byJob.get(jobId);
+  }
+
+  all(): RunningJob[] {
+    return [...this.#byJob.values()];
+  }
+
+  take(running: RunningJob): void {
+    this.#byJob.set(running.job.job_id, running);
+  }
+
+  /** Gives the slot back, unless a newer attempt at the same job has it. */
+  give(running: RunningJob): void {
+    if (this.#byJob.get(running.job.job_id) === running) this.#byJob.delete(running.job.job_id);
+  }
+}

@@ -1,0 +1,230 @@
+import { EXIT } from '../process/exit-codes.ts';
+import type { Instance } from '../protocol/index.ts';
+import { Answers } from './answers.ts';
+import { Drain } from './drain.ts';
+import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
+import { Jobs } from './jobs.ts';
+import { LoadReports } from './load-reports.ts';
+import { grants } from './peer.ts';
+import { Session, type SessionSettings, type SessionState } from './session.ts';
+import type { World } from './world.ts';
+
+export interface WorkerSettings extends SessionSettings {
+  instance: Instance;
+  renewAfterSeconds: number;
+  graceSeconds: number;
+  heartbeatIntervalSeconds: number;
+}
+
+export interface WorkerEvents {
+  /** Slots are offered: the engine is healthy and the queue has answered. */
+  ready(models: string[]): void;
+  draining(): void;
+  /** Everything is closed; the process should end with this code. */
+  ended(exitCode: number): void;
+}
+
+/**
+ * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
+ * engine and to the process, and touches the world only through what it is handed.
+ */
+export class Worker {
+  readonly #world: World;
+  readonly #settings: WorkerSettings;
+  readonly #events: WorkerEvents;
+  readonly #session: Session;
+  readonly #answers: Answers;
+  readonly #jobs: Jobs;
+  readonly #heartbeats: Heartbeats;
+  readonly #load: LoadReports;
+  #models: string[] = [];
+  #phase = 'starting';
+  #drain: Drain | null = null;
+  #exitCode: number = EXIT.ok;
+  #lastWords: Beat = { status: 'stopping' };
+
+  /** @param post null where no heartbeats are wanted */
+  constructor(world: World, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#events = events;
+    this.#session = this.#createSession();
+    this.#answers = new Answers(world, settings.token, () => this.#drain?.check());
+    this.#jobs = new Jobs(world, this.#session, this.#answers, settings, () => this.#drain?.check());
+    this.#heartbeats = this.#createHeartbeats(post);
+    this.#load = new LoadReports({
+      world,
+      slots: () =>
+        this.#session.state === 'ready' && grants(this.#session.peer, 'load')
+          ? { running: this.#jobs.running, free: this.#jobs.free }
+          : null,
+      send: (frame) => this.#session.send(frame),
+    });
+  }
+
+  get state(): SessionState {
+    return this.#session.state;
+  }
+
+  /** Jobs in slots. */
+  get running(): number {
+    return this.#jobs.running;
+  }
+
+  /** Settlements the queue has not acknowledged. */
+  get unacknowledged(): number {
+    return this.#jobs.unacknowledged;
+  }
+
+  /** Dials early, so that only the offer is left to do when the engine is healthy. */
+  start(): void {
+    this.#heartbeats.start();
+    this.#session.start();
+  }
+
+  /** What the engine does while it starts, for people. */
+  enginePhase(phase: string): void {
+    if (this.#models.length > 0 || this.#drain || phase === this.#phase) return;
+    this.#phase = phase;
+    this.#heartbeats.say(this.#beat('starting'));
+  }
+
+  /** @param models every name the engine answers to, its own first */
+  engineHealthy(models: string[]): void {
+    this.#models = models;
+    this.#jobs.servedModel = models[0];
+    if (!this.#drain) this.#jobs.closedFor = null;
+    this.#session.engineHealthy(models);
+  }
+
+  engineUnhealthy(message: string): void {
+    this.#world.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
+    if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';
+    this.#session.engineUnhealthy();
+  }
+
+  /** The engine is gone for good: what ran on it failed, and the worker ends. */
+  engineFailed(message: string, wasHealthy: boolean): void {
+    const status = wasHealthy ? 'error' : 'failed';
+    this.#world.log.error({ problem: message }, 'the engine is gone; the worker ends');
+    this.#lastWords = { status, error_message: message };
+    this.#exitCode = wasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;
+    this.#heartbeats.say(this.#lastWords);
+    this.#jobs.closedFor = 'engine_restarting';
+    this.#jobs.failAll({ message: `the engine died: ${message}`, code: 'engine_died', retryable: true });
+    this.drain(0);
+  }
+
+  /** No more jobs; what can finish in time does, the rest is handed back. Asked again, the shorter grace holds. */
+  drain(graceSeconds: number = this.#settings.graceSeconds): void {
+    if (this.#drain) {
+      if (graceSeconds === 0) this.#drain.hurry();
+      return;
+    }
+    this.#world.log.info({ running: this.#jobs.running, grace_s: graceSeconds }, 'draining');
+    this.#drain = this.#createDrain(graceSeconds * 1000);
+    this.#jobs.closedFor ??= 'draining';
+    this.#events.draining();
+    this.#session.drain();
+    if (this.#exitCode === EXIT.ok) this.#heartbeats.say(this.#beat('draining'));
+    this.#jobs.releaseUnstarted();
+    this.#drain.check();
+  }
+
+  /** Ends at once. */
+  force(): void {
+    this.#exitCode = EXIT.forced;
+    this.drain(0);
+    this.#drain?.force();
+  }
+
+  #createSession(): Session {
+    return new Session(this.#world, this.#settings, this.#settings.instance, {
+      stateChanged: (state) => this.#stateChanged(state),
+      connected: (peer, registered) => {
+        if (peer.kind === 'extended' && peer.answersUrl) this.#answers.connect(peer.answersUrl);
+        this.#jobs.connected(registered);
+        this.#load.connected();
+      },
+      job: (job) => this.#jobs.accept(job),
+      revoked: (jobId, reason) => this.#jobs.revoke(jobId, reason),
+      acknowledged: (ack) => this.#jobs.acknowledged(ack),
+      renewed: (renewed) => this.#jobs.renewed(renewed),
+      refused: (message) => this.#refused(message),
+      heldJobs: () => this.#jobs.refs(),
+    });
+  }
+
+  #createHeartbeats(post: PostHeartbeat | null): Heartbeats {
+    const { instance, queueId, configId, workerId, capacity, heartbeatIntervalSeconds } = this.#settings;
+    return new Heartbeats({
+      world: this.#world,
+      intervalSeconds: heartbeatIntervalSeconds,
+      identity: {
+        instance_id: instance.id,
+        queue_id: queueId,
+        config_id: configId,
+        worker_id: workerId,
+        capacity,
+        interval_seconds: heartbeatIntervalSeconds,
+      },
+      post,
+      current: () => this.#currentBeat(),
+    });
+  }
+
+  #createDrain(graceMs: number): Drain {
+    return new Drain(
+      {
+        clock: this.#world.clock,
+        running: () => this.#jobs.running,
+        isSettled: () => this.#jobs.unacknowledged === 0 && this.#answers.isIdle,
+        handBack: () => this.#jobs.releaseAll('draining'),
+        done: () => void this.#end(),
+      },
+      graceMs,
+    );
+  }
+
+  #stateChanged(state: SessionState): void {
+    if (state !== 'ready') return;
+    this.#heartbeats.say(this.#beat('running'));
+    this.#events.ready(this.#models);
+  }
+
+  /** Silence while the socket is down or the engine unhealthy: that is what tells it from a healthy worker. */
+  #currentBeat(): Beat | null {
+    if (this.#drain) return this.#beat('draining');
+    if (this.#session.state === 'ready') return this.#beat('running');
+    return this.#models.length === 0 ? this.#beat('starting') : null;
+  }
+
+  #beat(status: Beat['status']): Beat {
+    return { status, running: this.#jobs.running, ...(status === 'starting' ? { phase: this.#phase } : {}) };
+  }
+
+  #refused(message: string): void {
+    this.#world.log.error({}, message);
+    this.#exitCode = EXIT.refusedByQueue;
+    this.#lastWords = { status: 'error', error_message: message };
+    this.#jobs.voidAll('refused by the queue');
+    void this.#end();
+  }
+
+  #isEnding = false;
+
+  async #end(): Promise<void> {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    if (this.#jobs.unacknowledged > 0) {
+      this.#world.log.warn({ results: this.#jobs.unacknowledged }, 'ending with results nobody acknowledged');
+    }
+    this.#load.stop();
+    this.#jobs.stop();
+    this.#session.stop();
+    this.#answers.close();
+    this.#heartbeats.say(this.#lastWords);
+    await this.#heartbeats.stop();
+    this.#events.ended(this.#exitCode);
+  }
+}

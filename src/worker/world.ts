@@ -1,0 +1,24 @@
+import type { EngineClient } from '../engine/types.ts';
+import type { Clock } from './clock.ts';
+import type { Dial } from './socket.ts';
+
+/** The part of a logger this room uses; pino's has it. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
+
+/** Everything outside itself that the worker touches: real in production, virtual in tests. */
+export interface World {
+  clock: Clock;
+  dial: Dial;
+  engine: EngineClient;
+  fetch: Fetch;
+  /** 0 (inclusive) to 1 (exclusive). */
+  random: () => number;
+  log: Log;
+}
