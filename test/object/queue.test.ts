@@ -1,0 +1,142 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
+import type { JobView } from '../../src/protocol/index.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** The queue and relay objects in a real workerd, driven over HTTP and sockets. */
+let stateDir: string;
+let road: RunningWorkerd;
+
+const start = () =>
+  startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: { RECONNECT_GRACE_SECONDS: '2' } });
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'object-'));
+  road = await start();
+});
+afterEach(closeRawWorkers);
+afterAll(async () => {
+  await road.stop();
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+/** Every test has a queue of its own. */
+let queueNumber = 0;
+const newQueue = () => `queue-${++queueNumber}`;
+
+async function submit(queue: string, job: object | object[]): Promise<{ status: number; body: unknown }> {
+  const response = await fetch(`${road.url}/api/jobs`, {
+    method: 'POST',
+    headers: { 'x-queue-id': queue },
+    body: JSON.stringify(job),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+async function job(queue: string, id: string, wait = 0): Promise<JobView> {
+  const response = await fetch(`${road.url}/api/jobs/${id}?wait=${wait}`, {
+    headers: { 'x-queue-id': queue },
+  });
+  return (await response.json()) as JobView;
+}
+
+const chat = (id: string) => ({
+  id,
+  job_type: 'chat_completion',
+  config_id: 'cfg',
+  payload: { messages: [{ role: 'user', content: id }] },
+});
+
+describe('a queue object', () => {
+  it('stores, pushes, settles and acknowledges a job, and tells whoever waits for it', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
+    expect(await submit(queue, chat('a'))).toMatchObject({ status: 201, body: { id: 'a', state: 'leased' } });
+    const waiting = job(queue, 'a', 60);
+    worker.result(await worker.job(), { status: 'success', answer: 42 });
+    expect(await worker.next('ack')).toMatchObject({ job_id: 'a', outcome: 'accepted' });
+    expect(await waiting).toMatchObject({ state: 'succeeded', result: { answer: 42 } });
+  });
+
+  it('takes a thousand jobs in one submission, each with its own answer', async () => {
+    const queue = newQueue();
+    const jobs = Array.from({ length: 1000 }, (_, n) => chat(`bulk-${n}`));
+    const { status, body } = await submit(queue, [...jobs.slice(0, 999), { job_type: 'dance', payload: {} }]);
+    expect(status).toBe(200);
+    const answers = body as { job?: JobView; error?: { message: string } }[];
+    expect(answers.filter((answer) => answer.job?.state === 'pending')).toHaveLength(999);
+    expect(answers[999]?.error?.message).toContain('job_type');
+  });
+
+  it('moves a job by alarm when its worker vanishes and stays away', async () => {
+    const queue = newQueue();
+    const first = await (await new RawWorker(road.url).connect(queue)).register('first');
+    await submit(queue, chat('moved'));
+    await first.job();
+    const second = await (await new RawWorker(road.url).connect(queue)).register('second');
+    first.vanish();
+    const again = await second.job();
+    expect(again).toMatchObject({ job_id: 'moved', attempt: 2 });
+    second.result(again);
+    expect(await job(queue, 'moved', 30)).toMatchObject({ state: 'succeeded', worker_id: 'second' });
+  });
+
+  it('loses nothing it acknowledged when the process is killed, and resumes the worker that comes back', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
+    await submit(queue, [chat('running'), chat('waiting')]);
+    const running = await worker.job();
+    road.kill();
+    await road.exited;
+    road = await start();
+    const back = await (await new RawWorker(road.url).connect(queue)).register('w', {
+      jobs: [{ job_id: 'running', fence_token: running.fence_token }],
+    });
+    expect(await back.next('registered')).toMatchObject({ resumed: ['running'], revoked: [] });
+    back.result(running, { kept: true });
+    const next = await back.job();
+    expect(next.job_id).toBe('waiting');
+    back.result(next);
+    expect(await job(queue, 'running', 30)).toMatchObject({
+      state: 'succeeded',
+      attempts: 0,
+      result: { kept: true },
+    });
+    expect(await job(queue, 'waiting', 30)).toMatchObject({ state: 'succeeded' });
+  });
+
+  it('tells its workers to reconnect when the process is stopped in order', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
+    await road.stop();
+    await until(() => worker.closed, 'the socket is closed');
+    expect(worker.closed).toBe(1012);
+    road = await start();
+  });
+
+  it('keeps its workers over a hibernation', { timeout: 90_000 }, async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', { capacity: 2 });
+    await submit(queue, chat('before'));
+    const before = await worker.job();
+    // The runtime evicts an object that nothing happened to for ten seconds.
+    await new Promise((done) => setTimeout(done, 12_000));
+    await submit(queue, chat('after'));
+    expect((await worker.job(1)).job_id).toBe('after');
+    worker.result(before);
+    expect(await job(queue, 'before', 30)).toMatchObject({ state: 'succeeded' });
+  });
+
+  it('answers pings without being asked, and junk with an error that names it', async () => {
+    const worker = await (await new RawWorker(road.url).connect(newQueue())).register('w');
+    worker.send('{"type":"ping"}');
+    await worker.next('pong');
+    worker.send('{"type":');
+    expect((await worker.next('error')).message).toContain('not JSON');
+    expect(worker.closed).toBeNull();
+  });
+});

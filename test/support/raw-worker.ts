@@ -1,0 +1,112 @@
+import WebSocket from 'ws';
+import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
+import { until } from './poll.ts';
+
+type Frame = { type: string; [field: string]: unknown };
+export type JobFrame = Frame & { job_id: string; fence_token: number; stream_id?: number; payload: unknown };
+
+const open = new Set<WebSocket>();
+
+/** Closes every socket these tests opened. */
+export function closeRawWorkers(): void {
+  for (const socket of open) socket.terminate();
+  open.clear();
+}
+
+/** A worker played by the test frame by frame, over real sockets. */
+export class RawWorker {
+  readonly frames: Frame[] = [];
+  readonly records: AnswerRecord[] = [];
+  closed: number | null = null;
+  #url: string;
+  #token: string | undefined;
+  #socket!: WebSocket;
+  #answers: WebSocket | null = null;
+
+  /** @param url of the queue, http */
+  constructor(url: string, token?: string) {
+    this.#url = url.replace(/^http/, 'ws');
+    this.#token = token;
+  }
+
+  async connect(queueId = 'vllm-queue'): Promise<this> {
+    this.#socket = await this.#dial(`${this.#url}/ws?queue_id=${queueId}`, (data) =>
+      this.frames.push(JSON.parse(new TextDecoder().decode(data as ArrayBuffer))),
+    );
+    this.#socket.on('close', (code) => {
+      this.closed = code;
+    });
+    return this;
+  }
+
+  /** Registers as a worker of ours, or of the base protocol, and dials the answer socket where granted. */
+  async register(workerId: string, more: Record<string, unknown> & { base?: boolean } = {}): Promise<this> {
+    const { base, ...fields } = more;
+    const extension = {
+      protocol: 1,
+      features: ['ack', 'answer', 'release', 'renew', 'load'],
+      instance: { id: workerId, models: ['tiny'], boot_id: workerId },
+    };
+    const frame = {
+      worker_id: workerId,
+      config_id: 'cfg',
+      capacity: 1,
+      ...(base ? {} : extension),
+      ...fields,
+    };
+    this.send({ type: 'register', ...frame });
+    if (base) return this;
+    const registered = await this.next('registered');
+    if (registered.answers_url) {
+      const url = new URL(String(registered.answers_url), `${this.#url}/ws`);
+      this.#answers = await this.#dial(url.href, (data, isBinary) => {
+        if (isBinary) this.records.push(...decodeRecords(data as ArrayBuffer));
+      });
+    }
+    return this;
+  }
+
+  send(frame: unknown): void {
+    this.#socket.send(typeof frame === 'string' ? frame : JSON.stringify(frame));
+  }
+
+  /** Binary records on the answer socket. */
+  answer(...records: AnswerRecord[]): void {
+    this.#answers?.send(encodeRecords(records));
+  }
+
+  /** The nth frame of a type, waiting for it. */
+  next(type: string, index = 0): Promise<Frame> {
+    return until(
+      () => this.frames.filter((frame) => frame.type === type)[index],
+      `frame "${type}" number ${index}`,
+    );
+  }
+
+  job(index = 0): Promise<JobFrame> {
+    return this.next('job', index) as Promise<JobFrame>;
+  }
+
+  result(job: JobFrame, result: unknown = { status: 'success' }): void {
+    this.send({ type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result });
+  }
+
+  /** The connection breaks without a close frame. */
+  vanish(): void {
+    this.#socket.terminate();
+    this.#answers?.terminate();
+  }
+
+  /** Listens from before the connection opens: what the other side says first comes with it. */
+  #dial(url: string, onMessage: (data: WebSocket.RawData, isBinary: boolean) => void): Promise<WebSocket> {
+    const headers = this.#token ? { authorization: `Bearer ${this.#token}` } : {};
+    const socket = new WebSocket(url, { headers, perMessageDeflate: false });
+    socket.binaryType = 'arraybuffer';
+    socket.on('message', onMessage);
+    open.add(socket);
+    return new Promise((resolve, reject) => {
+      socket.once('open', () => resolve(socket));
+      socket.once('error', reject);
+    });
+  }
+}
