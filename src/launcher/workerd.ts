@@ -81,8 +81,9 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     await unlock();
     return exit;
   });
-  const printed = collectLines(child, options.logger);
-  const port = await Promise.race([listening(child), failure(exited, printed, options)]);
+  const output = watchOutput(child, options.logger);
+  const port = await Promise.race([listening(child), failure(exited, output.early, options)]);
+  output.ready();
   const url = `http://${reachable(options.host)}:${port}`;
 
   let stopping: Promise<void> | undefined;
@@ -149,9 +150,10 @@ function binary(): string {
   }
 }
 
+/** `close` rather than `exit`: what it printed has been read by then. */
 function exitOf(child: ChildProcess): Promise<WorkerdExit> {
   return new Promise((done) => {
-    child.once('exit', (code, signal) => done({ code, signal }));
+    child.once('close', (code, signal) => done({ code, signal }));
     child.once('error', () => done({ code: null, signal: null }));
   });
 }
@@ -167,17 +169,25 @@ function listening(child: ChildProcess): Promise<number> {
   });
 }
 
-/** The last lines workerd printed, which are also given to the logger. */
-function collectLines(child: ChildProcess, logger?: Logger): string[] {
-  const last: string[] = [];
-  const keep = (level: 'info' | 'warn') => (line: string) => {
-    last.push(line);
-    if (last.length > 20) last.shift();
-    logger?.[level](line);
+/** What workerd prints: kept until it is ready, since a failed start is told in one line; then logged. */
+function watchOutput(child: ChildProcess, logger?: Logger) {
+  const early: string[] = [];
+  let isReady = false;
+  const take = (level: 'info' | 'warn') => (line: string) => {
+    if (isReady) logger?.[level](line);
+    else early.push(line);
   };
-  createInterface({ input: child.stdout as Readable }).on('line', keep('info'));
-  createInterface({ input: child.stderr as Readable }).on('line', keep('warn'));
-  return last;
+  // A program that cannot be started at all says nothing itself.
+  child.once('error', (error) => take('warn')(error.message));
+  createInterface({ input: child.stdout as Readable }).on('line', take('info'));
+  createInterface({ input: child.stderr as Readable }).on('line', take('warn'));
+  return {
+    early,
+    ready: () => {
+      isReady = true;
+      for (const line of early) logger?.warn(line);
+    },
+  };
 }
 
 async function failure(

@@ -1,0 +1,46 @@
+import { describeEngine, findProgram, readEngineConfiguration } from '../engine/index.ts';
+
+/** The engine for a road on this machine. */
+export interface ChosenEngine {
+  /** The environment, completed so that the supervisor chooses the same. */
+  env: NodeJS.ProcessEnv;
+  isSimulated: boolean;
+  /** What the user is told of the choice. */
+  announcement: string;
+}
+
+/** The simulator's model when none is named. */
+const SIMULATED_MODEL = 'simulated';
+
+/**
+ * `ENGINE_URL` attaches to an engine that runs, `VLLM_MODEL` asks for vLLM, nothing means the simulator.
+ * `ENGINE` decides where it is set.
+ * @throws UserError when a variable is bad or vLLM is not installed; never chooses something else silently
+ */
+export function chooseEngine(env: NodeJS.ProcessEnv): ChosenEngine {
+  const isSimulated = env.ENGINE
+    ? env.ENGINE === 'simulator'
+    : !env.ENGINE_URL?.trim() && !env.VLLM_MODEL?.trim();
+  const completed = isSimulated
+    ? { ...env, ENGINE: 'simulator', VLLM_MODEL: env.VLLM_MODEL?.trim() || SIMULATED_MODEL }
+    : env;
+  const configuration = readEngineConfiguration(completed);
+  const engine = describeEngine(configuration.engine);
+  if (configuration.settings && engine.command) {
+    findProgram(engine.command(configuration.settings).program, engine, completed);
+  }
+  return { env: completed, isSimulated, announcement: announcementOf(configuration) };
+}
+
+/** How to leave the simulator. */
+export const REAL_ENGINE_HINT = `
+  Answers are SIMULATED: no model runs here. For real ones, either
+    VLLM_MODEL=Qwen/Qwen3-0.6B npm start             serves a model with vLLM (pip install vllm)
+    ENGINE_URL=http://127.0.0.1:11434 npm start      attaches to an engine that runs (vLLM, Ollama, llama.cpp)
+`;
+
+function announcementOf({ engine, url, model }: ReturnType<typeof readEngineConfiguration>): string {
+  if (engine === 'simulator') return REAL_ENGINE_HINT;
+  if (engine === 'external') return `Engine: the one that runs at ${url}.`;
+  return `Engine: vLLM with ${model}. Loading a model can take minutes, the first time longer.`;
+}

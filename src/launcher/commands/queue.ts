@@ -1,0 +1,35 @@
+import { createLogger, EXIT } from '../../process/index.ts';
+import { bindingsOf, type QueueOptions, readQueueSettings } from '../settings.ts';
+import { endSignals } from '../signals.ts';
+import { startWorkerd } from '../workerd.ts';
+
+/**
+ * `worker-vllm queue`: queue and gateway alone, for workers elsewhere.
+ * @returns the exit code
+ * @throws UserError before anything was started
+ */
+export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): Promise<number> {
+  const log = createLogger('queue', env);
+  const settings = await readQueueSettings(options, env);
+  const signals = endSignals();
+  try {
+    const workerd = await startWorkerd({ ...settings, bindings: bindingsOf(settings), logger: log });
+    const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
+    log.info(`listening at ${workerd.url} (${asked}); state in ${settings.stateDir}`);
+    const ended = await Promise.race([signals.first, workerd.exited]);
+    if (typeof ended === 'object') {
+      log.error(
+        `workerd ended unexpectedly (${ended.signal ?? `code ${ended.code}`}); acknowledged jobs are kept`,
+      );
+      return EXIT.unexpected;
+    }
+    log.info(`${ended}: workers are told to reconnect; once more to end at once`);
+    const forced = await Promise.race([workerd.stop(), signals.second]);
+    if (!forced) return EXIT.ok;
+    workerd.kill();
+    await workerd.exited;
+    return EXIT.forced;
+  } finally {
+    signals.release();
+  }
+}

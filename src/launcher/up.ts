@@ -1,0 +1,169 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { createLogger, EXIT } from '../process/index.ts';
+import { startWatchdog } from '../process/watchdog.ts';
+import { chooseEngine } from './choose-engine.ts';
+import { bindingsOf, type QueueOptions, readQueueSettings } from './settings.ts';
+import { type EndSignals, endSignals } from './signals.ts';
+import { makeToken } from './tokens.ts';
+import { firstRequest } from './welcome.ts';
+import { type RunningWorkerd, startWorkerd } from './workerd.ts';
+
+const SUPERVISOR_ENTRY = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
+
+/** A supervisor that was forced gets this long before it is killed, ms. */
+const FORCED_MS = 2000;
+
+/** Requests side by side, where one machine serves one person. */
+const JOBS_SIDE_BY_SIDE = '8';
+
+interface Supervisor {
+  exited: Promise<{ supervisor: number }>;
+  signal(signal: NodeJS.Signals): void;
+}
+
+/**
+ * `worker-vllm up`: the whole road on this machine, until a signal, or until a part of it ends.
+ * @returns the exit code
+ * @throws UserError before anything was started
+ */
+export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Promise<number> {
+  const signals = endSignals();
+  try {
+    const engine = chooseEngine(env);
+    const settings = await readQueueSettings(options, env);
+    say(engine.announcement);
+    say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
+    const own = makeToken('up', ['worker', 'read']);
+    const asksForTokens = settings.tokens.length > 0;
+    if (asksForTokens) settings.tokens.push(own.entry);
+    const token = asksForTokens ? own.token : undefined;
+    const workerd = await startWorkerd({
+      ...settings,
+      bindings: bindingsOf(settings),
+      logger: createLogger('queue', env),
+    });
+    say('The queue is up. Starting the worker and its engine ...');
+    const supervisor = startSupervisor({
+      ...engine.env,
+      ...(await workerVariables(workerd, engine.env, token)),
+    });
+    const over = new AbortController();
+    void announce(workerd.url, token, engine.isSimulated, over.signal);
+    const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);
+    over.abort();
+    return await end(first, { workerd, supervisor, signals });
+  } finally {
+    signals.release();
+  }
+}
+
+type Ending = NodeJS.Signals | Awaited<RunningWorkerd['exited']> | { supervisor: number };
+
+/** Worker first, so that it can hand back its jobs; then the queue. */
+async function end(
+  first: Ending,
+  parts: { workerd: RunningWorkerd; supervisor: Supervisor; signals: EndSignals },
+): Promise<number> {
+  const { workerd, supervisor, signals } = parts;
+  if (typeof first === 'string') say(`${first}: ending in order; once more ends at once.`);
+  else if ('supervisor' in first) say(`The worker ended (exit code ${first.supervisor}); so does the rest.`);
+  else
+    say(
+      `The queue ended unexpectedly (${first.signal ?? `code ${first.code}`}); so does the rest. Its jobs are kept.`,
+    );
+
+  supervisor.signal('SIGTERM');
+  const inOrder = supervisor.exited.then(async (exit) => {
+    await workerd.stop();
+    return exit.supervisor;
+  });
+  const code = await Promise.race([inOrder, signals.second]);
+  if (typeof code === 'string') {
+    supervisor.signal('SIGTERM');
+    workerd.kill();
+    await Promise.race([supervisor.exited, sleep(FORCED_MS, undefined, { ref: false })]);
+    supervisor.signal('SIGKILL');
+    return EXIT.forced;
+  }
+  if (typeof first === 'object' && !('supervisor' in first)) return EXIT.unexpected;
+  say('Everything has ended.');
+  return code;
+}
+
+/** In a group of its own: the terminal's Ctrl-C reaches the launcher alone, which ends all in order. */
+function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
+  const child = spawn(process.execPath, [SUPERVISOR_ENTRY], {
+    env,
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  const watchdog = startWatchdog();
+  const { pid } = child;
+  if (pid) watchdog.watch(pid);
+  const exited = exitCodeOf(child).then((code) => {
+    if (pid) watchdog.forget(pid);
+    return { supervisor: code };
+  });
+  return { exited, signal: (signal) => void child.kill(signal) };
+}
+
+function exitCodeOf(child: ChildProcess): Promise<number> {
+  return new Promise((done) => {
+    child.once('error', () => done(EXIT.unexpected));
+    child.once('exit', (code, signal) => done(code ?? 128 + constants.signals[signal as NodeJS.Signals]));
+  });
+}
+
+/** What the supervisor and the worker need to know of this road. */
+async function workerVariables(
+  workerd: RunningWorkerd,
+  env: NodeJS.ProcessEnv,
+  token: string | undefined,
+): Promise<NodeJS.ProcessEnv> {
+  return {
+    CASOLA_WS_URL: workerd.url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: workerd.url,
+    CASOLA_API_TOKEN: token,
+    CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
+    CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
+    VLLM_PORT: env.VLLM_PORT || String(await freePort()),
+  };
+}
+
+/** Says how to make the first request as soon as a model is served. */
+async function announce(
+  url: string,
+  token: string | undefined,
+  isSimulated: boolean,
+  over: AbortSignal,
+): Promise<void> {
+  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
+  while (!over.aborted) {
+    try {
+      const response = await fetch(`${url}/v1/models`, { headers, signal: over });
+      const { data } = (await response.json()) as { data: { id: string }[] };
+      if (data[0]) return say(firstRequest({ url, model: data[0].id, asksForTokens: !!token, isSimulated }));
+    } catch {
+      // The queue is ending; the loop's condition sees it.
+    }
+    await sleep(50, undefined, { signal: over }).catch(() => {});
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const server = createServer().once('error', fail);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => done(port));
+    });
+  });
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

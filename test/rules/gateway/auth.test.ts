@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { authorize, readTokens, type Scope, type TokenEntry } from '../../../src/gateway/auth.ts';
+
+function entry(token: string, ...scopes: Scope[]): TokenEntry {
+  return {
+    name: `for ${scopes.join(' and ')}`,
+    sha256: createHash('sha256').update(token).digest('hex'),
+    scopes,
+  };
+}
+
+const TOKENS = [
+  entry('wv_worker', 'worker'),
+  entry('wv_submit', 'submit', 'read'),
+  entry('wv_admin', 'admin'),
+];
+
+function request(headers: Record<string, string> = {}, url = 'http://queue.example/v1/models'): Request {
+  return new Request(url, { headers });
+}
+
+/** The status a request is refused with; 200: let through. */
+async function statusOf(asked: Request, anyOf: Scope[], tokens = TOKENS): Promise<number> {
+  return authorize(asked, tokens, anyOf).then(
+    () => 200,
+    (error) => error.status,
+  );
+}
+
+describe('a queue with tokens', () => {
+  it.each([
+    ['Bearer wv_worker', 'worker', 200],
+    ['bearer wv_worker', 'worker', 200],
+    ['Bearer wv_worker', 'submit', 403],
+    ['Bearer wv_submit', 'read', 200],
+    ['Bearer wv_admin', 'worker', 200],
+    ['Bearer wv_worke', 'worker', 401],
+    ['Bearer ', 'worker', 401],
+    ['wv_worker', 'worker', 401],
+    ['Basic wv_worker', 'worker', 401],
+  ] as const)('answers "%s" on a route for %s with %i', async (authorization, scope, status) => {
+    expect(await statusOf(request({ authorization }), [scope])).toBe(status);
+  });
+
+  it('refuses a request without a token', async () => {
+    expect(await statusOf(request(), ['read'])).toBe(401);
+  });
+
+  it('lets one of several scopes be enough', async () => {
+    expect(await statusOf(request({ authorization: 'Bearer wv_worker' }), ['read', 'worker'])).toBe(200);
+  });
+
+  it('serves pages and names of anywhere that hold a token', async () => {
+    const headers = { authorization: 'Bearer wv_submit', origin: 'https://app.example' };
+    expect(await statusOf(request(headers), ['submit'])).toBe(200);
+  });
+
+  it('says which scope a token has and which is asked for, and does not repeat the token', async () => {
+    const refused = authorize(request({ authorization: 'Bearer wv_worker' }), TOKENS, ['submit', 'read']);
+    await expect(refused).rejects.toThrow(/has the scope worker; this route asks for submit or read/);
+    await expect(refused).rejects.not.toThrow(/wv_worker/);
+  });
+});
+
+describe('a queue without tokens', () => {
+  const LOCAL = 'http://127.0.0.1:8788/v1/models';
+
+  it.each([
+    ['http://127.0.0.1:8788/', {}, 200],
+    ['http://localhost:8788/', {}, 200],
+    ['http://[::1]:8788/', {}, 200],
+    [LOCAL, { origin: 'http://localhost:3000' }, 200],
+    [LOCAL, { origin: 'https://evil.example' }, 403],
+    [LOCAL, { origin: 'https://localhost.evil.example' }, 403],
+    [LOCAL, { origin: 'null' }, 403],
+    ['http://evil.example:8788/', {}, 403],
+    ['http://127.0.0.1.evil.example/', {}, 403],
+  ] as const)('answers %s with %j by %i', async (url, headers, status) => {
+    expect(await statusOf(request(headers, url), ['admin'], [])).toBe(status);
+  });
+});
+
+describe('the configured tokens', () => {
+  it('are none when the text is empty or absent', () => {
+    expect(readTokens(undefined)).toEqual([]);
+    expect(readTokens('[]')).toEqual([]);
+  });
+
+  it('are read from JSON', () => {
+    expect(readTokens(JSON.stringify(TOKENS))).toEqual(TOKENS);
+  });
+
+  it.each(['{', '{}', '[{"name":"a","sha256":"xyz","scopes":["read"]}]', '[{"name":"a"}]'])(
+    'fail loudly rather than leave the queue open: %s',
+    (text) => {
+      expect(() => readTokens(text)).toThrow();
+      expect(() => readTokens(text)).toThrow();
+    },
+  );
+});

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { CALL_ATTEMPTS, type ConductorParts, conduct } from '../../../src/gateway/conduct.ts';
+import type { BrokenReason } from '../../../src/protocol/index.ts';
+import type { CallAnswer, TransientCall } from '../../../src/queue/calls.ts';
+import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
+
+const CALL: TransientCall = {
+  job_id: 'job-1',
+  job_type: 'engine_request',
+  payload: '{}',
+  model: 'tiny',
+  priority: 0,
+  wait_for_worker_ms: 0,
+  wait_for_slot_ms: 5000,
+};
+
+const STREAM: CallAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+
+/** A queue and a relay that follow a script, one entry for each call; the last entry repeats. */
+function script(answers: (CallAnswer | Error)[], streams: (Response | Error)[] = []) {
+  const seen = { calls: [] as TransientCall[], cancelled: [] as string[], opened: [] as string[], waited: 0 };
+  let now = 0;
+  const background: Promise<unknown>[] = [];
+  const next = async <T>(list: (T | Error)[], count: number): Promise<T> => {
+    const entry = list[Math.min(count, list.length - 1)];
+    if (entry instanceof Error) throw entry;
+    return entry as T;
+  };
+  const parts: ConductorParts = {
+    queue: {
+      call: (call) => {
+        seen.calls.push(call);
+        return next(answers, seen.calls.length - 1);
+      },
+      cancel: async (id, reason) => {
+        seen.cancelled.push(`${id} ${reason}`);
+        return { id, state: 'cancelled' };
+      },
+    },
+    openStream: async (relay, stream) => {
+      seen.opened.push(`${relay} ${stream}`);
+      const response = await next(streams, seen.opened.length - 1);
+      return response.clone();
+    },
+    waitUntil: (promise) => background.push(promise),
+    now: () => now,
+    sleep: async (ms) => {
+      now += ms;
+      seen.waited += ms;
+    },
+  };
+  return { parts, seen, background };
+}
+
+function broken(reason: BrokenReason): Response {
+  return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: JSON.stringify(reason) } });
+}
+
+const DIED = broken({ message: 'the engine died', code: 'engine_died', retryable: true });
+const REFUSED = broken({
+  message: 'no such thing',
+  code: 'engine_refused',
+  retryable: false,
+  http_status: 400,
+});
+const DRAINING = broken({ message: 'the worker leaves', code: 'draining', retryable: true });
+
+const alive = () => new AbortController().signal;
+
+describe('conducting a request', () => {
+  it('hands on the answer of the relay the job was dispatched to', async () => {
+    const { parts, seen } = script([STREAM], [new Response('hello', { status: 418 })]);
+    const outcome = await conduct(CALL, alive(), parts);
+    if (outcome.kind !== 'answer') throw new Error(outcome.kind);
+    expect(outcome.response.status).toBe(418);
+    expect(await outcome.response.text()).toBe('hello');
+    expect(seen.opened).toEqual(['q/w 7']);
+  });
+
+  it('asks again under the same id when an attempt broke before it gave anything', async () => {
+    const { parts, seen } = script([STREAM], [DIED, DIED, new Response('third time')]);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome.kind).toBe('answer');
+    expect(seen.calls.map((call) => call.job_id)).toEqual(['job-1', 'job-1', 'job-1']);
+  });
+
+  it('gives up after the last attempt and says why and how many there were', async () => {
+    const { parts, seen } = script([STREAM], [DIED]);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome).toMatchObject({
+      kind: 'failed',
+      attempts: CALL_ATTEMPTS,
+      failure: { code: 'engine_died', message: 'the engine died' },
+    });
+    expect(seen.calls).toHaveLength(CALL_ATTEMPTS);
+  });
+
+  it('does not repeat what would fail again', async () => {
+    const { parts, seen } = script([STREAM], [REFUSED]);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome).toMatchObject({ kind: 'failed', attempts: 1, failure: { http_status: 400 } });
+    expect(seen.calls).toHaveLength(1);
+  });
+
+  it('does not count a job that workers handed back', async () => {
+    const streams = [DRAINING, DRAINING, DRAINING, DRAINING, DIED, DIED, new Response('at last')];
+    const { parts, seen } = script([STREAM], streams);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome.kind).toBe('answer');
+    expect(seen.calls).toHaveLength(7);
+  });
+
+  it('ends with the time a caller waits for a slot when workers only hand the job back', async () => {
+    const { parts, seen } = script([STREAM], [DRAINING]);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome).toMatchObject({ kind: 'failed', attempts: 0, failure: { code: 'draining' } });
+    expect(seen.waited).toBeGreaterThanOrEqual(CALL.wait_for_slot_ms);
+    expect(seen.waited).toBeLessThan(CALL.wait_for_slot_ms + 1001);
+  });
+
+  it('hands on a result, a refusal and a final error as they are', async () => {
+    const result: CallAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
+    expect(await conduct(CALL, alive(), script([result]).parts)).toEqual(result);
+
+    const refused: CallAnswer = {
+      kind: 'refused',
+      reason: 'no_worker',
+      message: 'gone',
+      models: [],
+      retry_after_seconds: 5,
+    };
+    expect(await conduct(CALL, alive(), script([refused]).parts)).toEqual(refused);
+
+    const failure = { message: 'Error code: 400 - bad', code: 'worker_error', retryable: false };
+    const failed = script([{ kind: 'error', failure, worker_id: 'base' }]);
+    expect(await conduct(CALL, alive(), failed.parts)).toEqual({ kind: 'failed', failure, attempts: 1 });
+  });
+
+  it('treats a relay that fails like an attempt that broke', async () => {
+    const { parts, seen } = script([STREAM], [new Error('relay is gone'), new Response('fine')]);
+    const outcome = await conduct(CALL, alive(), parts);
+    expect(outcome.kind).toBe('answer');
+    expect(seen.calls).toHaveLength(2);
+  });
+
+  it('lets a failure of the queue through', async () => {
+    const { parts } = script([new Error('the queue is broken')]);
+    await expect(conduct(CALL, alive(), parts)).rejects.toThrow('the queue is broken');
+  });
+
+  it('cancels the job of a caller who hangs up while it waits for a worker', async () => {
+    const { parts, seen, background } = script([STREAM]);
+    parts.queue.call = () => new Promise(() => {});
+    const caller = new AbortController();
+    const conducted = conduct(CALL, caller.signal, parts);
+    caller.abort();
+    expect(await conducted).toEqual({ kind: 'gone' });
+    expect(seen.cancelled).toEqual(['job-1 caller_gone']);
+    expect(background).toHaveLength(1);
+  });
+
+  it('cancels the job of a caller who hangs up while the answer is awaited', async () => {
+    const { parts, seen } = script([STREAM]);
+    const caller = new AbortController();
+    parts.openStream = () => {
+      caller.abort();
+      return new Promise(() => {});
+    };
+    expect(await conduct(CALL, caller.signal, parts)).toEqual({ kind: 'gone' });
+    expect(seen.cancelled).toEqual(['job-1 caller_gone']);
+  });
+});

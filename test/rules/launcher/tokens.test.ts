@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { loadTokens, makeToken, storeToken, tokensFromText } from '../../../src/launcher/tokens.ts';
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+describe('tokens from the environment', () => {
+  it('may be plain or hashed, with one scope or several', () => {
+    const entries = tokensFromText(`submit:plain, worker+read:sha256:${sha256('hidden').toUpperCase()},`);
+    expect(entries).toEqual([
+      { name: 'QUEUE_TOKENS 1', sha256: sha256('plain'), scopes: ['submit'] },
+      { name: 'QUEUE_TOKENS 2', sha256: sha256('hidden'), scopes: ['worker', 'read'] },
+    ]);
+  });
+
+  it.each(['secretvalue', 'boss:secretvalue', 'submit:', 'submit:sha256:secretvalue', ':secretvalue'])(
+    'are refused without being shown: %s',
+    (text) => {
+      expect(() => tokensFromText(`admin:fine,${text}`)).toThrow(/QUEUE_TOKENS, entry 2/);
+      expect(() => tokensFromText(text)).not.toThrow(/secretvalue/);
+    },
+  );
+});
+
+describe('tokens of the state folder', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'tokens-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it('are stored as hashes that only the owner can read', async () => {
+    const { token, entry } = makeToken('gpu-1', ['worker']);
+    await storeToken(folder, entry);
+    const path = join(folder, 'tokens.json');
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readFile(path, 'utf8')).not.toContain(token);
+    expect(await loadTokens(folder, {})).toEqual([
+      { name: 'gpu-1', sha256: sha256(token), scopes: ['worker'] },
+    ]);
+  });
+
+  it('are added to those there are', async () => {
+    await storeToken(folder, makeToken('one', ['read']).entry);
+    await storeToken(folder, makeToken('two', ['submit']).entry);
+    const entries = await loadTokens(folder, { QUEUE_TOKENS: 'admin:three' });
+    expect(entries.map(({ name }) => name)).toEqual(['one', 'two', 'QUEUE_TOKENS 1']);
+    await expect(storeToken(folder, makeToken('two', ['read']).entry)).rejects.toThrow(/named "two"/);
+  });
+
+  it('are none before the first was made', async () => {
+    expect(await loadTokens(join(folder, 'nothing'), {})).toEqual([]);
+  });
+
+  it('stop the start when their file is broken', async () => {
+    await writeFile(join(folder, 'tokens.json'), '[{"name":');
+    await expect(loadTokens(folder, {})).rejects.toThrow(/tokens\.json is not a token file/);
+  });
+});
