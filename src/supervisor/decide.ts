@@ -26,8 +26,8 @@ export interface Situation {
 
 export type SupervisorEvent =
   | { event: 'engine_healthy' }
-  /** `message`: cause and advice. */
-  | { event: 'engine_exited'; message: string }
+  /** `message`: cause and advice; `lastLines`: the end of its log. */
+  | { event: 'engine_exited'; message: string; lastLines: readonly string[] }
   /** `code`: exit code, or 128 + n after signal n. */
   | { event: 'worker_exited'; code: number }
   | { event: 'signal'; name: string; at: number }
@@ -77,7 +77,7 @@ export function decide(now: Situation, event: SupervisorEvent, graceMs: number):
     case 'engine_healthy':
       return onEngineHealthy(now);
     case 'engine_exited':
-      return onEngineExited(now, event.message);
+      return onEngineExited(now, event);
     case 'worker_exited':
       return onWorkerExited(now, event.code);
     case 'signal':
@@ -93,7 +93,10 @@ function onEngineHealthy(now: Situation): Decision {
 }
 
 /** What is left of its group dies in any case: vLLM's workers outlive their API server. */
-function onEngineExited(now: Situation, message: string): Decision {
+function onEngineExited(
+  now: Situation,
+  { message, lastLines }: Extract<SupervisorEvent, { event: 'engine_exited' }>,
+): Decision {
   const gone: Situation = { ...now, engine: 'gone' };
   const sweep: Action = { action: 'signal_engine', signal: 'SIGKILL' };
   if (now.state === 'stopping_engine') return stop(gone, [sweep]);
@@ -101,7 +104,8 @@ function onEngineExited(now: Situation, message: string): Decision {
     action: 'tell_worker',
     message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy },
   };
-  const say: Action = { action: 'say', level: 'error', text: message };
+  const log = lastLines.length > 0 ? ['The end of its log:', ...lastLines.map((line) => `  | ${line}`)] : [];
+  const say: Action = { action: 'say', level: 'error', text: [message, ...log].join('\n') };
   // A drain that was asked for goes on under its own limit, and the worker's code stays the outcome.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
   const exitCode = now.engineWasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;

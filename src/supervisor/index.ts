@@ -156,7 +156,11 @@ class Supervisor {
         for (const splitter of [splitters.stdout, splitters.stderr]) {
           for (const line of splitter.end()) this.#onEngineLine(line);
         }
-        this.#happen({ event: 'engine_exited', message: this.#explain(code, startError) });
+        this.#happen({
+          event: 'engine_exited',
+          message: this.#explain(code, startError),
+          lastLines: this.#output.lastLines.slice(-SHOWN_LINES),
+        });
         // Not before its group was swept.
         if (this.#engine?.group) this.#watchdog.forget(this.#engine.group);
       },
@@ -214,15 +218,13 @@ class Supervisor {
     this.#worker?.tell({ case: 'phase', phase, detail });
   }
 
-  /** Cause, advice, and the end of the log. */
+  /** Cause and advice. */
   #explain(code: number | null, startError?: Error): string {
     const { engine } = this.#parts;
     if (startError) return `${engine.name} could not be started: ${startError.message}`;
-    const lines = this.#output.lastLines;
-    const { cause, advice } = engine.explainExit(code, lines);
+    const { cause, advice } = engine.explainExit(code, this.#output.lastLines);
     const verb = this.#situation.engineWasHealthy ? 'died' : 'failed to start';
-    const tail = lines.slice(-SHOWN_LINES).map((line) => `\n  | ${line}`);
-    return `${engine.name} ${verb}: ${cause}. ${advice}${tail.length ? `\nThe end of its log:${tail.join('')}` : ''}`;
+    return `${engine.name} ${verb}: ${cause}. ${advice}`;
   }
 
   #happen(event: SupervisorEvent): void {

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -171,6 +172,64 @@ describe('the supervisor refuses, in one clear message and without starting anyt
   });
 });
 
+describe('the supervisor with the simulator and the real worker', () => {
+  it('comes up and ends in order', async () => {
+    const { supervisor, url } = await startReal();
+    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
+    await supervisor.waitForLine(/worker starting/);
+    supervisor.kill('SIGTERM');
+    expect((await supervisor.exited).code).toBe(0);
+    expect(supervisor.output()).toMatch(/worker ended[\s\S]*Application shutdown complete/);
+  });
+
+  it('ends with the code of a failed start when the engine fails to start', async () => {
+    const { supervisor } = await startReal({ VLLM_EXTRA_ARGS: `--fault 'start_failure=CUDA out of memory'` });
+    expect((await supervisor.exited).code).toBe(EXIT.engineFailedToStart);
+    expect(supervisor.output()).toContain('simulator failed to start: the memory does not suffice');
+  });
+
+  it('ends with the code of a failed start when the engine is not healthy in time', async () => {
+    const { supervisor } = await startReal({
+      VLLM_EXTRA_ARGS: '--startup-seconds 600',
+      VLLM_STARTUP_TIMEOUT: '1',
+    });
+    expect((await supervisor.exited).code).toBe(EXIT.engineFailedToStart);
+    expect(supervisor.output()).toContain('VLLM_STARTUP_TIMEOUT');
+  });
+
+  it('ends with the code of a dead engine when it dies at work', async () => {
+    const { supervisor, url } = await startReal({ VLLM_EXTRA_ARGS: '--fault die_after_tokens=3' });
+    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
+    await supervisor.waitForLine(/worker starting/);
+    const body = JSON.stringify({ model: 'sim', messages: [{ role: 'user', content: 'hi' }] });
+    const headers = { 'content-type': 'application/json' };
+    await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body }).catch(() => {});
+    expect((await supervisor.exited).code).toBe(EXIT.engineDied);
+    expect(supervisor.output()).toContain('simulator died:');
+  });
+
+  it('ends with the message of the worker when its variables are wrong, before the engine is up', async () => {
+    const { supervisor } = await startReal({
+      VLLM_EXTRA_ARGS: '--startup-seconds 600',
+      CASOLA_CONFIG_ID: '',
+      CASOLA_MAX_JOBS: 'many',
+    });
+    expect((await supervisor.exited).code).toBe(EXIT.configuration);
+    expect(supervisor.output()).toContain('CASOLA_CONFIG_ID is not set');
+    expect(supervisor.output()).toContain('CASOLA_MAX_JOBS="many"');
+  });
+
+  it('leaves nothing behind when it is killed', async () => {
+    const { supervisor, url } = await startReal();
+    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
+    await supervisor.waitForLine(/worker starting/);
+    const children = childrenOf(supervisor.pid);
+    expect(children.length).toBeGreaterThanOrEqual(2);
+    supervisor.kill('SIGKILL');
+    await gone(...children);
+  });
+});
+
 interface Options {
   /** For the engine. */
   args?: string;
@@ -191,6 +250,30 @@ async function start({ args = '', env = {} }: Options = {}) {
     },
   });
   return { supervisor, url: `http://127.0.0.1:${port}` };
+}
+
+/** Nobody is at the queue's address: the worker keeps dialling. */
+async function startReal(env: Record<string, string> = {}) {
+  const port = await freePort();
+  const supervisor = startProcess(process.execPath, [path('../../src/supervisor/main.ts')], {
+    name: 'supervisor',
+    env: {
+      PATH: process.env.PATH,
+      ENGINE: 'simulator',
+      VLLM_MODEL: 'sim',
+      VLLM_PORT: String(port),
+      CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
+      CASOLA_CONFIG_ID: 'sim',
+      ...env,
+    },
+  });
+  return { supervisor, url: `http://127.0.0.1:${port}` };
+}
+
+function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  for (const child of children) seen.add(child);
+  return children;
 }
 
 /** Started, and the engine healthy. */

@@ -12,7 +12,7 @@ import {
 
 const GRACE_MS = 5000;
 const HEALTHY: SupervisorEvent = { event: 'engine_healthy' };
-const ENGINE_EXITED: SupervisorEvent = { event: 'engine_exited', message: 'it died: reason' };
+const ENGINE_EXITED: SupervisorEvent = { event: 'engine_exited', message: 'it died: reason', lastLines: [] };
 const LIMIT: SupervisorEvent = { event: 'limit_reached' };
 const workerExited = (code: number): SupervisorEvent => ({ event: 'worker_exited', code });
 const signal = (at: number, name = 'SIGTERM'): SupervisorEvent => ({ event: 'signal', name, at });
