@@ -49,6 +49,7 @@ export class Answers {
     this.#url = url;
     const line = new Line(this.#world, 'answer', {
       opened: () => {
+        line.proven();
         line.useTextPings();
         this.#reconnected();
       },

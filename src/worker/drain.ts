@@ -40,7 +40,9 @@ export class Drain {
 
   /** To be called whenever a job ended or was acknowledged. */
   check(): void {
-    if (this.#phase === 'finishing' && this.#parts.running() === 0) this.#phase = 'settling';
+    // Called in the middle of handing back, too: not before the last one is out of its slot.
+    if (this.#parts.running() > 0) return;
+    if (this.#phase === 'finishing') this.#phase = 'settling';
     if (this.#phase === 'settling' && this.#parts.isSettled()) this.#finish();
   }
 

@@ -7,7 +7,7 @@ import type { World } from './world.ts';
 
 /** A dial that has neither opened nor failed by then is given up, ms. */
 const OPEN_WITHIN_MS = 10_000;
-/** A connection that lasted this long was a good one: the next wait starts from the shortest again, ms. */
+/** A connection that lasted this long is proven by that alone, ms. */
 const STEADY_MS = 10_000;
 /** WebSocket-level pings of the base protocol, ms. */
 const BASE_PING_MS = 30_000;
@@ -79,6 +79,11 @@ export class Line {
     return true;
   }
 
+  /** The connection is a good one: should it break, the next wait is the shortest. */
+  proven(): void {
+    this.#failures = 0;
+  }
+
   /** The peer is one of ours: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
   useTextPings(): void {
     if (this.#state !== 'open') return;
@@ -147,7 +152,7 @@ export class Line {
 
   #lost(close: SocketClose): void {
     const { clock, random, log } = this.#world;
-    if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.#failures = 0;
+    if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.proven();
     this.#leave();
     this.#state = 'waiting';
     if (this.#events.closed(close) === 'stop') {

@@ -239,6 +239,7 @@ export class Session {
     this.#peer = peer;
     this.#connected = true;
     this.#everConnected = true;
+    this.#line.proven();
     if (peer.kind === 'extended') this.#line.useTextPings();
     this.#tell();
     this.#events.connected(peer, registered);

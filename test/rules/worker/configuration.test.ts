@@ -1,0 +1,78 @@
+import { hostname } from 'node:os';
+import { expect, test } from 'vitest';
+import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
+
+const GOOD = { CASOLA_WS_URL: 'wss://queue.example/', CASOLA_CONFIG_ID: 'my-model', VLLM_MODEL: 'a/b' };
+
+function problemOf(env: NodeJS.ProcessEnv): string {
+  try {
+    readWorkerConfiguration(env);
+    return '';
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+test('three variables suffice, everything else has its default', () => {
+  expect(readWorkerConfiguration(GOOD)).toMatchObject({
+    wsUrl: 'wss://queue.example',
+    queueId: 'vllm-queue',
+    configId: 'my-model',
+    instanceId: hostname(),
+    apiUrl: undefined,
+    token: undefined,
+    heartbeatIntervalSeconds: 60,
+    capacity: 1,
+    leaseSeconds: 30,
+    renewAfterSeconds: 24,
+    graceSeconds: 5,
+    engine: { url: 'http://127.0.0.1:8000', model: 'a/b', startupTimeoutMs: 120_000 },
+  });
+});
+
+test('every fault is named at once, with what was given and what is expected, and no secret', () => {
+  const problem = problemOf({
+    CASOLA_WS_URL: 'https://queue.example',
+    CASOLA_MAX_JOBS: 'many',
+    CASOLA_LEASE_SECONDS: '10',
+    CASOLA_RENEW_LEASE_AFTER: '10',
+    CASOLA_API_URL: 'queue.example',
+    CASOLA_API_TOKEN: 'hush-hush',
+    VLLM_PORT: '99999',
+  });
+  expect(problem).toMatch(
+    /CASOLA_WS_URL="https:\/\/queue.example": expected a URL starting with ws:\/\/ or wss:\/\//,
+  );
+  expect(problem).toMatch(/CASOLA_CONFIG_ID is not set/);
+  expect(problem).toMatch(/CASOLA_MAX_JOBS="many": expected a whole number/);
+  expect(problem).toMatch(/CASOLA_RENEW_LEASE_AFTER="10": expected fewer seconds than CASOLA_LEASE_SECONDS/);
+  expect(problem).toMatch(/CASOLA_API_URL="queue.example": expected a URL/);
+  expect(problem).toMatch(/VLLM_PORT="99999": expected a port/);
+  expect(problem).toMatch(/VLLM_MODEL is not set/);
+  expect(problem).not.toContain('hush');
+});
+
+test('a running engine needs no model', () => {
+  const { engine } = readWorkerConfiguration({ ...GOOD, VLLM_MODEL: '', ENGINE_URL: 'http://engine:11434' });
+  expect(engine.url).toContain('http://engine:11434');
+});
+
+test('capacity has two names, which must agree', () => {
+  expect(readWorkerConfiguration({ ...GOOD, CASOLA_CAPACITY: '4' }).capacity).toBe(4);
+  expect(readWorkerConfiguration({ ...GOOD, CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '4' }).capacity).toBe(4);
+  expect(problemOf({ ...GOOD, CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '5' })).toMatch(
+    /CASOLA_CAPACITY="4": is another name of CASOLA_MAX_JOBS/,
+  );
+});
+
+test('a lease shorter than the default is renewed after four fifths of it', () => {
+  expect(readWorkerConfiguration({ ...GOOD, CASOLA_LEASE_SECONDS: '10' }).renewAfterSeconds).toBe(8);
+});
+
+test.each([
+  [{ CASOLA_INSTANCE_ID: 'mine', RUNPOD_POD_ID: 'p', CONTAINER_ID: 'c' }, 'mine'],
+  [{ RUNPOD_POD_ID: 'p', CONTAINER_ID: 'c' }, 'runpod-p'],
+  [{ CONTAINER_ID: 'c' }, 'vast-c'],
+])('%o make the id %s', (env, id) => {
+  expect(readWorkerConfiguration({ ...GOOD, ...env }).instanceId).toBe(id);
+});

@@ -1,0 +1,32 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { EventSplitter } from '../../../src/worker/sse.ts';
+
+const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
+const pieces = fc.array(
+  fc.array(fc.constantFrom('a', '\n', '\r\n', 'data: x\n\n', 'data: y\r\n\r\n', 'é'), { maxLength: 4 }),
+);
+
+test('every byte comes out once and in order, and all but the rest ends at the end of an event', () => {
+  fc.assert(
+    fc.property(pieces, (all) => {
+      const splitter = new EventSplitter();
+      const texts = all.map((parts) => parts.join('')).filter((text) => text !== '');
+      const out = texts.flatMap((text) => {
+        const ready = splitter.push(Buffer.from(text));
+        return ready ? [Buffer.from(ready)] : [];
+      });
+      const rest = splitter.rest();
+      const joined = Buffer.concat(rest ? [...out, rest] : out).toString();
+      expect(joined).toBe(texts.join(''));
+      let given = '';
+      for (const events of out) {
+        given += events.toString();
+        expect(given).toMatch(/\n\r?\n$/);
+      }
+      // What is left holds no whole event.
+      const left = rest ? Buffer.from(rest).toString() : '';
+      expect(left).not.toMatch(BLANK_LINE_ENDS);
+    }),
+  );
+});
