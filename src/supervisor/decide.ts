@@ -54,6 +54,8 @@ const KILL_MS = 1000;
 /** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
 const SAME_SIGNAL_MS = 300;
 
+const DIED_OF_SIGTERM = 128 + 15;
+
 export function initialSituation(engineIsOurs: boolean): Situation {
   return {
     state: 'starting',
@@ -116,7 +118,9 @@ function onEngineExited(
 }
 
 function onWorkerExited(now: Situation, code: number): Decision {
-  const decided: Situation = { ...now, exitCode: now.exitCode ?? code };
+  // In its first moments it has no handler yet, and our SIGTERM ends it: that is what was asked for.
+  const endedAsAsked = code === DIED_OF_SIGTERM && now.signalledAt !== null;
+  const decided: Situation = { ...now, exitCode: now.exitCode ?? (endedAsAsked ? EXIT.ok : code) };
   if (now.engine !== 'alive') return stop(decided, []);
   // SIGTERM is lost on a vLLM that still loads.
   const signal = now.engineWasHealthy ? 'SIGTERM' : 'SIGKILL';

@@ -284,7 +284,9 @@ async function running(options: Options = {}) {
 }
 
 async function pids(supervisor: Child) {
-  const engineChild = numberIn(await supervisor.waitForLine(/child \d+/), /child (\d+)/);
+  const line = await supervisor.waitForLine(/engine \d+ and its child \d+/);
+  numberIn(line, /engine (\d+) and/);
+  const engineChild = numberIn(line, /child (\d+)/);
   const workerPid = numberIn(await supervisor.waitForLine(/worker pid \d+/), /worker pid (\d+)/);
   return { engineChild, workerPid };
 }

@@ -36,6 +36,11 @@ describe('the supervisor', () => {
     expect(tell(signal(0), workerExited(0)).deeds).not.toContain('engine SIGTERM');
   });
 
+  it('takes a worker that our SIGTERM ended before it could listen for one that ended in order', () => {
+    expect(tell(signal(0), workerExited(143), ENGINE_EXITED).exit).toBe(0);
+    expect(tell(HEALTHY, workerExited(143), ENGINE_EXITED).exit).toBe(143);
+  });
+
   it('lets the worker report when the engine fails to start, and kills what is left of the engine', () => {
     const story = tell(ENGINE_EXITED, workerExited(0));
     expect(story.deeds).toEqual([

@@ -24,7 +24,7 @@ say(
 );
 
 const child = spawn('sleep', ['1000'], { stdio: 'ignore' });
-say(`child ${child.pid}`);
+say(`engine ${process.pid} and its child ${child.pid}`);
 
 process.on('SIGTERM', () => {
   say('engine got SIGTERM');

@@ -1,0 +1,80 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startProcess, stopAllProcesses } from '../support/processes.ts';
+
+const BIN = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
+const NODE_PACKAGE = fileURLToPath(new URL('../../node_modules/node', import.meta.url));
+
+/** A Node too old to run TypeScript, as a newcomer's machine may have one; null where there is none. */
+const oldNode = findOldNode();
+
+const COMMAND = `
+const args: string[] = process.argv.slice(2);
+process.on('SIGTERM', () => process.exit(7));
+console.log('arguments', ...args, 'signals wait');
+if (args[0] === 'exit') process.exit(Number(args[1]));
+if (args[0] === 'killed') process.kill(process.pid, 'SIGKILL');
+setInterval(() => {}, 1000);
+`;
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'bin-'));
+  for (const folder of ['bin', 'src', 'node_modules']) mkdirSync(join(root, folder));
+  copyFileSync(BIN, join(root, 'bin/worker-vllm.js'));
+  symlinkSync(NODE_PACKAGE, join(root, 'node_modules/node'));
+  writeFileSync(join(root, 'package.json'), '{"type":"module"}');
+  writeFileSync(join(root, 'src/cli.ts'), COMMAND);
+});
+afterEach(async () => {
+  await stopAllProcesses();
+  rmSync(root, { recursive: true, force: true });
+});
+
+describe.each([
+  ['a current Node', process.execPath],
+  ['an old Node', oldNode],
+])('the command on %s', (_, node) => {
+  it.skipIf(!node)('runs with its arguments and ends with its code', () => {
+    const ended = spawnSync(node!, [join(root, 'bin/worker-vllm.js'), 'exit', '3'], { encoding: 'utf8' });
+    expect(ended.stdout).toContain('arguments exit 3');
+    expect(ended.stderr).toBe('');
+    expect(ended.status).toBe(3);
+  });
+
+  it.skipIf(!node)('hands on SIGTERM', async () => {
+    const command = startProcess(node!, [join(root, 'bin/worker-vllm.js')]);
+    await command.waitForLine(/signals wait/);
+    command.kill('SIGTERM');
+    expect((await command.exited).code).toBe(7);
+  });
+});
+
+describe.skipIf(!oldNode)('the command on an old Node', () => {
+  it('ends with 128 + n when signal n ended it', () => {
+    expect(spawnSync(oldNode!, [join(root, 'bin/worker-vllm.js'), 'killed']).status).toBe(137);
+  });
+
+  it('says in one line what to do when no newer Node came along', () => {
+    rmSync(join(root, 'node_modules/node'));
+    const ended = spawnSync(oldNode!, [join(root, 'bin/worker-vllm.js')], { encoding: 'utf8' });
+    expect(ended.status).toBe(2);
+    expect(ended.stderr.trim().split('\n')).toEqual([expect.stringContaining('npm ci')]);
+  });
+});
+
+function findOldNode(): string | null {
+  for (const path of ['/usr/bin/node', '/usr/local/bin/node']) {
+    try {
+      const major = Number(/^v(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' }))?.[1]);
+      if (major < 22) return path;
+    } catch {
+      // Not there.
+    }
+  }
+  return null;
+}
