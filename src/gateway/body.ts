@@ -2,19 +2,26 @@ import { limits } from '../protocol/index.ts';
 import { HttpError } from './errors.ts';
 
 /**
+ * How much of a body that is too large is read and thrown away. A client that is still sending when it is
+ * answered sees a broken connection instead of the answer.
+ */
+const DISCARDED_BYTES = 256 * 1024 * 1024;
+
+/**
  * The body as text.
- * @throws HttpError 413 when it is longer than `maxBytes`; before reading where the length is announced
+ * @throws HttpError 413 when it is longer than `maxBytes`
  */
 export async function readText(request: Request, maxBytes: number = limits.PAYLOAD_BYTES): Promise<string> {
-  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes);
   if (!request.body) return '';
-  const pieces: Uint8Array[] = [];
+  let pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of request.body as unknown as AsyncIterable<Uint8Array>) {
     size += piece.byteLength;
-    if (size > maxBytes) throw tooLarge(maxBytes);
-    pieces.push(piece);
+    if (size <= maxBytes) pieces.push(piece);
+    else pieces = [];
+    if (size > DISCARDED_BYTES) break;
   }
+  if (size > maxBytes) throw tooLarge(maxBytes);
   const decoder = new TextDecoder();
   return pieces.map((piece) => decoder.decode(piece, { stream: true })).join('') + decoder.decode();
 }

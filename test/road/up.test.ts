@@ -1,0 +1,120 @@
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { EXIT } from '../../src/process/index.ts';
+import { startSimulator } from '../../src/simulator/index.ts';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import { stopAllProcesses } from '../support/processes.ts';
+import { cli, processesWith, stateFolder, tearDown } from '../support/road.ts';
+
+/** `npm start`, as a newcomer types it. */
+afterEach(stopAllProcesses);
+afterAll(tearDown);
+
+async function up(env: NodeJS.ProcessEnv = {}) {
+  const stateDir = stateFolder();
+  const port = await freePort();
+  const process = cli(['up', '--port', String(port), '--state', stateDir], env);
+  return { process, stateDir, port, url: `http://127.0.0.1:${port}` };
+}
+
+async function say(url: string, model: string): Promise<{ status: number; text: string }> {
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ model, max_tokens: 5, messages: [{ role: 'user', content: 'Say hello.' }] }),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+/** The engine's and the worker's processes run without the state folder in their command line. */
+async function leftovers(stateDir: string, output: string): Promise<number[]> {
+  const enginePort = /--port[= ](\d+)|'port': (\d+)/.exec(output);
+  const port = enginePort?.[1] ?? enginePort?.[2];
+  return [...(await processesWith(stateDir)), ...(port ? await processesWith(`--port\0${port}`) : [])];
+}
+
+describe('worker-vllm up', () => {
+  it('says at once what it does, loudly that answers are simulated, and gives lines that work when pasted', async () => {
+    const road = await up();
+    await road.process.waitForLine(/Ready: /);
+    const output = road.process.output();
+    expect(output.indexOf('SIMULATED')).toBeLessThan(output.indexOf('Ready:'));
+    const curl = /curl \S+\/v1\/chat\/completions .*/.exec(output)?.[0];
+    const { execFileSync } = await import('node:child_process');
+    const answer = JSON.parse(execFileSync('sh', ['-c', `${curl} -s`], { encoding: 'utf8' }));
+    expect(answer.choices[0].message.content).toBeTruthy();
+    expect(output).toContain(`baseURL: 'http://127.0.0.1:${road.port}/v1'`);
+
+    road.process.kill('SIGINT');
+    expect((await road.process.exited).code).toBe(EXIT.ok);
+    expect(await leftovers(road.stateDir, output)).toEqual([]);
+  });
+
+  it('ends in order on SIGTERM, at once on a second signal, and leaves nothing behind when it is killed', async () => {
+    const polite = await up();
+    await polite.process.waitForLine(/Ready: /);
+    polite.process.kill('SIGTERM');
+    expect((await polite.process.exited).code).toBe(EXIT.ok);
+
+    const hasty = await up();
+    await hasty.process.waitForLine(/Ready: /);
+    hasty.process.kill('SIGINT');
+    await until(async () => {
+      hasty.process.kill('SIGINT');
+      return await Promise.race([
+        hasty.process.exited.then(() => true),
+        new Promise((done) => setTimeout(done, 400)),
+      ]);
+    }, 'a second Ctrl-C ends it');
+
+    const killed = await up();
+    await killed.process.waitForLine(/Ready: /);
+    killed.process.kill('SIGKILL');
+    await until(
+      async () => (await leftovers(killed.stateDir, killed.process.output())).length === 0,
+      'nothing is left of the killed road',
+    );
+    expect(await leftovers(hasty.stateDir, hasty.process.output())).toEqual([]);
+  });
+
+  it('attaches to an engine that runs already', async () => {
+    const engine = await startSimulator({ model: 'already-there' });
+    try {
+      const road = await up({ ENGINE_URL: engine.url });
+      await road.process.waitForLine(/Ready: /);
+      expect(road.process.output()).not.toContain('SIMULATED');
+      expect(await say(road.url, 'already-there')).toMatchObject({ status: 200 });
+    } finally {
+      await engine.close();
+    }
+  });
+
+  it('keeps its jobs from one start to the next', async () => {
+    const first = await up();
+    await first.process.waitForLine(/Ready: /);
+    const job = {
+      id: 'kept',
+      job_type: 'chat_completion',
+      payload: { messages: [{ role: 'user', content: 'x' }] },
+    };
+    await fetch(`${first.url}/api/jobs`, { method: 'POST', body: JSON.stringify(job) });
+    await until(async () => {
+      const view = (await (await fetch(`${first.url}/api/jobs/kept`)).json()) as { state: string };
+      return view.state === 'succeeded';
+    }, 'the job is done');
+    first.process.kill('SIGTERM');
+    await first.process.exited;
+    const again = cli(['up', '--port', String(first.port), '--state', first.stateDir]);
+    await again.waitForLine(/Ready: /);
+    expect(await (await fetch(`${first.url}/api/jobs/kept`)).json()).toMatchObject({ state: 'succeeded' });
+  });
+
+  it('ends with the reason when its engine cannot start', async () => {
+    const road = await up({
+      ENGINE: 'simulator',
+      VLLM_EXTRA_ARGS: '--fault start_failure=1',
+    });
+    const { code } = await road.process.exited;
+    expect(code).toBe(EXIT.engineFailedToStart);
+    expect(await leftovers(road.stateDir, road.process.output())).toEqual([]);
+  });
+});

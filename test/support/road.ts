@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { JobView } from '../../src/protocol/index.ts';
+import type { WorkerView } from '../../src/queue/calls.ts';
+import { until } from './poll.ts';
+import { freePort } from './ports.ts';
+import { type Child, startProcess, stopAllProcesses } from './processes.ts';
+
+/** The road as its users start it: commands in processes, spoken to over HTTP. */
+
+const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const folders: string[] = [];
+
+/** A folder of its own for each test file's state. */
+export function stateFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-test-'));
+  folders.push(folder);
+  return folder;
+}
+
+/** For `afterAll`: ends every process and removes every state folder. */
+export async function tearDown(): Promise<void> {
+  await stopAllProcesses();
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+}
+
+/** The environment of this process without anything that would configure a road. */
+export function cleanEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  const inherited = Object.entries(process.env).filter(
+    ([name]) =>
+      !/^(CASOLA_|VLLM_|ENGINE|QUEUE_|WORKER_VLLM_|RUNPOD_|CONTAINER_ID|VITEST|NODE_ENV)/.test(name),
+  );
+  return { ...Object.fromEntries(inherited), ...more };
+}
+
+/** Runs `worker-vllm …`. */
+export function cli(args: string[], env: NodeJS.ProcessEnv = {}, name = `worker-vllm ${args[0]}`): Child {
+  return startProcess(process.execPath, [CLI, ...args], { env: cleanEnvironment(env), cwd: tmpdir(), name });
+}
+
+export interface QueueProcess {
+  process: Child;
+  url: string;
+  port: number;
+  stateDir: string;
+}
+
+/** `worker-vllm queue`, ready; give the port and folder of an earlier one to start it again. */
+export async function startQueue(
+  again: { port?: number; stateDir?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<QueueProcess> {
+  const stateDir = again.stateDir ?? stateFolder();
+  const port = again.port ?? (await freePort());
+  const process = cli(['queue', '--port', String(port), '--state', stateDir], {
+    CASOLA_RECONNECT_GRACE: '2',
+    ...again.env,
+  });
+  await process.waitForLine(/listening at/);
+  return { process, url: `http://127.0.0.1:${port}`, port, stateDir };
+}
+
+export interface WorkerProcess {
+  process: Child;
+  id: string;
+  enginePort: number;
+  engineUrl: string;
+}
+
+/** `worker-vllm supervise` with the simulator as its engine; not waited for. */
+export async function startWorker(
+  queueUrl: string,
+  id: string,
+  options: { engineArgs?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<WorkerProcess> {
+  const enginePort = await freePort();
+  const process = cli(
+    ['supervise'],
+    {
+      ENGINE: 'simulator',
+      VLLM_MODEL: 'tiny',
+      VLLM_PORT: String(enginePort),
+      VLLM_EXTRA_ARGS: options.engineArgs ?? '',
+      CASOLA_WS_URL: queueUrl.replace(/^http/, 'ws'),
+      CASOLA_API_URL: queueUrl,
+      CASOLA_CONFIG_ID: 'cfg',
+      CASOLA_INSTANCE_ID: id,
+      CASOLA_MAX_JOBS: '8',
+      ...options.env,
+    },
+    `worker ${id}`,
+  );
+  return { process, id, enginePort, engineUrl: `http://127.0.0.1:${enginePort}` };
+}
+
+export async function workers(queueUrl: string): Promise<WorkerView[]> {
+  const answer = (await (await fetch(`${queueUrl}/api/workers`)).json()) as { workers: WorkerView[] };
+  return answer.workers;
+}
+
+/** Waits until a worker takes jobs. */
+export async function untilReady(queueUrl: string, id: string): Promise<WorkerView> {
+  return await until(
+    async () =>
+      (await workers(queueUrl)).find((worker) => worker.worker_id === id && worker.state === 'ready'),
+    `worker ${id} is ready`,
+  );
+}
+
+/** A worker that takes jobs. */
+export async function readyWorker(
+  queueUrl: string,
+  id: string,
+  options: Parameters<typeof startWorker>[2] = {},
+): Promise<WorkerProcess> {
+  const worker = await startWorker(queueUrl, id, options);
+  await Promise.race([
+    untilReady(queueUrl, id),
+    worker.process.exited.then(({ code }) => {
+      throw new Error(`worker ${id} ended with ${code}:\n${worker.process.output()}`);
+    }),
+  ]);
+  return worker;
+}
+
+export async function submit(queueUrl: string, job: Record<string, unknown>): Promise<JobView> {
+  const response = await fetch(`${queueUrl}/api/jobs`, { method: 'POST', body: JSON.stringify(job) });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+  return (await response.json()) as JobView;
+}
+
+export function chatJob(maxTokens: number, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    job_type: 'chat_completion',
+    config_id: 'cfg',
+    payload: {
+      messages: [{ role: 'user', content: 'Tell me something.' }],
+      max_tokens: maxTokens,
+      ignore_eos: true,
+    },
+    ...more,
+  };
+}
+
+export async function job(queueUrl: string, id: string, waitSeconds = 0): Promise<JobView> {
+  return (await (await fetch(`${queueUrl}/api/jobs/${id}?wait=${waitSeconds}`)).json()) as JobView;
+}
+
+/** Waits until a job is settled. */
+export async function settled(queueUrl: string, id: string): Promise<JobView> {
+  return await until(
+    async () => {
+      const view = await job(queueUrl, id, 20);
+      return view.settled_at ? view : null;
+    },
+    `job ${id} is settled`,
+    { timeoutMs: 50_000 },
+  );
+}
+
+/** Requests the engine runs at this moment, from its own gauges. */
+export async function engineRunning(engineUrl: string): Promise<number> {
+  const text = await (await fetch(`${engineUrl}/metrics`)).text();
+  const lines = text.matchAll(/^vllm:num_requests_running(?:\{[^}]*\})? (\S+)$/gm);
+  return [...lines].reduce((sum, match) => sum + Number(match[1]), 0);
+}
+
+/** Process ids whose command line contains the text. */
+export async function processesWith(text: string): Promise<number[]> {
+  const { readdirSync, readFileSync } = await import('node:fs');
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .filter((name) => {
+      try {
+        return readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(text);
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
