@@ -1,5 +1,5 @@
 /**
- * Splits text into words as a POSIX shell does, without expanding anything: blanks separate, single
+ * Splits text into words as a POSIX shell does, without expansions, operators and comments: blanks separate, single
  * quotes keep all, double quotes keep all but `\"`, `\\`, `\$` and `` \` ``, a backslash keeps the
  * next character.
  * @throws SyntaxError when a quote is not closed or the text ends in a backslash
@@ -16,9 +16,9 @@ export function splitShellWords(text: string): string[] {
     } else if (character === '\\' && quote !== "'") {
       const next = text[++at];
       if (next === undefined) throw new SyntaxError('a backslash at the end keeps nothing');
-      const kept = quote === '"' && !'"\\$`\n'.includes(next) ? `\\${next}` : next;
-      // A backslash before a line's end joins the lines.
-      word = (word ?? '') + (kept === '\n' ? '' : kept);
+      // Before a line's end it joins the lines.
+      if (next === '\n') continue;
+      word = (word ?? '') + (quote === '"' && !'"\\$`'.includes(next) ? `\\${next}` : next);
     } else if (quote !== null) {
       word += character;
     } else if (character === '"' || character === "'") {

@@ -16,7 +16,8 @@ describe('words of a shell', () => {
     [String.raw`one\ word 'it'\''s'`, ['one word', "it's"]],
     [`--empty '' ""`, ['--empty', '', '']],
     ['join"ed "\'words\'', ['joined words']],
-    ['a\\\nb', ['ab']],
+    ['a\\\nb \\\n', ['ab']],
+    ['two\nlines', ['two', 'lines']],
   ])('splits %j', (text, words) => {
     expect(splitShellWords(text)).toEqual(words);
   });
@@ -26,12 +27,10 @@ describe('words of a shell', () => {
   });
 
   it('agrees with /bin/sh on whatever sh accepts', () => {
-    const pieces = fc.constantFrom('a', 'b', ' ', '"', "'", '\\', '\n', '{', ':', '=');
+    const pieces = fc.constantFrom('a', 'b', ' ', '"', "'", '\\', '\t', '{', ':', '=');
     fc.assert(
       fc.property(fc.array(pieces, { maxLength: 12 }), (parts) => {
         const text = parts.join('');
-        // Braces and the rest are plain inside words; a line's end would end sh's command.
-        fc.pre(!/(^|[^\\])\n/.test(text.replaceAll(/"[^"]*"|'[^']*'/g, '')));
         const words = ours(text);
         if (words !== null) expect(words).toEqual(shell(text));
       }),
