@@ -45,7 +45,7 @@ export class Answers {
   /** Dials the relay and keeps the connection warm. The address may change when the control socket reconnects. */
   connect(url: string): void {
     if (this.#line && this.#url === url && this.#line.state !== 'closed') return;
-    this.#line?.close();
+    void this.#line?.close();
     this.#url = url;
     const line = new Line(this.#world, 'answer', {
       opened: () => {
@@ -88,11 +88,12 @@ export class Answers {
     );
   }
 
-  close(): void {
+  /** Resolves when everything sent has left. */
+  async close(): Promise<void> {
     this.#flush();
-    this.#line?.close();
     for (const timer of this.#expiry.values()) this.#world.clock.clearTimeout(timer);
     this.#expiry.clear();
+    await this.#line?.close();
   }
 
   #reconnected(): void {

@@ -1,6 +1,6 @@
 import type { Heartbeat } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
-import { withinMs } from './transfer.ts';
+import { reasonOf, withinMs } from './transfer.ts';
 import type { World } from './world.ts';
 
 const POST_WITHIN_MS = 2000;
@@ -92,7 +92,7 @@ export class Heartbeats {
     if (isFailing === this.#isFailing) return;
     this.#isFailing = isFailing;
     const { log } = this.#parts.world;
-    if (isFailing) log.warn({ problem: String(error) }, 'heartbeats do not arrive; jobs are not affected');
+    if (isFailing) log.warn({ problem: reasonOf(error) }, 'heartbeats do not arrive; jobs are not affected');
     else log.info({}, 'heartbeats arrive again');
   }
 }

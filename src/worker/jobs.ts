@@ -1,6 +1,5 @@
 import type {
   Ack,
-  BrokenReason,
   Failure,
   Job,
   JobRef,
@@ -11,6 +10,7 @@ import type {
 } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
+import { brokenBy, DEADLINE_PASSED, LEFT_TO_ITS_LEASE, NOT_RELAYED } from './job-ends.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import { Outbox, type Settlement } from './outbox.ts';
 import { grants, type Peer } from './peer.ts';
@@ -268,8 +268,7 @@ export class Jobs {
       // Unsent, it is told by its absence from the jobs of the next `register`.
       this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
     } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
-      this.#settle(failJob(job, { ...brokenBy(reason) }, null));
-      return;
+      this.#settle(failJob(job, brokenBy(reason), null));
     }
     this.#update();
   }
@@ -313,23 +312,4 @@ export class Jobs {
     this.#leases.changed();
     this.#changed();
   }
-}
-
-/** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
-const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
-
-const DEADLINE_PASSED: Failure = {
-  message: 'the deadline of the job passed while it ran',
-  code: 'deadline',
-  retryable: false,
-};
-
-const NOT_RELAYED: BrokenReason = {
-  message: 'a job of this kind gives its result to the queue only',
-  code: 'invalid_request',
-  retryable: false,
-};
-
-function brokenBy(reason: ReleaseReason): BrokenReason {
-  return { message: `the worker handed the job back: ${reason}`, code: reason, retryable: true };
 }

@@ -9,6 +9,8 @@ import type { World } from './world.ts';
 const OPEN_WITHIN_MS = 10_000;
 /** A connection that lasted this long is proven by that alone, ms. */
 const STEADY_MS = 10_000;
+/** A peer that does not answer our close is left alone after this, ms. */
+const CLOSED_WITHIN_MS = 1000;
 /** WebSocket-level pings of the base protocol, ms. */
 const BASE_PING_MS = 30_000;
 const BASE_PONG_WITHIN_MS = 10_000;
@@ -48,6 +50,8 @@ export class Line {
   #connection = 0;
   #liveness: Liveness | null = null;
   #timer: Timer;
+  /** The socket closed that we were closing. */
+  #farewell: (() => void) | null = null;
   #openedAtMs = 0;
   #failures = 0;
 
@@ -90,12 +94,24 @@ export class Line {
     this.#watch(TEXT_PING_MS, TEXT_PONG_WITHIN_MS, () => this.#socket?.send(PING_TEXT));
   }
 
-  /** Ends the line for good; what was sent before still leaves. */
-  close(code: number = CLOSE.done, reason = ''): void {
+  /** Ends the line for good. Resolves when what was sent before has left, or cannot any more. */
+  async close(code: number = CLOSE.done, reason = ''): Promise<void> {
     if (this.#state === 'closed') return;
     const socket = this.#leave();
     this.#state = 'closed';
-    socket?.close(code, reason);
+    if (!socket) return;
+    const { clock } = this.#world;
+    await new Promise<void>((resolve) => {
+      const limit = clock.setTimeout(() => {
+        socket.destroy();
+        resolve();
+      }, CLOSED_WITHIN_MS);
+      this.#farewell = () => {
+        clock.clearTimeout(limit);
+        resolve();
+      };
+      socket.close(code, reason);
+    });
   }
 
   /** Gives this connection up and dials again. */
@@ -121,7 +137,10 @@ export class Line {
       text: ifCurrent((text) => this.#text(text)),
       binary: ifCurrent((data) => this.#binary(data)),
       pong: ifCurrent(() => this.#liveness?.heard()),
-      closed: ifCurrent((close) => this.#lost(close)),
+      closed: (close) => {
+        this.#farewell?.();
+        ifCurrent(() => this.#lost(close))();
+      },
     };
     this.#socket = this.#world.dial(this.#target!, events);
   }

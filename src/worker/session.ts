@@ -3,7 +3,6 @@ import {
   CLOSE,
   FEATURES,
   type Instance,
-  isFatalClose,
   type Job,
   type JobRef,
   limits,
@@ -16,6 +15,7 @@ import {
 import type { Timer } from './clock.ts';
 import { Line } from './line.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
+import { refusalOf } from './refusal.ts';
 import type { SocketClose } from './socket.ts';
 import type { World } from './world.ts';
 
@@ -160,11 +160,12 @@ export class Session {
     this.#wake(WAKE.drainAsked);
   }
 
-  stop(): void {
+  /** Resolves when everything sent has left. */
+  async stop(): Promise<void> {
     if (this.#isOver()) return;
     this.#endConnection();
     this.#enter('stopped');
-    this.#line.close(CLOSE.done, 'worker stopped');
+    await this.#line.close(CLOSE.done, 'worker stopped');
   }
 
   /** False when nothing is agreed on a connection at the moment. */
@@ -295,7 +296,7 @@ export class Session {
 
   #closed(close: SocketClose): 'redial' | 'stop' {
     this.#endConnection();
-    const refusal = this.#refusal(close);
+    const refusal = refusalOf(close, this.#settings);
     if (refusal) {
       this.#enter('failed');
       this.#events.refused(refusal);
@@ -310,20 +311,6 @@ export class Session {
     this.#registerSent = false;
     this.#connected = false;
     this.#told = 'dispatch';
-  }
-
-  /** The line for the log when dialling again is pointless, else null. */
-  #refusal(close: SocketClose): string | null {
-    const { wsUrl, workerId } = this.#settings;
-    if (close.code === CLOSE.superseded) {
-      return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;
-    }
-    const isForbidden = close.code === CLOSE.forbidden || close.httpStatus === 403;
-    if (!isForbidden && close.httpStatus !== 401 && !isFatalClose(close.code)) return null;
-    if (isForbidden) return `the queue at ${wsUrl} refuses this token: it lacks the scope "worker"`;
-    return this.#settings.token
-      ? `the queue at ${wsUrl} does not know this token: check CASOLA_API_TOKEN`
-      : `the queue at ${wsUrl} asks for a token: set CASOLA_API_TOKEN`;
   }
 
   #url(): string {

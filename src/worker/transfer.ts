@@ -86,8 +86,8 @@ async function getText(web: Web, url: string, signal: AbortSignal): Promise<stri
   return response.body ? (await readWhole(response.body)).toString() : '';
 }
 
-/** `fetch` hides the reason in its cause. */
-function reasonOf(error: unknown): string {
+/** What went wrong, for people: `fetch` hides the reason in its cause. */
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error ? error.cause.message : '';
   return cause || error.message;

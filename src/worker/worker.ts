@@ -42,6 +42,7 @@ export class Worker {
   #drain: Drain | null = null;
   #exitCode: number = EXIT.ok;
   #lastWords: Beat = { status: 'stopping' };
+  #isEnding = false;
 
   /** @param post null where no heartbeats are wanted */
   constructor(world: World, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
@@ -105,6 +106,7 @@ export class Worker {
 
   /** The engine is gone for good: what ran on it failed, and the worker ends. */
   engineFailed(message: string, wasHealthy: boolean): void {
+    if (this.#exitCode !== EXIT.ok) return;
     const status = wasHealthy ? 'error' : 'failed';
     this.#world.log.error({ problem: message }, 'the engine is gone; the worker ends');
     this.#lastWords = { status, error_message: message };
@@ -211,8 +213,6 @@ export class Worker {
     void this.#end();
   }
 
-  #isEnding = false;
-
   async #end(): Promise<void> {
     if (this.#isEnding) return;
     this.#isEnding = true;
@@ -221,10 +221,8 @@ export class Worker {
     }
     this.#load.stop();
     this.#jobs.stop();
-    this.#session.stop();
-    this.#answers.close();
     this.#heartbeats.say(this.#lastWords);
-    await this.#heartbeats.stop();
+    await Promise.all([this.#session.stop(), this.#answers.close(), this.#heartbeats.stop()]);
     this.#events.ended(this.#exitCode);
   }
 }

@@ -97,6 +97,7 @@ export class FakeConnection {
     },
     close: (code, reason) => {
       this.closedBy = { code, reason };
+      queueMicrotask(() => this.#events.closed({ code, reason }));
     },
     destroy: () => {
       this.closedBy = 'destroyed';

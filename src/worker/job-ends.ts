@@ -1,0 +1,21 @@
+import type { BrokenReason, Failure, ReleaseReason } from '../protocol/index.ts';
+
+/** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
+export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
+
+export const DEADLINE_PASSED: Failure = {
+  message: 'the deadline of the job passed while it ran',
+  code: 'deadline',
+  retryable: false,
+};
+
+export const NOT_RELAYED: BrokenReason = {
+  message: 'a job of this kind gives its result to the queue only',
+  code: 'invalid_request',
+  retryable: false,
+};
+
+/** What whoever waits for the answer is told of a job that was handed back. */
+export function brokenBy(reason: ReleaseReason): BrokenReason {
+  return { message: `the worker handed the job back: ${reason}`, code: reason, retryable: true };
+}
