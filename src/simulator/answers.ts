@@ -21,6 +21,7 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
   const { response, shapes, head, prefixes, promptTokens } = plan;
   let pending = '';
   let begun = false;
+  let isCut = false;
   let unfinished = prefixes.length;
   let completionTokens = 0;
 
@@ -28,13 +29,13 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
   response.flushHeaders();
   // One write for all the events of a turn; what a slow reader has no room for waits here.
   const flush = () => {
-    if (pending === '' || response.writableEnded || response.writableNeedDrain) return;
+    if (pending === '' || isCut || response.writableEnded || response.writableNeedDrain) return;
     response.write(pending);
     pending = '';
   };
   response.on('drain', flush);
   const finish = () => {
-    if (!response.writableEnded) response.end(pending);
+    if (!isCut && !response.writableEnded) response.end(pending);
     pending = '';
   };
   const begin = () => {
@@ -67,7 +68,12 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
         pending += errorEvent(engineDead()) + DONE;
         finish();
       },
-      cut: () => void response.destroy(),
+      cut() {
+        if (isCut) return;
+        isCut = true;
+        // What has been given so far must leave, and nothing after it.
+        response.write(pending, () => response.destroy());
+      },
     };
   });
 }

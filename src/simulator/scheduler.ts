@@ -30,7 +30,7 @@ export interface Receiver {
   flush(): void;
   /** The engine died: nothing more will come. */
   engineDied(): void;
-  /** The fault `cut_stream_after` struck. */
+  /** The connection breaks now, by the fault `cut_stream_after`: what was given leaves, nothing more. */
   cut(): void;
 }
 
@@ -228,7 +228,6 @@ export class Scheduler {
   private strikeFaults(sequence: Sequence): void {
     const { cut_stream_after, die_after_tokens } = this.faults;
     if (cut_stream_after !== null && sequence.generated >= cut_stream_after) {
-      sequence.receiver.flush();
       sequence.receiver.cut();
     }
     if (die_after_tokens === null) return;
