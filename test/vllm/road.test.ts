@@ -1,0 +1,200 @@
+import { spawnSync } from 'node:child_process';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { EXIT } from '../../src/process/index.ts';
+import { until } from '../support/poll.ts';
+import {
+  chatJob,
+  engineRunning,
+  job,
+  processesWith,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  startWorker,
+  submit,
+  tearDown,
+  untilReady,
+  type WorkerProcess,
+} from '../support/road.ts';
+
+/** The road over the real engine: queue, supervisor, worker and `vllm serve` as their users start them. */
+let vllm: VllmInstall;
+let queue: QueueProcess;
+let worker: WorkerProcess;
+let client: OpenAI;
+
+const options = () => ({
+  engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny'].join(' '),
+  env: {
+    ...vllm.env,
+    ENGINE: 'vllm',
+    VLLM_MODEL: vllm.modelDir,
+    VLLM_SERVE_COMMAND: vllm.vllmCommand,
+    VLLM_STARTUP_TIMEOUT: '240',
+    CASOLA_SHUTDOWN_GRACE_PERIOD: '4',
+  },
+});
+
+beforeAll(async () => {
+  vllm = await ensureVllm();
+  queue = await startQueue();
+  worker = await startWorker(queue.url, 'real', options());
+  await until(
+    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'real')),
+    'the worker takes jobs',
+    { timeoutMs: 240_000 },
+  );
+  client = new OpenAI({ baseURL: `${queue.url}/v1`, apiKey: 'none', maxRetries: 0 });
+});
+afterAll(tearDown);
+
+const messages = [{ role: 'user' as const, content: 'Say hello.' }];
+/** Parameters of vLLM's that the client's types do not know. */
+const extra = (more: object) => more as Record<string, never>;
+
+describe('the road over real vLLM', () => {
+  it('streams, with the text, finish and usage of the same request not streamed', async () => {
+    const request = {
+      model: 'tiny',
+      messages,
+      max_tokens: 40,
+      temperature: 0,
+      seed: 1,
+      ...extra({ ignore_eos: true }),
+    };
+    const whole = await client.chat.completions.create(request);
+    const stream = await client.chat.completions.create({
+      ...request,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    let text = '';
+    let finish: string | null = null;
+    let usage: number | undefined;
+    for await (const chunk of stream) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      finish = chunk.choices[0]?.finish_reason ?? finish;
+      usage = chunk.usage?.completion_tokens ?? usage;
+    }
+    expect({ text, finish, usage }).toEqual({
+      text: whole.choices[0]?.message.content,
+      finish: 'length',
+      usage: 40,
+    });
+  });
+
+  it('passes on what vLLM says of a mistake', async () => {
+    const refused = client.chat.completions.create({ model: 'tiny', messages, max_tokens: 1_000_000 });
+    await expect(refused).rejects.toMatchObject({ status: 400, error: { type: 'BadRequestError' } });
+  });
+
+  it('serves the official Python client, streaming and not', () => {
+    const script = `
+from openai import OpenAI
+client = OpenAI(base_url="${queue.url}/v1", api_key="none", max_retries=0)
+messages = [{"role": "user", "content": "Say hello."}]
+whole = client.chat.completions.create(model="tiny", messages=messages, max_tokens=16, temperature=0, extra_body={"ignore_eos": True})
+pieces = client.chat.completions.create(model="tiny", messages=messages, max_tokens=16, temperature=0, stream=True, extra_body={"ignore_eos": True})
+text = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+assert text == whole.choices[0].message.content, (text, whole)
+assert whole.usage.completion_tokens == 16
+print("models", [model.id for model in client.models.list()])
+`;
+    const python = spawnSync(vllm.python, ['-c', script], { encoding: 'utf8', timeout: 60_000 });
+    expect(`${python.stdout}${python.stderr}`).toContain("models ['tiny']");
+  });
+
+  it('runs a queue job with the seed’s defaults and result form', async () => {
+    const { id } = await submit(queue.url, {
+      job_type: 'llm_inference',
+      payload: { messages, max_tokens: 6, ignore_eos: true },
+    });
+    expect(await settled(queue.url, id)).toMatchObject({
+      state: 'succeeded',
+      result: {
+        status: 'success',
+        job_type: 'llm_inference',
+        completion: {
+          model: 'tiny',
+          usage: { completion_tokens: 6 },
+          choices: [{ finish_reason: 'length' }],
+        },
+      },
+    });
+  });
+
+  it('stops the engine’s generation when a streaming caller hangs up, and when a job is cancelled', async () => {
+    const stream = await client.chat.completions.create({
+      model: 'tiny',
+      messages,
+      max_tokens: 1900,
+      stream: true,
+      ...extra({ ignore_eos: true }),
+    });
+    let seen = 0;
+    for await (const chunk of stream) {
+      if (chunk.choices[0]?.delta.content) seen += 1;
+      if (seen === 1) expect(await engineRunning(worker.engineUrl)).toBe(1);
+      if (seen > 1) break;
+    }
+    stream.controller.abort();
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing');
+
+    const { id } = await submit(queue.url, chatJob(1900));
+    await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'the job runs');
+    await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing again');
+    expect((await job(queue.url, id)).state).toBe('cancelled');
+  });
+
+  it('answers eight callers side by side', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, n) =>
+        client.chat.completions.create({
+          model: 'tiny',
+          messages: [{ role: 'user', content: `Question ${n}` }],
+          max_tokens: 100,
+          ...extra({ ignore_eos: true }),
+        }),
+      ),
+    );
+    expect(answers.map((answer) => answer.usage?.completion_tokens)).toEqual(Array(8).fill(100));
+  });
+
+  // Last: the worker ends with it.
+  it('drains on SIGTERM: what fits the grace is finished, the rest handed back, nothing left running', async () => {
+    // Fifteen choices keep the tiny model busy far beyond the grace.
+    const long = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        submit(
+          queue.url,
+          chatJob(1900, { payload: { messages, n: 15, max_tokens: 1900, ignore_eos: true } }),
+        ),
+      ),
+    );
+    await until(async () => (await engineRunning(worker.engineUrl)) > 0, 'the long jobs run');
+    const short = await submit(queue.url, {
+      ...chatJob(5),
+      payload: { messages, max_tokens: 5, ignore_eos: true, priority: 0 },
+    });
+    await until(async () => (await job(queue.url, short.id)).state !== 'pending', 'the short one was pushed');
+    worker.process.kill('SIGTERM');
+    expect((await worker.process.exited).code).toBe(EXIT.ok);
+    const states = await Promise.all(long.map(async ({ id }) => await job(queue.url, id)));
+    for (const view of states) {
+      expect(['pending', 'succeeded']).toContain(view.state);
+      expect(view.attempts).toBe(0);
+      if (view.state === 'succeeded') expect(JSON.stringify(view.result)).not.toContain('"abort"');
+    }
+    expect(states.some((view) => view.state === 'pending')).toBe(true);
+    expect(await processesWith(vllm.modelDir)).toEqual([]);
+    expect(await processesWith('VLLM::')).toEqual([]);
+
+    const next = await readyWorker(queue.url, 'next');
+    for (const { id } of long) await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
+    await next.process.stop();
+  });
+});
