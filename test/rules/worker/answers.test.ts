@@ -194,6 +194,13 @@ test('a text about aborts inside the answer is no abort', async () => {
   expect(bench.relay.records.at(-1)?.type).toBe('end');
 });
 
+test('a word that some other field has is no abort', async () => {
+  const bench = await streaming();
+  bench.engine.last.head(200, EVENTS).write('data: {"stop_reason":"abort"}\n\n').write(DONE).end();
+  await bench.clock.advance(0);
+  expect(bench.relay.records.at(-1)?.type).toBe('end');
+});
+
 test("the engine's own error inside a stream is passed on with its end", async () => {
   const bench = await streaming();
   bench.engine.last.head(200, EVENTS).write('data: {"error":{"message":"x"}}\n\n').write(DONE).end();
