@@ -66,7 +66,7 @@ export class Relay {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
     this.#heardAt = this.#now();
-    for (const { stream } of this.#entries.values()) this.#replies.push(stream.resumePoint());
+    for (const { stream } of this.#entries.values()) this.#replies.push(...stream.resumePoint());
     this.#flush();
   }
 

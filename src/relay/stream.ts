@@ -156,10 +156,12 @@ export class AnswerStream {
     this.#reply({ type: 'cancel', stream: this.id, reason });
   }
 
-  /** After the worker's socket came back: from here the stream goes on. */
-  resumePoint(): Reply {
-    if (this.#state === 'cancelled') return { type: 'cancel', stream: this.id, reason: 'caller_gone' };
-    return { type: 'taken', stream: this.id, offset: this.#received };
+  /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
+  resumePoint(): Reply[] {
+    if (this.#state === 'cancelled') return [{ type: 'cancel', stream: this.id, reason: 'caller_gone' }];
+    const taken: Reply = { type: 'taken', stream: this.id, offset: this.#received };
+    // A new socket starts unpaused, and a `resume` may have been lost with the old one.
+    return this.#paused ? [taken, { type: 'pause', stream: this.id }] : [taken];
   }
 
   #give(data: Uint8Array): void {

@@ -121,6 +121,27 @@ describe('an answer through the relay', () => {
     expect(caller.ended).toBe(true);
   });
 
+  it('stays paused over a new socket while its caller has not read on', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(1);
+    caller.keepsUp = false;
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('a') },
+    );
+    harness.sent = [];
+    harness.connect();
+    expect(harness.sent).toEqual([
+      { type: 'taken', stream: 1, offset: 1 },
+      { type: 'pause', stream: 1 },
+    ]);
+    harness.relay.onSocketClosed(harness.socket);
+    harness.relay.callerReads(1);
+    harness.sent = [];
+    harness.connect();
+    expect(harness.sent).toEqual([{ type: 'taken', stream: 1, offset: 1 }]);
+  });
+
   it('can be tried elsewhere when it breaks before its first byte, and not after', () => {
     const harness = new Harness();
     const reason = { message: 'engine died', code: 'engine_died', retryable: true };
