@@ -47,11 +47,11 @@ program
 
 program
   .command('simulate')
-  .description('the stand-in for "vllm serve": worker-vllm simulate serve MODEL --port 8000')
-  .argument('[arguments...]', 'as for vllm')
+  .description('the stand-in for "vllm serve": worker-vllm simulate MODEL --port 8000')
+  .argument('[arguments...]', 'as for "vllm serve"')
   .allowUnknownOption()
   .helpOption(false)
-  .action(async (args) => finish((await import('./simulator/main.ts')).runSimulator(args)));
+  .action(async (args) => (await import('./simulator/index.ts')).runSimulator(args));
 
 program
   .command('submit')

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createLogger, EXIT } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
+import { readWorkerConfiguration } from '../worker/configuration.ts';
 import { chooseEngine } from './choose-engine.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from './settings.ts';
 import { type EndSignals, endSignals } from './signals.ts';
@@ -34,8 +35,10 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
   const signals = endSignals();
   try {
     const engine = chooseEngine(env);
+    const enginePort = env.VLLM_PORT || String(await freePort());
+    // Before anything is started: what the worker would refuse later.
+    readWorkerConfiguration(workerEnvironment('http://127.0.0.1', engine.env, enginePort));
     const settings = await readQueueSettings(options, env);
-    say(engine.announcement);
     say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
     const own = makeToken('up', ['worker', 'read']);
     const asksForTokens = settings.tokens.length > 0;
@@ -46,11 +49,9 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
       bindings: bindingsOf(settings),
       logger: createLogger('queue', env),
     });
+    say(engine.announcement);
     say('The queue is up. Starting the worker and its engine ...');
-    const supervisor = startSupervisor({
-      ...engine.env,
-      ...(await workerVariables(workerd, engine.env, token)),
-    });
+    const supervisor = startSupervisor(workerEnvironment(workerd.url, engine.env, enginePort, token));
     const over = new AbortController();
     void announce(workerd.url, token, engine.isSimulated, over.signal);
     const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);
@@ -118,19 +119,21 @@ function exitCodeOf(child: ChildProcess): Promise<number> {
   });
 }
 
-/** What the supervisor and the worker need to know of this road. */
-async function workerVariables(
-  workerd: RunningWorkerd,
+/** The environment of supervisor, worker and engine on this road. */
+function workerEnvironment(
+  url: string,
   env: NodeJS.ProcessEnv,
-  token: string | undefined,
-): Promise<NodeJS.ProcessEnv> {
+  enginePort: string,
+  token?: string,
+): NodeJS.ProcessEnv {
   return {
-    CASOLA_WS_URL: workerd.url.replace(/^http/, 'ws'),
-    CASOLA_API_URL: workerd.url,
+    ...env,
+    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: url,
     CASOLA_API_TOKEN: token,
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
     CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
-    VLLM_PORT: env.VLLM_PORT || String(await freePort()),
+    VLLM_PORT: enginePort,
   };
 }
 

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { buildSync } from 'esbuild';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import { lockState } from './state-lock.ts';
@@ -59,7 +59,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
   const variables: Record<string, string> = { ...options.bindings, INTERNAL_SECRET: secret };
   let child: ChildProcess;
   try {
-    await bundle(join(folder, 'main.js'));
+    bundle(join(folder, 'main.js'));
     const address = `${options.host.includes(':') ? `[${options.host}]` : options.host}:${options.port}`;
     const config = { address, dataDir, bundle: 'main.js', variables: Object.keys(variables) };
     await writeFile(join(folder, 'config.capnp'), workerdConfig(config));
@@ -125,8 +125,9 @@ async function makeFolders(...folders: string[]): Promise<void> {
   }
 }
 
-async function bundle(outfile: string): Promise<void> {
-  await build({
+/** Synchronous, because the other form leaves a helper process running. */
+function bundle(outfile: string): void {
+  buildSync({
     entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
     outfile,
     bundle: true,
@@ -174,7 +175,7 @@ function watchOutput(child: ChildProcess, logger?: Logger) {
   const early: string[] = [];
   let isReady = false;
   const take = (level: 'info' | 'warn') => (line: string) => {
-    if (isReady) logger?.[level](line);
+    if (isReady) logLine(line, level, logger);
     else early.push(line);
   };
   // A program that cannot be started at all says nothing itself.
@@ -185,9 +186,21 @@ function watchOutput(child: ChildProcess, logger?: Logger) {
     early,
     ready: () => {
       isReady = true;
-      for (const line of early) logger?.warn(line);
+      for (const line of early) logLine(line, 'warn', logger);
     },
   };
+}
+
+/** The objects log JSON lines with `level` and `msg`; everything else is the runtime's own text. */
+function logLine(line: string, level: 'info' | 'warn', logger?: Logger): void {
+  try {
+    const { level: given, msg, ...fields } = JSON.parse(line);
+    if (given === 'info' || given === 'warn' || given === 'error')
+      return logger?.[given as 'info'](fields, msg);
+  } catch {
+    // Not JSON.
+  }
+  logger?.[level](line);
 }
 
 async function failure(
