@@ -4,9 +4,10 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/vllm/**/*.test.ts'],
+    globalSetup: ['test/vllm/global-setup.ts'],
     fileParallelism: false,
     testTimeout: 180_000,
-    // The first hook may install vLLM into its virtual environment.
-    hookTimeout: 900_000,
+    // A server starts in 20 s, on a busy machine in minutes.
+    hookTimeout: 300_000,
   },
 });

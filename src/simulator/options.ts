@@ -14,7 +14,7 @@ export interface SimulatorOptions {
   maxModelLength: number;
   /** Sequences generated side by side; more wait. */
   maxRunning: number;
-  /** Running and waiting together; more are refused with 503. Null: no limit. */
+  /** Sequences running and waiting together; more are refused with 503. Null: no limit. */
   maxQueued: number | null;
   /** Bearer tokens that guard `/v1`; none: no guard. */
   apiKeys: string[];

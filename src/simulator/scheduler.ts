@@ -63,7 +63,7 @@ interface Sequence extends SequenceRequest {
 }
 
 /** Tokens that one stream may make in one turn, so that the others get theirs. */
-const TOKENS_PER_TURN = 16;
+const TOKENS_PER_TURN = 64;
 
 /** KV cache for this many tokens, in blocks of vLLM's size on a CPU. */
 export const KV_CACHE_TOKENS = 2_097_152;

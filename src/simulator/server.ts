@@ -180,7 +180,8 @@ export class SimulatedServer {
     const body = await readJson(request);
     const asked = read(body, this.names);
     const maxTokens = fitToModel(asked, this.options.maxModelLength);
-    this.admit();
+    const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
+    this.admit(choices.length);
 
     const id = request.headers['x-request-id'] ?? asked.requestId ?? randomBytes(8).toString('hex');
     const head = {
@@ -188,7 +189,6 @@ export class SimulatedServer {
       model: this.names[0]!,
       created: Math.floor(Date.now() / 1000),
     };
-    const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
     const plan = {
       response,
       shapes,
@@ -216,8 +216,8 @@ export class SimulatedServer {
     });
   }
 
-  /** @throws ApiError when the engine does not take another request */
-  private admit(): void {
+  /** @throws ApiError when the engine does not take so many sequences more */
+  private admit(sequences: number): void {
     const { faults, maxQueued } = this.options;
     if (this.dead) throw engineDead();
     if (faults.refuse) throw engineBusy();
@@ -225,7 +225,7 @@ export class SimulatedServer {
       faults.error_500--;
       throw internalError('Simulated failure of one request (fault error_500).');
     }
-    if (maxQueued !== null && this.scheduler.running + this.scheduler.waiting >= maxQueued) {
+    if (maxQueued !== null && this.scheduler.running + this.scheduler.waiting + sequences > maxQueued) {
       this.metrics.rejections++;
       throw engineBusy();
     }
