@@ -58,7 +58,9 @@ function numberFrom(schema: z.ZodNumber, expectation: string) {
 }
 
 function rangeOf(what: string, min: number, max: number): string {
-  return max >= Number.MAX_SAFE_INTEGER ? `expected ${what}, at least ${min}` : `expected ${what} from ${min} to ${max}`;
+  return max >= Number.MAX_SAFE_INTEGER
+    ? `expected ${what}, at least ${min}`
+    : `expected ${what} from ${min} to ${max}`;
 }
 
 function isUrl(text: string, protocols: string[]): boolean {

@@ -100,6 +100,8 @@ function settleTransient(
     core.fleet.vacate(job.worker_id, job.id, job.fence_token);
     answer();
   }
+  // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
+  core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
   acknowledge(worker, job.id, fenceToken, mine && fenced ? 'accepted' : 'stale');
   fillWorker(core, worker);
 }

@@ -2,12 +2,16 @@ import { WebSocket } from 'ws';
 import { limits } from '../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
+/** workerd may leave the connection open after the close frames: the end counts this long after them, ms. */
+const CLOSE_TIMEOUT_MS = 500;
+
 /** Dials with the `ws` library. No compression: it would cost more time than the bytes it saves. */
 export const dialWebSocket: Dial = (target, events) => {
   const socket = new WebSocket(target.url, {
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
     maxPayload: limits.FRAME_BYTES,
+    closeTimeout: CLOSE_TIMEOUT_MS,
   });
   let httpStatus: number | undefined;
   let problem = '';

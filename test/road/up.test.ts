@@ -111,7 +111,7 @@ describe('worker-vllm up', () => {
   it('ends with the reason when its engine cannot start', async () => {
     const road = await up({
       ENGINE: 'simulator',
-      VLLM_EXTRA_ARGS: '--fault start_failure=1',
+      VLLM_EXTRA_ARGS: '--fault start_failure=true',
     });
     const { code } = await road.process.exited;
     expect(code).toBe(EXIT.engineFailedToStart);

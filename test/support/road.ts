@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -168,12 +168,27 @@ export async function engineRunning(engineUrl: string): Promise<number> {
 
 /** Process ids whose command line contains the text. */
 export async function processesWith(text: string): Promise<number[]> {
-  const { readdirSync, readFileSync } = await import('node:fs');
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
     .filter((name) => {
       try {
         return readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(text);
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+/** Every process of a process group that still runs; the dead that nobody has reaped yet do not count. */
+export async function processesOfGroup(group: number): Promise<number[]> {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((name) => {
+      try {
+        // The name in parentheses may hold blanks; state, parent and group follow it.
+        const fields = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)?.split(' ');
+        return Number(fields?.[2]) === group && fields?.[0] !== 'Z';
       } catch {
         return false;
       }

@@ -329,6 +329,20 @@ describe('callers that wait', () => {
     expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
   });
 
+  it('that ask again before their broken attempt is settled take one slot, not two', () => {
+    const queue = new QueueHarness();
+    const first = queue.worker('first');
+    queue.call({ job_id: 'c' });
+    const broken = first.lastJob();
+    const second = queue.worker('second');
+    queue.call({ job_id: 'c' });
+    expect(second.lastJob().job_id).toBe('c');
+    queue.say(first, { type: 'job_error', job_id: 'c', fence_token: broken.fence_token, error: 'broke' });
+    expect(queue.queue.status()).toMatchObject({ running: 1 });
+    expect(queue.state(queue.job())).toBe('leased');
+    expect(second.frames('job_revoked')).toEqual([]);
+  });
+
   it('keep their slot with a worker that lists them after a restart of the queue', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
