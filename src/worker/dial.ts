@@ -1,4 +1,4 @@
-import { WebSocket } from 'ws';
+import { type ClientOptions, WebSocket } from 'ws';
 import { limits } from '../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
@@ -7,12 +7,14 @@ const CLOSE_TIMEOUT_MS = 500;
 
 /** Dials with the `ws` library. No compression: it would cost more time than the bytes it saves. */
 export const dialWebSocket: Dial = (target, events) => {
-  const socket = new WebSocket(target.url, {
+  // The library's types do not know `closeTimeout` yet.
+  const options: ClientOptions & { closeTimeout: number } = {
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
     maxPayload: limits.FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
-  });
+  };
+  const socket = new WebSocket(target.url, options);
   let httpStatus: number | undefined;
   let problem = '';
   socket.on('open', events.opened);
