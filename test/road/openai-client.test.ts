@@ -96,6 +96,26 @@ describe('the official OpenAI client', () => {
     await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing');
   });
 
+  it('stops the engine when it hangs up on a long request that is not streamed', async () => {
+    const hangUp = new AbortController();
+    const request = { model: 'tiny', messages, max_tokens: 30_000, ...{ ignore_eos: true } };
+    const answer = client.chat.completions.create(request, { signal: hangUp.signal }).catch(() => 'hung up');
+    await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'the engine runs it');
+    hangUp.abort();
+    expect(await answer).toBe('hung up');
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine runs nothing');
+  });
+
+  it('reads a long answer that was begun with blanks', async () => {
+    const answer = await client.chat.completions.create({
+      model: 'tiny',
+      messages,
+      max_tokens: 6000,
+      ...{ ignore_eos: true },
+    });
+    expect(answer.usage?.completion_tokens).toBe(6000);
+  });
+
   it('has eight requests answered side by side', async () => {
     const running = Array.from({ length: 8 }, (_, n) =>
       client.chat.completions.create({

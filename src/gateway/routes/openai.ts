@@ -5,6 +5,7 @@ import { readFacts, readText, tooLarge } from '../body.ts';
 import { conduct } from '../conduct.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import { answerPatiently } from '../patience.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import { respond } from '../respond.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
@@ -47,20 +48,29 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     priority: 0,
     ...waits,
   };
-  const conducted = conduct(call, request.signal, {
+  const hungUp = new AbortController();
+  request.signal.addEventListener('abort', () => hungUp.abort());
+  const running = Promise.withResolvers<void>();
+  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+  const conducted = conduct(call, hungUp.signal, {
     queue: {
       call: (wanted) => callQueue(env, queueId, (queue) => queue.call(wanted)),
       cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
     },
-    openStream: (relay, streamId, signal) =>
-      objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal })),
+    openStream: (relay, streamId, signal) => {
+      running.resolve();
+      return objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal }));
+    },
     waitUntil: (promise) => context.executionCtx.waitUntil(promise),
     now: () => Date.now(),
-    sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+    sleep,
   });
   // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
   context.executionCtx.waitUntil(conducted.catch(() => {}));
-  return respond(await conducted, facts, call.job_id, Date.now());
+  const answered = conducted.then((outcome) => respond(outcome, facts, call.job_id, Date.now()));
+  if (facts.stream) return await answered;
+  const headers = { 'x-job-id': call.job_id };
+  return await answerPatiently(answered, running.promise, headers, { sleep, hangUp: () => hungUp.abort() });
 }
 
 /** @throws HttpError 413 when the payload would not fit into a frame to the worker */
