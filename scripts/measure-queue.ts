@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
 import { startWorkerd } from '../src/launcher/workerd.ts';
+import type { SubmitJob } from '../src/queue/calls.ts';
 import type { Connection, Ports, Row, Session } from '../src/queue/ports.ts';
 import { Queue } from '../src/queue/queue.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
@@ -69,7 +70,13 @@ function measureRules(folder: string): number {
   const features = ['ack', 'answer', 'release', 'renew', 'load'];
   say({ type: 'register', worker_id: 'w', config_id: 'cfg', capacity: SLOTS, protocol: 1, features });
 
-  const job = { job_type: 'chat_completion', payload: PAYLOAD, config_id: 'cfg', priority: 0, max_attempts: 3 };
+  const job: SubmitJob = {
+    job_type: 'chat_completion',
+    payload: PAYLOAD,
+    config_id: 'cfg',
+    priority: 0,
+    max_attempts: 3,
+  };
   const started = performance.now();
   // Half of the submissions find a free slot, half wait for one: both are usual.
   for (let done = 0; done < jobs; done += 2 * SLOTS) {

@@ -31,6 +31,7 @@ export function readTokens(text: string | undefined): TokenEntry[] {
 
 /**
  * Lets a request through that may do what `anyOf` names.
+ * @returns the token's entry; null where no tokens are configured
  * @throws HttpError 401 for a missing or unknown token, 403 for one without the scope, and 403 where no
  *   tokens are configured and the request comes from elsewhere than this machine
  */
@@ -38,8 +39,11 @@ export async function authorize(
   request: Request,
   tokens: readonly TokenEntry[],
   anyOf: readonly Scope[],
-): Promise<void> {
-  if (tokens.length === 0) return refuseStrangers(request);
+): Promise<TokenEntry | null> {
+  if (tokens.length === 0) {
+    refuseStrangers(request);
+    return null;
+  }
   const token = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get('authorization') ?? '')?.[1];
   if (!token) {
     throw new HttpError(
@@ -63,6 +67,7 @@ export async function authorize(
       'scope_missing',
     );
   }
+  return entry;
 }
 
 /** Whether `authorize` would let it through. */

@@ -30,6 +30,12 @@ export type Outcome =
   /** The caller hung up: nobody reads what is answered. */
   | { kind: 'gone' };
 
+const DEADLINE_PASSED: Failure = {
+  message: 'the deadline of the request passed before a worker had an answer',
+  code: 'deadline',
+  retryable: false,
+};
+
 /**
  * Takes one request from the queue to an answer: asks for a worker, opens the answer's stream, and asks again
  * when an attempt broke before it gave anything. Attempts handed back by a worker are not counted; they end
@@ -44,7 +50,9 @@ export async function conduct(
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
   while (true) {
-    const outcome = await attempt(call, signal, parts);
+    const leftMs = call.deadline_ms === undefined ? undefined : call.deadline_ms - (parts.now() - started);
+    if (leftMs !== undefined && leftMs <= 0) return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
+    const outcome = await attempt({ ...call, deadline_ms: leftMs }, signal, parts);
     if (outcome === GONE) {
       parts.waitUntil(parts.queue.cancel(call.job_id, 'caller_gone'));
       return { kind: 'gone' };
@@ -86,8 +94,9 @@ async function attempt(
   return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0 };
 }
 
+/** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */
 function isRelease(failure: Failure): boolean {
-  return (RELEASE_REASONS as readonly string[]).includes(failure.code);
+  return failure.retryable && (RELEASE_REASONS as readonly string[]).includes(failure.code);
 }
 
 /** The promise's value, or GONE as soon as the signal fires. */

@@ -11,6 +11,11 @@ export interface Env {
   INTERNAL_SECRET?: string;
   /** Read by the queue object: seconds it waits for a worker whose socket closed. */
   RECONNECT_GRACE_SECONDS?: string;
+  /** Read by the queue object: how long settled jobs are kept, and its bounds (queue/ports.ts). */
+  RETENTION_SECONDS?: string;
+  MAX_PENDING?: string;
+  MAX_PENDING_PER_TENANT?: string;
+  MAX_WAITING?: string;
 }
 
 /** The part of a DurableObjectNamespace that is used here, so that plain Node can stand in for it. */

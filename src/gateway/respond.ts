@@ -63,11 +63,13 @@ const REFUSAL = {
   ambiguous_model: { status: 400, code: 'model_required' },
   no_worker: { status: 503, code: 'no_worker' },
   no_slot: { status: 503, code: 'no_slot' },
+  queue_full: { status: 429, code: 'queue_full' },
+  deadline: { status: 503, code: 'deadline' },
   cancelled: { status: 409, code: 'cancelled' },
 } as const;
 
 function refused(refusal: Extract<Outcome, { kind: 'refused' }>): Response {
   const { status, code } = REFUSAL[refusal.reason];
-  const headers = status === 503 ? retryAfter(refusal.retry_after_seconds) : {};
+  const headers = status === 503 || status === 429 ? retryAfter(refusal.retry_after_seconds) : {};
   return errorResponse(new HttpError(status, refusal.message, code, headers));
 }

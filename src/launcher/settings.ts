@@ -20,6 +20,8 @@ export interface QueueOptions {
   state?: string;
 }
 
+const TEN_YEARS = 10 * 365 * 86_400;
+
 const QueueVariables = z.object({
   QUEUE_HOST: variable.text().default('127.0.0.1'),
   // 0 lets the system choose a free one.
@@ -27,6 +29,10 @@ const QueueVariables = z.object({
   WORKER_VLLM_STATE: variable.text().default('.worker-vllm'),
   CASOLA_LEASE_SECONDS: variable.seconds(1).optional(),
   CASOLA_RECONNECT_GRACE: variable.seconds(0).optional(),
+  QUEUE_RETENTION_SECONDS: variable.seconds(1, TEN_YEARS).optional(),
+  QUEUE_MAX_PENDING: variable.integer(1).optional(),
+  QUEUE_MAX_PENDING_PER_TENANT: variable.integer(1).optional(),
+  QUEUE_MAX_WAITING: variable.integer(1).optional(),
 });
 
 /**
@@ -48,12 +54,8 @@ export async function readQueueSettings(
     port: given.QUEUE_PORT,
     stateDir: given.WORKER_VLLM_STATE,
     tokens: await loadTokens(given.WORKER_VLLM_STATE, env),
-    objectSettings: {},
+    objectSettings: objectSettingsOf(given),
   };
-  if (given.CASOLA_LEASE_SECONDS) settings.objectSettings.LEASE_SECONDS = String(given.CASOLA_LEASE_SECONDS);
-  if (given.CASOLA_RECONNECT_GRACE !== undefined) {
-    settings.objectSettings.RECONNECT_GRACE_SECONDS = String(given.CASOLA_RECONNECT_GRACE);
-  }
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(
       `A queue without tokens listens on this machine only, not on ${settings.host}: anybody could use it. ` +
@@ -61,6 +63,19 @@ export async function readQueueSettings(
     );
   }
   return settings;
+}
+
+function objectSettingsOf(given: z.infer<typeof QueueVariables>): Record<string, string> {
+  const settings = {
+    LEASE_SECONDS: given.CASOLA_LEASE_SECONDS,
+    RECONNECT_GRACE_SECONDS: given.CASOLA_RECONNECT_GRACE,
+    RETENTION_SECONDS: given.QUEUE_RETENTION_SECONDS,
+    MAX_PENDING: given.QUEUE_MAX_PENDING,
+    MAX_PENDING_PER_TENANT: given.QUEUE_MAX_PENDING_PER_TENANT,
+    MAX_WAITING: given.QUEUE_MAX_WAITING,
+  };
+  const set = Object.entries(settings).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(set.map(([name, value]) => [name, String(value)]));
 }
 
 /** The gateway's variables (src/gateway/env.ts). */

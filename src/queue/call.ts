@@ -1,7 +1,8 @@
 import type { CallAnswer, TransientCall } from './calls.ts';
 import type { Core } from './core.ts';
 import { dispatchTransient, mayRun } from './dispatch.ts';
-import { knownModels } from './tables.ts';
+import { servesModel, type Worker } from './fleet.ts';
+import { knownModels } from './fleet-tables.ts';
 import type { TransientJob } from './transients.ts';
 
 /** What a caller is told to wait before it tries again when no worker is there, s. */
@@ -15,13 +16,15 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     return;
   }
   const now = core.now();
+  const slotWait = Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms);
   const job: TransientJob = {
     id: request.job_id,
     call: { ...request, model: named.model },
+    waits_for: configOf(core, named.model),
     state: 'waiting',
     created_at: now,
     worker_by: now + request.wait_for_worker_ms,
-    slot_by: now + Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms),
+    slot_by: now + Math.min(request.deadline_ms ?? Number.POSITIVE_INFINITY, slotWait),
     fence_token: 0,
     worker_id: null,
     answer,
@@ -31,7 +34,22 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
   const before = core.transients.get(job.id);
   if (before) core.transients.remove(before);
   core.transients.add(job);
-  if (!dispatchTransient(core, job)) refuseIfHopeless(core, job);
+  if (dispatchTransient(core, job) || refuseIfHopeless(core, job)) return;
+  if (core.transients.waitingFor(job.waits_for) > core.settings.max_waiting)
+    refuse(core, job, tooMany(core, job));
+}
+
+/** A job whose attempt was handed back while its caller was still to be told: it waits again. */
+export function requeue(core: Core, job: TransientJob): void {
+  const again: TransientJob = {
+    ...job,
+    state: 'waiting',
+    fence_token: 0,
+    worker_id: null,
+    orphaned_at: null,
+  };
+  core.transients.add(again);
+  if (!dispatchTransient(core, again)) refuseIfHopeless(core, again);
 }
 
 /** Refuses waiting jobs whose time is over. */
@@ -43,22 +61,44 @@ export function refuseOverdue(core: Core): void {
 export function nextRefusal(core: Core): number | null {
   let next: number | null = null;
   for (const job of core.transients.waiting()) {
-    const at = hasWorker(core, job) ? job.slot_by : Math.min(job.worker_by, job.slot_by);
+    const at = workersFor(core, job).length > 0 ? job.slot_by : Math.min(job.worker_by, job.slot_by);
     if (next === null || at < next) next = at;
   }
   return next;
 }
 
-function refuseIfHopeless(core: Core, job: TransientJob): void {
+function refuseIfHopeless(core: Core, job: TransientJob): boolean {
   const now = core.now();
-  const served = hasWorker(core, job);
-  if (now < (served ? job.slot_by : job.worker_by)) return;
-  core.transients.remove(job);
-  job.answer?.(served ? noSlot(core, job) : noWorker(core, job));
+  const workers = workersFor(core, job);
+  if (workers.length > 0 && workers.every(({ refused }) => refused.has(job.id))) {
+    for (const { refused } of workers) refused.delete(job.id);
+    refuse(core, job, tooLate(core, job));
+    return true;
+  }
+  const served = workers.length > 0;
+  if (now < (served ? job.slot_by : job.worker_by)) return false;
+  refuse(core, job, served ? noSlot(core, job) : noWorker(core, job));
+  return true;
 }
 
-function hasWorker(core: Core, job: TransientJob): boolean {
-  return core.fleet.all().some((worker) => !worker.session.draining && mayRun(worker, job));
+function refuse(core: Core, job: TransientJob, answer: CallAnswer): void {
+  core.transients.remove(job);
+  job.answer?.(answer);
+}
+
+/** Connected workers that may run it, now or when a slot frees. */
+function workersFor(core: Core, job: TransientJob): Worker[] {
+  return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, job));
+}
+
+/** The config a waiting caller counts for; one for all models that nobody knows. */
+function configOf(core: Core, model: string | null): string {
+  if (model === null) return '';
+  const live = core.fleet.all().find((worker) => servesModel(worker, model));
+  if (live) return live.session.config_id;
+  return (
+    knownModels(core.sql).find((entry) => entry.model === model || entry.config_id === model)?.config_id ?? ''
+  );
 }
 
 type Named = { ok: true; model: string | null } | { ok: false; refusal: CallAnswer };
@@ -116,6 +156,27 @@ function noSlot(core: Core, job: TransientJob): CallAnswer {
     kind: 'refused',
     reason: 'no_slot',
     message: `every worker for "${job.call.model ?? 'this model'}" stayed busy for as long as the request could wait`,
+    models: names(core),
+    retry_after_seconds: RETRY_AFTER_SECONDS,
+  };
+}
+
+function tooMany(core: Core, job: TransientJob): CallAnswer {
+  const most = core.settings.max_waiting;
+  return {
+    kind: 'refused',
+    reason: 'queue_full',
+    message: `the queue is full: ${most} requests for "${job.call.model ?? 'any model'}" wait for a free slot already`,
+    models: [],
+    retry_after_seconds: RETRY_AFTER_SECONDS,
+  };
+}
+
+function tooLate(core: Core, job: TransientJob): CallAnswer {
+  return {
+    kind: 'refused',
+    reason: 'deadline',
+    message: `no worker for "${job.call.model ?? 'this model'}" can answer within the request's deadline at its present load`,
     models: names(core),
     retry_after_seconds: RETRY_AFTER_SECONDS,
   };

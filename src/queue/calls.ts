@@ -10,6 +10,8 @@ export interface QueueCalls {
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
   call(job: TransientCall): Promise<CallAnswer>;
   get(jobId: string): Promise<JobView | null>;
+  /** What happened to a persisted job, step by step. Null: no such job is stored. */
+  ledger(jobId: string): Promise<LedgerView | null>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number): Promise<JobView | null>;
   /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
@@ -31,11 +33,15 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
   /** `payload.model` where it is a string: chooses the config when `config_id` is left out. */
   model?: string;
+  /** Name of the token that submits; null or left out where no tokens are configured. */
+  tenant?: string | null;
 }
 
 export type SubmitAnswer =
   | { ok: true; job: JobView; created: boolean }
-  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config'; message: string };
+  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config'; message: string }
+  /** Too much is pending for the config or the tenant. */
+  | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
 export interface TransientCall {
   /** The gateway's own id; becomes the engine's request id. */
@@ -45,6 +51,8 @@ export interface TransientCall {
   payload: string;
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
+  /** Name of the token that asks; null or left out where no tokens are configured. */
+  tenant?: string | null;
   priority: number;
   /** How long to wait for a worker to exist at all, ms. */
   wait_for_worker_ms: number;
@@ -63,14 +71,37 @@ export type CallAnswer =
   /**
    * `unknown_model`: never seen one that serves it. `ambiguous_model`: none was named and there are several.
    * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
+   * `queue_full`: too many wait already. `deadline`: every worker has refused it, none can meet its deadline.
    */
   | {
       kind: 'refused';
-      reason: 'unknown_model' | 'ambiguous_model' | 'no_worker' | 'no_slot' | 'cancelled';
+      reason:
+        | 'unknown_model'
+        | 'ambiguous_model'
+        | 'no_worker'
+        | 'no_slot'
+        | 'queue_full'
+        | 'deadline'
+        | 'cancelled';
       message: string;
       models: string[];
       retry_after_seconds: number;
     };
+
+/** A persisted job's history. Times are ISO strings of the queue's clock. */
+export interface LedgerView {
+  job_id: string;
+  steps: {
+    at: string;
+    /** One of LedgerStep (ledger.ts). */
+    step: string;
+    /** The attempt it belongs to, from 1; 0 before the first. */
+    attempt: number;
+    fence_token: number;
+    worker_id: string | null;
+    detail: string | null;
+  }[];
+}
 
 export interface ModelView {
   id: string;

@@ -1,9 +1,10 @@
 import { type FailureCode, isSettled, type JobView, type RevokeReason } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
+import { endJob } from './end.ts';
 import { revoke } from './revoke.ts';
-import { findJob, type JobRow, settleJob } from './tables.ts';
-import { attemptErrors, tellWaiters, viewOf } from './view.ts';
+import { findJob, type JobRow } from './tables.ts';
+import { attemptErrors, viewOf } from './view.ts';
 
 /** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job. */
 export function cancel(
@@ -32,16 +33,10 @@ export function endUnfinished(
   const code: FailureCode = state === 'expired' ? 'deadline' : 'cancelled';
   revoke(core, row.worker_id, row.id, reason);
   core.fleet.vacate(row.worker_id, row.id, row.fence_token);
-  settleJob(core.sql, row, {
-    state,
-    settled_at: core.now(),
-    worker_id: row.worker_id,
-    attempts: row.attempts,
-    attempt_errors: attemptErrors(row),
-    result: null,
-    error: { message, code, retryable: false },
-  });
-  tellWaiters(core, row.id);
+  const { worker_id, attempts } = row;
+  const error = { message, code, retryable: false };
+  const settlement = { state, worker_id, attempts, attempt_errors: attemptErrors(row), result: null, error };
+  endJob(core, row, settlement, state);
 }
 
 function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'caller_gone'): boolean {

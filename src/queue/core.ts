@@ -1,6 +1,7 @@
 import type { JobView } from '../protocol/index.ts';
 import { Fences } from './fences.ts';
 import { Fleet } from './fleet.ts';
+import { Pending } from './pending.ts';
 import type { Ports, QueueSettings } from './ports.ts';
 import { Transients } from './transients.ts';
 
@@ -17,6 +18,7 @@ export interface Core extends Ports {
   fleet: Fleet;
   transients: Transients;
   fences: Fences;
+  pending: Pending;
   waiters: Map<string, Waiter[]>;
 }
 
@@ -27,6 +29,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     fleet: new Fleet(),
     transients: new Transients(),
     fences: new Fences(ports.sql),
+    pending: new Pending(ports.sql),
     waiters: new Map(),
   };
 }

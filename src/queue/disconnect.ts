@@ -1,6 +1,8 @@
 import { relayName } from '../relay/calls.ts';
 import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
+import { touchWorker } from './fleet-tables.ts';
+import { record } from './ledger.ts';
 import type { Connection } from './ports.ts';
 import { leasedByWorker, leasedJobs, orphanLease } from './tables.ts';
 import type { TransientJob } from './transients.ts';
@@ -19,7 +21,9 @@ export function disconnect(core: Core, connection: Connection): void {
     const expiresAt = Math.min(row.lease_expires_at ?? graceEnds, graceEnds);
     orphanLease(core.sql, row.id, row.fence_token, expiresAt);
     due(core, expiresAt);
+    record(core, row, 'disconnected');
   }
+  touchWorker(core.sql, worker.session.worker_id, now);
   for (const job of core.transients.all()) {
     if (job.worker_id === worker.session.worker_id) job.orphaned_at = now;
   }
@@ -36,6 +40,7 @@ export function orphanAfterRestart(core: Core): void {
     if (row.lease_orphaned || (row.worker_id !== null && core.fleet.byId(row.worker_id))) continue;
     orphanLease(core.sql, row.id, row.fence_token, graceEnds);
     due(core, graceEnds);
+    record(core, row, 'disconnected', 'the queue was down');
   }
 }
 

@@ -4,6 +4,7 @@ import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
 import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
 import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
+import { record } from './ledger.ts';
 import { failAttempt } from './retry.ts';
 import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload } from './tables.ts';
 import type { TransientJob } from './transients.ts';
@@ -22,15 +23,21 @@ export function fillWorker(core: Core, worker: Worker): void {
 
 /** Spreads ready jobs over the workers of a config, least loaded first. */
 export function fillConfig(core: Core, configId: string): void {
+  /** Those that refused all that is ready. */
+  const unwilling = new Set<Worker>();
+  const fits = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
   for (;;) {
-    const worker = leastLoaded(core, (candidate) => candidate.session.config_id === configId);
-    if (!worker || !dispatchNext(core, worker)) return;
+    const worker = leastLoaded(core, fits);
+    if (!worker) return;
+    if (dispatchNext(core, worker)) continue;
+    if (worker.refused.size === 0) return;
+    unwilling.add(worker);
   }
 }
 
 /** A slot for a job whose caller waits, if one is free. */
 export function dispatchTransient(core: Core, job: TransientJob): boolean {
-  const worker = leastLoaded(core, (candidate) => mayRun(candidate, job));
+  const worker = leastLoaded(core, (candidate) => mayRun(candidate, job) && !candidate.refused.has(job.id));
   if (!worker) return false;
   sendTransient(core, worker, job);
   return true;
@@ -56,8 +63,9 @@ function load(worker: Worker): number {
 
 /** The better of the next persisted and the next waiting job: higher priority, then older. */
 function dispatchNext(core: Core, worker: Worker): boolean {
-  const row = nextReadyJob(core.sql, worker.session.config_id);
-  const waiting = core.transients.waiting().find((job) => mayRun(worker, job)) ?? null;
+  const row = nextReadyJob(core.sql, worker.session.config_id, worker.refused);
+  const fits = (job: TransientJob) => mayRun(worker, job) && !worker.refused.has(job.id);
+  const waiting = core.transients.waiting().find(fits) ?? null;
   if (row !== null && (waiting === null || goesFirst(row, waiting))) {
     leaseAndSend(core, worker, row);
     return true;
@@ -86,6 +94,9 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
     lease_expires_at: expiresAt,
   });
   due(core, expiresAt);
+  core.pending.left(row);
+  const { worker_id } = worker.session;
+  record(core, { ...row, state: 'leased', fence_token: fenceToken, worker_id }, 'dispatched');
   worker.running.set(row.id, fenceToken);
   const refusal = send(worker, {
     job_id: row.id,
@@ -122,7 +133,8 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
     job_type: call.job_type,
     attempt: 1,
     lease_seconds: leaseSecondsFor(core, worker),
-    deadline_ms: call.deadline_ms ?? null,
+    deadline_ms:
+      call.deadline_ms === undefined ? null : Math.max(0, call.deadline_ms - (core.now() - job.created_at)),
     stream_id: relayed ? streamId : null,
   });
   if (refusal !== null) {

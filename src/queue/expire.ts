@@ -1,12 +1,13 @@
 import { endUnfinished } from './cancel.ts';
 import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
+import { sweep } from './retention.ts';
 import { failAttempt } from './retry.ts';
 import { revoke } from './revoke.ts';
 import { deadlinesDue, leasesDue, nextDue, wakeDelayed } from './tables.ts';
 
 /**
- * The alarm: leases that ran out, deadlines that passed, retry delays that are over.
+ * The alarm: leases that ran out, deadlines that passed, retry delays that are over, jobs to be forgotten.
  * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
  */
 export function expire(core: Core): void {
@@ -36,4 +37,5 @@ export function expire(core: Core): void {
   core.alarm.clear();
   const next = nextDue(core.sql);
   if (next !== null) due(core, next);
+  sweep(core);
 }

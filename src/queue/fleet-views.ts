@@ -1,7 +1,7 @@
 import type { ModelView, QueueStatus, WorkerView } from './calls.ts';
 import type { Core } from './core.ts';
 import { servesModel, type Worker } from './fleet.ts';
-import { countPending, knownModels, type WorkerRow, workerRows } from './tables.ts';
+import { knownModels, type WorkerRow, workerRows } from './fleet-tables.ts';
 
 /** The fleet as operators and callers see it. */
 
@@ -27,7 +27,7 @@ export function status(core: Core): QueueStatus {
     workers: all.length,
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
-    pending: countPending(core.sql) + core.transients.waiting().length,
+    pending: core.pending.all + core.transients.waiting().length,
   };
 }
 

@@ -9,6 +9,13 @@ export interface Worker {
   /** Job id → fence token of what it runs, transient and persisted. */
   running: Map<string, number>;
   load: Load | null;
+  /**
+   * The most jobs it takes by its own word: those it ran when its last `load` frame came, and `slots_free`.
+   * Each dispatch uses one of these up and each end gives one back; null before the first frame.
+   */
+  ceiling: number | null;
+  /** Jobs it handed back because it cannot meet their deadline at its present load. */
+  refused: Set<string>;
   /** It let a lease run out and has said nothing since: it gets nothing until it does. */
   silent: boolean;
 }
@@ -53,9 +60,21 @@ export class Fleet {
 
 /** Slots that may be filled now. */
 export function freeSlots(worker: Worker): number {
-  const { session, running, silent } = worker;
+  const { session, running, silent, ceiling } = worker;
   if (session.paused || session.draining || silent) return 0;
-  return Math.max(0, session.capacity - running.size);
+  return Math.max(0, Math.min(session.capacity, ceiling ?? session.capacity) - running.size);
+}
+
+/**
+ * The worker's gauges. A frame that crossed a dispatch says too much, and the worker hands back what it
+ * cannot take; one that crossed a revocation says too little, until the next frame a second later.
+ */
+export function setLoad(worker: Worker, load: Load): void {
+  const eased =
+    worker.load && (load.slots_free > worker.load.slots_free || load.waiting < worker.load.waiting);
+  if (eased) worker.refused.clear();
+  worker.load = load;
+  worker.ceiling = worker.running.size + load.slots_free;
 }
 
 /** Whether both sides use this extension. */

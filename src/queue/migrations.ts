@@ -58,6 +58,30 @@ const MIGRATIONS: readonly string[][] = [
        heartbeat_at INTEGER
      ) WITHOUT ROWID`,
   ],
+  [
+    // What happened to each job, step by step (ledger.ts); `job` is jobs.seq.
+    `CREATE TABLE ledger (
+       job INTEGER NOT NULL,
+       n INTEGER NOT NULL,
+       at INTEGER NOT NULL,
+       step TEXT NOT NULL,
+       attempt INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL,
+       worker_id TEXT,
+       detail TEXT,
+       PRIMARY KEY (job, n)
+     ) WITHOUT ROWID`,
+    `ALTER TABLE jobs ADD COLUMN tenant TEXT`,
+    `ALTER TABLE workers ADD COLUMN heard_at INTEGER`,
+    // With the tenant in them, what is pending is counted without a look at the rows (pending.ts).
+    `DROP INDEX jobs_ready`,
+    `DROP INDEX jobs_delayed`,
+    `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)
+       WHERE state = 'pending' AND run_after IS NULL`,
+    `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
+       WHERE state = 'pending' AND run_after IS NOT NULL`,
+    `CREATE INDEX jobs_settled ON jobs (settled_at) WHERE settled_at IS NOT NULL`,
+  ],
 ];
 
 /** Brings a database to the newest schema; a new one gets every step. */

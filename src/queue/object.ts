@@ -3,6 +3,7 @@ import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } fro
 import type { RelayCalls } from '../relay/calls.ts';
 import type {
   CallAnswer,
+  LedgerView,
   ModelView,
   QueueCalls,
   QueueStatus,
@@ -11,7 +12,7 @@ import type {
   TransientCall,
   WorkerView,
 } from './calls.ts';
-import type { Connection, Ports, Row, Session } from './ports.ts';
+import type { Connection, Ports, QueueSettings, Row, Session } from './ports.ts';
 import { Queue } from './queue.ts';
 
 /** Bindings and settings the object reads. */
@@ -19,6 +20,10 @@ interface QueueEnv {
   RELAY: DurableObjectNamespace;
   LEASE_SECONDS?: string;
   RECONNECT_GRACE_SECONDS?: string;
+  RETENTION_SECONDS?: string;
+  MAX_PENDING?: string;
+  MAX_PENDING_PER_TENANT?: string;
+  MAX_WAITING?: string;
 }
 
 /** How long peers get to answer a close before their connections are dropped, ms. */
@@ -45,8 +50,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
       this.#alarmAt = await ctx.storage.getAlarm();
       this.#queue = new Queue(this.#ports(), {
         queue_id: ctx.id.name ?? 'vllm-queue',
-        lease_seconds: Number(env.LEASE_SECONDS ?? limits.LEASE_SECONDS),
-        reconnect_grace_seconds: Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS),
+        ...given('lease_seconds', env.LEASE_SECONDS),
+        ...given('reconnect_grace_seconds', env.RECONNECT_GRACE_SECONDS),
+        ...given('retention_seconds', env.RETENTION_SECONDS),
+        ...given('max_pending', env.MAX_PENDING),
+        ...given('max_pending_per_tenant', env.MAX_PENDING_PER_TENANT),
+        ...given('max_waiting', env.MAX_WAITING),
       });
     });
   }
@@ -103,6 +112,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
 
   async get(jobId: string): Promise<JobView | null> {
     return this.#queue.get(jobId);
+  }
+
+  async ledger(jobId: string): Promise<LedgerView | null> {
+    return this.#queue.ledger(jobId);
   }
 
   wait(jobId: string, waitMs: number): Promise<JobView | null> {
@@ -224,6 +237,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
     this.#connections.set(socket, connection);
     return connection;
   }
+}
+
+/** A setting that has a value. */
+function given<Name extends Exclude<keyof QueueSettings, 'queue_id'>>(name: Name, value: string | undefined) {
+  return value ? ({ [name]: Number(value) } as Record<Name, number>) : {};
 }
 
 /** A socket that is gone throws on use; its close event says the same and is handled there. */

@@ -1,4 +1,4 @@
-import type { BrokenReason } from '../protocol/index.ts';
+import { type BrokenReason, limits } from '../protocol/index.ts';
 
 /**
  * What the queue's rules are handed: everything that touches the world. The object shell gives them
@@ -65,4 +65,27 @@ export interface QueueSettings {
   queue_id: string;
   lease_seconds: number;
   reconnect_grace_seconds: number;
+  /** How long settled jobs, and workers not heard of, are kept. */
+  retention_seconds: number;
+  /** Most pending persisted jobs of one config; of one tenant over all configs. */
+  max_pending: number;
+  max_pending_per_tenant: number;
+  /** Most callers that wait for a slot of one config. */
+  max_waiting: number;
+}
+
+/** Settings as given; what is left out has its default. */
+export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
+
+export function completeSettings(given: GivenSettings): QueueSettings {
+  const max_pending = given.max_pending ?? limits.MAX_PENDING;
+  return {
+    lease_seconds: limits.LEASE_SECONDS,
+    reconnect_grace_seconds: limits.RECONNECT_GRACE_SECONDS,
+    retention_seconds: limits.RETENTION_SECONDS,
+    max_pending_per_tenant: max_pending,
+    max_waiting: limits.MAX_WAITING,
+    ...given,
+    max_pending,
+  };
 }

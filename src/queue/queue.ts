@@ -9,6 +9,7 @@ import {
 import { call, nextRefusal, refuseOverdue } from './call.ts';
 import type {
   CallAnswer,
+  LedgerView,
   ModelView,
   QueueStatus,
   SubmitAnswer,
@@ -17,21 +18,23 @@ import type {
   WorkerView,
 } from './calls.ts';
 import { cancel } from './cancel.ts';
-import { type Core, createCore } from './core.ts';
+import { type Core, createCore, due } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
 import { fillWorker } from './dispatch.ts';
 import { expire } from './expire.ts';
-import type { Worker } from './fleet.ts';
+import { setLoad, type Worker } from './fleet.ts';
+import { saveHeartbeat } from './fleet-tables.ts';
 import { models, status, workers } from './fleet-views.ts';
+import { ledgerOf } from './ledger.ts';
 import { migrate } from './migrations.ts';
-import type { Connection, Ports, QueueSettings } from './ports.ts';
+import { type Connection, completeSettings, type GivenSettings, type Ports } from './ports.ts';
 import { register } from './register.ts';
 import { release } from './release.ts';
 import { progress, renew } from './renew.ts';
 import { restoreFleet } from './restore.ts';
 import { settleError, settleResult } from './settle.ts';
 import { submit as submitJobs } from './submit.ts';
-import { findJob, saveHeartbeat } from './tables.ts';
+import { findJob } from './tables.ts';
 import { viewOf } from './view.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
@@ -45,9 +48,9 @@ export class Queue {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
 
-  constructor(ports: Ports, settings: QueueSettings) {
+  constructor(ports: Ports, settings: GivenSettings) {
     migrate(ports.sql);
-    this.#core = createCore(ports, settings);
+    this.#core = createCore(ports, completeSettings(settings));
     restoreFleet(this.#core);
     orphanAfterRestart(this.#core);
   }
@@ -63,6 +66,11 @@ export class Queue {
   get(jobId: string): JobView | null {
     const row = findJob(this.#core.sql, jobId);
     return row === null ? null : viewOf(this.#core, row);
+  }
+
+  /** Null: no such job is stored. */
+  ledger(jobId: string): LedgerView | null {
+    return ledgerOf(this.#core, jobId);
   }
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
@@ -94,7 +102,9 @@ export class Queue {
   }
 
   heartbeat(beat: Heartbeat): void {
-    saveHeartbeat(this.#core.sql, beat.worker_id ?? beat.instance_id, beat, this.#core.now());
+    const now = this.#core.now();
+    saveHeartbeat(this.#core.sql, beat.worker_id ?? beat.instance_id, beat, now);
+    due(this.#core, now + this.#core.settings.retention_seconds * 1000);
   }
 
   /**
@@ -172,8 +182,8 @@ export class Queue {
       case 'renew':
         return renew(core, worker, frame);
       case 'load':
-        worker.load = frame;
-        return;
+        setLoad(worker, frame);
+        return fillWorker(core, worker);
       case 'drain':
         return setDispatch(core, worker, { draining: true });
       case 'pause':

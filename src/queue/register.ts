@@ -4,9 +4,11 @@ import { type Core, due } from './core.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import { streamIdOf } from './fences.ts';
 import type { Worker } from './fleet.ts';
+import { rememberModel, saveInstance } from './fleet-tables.ts';
+import { record } from './ledger.ts';
 import type { Connection, Session } from './ports.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
-import { extendLease, findJob, leasedByWorker, rememberModel, saveInstance } from './tables.ts';
+import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
@@ -19,6 +21,8 @@ export function register(core: Core, connection: Connection, frame: Register, se
     models: frame.instance?.models ?? [],
     running: new Map(),
     load: null,
+    ceiling: null,
+    refused: new Set(),
     silent: false,
   };
   core.fleet.add(worker);
@@ -69,7 +73,8 @@ function sessionOf(core: Core, frame: Register, sessionId: string): Session {
 }
 
 function remember(core: Core, worker: Worker, frame: Register): void {
-  saveInstance(core.sql, frame.worker_id, frame.config_id, frame.instance ?? null);
+  saveInstance(core.sql, frame.worker_id, frame.config_id, frame.instance ?? null, core.now());
+  due(core, core.now() + core.settings.retention_seconds * 1000);
   const names = worker.models.length > 0 ? worker.models : [frame.config_id];
   for (const model of names) rememberModel(core.sql, model, frame.config_id, core.now());
 }
@@ -82,16 +87,22 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     const verdict = judgeListed(core, worker, job_id, fence_token);
     if (verdict === 'lost') lost.push(job_id);
     if (verdict !== 'resume') continue;
-    if (findJob(core.sql, job_id)) {
-      extendLease(core.sql, job_id, fence_token, worker.session.worker_id, expiresAt);
-      due(core, expiresAt);
-    }
+    const row = findJob(core.sql, job_id);
+    if (row) resume(core, worker, row, expiresAt);
     const transient = core.transients.get(job_id);
     if (transient) transient.orphaned_at = null;
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }
   return resumed;
+}
+
+/** Also a job whose lease ran out, as long as nobody else was given it. */
+function resume(core: Core, worker: Worker, row: JobRow, expiresAt: number): void {
+  if (row.state === 'pending') core.pending.left(row);
+  extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
+  due(core, expiresAt);
+  record(core, { ...row, worker_id: worker.session.worker_id }, 'resumed');
 }
 
 function judgeListed(
@@ -120,7 +131,7 @@ function resumeAll(core: Core, worker: Worker): string[] {
   const expiresAt = core.now() + limits.BASE_LEASE_SECONDS * 1000;
   const resumed: string[] = [];
   for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
-    extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
+    resume(core, worker, row, expiresAt);
     worker.running.set(row.id, row.fence_token);
     resumed.push(row.id);
   }
@@ -141,7 +152,7 @@ function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void
   const { worker_id } = worker.session;
   for (const row of leasedByWorker(core.sql, worker_id)) {
     if (worker.running.has(row.id)) continue;
-    if (sameProcess) returnUncharged(core, row, 0);
+    if (sameProcess) returnUncharged(core, row, 0, 'returned', 'the worker is back and never received it');
     else
       failAttempt(core, row, {
         message: 'the worker process ended while it ran the job',

@@ -1,8 +1,12 @@
-import type { JobProgress, Renew } from '../protocol/index.ts';
+import { type JobProgress, limits, type Renew } from '../protocol/index.ts';
 import { type Core, due } from './core.ts';
 import { leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
+import { record } from './ledger.ts';
 import { extendLease, findJob, setProgress } from './tables.ts';
+
+/** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
+const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 
 /** Extends every lease the worker lists; answers which it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {
@@ -23,6 +27,9 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   // The base SDK says 0 where its caller gives no token.
   const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
   if (!extend(core, worker, frame.job_id, fence)) return;
+  if (row.progress === null && row.status_message === null) {
+    record(core, row, 'started', frame.status_message ?? null);
+  }
   setProgress(core.sql, frame.job_id, fence, frame.progress ?? null, frame.status_message ?? null);
 }
 
@@ -36,7 +43,11 @@ function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): 
   // Settled by this attempt, its acknowledgement on the way: not lost.
   if (row.state === 'succeeded' || row.state === 'failed') return true;
   if (row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return false;
-  const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
+  const leaseMs = leaseSecondsFor(core, worker) * 1000;
+  const leftMs = (row.lease_expires_at ?? 0) - core.now();
+  if (leftMs < leaseMs * LATE_SHARE)
+    record(core, row, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
+  const expiresAt = core.now() + leaseMs;
   extendLease(core.sql, jobId, fenceToken, worker.session.worker_id, expiresAt);
   due(core, expiresAt);
   return true;

@@ -1,5 +1,6 @@
 import type { Core } from './core.ts';
-import { leasedByWorker, workerRows } from './tables.ts';
+import { workerRows } from './fleet-tables.ts';
+import { leasedByWorker } from './tables.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the fleet is read back from both stores. */
 export function restoreFleet(core: Core): void {
@@ -19,6 +20,8 @@ export function restoreFleet(core: Core): void {
       models: instances.get(session.worker_id)?.models ?? [],
       running: new Map(leased.map((row) => [row.id, row.fence_token])),
       load: null,
+      ceiling: null,
+      refused: new Set(),
       silent: false,
     });
   }

@@ -1,7 +1,9 @@
 import type { AttemptError, Failure } from '../protocol/index.ts';
 import { type Core, due } from './core.ts';
-import { type JobRow, returnJob, settleJob } from './tables.ts';
-import { attemptErrors, tellWaiters } from './view.ts';
+import { endJob } from './end.ts';
+import { type LedgerStep, record } from './ledger.ts';
+import { type JobRow, returnJob } from './tables.ts';
+import { attemptErrors } from './view.ts';
 
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
@@ -24,33 +26,40 @@ export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
     at: new Date(now).toISOString(),
   };
   const errors = [...attemptErrors(row), error];
+  const again = failure.retryable && attempts < row.max_attempts;
+  const delayMs = again ? retryDelayMs(attempts, core.random()) : 0;
+  const what = `${failure.code}: ${failure.message}`;
+  const next = again ? `; again in ${delayMs / 1000} s` : '; not tried again';
+  record(core, row, failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed', what + next);
   core.fleet.vacate(row.worker_id, row.id, row.fence_token);
-  if (failure.retryable && attempts < row.max_attempts) {
-    const runAfter = now + retryDelayMs(attempts, core.random());
-    returnJob(core.sql, row, { attempts, attempt_errors: errors, run_after: runAfter });
-    due(core, runAfter);
+  if (again) {
+    putBack(core, row, { attempts, attempt_errors: errors, run_after: now + delayMs });
     return;
   }
-  settleJob(core.sql, row, {
-    state: 'failed',
-    settled_at: now,
-    worker_id: row.worker_id,
-    attempts,
-    attempt_errors: errors,
-    result: null,
-    error: failure,
-  });
-  tellWaiters(core, row.id);
+  const worker_id = row.worker_id;
+  const settlement = { state: 'failed', worker_id, attempts, attempt_errors: errors } as const;
+  endJob(core, row, { ...settlement, result: null, error: failure }, 'settled');
 }
 
-/** Back to pending without blame; `delayMs` keeps it from bouncing straight back to who refused it. */
-export function returnUncharged(core: Core, row: JobRow, delayMs: number): void {
+/**
+ * Back to pending without blame; `delayMs` keeps it from bouncing straight back to who refused it.
+ * @param why for the ledger
+ */
+export function returnUncharged(
+  core: Core,
+  row: JobRow,
+  delayMs: number,
+  step: LedgerStep,
+  why: string,
+): void {
   core.fleet.vacate(row.worker_id, row.id, row.fence_token);
+  record(core, row, step, why);
   const runAfter = delayMs > 0 ? core.now() + delayMs : null;
-  returnJob(core.sql, row, {
-    attempts: row.attempts,
-    attempt_errors: attemptErrors(row),
-    run_after: runAfter,
-  });
-  if (runAfter !== null) due(core, runAfter);
+  putBack(core, row, { attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter });
+}
+
+function putBack(core: Core, row: JobRow, change: Parameters<typeof returnJob>[2]): void {
+  if (row.state === 'leased') core.pending.entered(row);
+  returnJob(core.sql, row, change);
+  if (change.run_after !== null) due(core, change.run_after);
 }

@@ -2,11 +2,13 @@ import type { AckOutcome, Failure, JobError, JobResult } from '../protocol/index
 import { isRetryableStatus } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
+import { endJob } from './end.ts';
 import { hasFeature, type Worker } from './fleet.ts';
+import { record } from './ledger.ts';
 import { failAttempt } from './retry.ts';
-import { findJob, type JobRow, settleJob } from './tables.ts';
+import { findJob, type JobRow } from './tables.ts';
 import type { TransientJob } from './transients.ts';
-import { attemptErrors, tellWaiters } from './view.ts';
+import { attemptErrors } from './view.ts';
 
 /** A job succeeded: checked against the fence, stored, acknowledged, its slot filled again; one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
@@ -18,16 +20,11 @@ export function settleResult(core: Core, worker: Worker, frame: JobResult): void
     return;
   }
   settlePersisted(core, worker, frame.job_id, frame.fence_token, 'succeeded', (row) => {
-    settleJob(core.sql, row, {
-      state: 'succeeded',
-      settled_at: core.now(),
-      worker_id: worker.session.worker_id,
-      attempts: row.attempts,
-      attempt_errors: attemptErrors(row),
-      result: JSON.stringify(frame.result),
-      error: null,
-    });
-    tellWaiters(core, row.id);
+    const { attempts } = row;
+    const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
+    const { worker_id } = worker.session;
+    const result = JSON.stringify(frame.result);
+    endJob(core, row, { ...settlement, worker_id, result, error: null }, 'settled');
   });
 }
 
@@ -59,8 +56,12 @@ function settlePersisted(
   if (row !== null && outcome === 'settle') {
     core.fleet.vacate(row.worker_id, jobId, fenceToken);
     settle(row);
+  } else if (row !== null) {
+    const told = { ...row, fence_token: fenceToken, worker_id: worker.session.worker_id };
+    record(core, told, outcome === 'accepted' ? 'acknowledged_again' : 'refused_stale');
   }
-  if (worker.running.get(jobId) === fenceToken) worker.running.delete(jobId);
+  core.fleet.vacate(worker.session.worker_id, jobId, fenceToken);
+  worker.refused.clear();
   acknowledge(worker, jobId, fenceToken, outcome === 'settle' ? 'accepted' : outcome);
   fillWorker(core, worker);
   if (row !== null && row.config_id !== worker.session.config_id) fillConfig(core, row.config_id);
@@ -102,6 +103,7 @@ function settleTransient(
   }
   // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
   core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
+  worker.refused.clear();
   acknowledge(worker, job.id, fenceToken, mine && fenced ? 'accepted' : 'stale');
   fillWorker(core, worker);
 }

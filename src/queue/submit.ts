@@ -2,8 +2,13 @@ import type { SubmitAnswer, SubmitJob } from './calls.ts';
 import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
 import { servesModel } from './fleet.ts';
-import { findJob, insertJob, type JobRow, knownModels, readPayload } from './tables.ts';
+import { knownModels } from './fleet-tables.ts';
+import { record } from './ledger.ts';
+import { findJob, insertJob, type JobRow, readPayload } from './tables.ts';
 import { viewOf } from './view.ts';
+
+/** What a submitter is told to wait when the queue is full, s. */
+const RETRY_AFTER_SECONDS = 10;
 
 /**
  * Persisted jobs, all in one commit. The same id with the same payload answers the job there is; a different
@@ -17,6 +22,8 @@ export function submit(core: Core, jobs: readonly SubmitJob[], ids: readonly str
     if (existing) return () => repeated(core, existing, job);
     const config = chooseConfig(core, job);
     if (!config.ok) return () => config;
+    const full = refuseWhenFull(core, config.config_id, job.tenant ?? null);
+    if (full) return () => full;
     const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
     configs.add(config.config_id);
     // Read again after dispatch, so that the answer tells how the job stands when the commit is done.
@@ -30,7 +37,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRo
   const now = core.now();
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   if (deadlineAt !== null) due(core, deadlineAt);
-  return insertJob(core.sql, {
+  const row = insertJob(core.sql, {
     id,
     job_type: job.job_type,
     config_id: configId,
@@ -39,7 +46,33 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRo
     payload: job.payload,
     created_at: now,
     deadline_at: deadlineAt,
+    tenant: job.tenant ?? null,
   });
+  core.pending.entered(row);
+  record(core, row, 'submitted');
+  return row;
+}
+
+/** Pending jobs are bounded for each config and each tenant. */
+function refuseWhenFull(core: Core, configId: string, tenant: string | null): SubmitAnswer | null {
+  let reason = fullness(core, configId, tenant);
+  if (!reason) return null;
+  // Those of this very submission may still find slots.
+  fillConfig(core, configId);
+  reason = fullness(core, configId, tenant);
+  if (!reason) return null;
+  return { ok: false, reason: 'queue_full', message: reason, retry_after_seconds: RETRY_AFTER_SECONDS };
+}
+
+function fullness(core: Core, configId: string, tenant: string | null): string | null {
+  const { max_pending, max_pending_per_tenant } = core.settings;
+  if (core.pending.ofConfig(configId) >= max_pending) {
+    return `the queue is full: ${max_pending} jobs of config "${configId}" are pending`;
+  }
+  if (tenant !== null && core.pending.ofTenant(tenant) >= max_pending_per_tenant) {
+    return `the queue is full for the token "${tenant}": ${max_pending_per_tenant} jobs of it are pending`;
+  }
+  return null;
 }
 
 function repeated(core: Core, row: JobRow, job: SubmitJob): SubmitAnswer {
@@ -53,7 +86,9 @@ function repeated(core: Core, row: JobRow, job: SubmitJob): SubmitAnswer {
   };
 }
 
-type Config = { ok: true; config_id: string } | Extract<SubmitAnswer, { ok: false }>;
+type Config =
+  | { ok: true; config_id: string }
+  | Extract<SubmitAnswer, { reason: 'no_config' | 'unknown_config' | 'conflict' }>;
 
 function chooseConfig(core: Core, job: SubmitJob): Config {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };

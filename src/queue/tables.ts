@@ -1,9 +1,9 @@
-import type { AttemptError, Failure, Heartbeat, Instance, JobState } from '../protocol/index.ts';
+import type { AttemptError, Failure, JobState } from '../protocol/index.ts';
 import { readText, storeText } from './long-text.ts';
 import type { Row, Sql } from './ports.ts';
 
 /**
- * Every statement on the queue's tables. Nothing here decides; whoever calls has decided.
+ * Every statement on the table of jobs. Nothing here decides; whoever calls has decided.
  * Statements that end or hand back an attempt name the fence token in their WHERE, so that a late
  * caller changes nothing even if its check was wrong.
  */
@@ -31,12 +31,14 @@ export interface JobRow {
   deadline_at: number | null;
   lease_expires_at: number | null;
   lease_orphaned: number;
+  /** Name of the token that submitted it; null where no tokens are configured. */
+  tenant: string | null;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 const COLUMNS = `seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, settled_at, run_after, deadline_at,
-  lease_expires_at, lease_orphaned`;
+  lease_expires_at, lease_orphaned, tenant`;
 
 export interface NewJobRow {
   id: string;
@@ -47,13 +49,14 @@ export interface NewJobRow {
   payload: string;
   created_at: number;
   deadline_at: number | null;
+  tenant: string | null;
 }
 
 export function insertJob(sql: Sql, job: NewJobRow): JobRow {
   const inline = storeText(sql, job.id, 'payload', job.payload);
   return sql.exec(
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
     job.id,
     job.job_type,
     job.config_id,
@@ -62,6 +65,7 @@ export function insertJob(sql: Sql, job: NewJobRow): JobRow {
     inline,
     job.created_at,
     job.deadline_at,
+    job.tenant,
   )[0] as unknown as JobRow;
 }
 
@@ -69,13 +73,15 @@ export function findJob(sql: Sql, id: string): JobRow | null {
   return one(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id));
 }
 
-/** The job to run next for a config: highest priority, then oldest. */
-export function nextReadyJob(sql: Sql, configId: string): JobRow | null {
+/** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
+export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): JobRow | null {
+  const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
   return one(
     sql.exec(
-      `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL
+      `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
        ORDER BY priority DESC, seq LIMIT 1`,
       configId,
+      ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
     ),
   );
 }
@@ -233,8 +239,14 @@ export function nextDue(sql: Sql): number | null {
   return row?.at == null ? null : Number(row.at);
 }
 
-export function countPending(sql: Sql): number {
-  return Number(sql.exec(`SELECT count(*) AS n FROM jobs WHERE state = 'pending'`)[0]?.n ?? 0);
+/** Pending jobs by config and tenant, out of the two indexes alone. */
+export function countPending(sql: Sql): { config_id: string; tenant: string | null; n: number }[] {
+  return sql.exec(
+    `SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
+       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, tenant
+     UNION ALL SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
+       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, tenant`,
+  ) as never;
 }
 
 /** Reserves a block of fence tokens, so that no restart can hand one out twice. */
@@ -246,58 +258,6 @@ export function reserveFences(sql: Sql, count: number): number {
     count,
   )[0];
   return Number(row?.value) - count;
-}
-
-export function rememberModel(sql: Sql, model: string, configId: string, now: number): void {
-  sql.exec(
-    `INSERT OR IGNORE INTO models (model, config_id, first_seen) VALUES (?, ?, ?)`,
-    model,
-    configId,
-    now,
-  );
-}
-
-export function knownModels(sql: Sql): { model: string; config_id: string; first_seen: number }[] {
-  return sql.exec(`SELECT model, config_id, first_seen FROM models ORDER BY first_seen, model`) as never;
-}
-
-export function saveInstance(sql: Sql, workerId: string, configId: string, instance: Instance | null): void {
-  sql.exec(
-    `INSERT INTO workers (worker_id, config_id, instance) VALUES (?, ?, ?)
-     ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, instance = excluded.instance`,
-    workerId,
-    configId,
-    instance ? JSON.stringify(instance) : null,
-  );
-}
-
-export function saveHeartbeat(sql: Sql, workerId: string, beat: Heartbeat, now: number): void {
-  sql.exec(
-    `INSERT INTO workers (worker_id, config_id, heartbeat, heartbeat_at) VALUES (?, ?, ?, ?)
-     ON CONFLICT (worker_id) DO UPDATE SET heartbeat = excluded.heartbeat, heartbeat_at = excluded.heartbeat_at`,
-    workerId,
-    beat.config_id ?? null,
-    JSON.stringify(beat),
-    now,
-  );
-}
-
-export interface WorkerRow {
-  worker_id: string;
-  config_id: string | null;
-  instance: Instance | null;
-  heartbeat: Heartbeat | null;
-  heartbeat_at: number | null;
-}
-
-export function workerRows(sql: Sql): WorkerRow[] {
-  return sql.exec(`SELECT * FROM workers ORDER BY worker_id`).map((row) => ({
-    worker_id: String(row.worker_id),
-    config_id: row.config_id as string | null,
-    instance: row.instance ? (JSON.parse(String(row.instance)) as Instance) : null,
-    heartbeat: row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null,
-    heartbeat_at: row.heartbeat_at as number | null,
-  }));
 }
 
 function one(rows: Row[]): JobRow | null {

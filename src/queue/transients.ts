@@ -10,6 +10,8 @@ export interface TransientJob {
   id: string;
   call: TransientCall;
   state: 'waiting' | 'running';
+  /** Config whose waiting callers it is counted among. */
+  waits_for: string;
   /** Epoch ms; orders it among the persisted jobs of the same priority. */
   created_at: number;
   /** Epoch ms at which a waiting job is refused when no worker exists, and when none is free. */
@@ -27,6 +29,7 @@ export class Transients {
   readonly #jobs = new Map<string, TransientJob>();
   /** Waiting jobs, highest priority first, then oldest. */
   readonly #waiting: TransientJob[] = [];
+  readonly #waitingFor = new Map<string, number>();
 
   get(id: string): TransientJob | null {
     return this.#jobs.get(id) ?? null;
@@ -40,6 +43,11 @@ export class Transients {
     return this.#waiting;
   }
 
+  /** How many wait for a slot of this config. */
+  waitingFor(configId: string): number {
+    return this.#waitingFor.get(configId) ?? 0;
+  }
+
   get size(): number {
     return this.#jobs.size;
   }
@@ -50,6 +58,7 @@ export class Transients {
     let at = this.#waiting.length;
     while (at > 0 && this.#waiting[at - 1]!.call.priority < job.call.priority) at -= 1;
     this.#waiting.splice(at, 0, job);
+    this.#waitingFor.set(job.waits_for, this.waitingFor(job.waits_for) + 1);
   }
 
   /** `waiting` → `running`. */
@@ -68,6 +77,10 @@ export class Transients {
   #unqueue(job: TransientJob): void {
     if (job.state !== 'waiting') return;
     const at = this.#waiting.indexOf(job);
-    if (at >= 0) this.#waiting.splice(at, 1);
+    if (at < 0) return;
+    this.#waiting.splice(at, 1);
+    const left = this.waitingFor(job.waits_for) - 1;
+    if (left === 0) this.#waitingFor.delete(job.waits_for);
+    else this.#waitingFor.set(job.waits_for, left);
   }
 }

@@ -1,7 +1,15 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import type { CallAnswer, SubmitAnswer, SubmitJob, TransientCall } from '../../src/queue/calls.ts';
-import type { Connection, Ports, QueueSettings, Row, Session, SqlValue } from '../../src/queue/ports.ts';
+import type {
+  Connection,
+  GivenSettings,
+  Ports,
+  QueueSettings,
+  Row,
+  Session,
+  SqlValue,
+} from '../../src/queue/ports.ts';
 import { Queue } from '../../src/queue/queue.ts';
 
 /** One control socket as the queue sees it, with what was sent to it. */
@@ -46,7 +54,7 @@ export class QueueHarness {
   readonly connections = new Set<FakeConnection>();
   readonly database = new DatabaseSync(':memory:');
   queue: Queue;
-  readonly #settings: QueueSettings;
+  readonly #settings: GivenSettings;
   #next = 0;
 
   constructor(settings: Partial<QueueSettings> = {}) {

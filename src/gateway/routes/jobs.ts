@@ -6,7 +6,7 @@ import {
 } from '../../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../../queue/calls.ts';
 import { parseBody, readText } from '../body.ts';
-import { errorType, HttpError } from '../errors.ts';
+import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import { type Gateway, needs } from './types.ts';
 
@@ -19,8 +19,11 @@ export function jobRoutes(app: Gateway): void {
     const request = context.req.raw;
     const body = parseBody(await readText(request));
     const key = request.headers.get('idempotency-key') ?? undefined;
+    const tenant = context.get('tenant');
     const submit = (jobs: SubmitJob[]) =>
-      callQueue(context.env, queueIdOf(request), (queue) => queue.submit(jobs));
+      callQueue(context.env, queueIdOf(request), (queue) =>
+        queue.submit(jobs.map((job) => ({ ...job, tenant }))),
+      );
     if (Array.isArray(body)) {
       if (key)
         throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
@@ -41,6 +44,14 @@ export function jobRoutes(app: Gateway): void {
     );
     if (!job) throw unknownJob(id);
     return context.json(job);
+  });
+
+  app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
+    const id = context.req.param('id');
+    const ledger = await callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.ledger(id));
+    if (ledger) return context.json(ledger);
+    const message = `No stored job has the id "${id}". Requests that wait for their answer (/v1/…) are not stored and have no ledger; that of a stored job is removed with it, some time after it is settled.`;
+    throw new HttpError(404, message, 'job_not_found');
   });
 
   app.delete('/api/jobs/:id', needs('submit'), async (context) => {
@@ -89,11 +100,12 @@ function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | Htt
   };
 }
 
-const REFUSAL_STATUS = { conflict: 409, no_config: 400, unknown_config: 404 } as const;
+const REFUSAL_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
 
 function refusal(answer: SubmitAnswer | undefined): HttpError {
   if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
-  return new HttpError(REFUSAL_STATUS[answer.reason], answer.message, answer.reason);
+  const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
+  return new HttpError(REFUSAL_STATUS[answer.reason], answer.message, answer.reason, headers);
 }
 
 function errorOf(error: HttpError) {

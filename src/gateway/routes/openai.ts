@@ -45,6 +45,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     job_type: 'engine_request',
     payload: payloadOf(path, body),
     model: facts.model,
+    tenant: context.get('tenant'),
     priority: 0,
     ...waits,
   };

@@ -3,13 +3,21 @@ import { authorize, readTokens, type Scope } from '../auth.ts';
 import type { Env } from '../env.ts';
 
 /** Hono's view of the gateway. */
-export type Gateway = Hono<{ Bindings: Env }>;
-export type GatewayContext = Context<{ Bindings: Env }>;
+interface Environment {
+  Bindings: Env;
+  Variables: {
+    /** Name of the token that asks; null where no tokens are configured. */
+    tenant: string | null;
+  };
+}
+export type Gateway = Hono<Environment>;
+export type GatewayContext = Context<Environment>;
 
 /** Middleware that asks for a token with one of these scopes. */
-export function needs(...anyOf: Scope[]): MiddlewareHandler<{ Bindings: Env }> {
+export function needs(...anyOf: Scope[]): MiddlewareHandler<Environment> {
   return async (context, next) => {
-    await authorize(context.req.raw, readTokens(context.env.TOKENS), anyOf);
+    const entry = await authorize(context.req.raw, readTokens(context.env.TOKENS), anyOf);
+    context.set('tenant', entry?.name ?? null);
     await next();
   };
 }
