@@ -1,0 +1,40 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { Soak } from '../test/soak/run.ts';
+import { tableOf } from '../test/soak/verdict.ts';
+
+/** `npm run soak`: real processes, real kills, a network that goes wrong; ends with 1 if anything was lost. */
+
+const given = new Command('soak')
+  .description('runs jobs through a real road while parts of it are killed and its network fails')
+  .option('--jobs <count>', 'jobs to run', whole, 10_000)
+  .option('--faults <count>', 'faults, spread evenly over the jobs', whole, 500)
+  .option('--seed <number>', 'chooses the faults', whole, Date.now() % 1_000_000)
+  .option('--workers <count>', 'worker containers', whole, 4)
+  .parse()
+  .opts<{ jobs: number; faults: number; seed: number; workers: number }>();
+
+console.log(`soak: ${given.jobs} jobs, ${given.faults} faults, ${given.workers} workers, seed ${given.seed}`);
+const report = await Soak.run({ ...given, say: (line) => console.log(line) });
+const { counts } = report;
+for (const [what, found] of Object.entries(counts)) {
+  for (const line of found.slice(0, 20)) console.log(`${what}: ${line}`);
+  if (found.length > 20) console.log(`${what}: and ${found.length - 20} more`);
+}
+console.log(`\n${tableOf(report.figures)}\n`);
+console.log(
+  tableOf([
+    ['lost', counts.lost.length],
+    ['wrong answers', counts.wrongAnswers.length],
+    ['settled twice', counts.settledTwice.length],
+    ['attempts wrongly charged', counts.wronglyCharged.length],
+    ['leftovers in tables, slots and spools', counts.leftovers.length],
+    ['processes left', counts.processesLeft.length],
+  ]),
+);
+if (report.logs) console.log(`\nThe output of every process is in ${report.logs}`);
+process.exit(report.logs === null ? 0 : 1);
+
+function whole(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
+  return Number(text);
+}

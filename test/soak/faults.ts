@@ -1,0 +1,163 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { killHard } from './proc.ts';
+import type { HalfOpenSide } from './proxy.ts';
+import { pick } from './random.ts';
+import type { SoakRoad, SoakWorker } from './road.ts';
+
+/** What the soak does to the road, and how often in proportion. */
+const WEIGHTS = {
+  cut: 22,
+  stall: 14,
+  half_open: 14,
+  slow: 8,
+  cut_callers: 6,
+  kill_worker: 9,
+  kill_supervisor: 6,
+  kill_engine: 8,
+  kill_queue: 8,
+  drain: 5,
+} as const;
+export type FaultKind = keyof typeof WEIGHTS;
+
+/** How long a network stalls or is slow, ms. Some stalls outlast lease and grace, most do not. */
+const STALL_MS = { least: 500, most: 18_000 };
+const SLOW_MS = { least: 2000, most: 10_000 };
+
+/** One fault as it happened. */
+export interface Fault {
+  kind: FaultKind;
+  /** The worker it touched; null: the queue or the callers. */
+  worker: string | null;
+  /** Epoch ms. */
+  at: number;
+  /** When its cause was over and, for a process, when it was back; null: not yet. */
+  until: number | null;
+  /** Jobs in flight where it struck. */
+  inFlight: number;
+}
+
+/** Does the worst to a road, one fault at a time or several at once. */
+export class Faults {
+  readonly done: Fault[] = [];
+  readonly #road: SoakRoad;
+  readonly #random: () => number;
+  readonly #kinds: FaultKind[];
+  readonly #lasting = new Set<Promise<void>>();
+
+  constructor(road: SoakRoad, random: () => number) {
+    this.#road = road;
+    this.#random = random;
+    this.#kinds = Object.entries(WEIGHTS).flatMap(([kind, weight]) =>
+      Array.from({ length: weight }, () => kind as FaultKind),
+    );
+  }
+
+  /**
+   * Strikes once.
+   * @param running jobs in flight by worker: those who have some are preferred
+   * @returns null when there was nothing to strike at the moment, e.g. no process to kill
+   */
+  strike(running: ReadonlyMap<string, number>): Fault | null {
+    const kind = pick(this.#kinds, this.#random);
+    const busy = this.#road.workers.filter(({ id }) => (running.get(id) ?? 0) > 0);
+    const worker = pick(busy.length > 0 ? busy : this.#road.workers, this.#random);
+    const lasts = this.#do(kind, worker);
+    if (lasts === null) return null;
+    const isOfWorker = kind !== 'kill_queue' && kind !== 'cut_callers';
+    const all = [...running.values()].reduce((sum, count) => sum + count, 0);
+    const fault: Fault = {
+      kind,
+      worker: isOfWorker ? worker.id : null,
+      at: Date.now(),
+      until: null,
+      inFlight: isOfWorker ? (running.get(worker.id) ?? 0) : all,
+    };
+    this.done.push(fault);
+    const over = lasts.then(() => {
+      fault.until = Date.now();
+    });
+    this.#lasting.add(over);
+    void over.finally(() => this.#lasting.delete(over));
+    return fault;
+  }
+
+  /** Everything that was started is over: networks good, processes back. */
+  async over(): Promise<void> {
+    this.#road.heal();
+    await Promise.all(this.#lasting);
+  }
+
+  /** @returns settles when the fault is over; null when it could not be done */
+  #do(kind: FaultKind, worker: SoakWorker): Promise<void> | null {
+    const { proxy } = worker;
+    switch (kind) {
+      case 'cut':
+        proxy.cut();
+        return Promise.resolve();
+      case 'half_open':
+        proxy.halfOpen(pick<HalfOpenSide>(['neither', 'client', 'server'], this.#random));
+        return Promise.resolve();
+      case 'stall':
+        return proxy.stall(this.#between(STALL_MS));
+      case 'slow':
+        return proxy.slow(this.#between(SLOW_MS));
+      case 'cut_callers':
+        this.#road.callers.cut();
+        return Promise.resolve();
+      case 'kill_queue':
+        return this.#killQueue();
+      default:
+        return this.#end(kind, worker);
+    }
+  }
+
+  #end(
+    kind: 'kill_worker' | 'kill_supervisor' | 'kill_engine' | 'drain',
+    worker: SoakWorker,
+  ): Promise<void> | null {
+    const processes = this.#road.processesOf(worker);
+    if (!processes) return null;
+    const victim = {
+      kill_worker: processes.worker,
+      kill_engine: processes.engine,
+      kill_supervisor: processes.supervisor,
+      drain: processes.supervisor,
+    }[kind];
+    if (victim === null) return null;
+    const before = Date.now();
+    if (kind === 'drain') process.kill(victim, 'SIGTERM');
+    else killHard(victim);
+    return this.#isBack(worker, before);
+  }
+
+  async #isBack(worker: SoakWorker, since: number): Promise<void> {
+    for (;;) {
+      await sleep(300);
+      const views = await this.#road.views().catch(() => []);
+      const view = views.find(({ worker_id }) => worker_id === worker.id);
+      if (view?.state === 'ready' && Date.parse(view.connected_at ?? '') > since) return;
+    }
+  }
+
+  #killQueue(): Promise<void> | null {
+    const processes = this.#road.queueProcesses();
+    if (!processes?.workerd) return null;
+    killHard(this.#random() < 0.7 ? processes.workerd : processes.launcher);
+    return this.#queueIsBack();
+  }
+
+  async #queueIsBack(): Promise<void> {
+    for (;;) {
+      await sleep(200);
+      const ok = await fetch(`${this.#road.queueUrl}/health`, { signal: AbortSignal.timeout(2000) }).then(
+        (response) => response.ok,
+        () => false,
+      );
+      if (ok) return;
+    }
+  }
+
+  #between({ least, most }: { least: number; most: number }): number {
+    return least + this.#random() * (most - least);
+  }
+}

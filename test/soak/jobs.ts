@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JobView } from '../../src/protocol/index.ts';
+import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
+
+/** Tokens of one answer: long enough that faults meet running jobs. */
+const TOKENS = { least: 10, most: 80 };
+/** More than faults can take from one job. */
+const MAX_ATTEMPTS = 50;
+const BATCH = 20;
+/** A submitter that heard nothing by then asks again, ms. */
+const ANSWER_WITHIN_MS = 5000;
+
+/** One job as its submitter knows it. */
+interface Entry {
+  id: string;
+  prompt: string;
+  tokens: number;
+  state: 'new' | 'accepted';
+  /** How it looked when it was first seen settled; it must never look different again. */
+  settled: string | null;
+}
+
+/** Every job of a soak: made, submitted until accepted, looked at again and again. */
+export class JobBook {
+  readonly #entries: Entry[] = [];
+  readonly #byId = new Map<string, Entry>();
+  readonly #random: () => number;
+  #next = 0;
+  accepted = 0;
+  /** Submissions that were made again because no answer was heard. */
+  resubmissions = 0;
+  /** Answers to a submission that must not come. */
+  readonly refused: string[] = [];
+  /** Jobs that were seen settled in two ways. */
+  readonly settledTwice = new Set<string>();
+
+  constructor(count: number, mark: string, random: () => number) {
+    this.#random = random;
+    for (let number = 0; number < count; number++) {
+      const tokens = TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least));
+      const entry: Entry = {
+        id: `${mark}-${number}`,
+        prompt: `Job ${number} of ${mark}.`,
+        tokens,
+        state: 'new',
+        settled: null,
+      };
+      this.#entries.push(entry);
+      this.#byId.set(entry.id, entry);
+    }
+  }
+
+  get count(): number {
+    return this.#entries.length;
+  }
+
+  get ids(): string[] {
+    return this.#entries.map(({ id }) => id);
+  }
+
+  /**
+   * Submits jobs in batches until all are accepted, keeping no more than the queue should hold.
+   * @param mayGoOn false while enough jobs wait
+   */
+  async submitAll(url: string, mayGoOn: () => boolean): Promise<void> {
+    for (;;) {
+      const batch = this.#entries.slice(this.#next, this.#next + BATCH);
+      if (batch.length === 0) return;
+      if (!mayGoOn()) {
+        await sleep(50);
+        continue;
+      }
+      this.#next += batch.length;
+      await this.#submit(url, batch);
+    }
+  }
+
+  /** Looks at one view and compares it with what was seen before. */
+  see(view: JobView): void {
+    const entry = this.#byId.get(view.id);
+    if (!entry || view.settled_at === null) return;
+    const now = fingerprint(view);
+    if (entry.settled !== null && entry.settled !== now) this.settledTwice.add(view.id);
+    entry.settled ??= now;
+  }
+
+  /** Some jobs that were accepted, at random: most are looked at more than once in a run. */
+  sample(count: number): string[] {
+    if (this.#next === 0) return [];
+    const picked = Array.from({ length: count }, () => Math.floor(this.#random() * this.#next));
+    return picked
+      .map((at) => this.#entries[at]!)
+      .filter(({ state }) => state === 'accepted')
+      .map(({ id }) => id);
+  }
+
+  /** Whether the result is what the engine says to this job's prompt. */
+  isRight(view: JobView): boolean {
+    const entry = this.#byId.get(view.id);
+    const result = view.result as { completion?: { choices: { message: { content: string } }[] } } | null;
+    return entry !== undefined && result?.completion?.choices[0]?.message.content === expectedAnswer(entry);
+  }
+
+  async #submit(url: string, batch: Entry[]): Promise<void> {
+    const body = JSON.stringify(batch.map(submission));
+    for (let attempt = 0; ; attempt++) {
+      if (attempt > 0) {
+        this.resubmissions += 1;
+        await sleep(200);
+      }
+      const answers = await post(url, body);
+      if (answers === null) continue;
+      for (const [place, answer] of answers.entries()) {
+        const entry = batch[place];
+        if (!entry) continue;
+        if (answer.job?.id === entry.id) {
+          entry.state = 'accepted';
+          this.accepted += 1;
+        } else {
+          this.refused.push(`${entry.id}: ${JSON.stringify(answer)}`);
+        }
+      }
+      return;
+    }
+  }
+}
+
+type Answer = { job?: { id: string }; error?: unknown };
+
+/** Null when nothing was heard, or only that it should be tried again. */
+async function post(url: string, body: string): Promise<Answer[] | null> {
+  try {
+    const response = await fetch(`${url}/api/jobs`, {
+      method: 'POST',
+      body,
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+    });
+    const text = await response.text();
+    if (response.status >= 500 || response.status === 429) return null;
+    if (!response.ok) throw new Error(`the queue refused a submission: ${response.status} ${text}`);
+    return JSON.parse(text) as Answer[];
+  } catch (error) {
+    if ((error as Error).message.startsWith('the queue refused')) throw error;
+    return null;
+  }
+}
+
+/** One job's view; null when it could not be had now. */
+export async function look(url: string, id: string): Promise<JobView | null> {
+  try {
+    const response = await fetch(`${url}/api/jobs/${id}`, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    const text = await response.text();
+    return response.ok ? (JSON.parse(text) as JobView) : null;
+  } catch {
+    return null;
+  }
+}
+
+function submission(entry: Entry) {
+  return {
+    id: entry.id,
+    job_type: 'chat_completion',
+    config_id: 'soak',
+    max_attempts: MAX_ATTEMPTS,
+    payload: { messages: messagesOf(entry), max_tokens: entry.tokens, ignore_eos: true },
+  };
+}
+
+function messagesOf(entry: Entry) {
+  return [{ role: 'user', content: entry.prompt }];
+}
+
+/** What the simulator answers: it depends on the messages and the model's name alone. */
+function expectedAnswer(entry: Entry): string {
+  const source = tokenSource(seedFrom(JSON.stringify([null, messagesOf(entry), 'tiny'])));
+  return Array.from({ length: entry.tokens }, () => source.next()).join('');
+}
+
+function fingerprint(view: JobView): string {
+  const { state, settled_at, fence_token, worker_id, attempts } = view;
+  const result = createHash('sha256')
+    .update(JSON.stringify([view.result, view.error]))
+    .digest('hex');
+  return [state, settled_at, fence_token, worker_id, attempts, result].join(' ');
+}

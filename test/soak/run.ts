@@ -1,0 +1,234 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { JobView } from '../../src/protocol/index.ts';
+import { Faults } from './faults.ts';
+import { JobBook, look } from './jobs.ts';
+import { processesOf } from './proc.ts';
+import { seededRandom } from './random.ts';
+import { SoakRoad, TIMES } from './road.ts';
+import { readTables } from './tables.ts';
+import { type Counts, wrongCharges } from './verdict.ts';
+
+export interface SoakOptions {
+  jobs: number;
+  faults: number;
+  seed: number;
+  workers: number;
+  /** Gets a line every few seconds. */
+  say(line: string): void;
+}
+
+export interface SoakReport {
+  counts: Counts;
+  figures: [label: string, value: string | number][];
+  /** Where the processes' output was written; null when all is well. */
+  logs: string | null;
+}
+
+/** Jobs that are accepted and not settled are kept at about this many for every slot. */
+const BACKLOG = 150;
+/** Faults follow the jobs' progress, but not faster than this, ms. */
+const FAULT_SPACING_MS = 300;
+/** No progress for this long is the end of a run, ms. Longer than any retry delay. */
+const STUCK_MS = 180_000;
+/** Consequences of a fault show within lease, grace and what a loaded machine adds, ms. */
+const AFTER_MS = (TIMES.lease + TIMES.grace + 5) * 1000;
+const SAY_EVERY_MS = 5000;
+
+/** What is known of the queue at the moment. */
+interface Sight {
+  open: number;
+  running: Map<string, number>;
+}
+
+/** One soak: a real road, jobs through it, faults all along; then peace, and the count. */
+export class Soak {
+  readonly #options: SoakOptions;
+  readonly #road: SoakRoad;
+  readonly #book: JobBook;
+  readonly #faults: Faults;
+  readonly #startedAt = Date.now();
+  #sight: Sight = { open: 0, running: new Map() };
+  #over = false;
+  /** Attempts charged, over all jobs. */
+  #charged = 0;
+
+  private constructor(options: SoakOptions, random: () => number, road: SoakRoad) {
+    this.#options = options;
+    this.#road = road;
+    this.#book = new JobBook(options.jobs, road.mark, random);
+    this.#faults = new Faults(road, random);
+  }
+
+  static async run(options: SoakOptions): Promise<SoakReport> {
+    const random = seededRandom(options.seed);
+    const road = await SoakRoad.start(options.workers, random);
+    const soak = new Soak(options, random, road);
+    return await soak.#run();
+  }
+
+  get #settled(): number {
+    return Math.max(0, this.#book.accepted - this.#sight.open);
+  }
+
+  async #run(): Promise<SoakReport> {
+    const watching = Promise.all([this.#watch(), this.#sample(), this.#tell()]);
+    let stuck: string | null = null;
+    try {
+      const mayGoOn = () => this.#book.accepted - this.#settled < BACKLOG;
+      const submitting = Promise.all([1, 2].map(() => this.#book.submitAll(this.#road.callersUrl, mayGoOn)));
+      await Promise.race([Promise.all([submitting, this.#strikeAll()]), this.#stuck()]);
+      await this.#faults.over();
+      await Promise.race([this.#quiet(), this.#stuck()]);
+    } catch (error) {
+      stuck = (error as Error).message;
+    }
+    const counts = await this.#count(stuck);
+    this.#over = true;
+    await watching;
+    await this.#road.stop();
+    const tables = readTables(this.#road.stateDir);
+    counts.leftovers.push(...tables.leftovers, ...this.#road.spooled());
+    counts.processesLeft.push(...(await this.#processesLeft()));
+    const isClean = Object.values(counts).every((found) => found.length === 0);
+    const logs = isClean ? null : this.#road.writeLogs();
+    const figures = this.#figures(tables.jobs);
+    if (isClean) this.#road.remove();
+    return { counts, figures, logs };
+  }
+
+  /** Faults keep step with the jobs: fault k comes when k of all parts of the jobs are settled. */
+  async #strikeAll(): Promise<void> {
+    const { faults, jobs } = this.#options;
+    for (let done = 0; done < faults; ) {
+      await sleep(FAULT_SPACING_MS);
+      if (this.#settled < (done * jobs) / (faults + 1)) continue;
+      if (this.#faults.strike(this.#sight.running)) done += 1;
+    }
+  }
+
+  async #watch(): Promise<void> {
+    while (!this.#over) {
+      const [health, views] = await Promise.all([this.#health(), this.#road.views().catch(() => null)]);
+      if (health) this.#sight.open = health.pending + health.running;
+      if (views) this.#sight.running = new Map(views.map((view) => [view.worker_id, view.running]));
+      await sleep(250);
+    }
+  }
+
+  async #health(): Promise<{ pending: number; running: number } | null> {
+    return await fetch(`${this.#road.queueUrl}/health`, { signal: AbortSignal.timeout(5000) }).then(
+      (response) => response.json() as Promise<{ pending: number; running: number }>,
+      () => null,
+    );
+  }
+
+  /** Settled jobs are looked at again while the road is under fire. */
+  async #sample(): Promise<void> {
+    while (!this.#over) {
+      const views = await Promise.all(this.#book.sample(10).map((id) => look(this.#road.queueUrl, id)));
+      for (const view of views) if (view) this.#book.see(view);
+      await sleep(400);
+    }
+  }
+
+  async #tell(): Promise<void> {
+    const { say, jobs, faults } = this.#options;
+    for (let next = Date.now() + SAY_EVERY_MS; !this.#over; await sleep(200)) {
+      if (Date.now() < next) continue;
+      next += SAY_EVERY_MS;
+      const running = [...this.#sight.running].map(([id, count]) => `${id}:${count}`).join(' ');
+      const seconds = Math.round((Date.now() - this.#startedAt) / 1000);
+      say(
+        `${seconds} s: ${this.#settled} of ${jobs} settled, ${this.#sight.open} open (${running}), ` +
+          `${this.#faults.done.length} of ${faults} faults, ${this.#book.resubmissions} resubmissions`,
+      );
+    }
+  }
+
+  /** @throws Error when nothing has moved for long */
+  async #stuck(): Promise<never> {
+    let last = '';
+    let since = Date.now();
+    for (;;) {
+      await sleep(1000);
+      const now = `${this.#settled} settled, ${this.#sight.open} open, ${this.#faults.done.length} faults`;
+      if (now !== last) since = Date.now();
+      last = now;
+      if (this.#over) return new Promise(() => {});
+      if (Date.now() - since > STUCK_MS) throw new Error(`no progress for ${STUCK_MS / 1000} s at ${now}`);
+    }
+  }
+
+  /** Waits until nothing is open and nothing runs, twice in a row. */
+  async #quiet(): Promise<void> {
+    for (let calm = 0; calm < 2; ) {
+      await sleep(500);
+      const health = await this.#health();
+      calm = health && health.pending + health.running === 0 ? calm + 1 : 0;
+    }
+  }
+
+  async #count(stuck: string | null): Promise<Counts> {
+    const counts: Counts = {
+      lost: [],
+      wrongAnswers: [],
+      settledTwice: [],
+      wronglyCharged: [],
+      leftovers: stuck === null ? [] : [stuck],
+      processesLeft: [],
+    };
+    counts.lost.push(...this.#book.refused);
+    await this.#readAll((id, view) => {
+      if (view) this.#book.see(view);
+      if (view?.state !== 'succeeded')
+        counts.lost.push(`${id}: ${view?.state} ${JSON.stringify(view?.error)}`);
+      else if (!this.#book.isRight(view)) counts.wrongAnswers.push(id);
+      if (view) counts.wronglyCharged.push(...wrongCharges(view, this.#faults.done, AFTER_MS));
+      if (view) this.#charged += view.attempts;
+    });
+    await this.#readAll((_, view) => {
+      if (view) this.#book.see(view);
+    });
+    counts.settledTwice.push(...this.#book.settledTwice);
+    const views = await this.#road.views();
+    for (const { worker_id, running } of views) {
+      if (running > 0) counts.leftovers.push(`${running} slots of ${worker_id} are taken by nothing`);
+    }
+    return counts;
+  }
+  async #readAll(each: (id: string, view: JobView | null) => void): Promise<void> {
+    const ids = this.#book.ids.values();
+    const read = async () => {
+      for (const id of ids) each(id, await look(this.#road.queueUrl, id));
+    };
+    await Promise.all(Array.from({ length: 8 }, read));
+  }
+
+  /** Ends take a moment: what is still there after it stays. */
+  async #processesLeft(): Promise<string[]> {
+    for (let tries = 0; ; tries++) {
+      const left = processesOf(this.#road.mark, this.#road.folder);
+      if (left.length === 0 || tries === 20) return left.map(({ pid, command }) => `${pid} ${command}`);
+      await sleep(250);
+    }
+  }
+
+  #figures(rows: number): SoakReport['figures'] {
+    const faults = this.#faults.done;
+    const kinds = Map.groupBy(faults, ({ kind }) => kind);
+    const starts = this.#road.workers.reduce((sum, { kept }) => sum + kept.starts - 1, 0);
+    return [
+      ['seed', this.#options.seed],
+      ['seconds', Math.round((Date.now() - this.#startedAt) / 1000)],
+      ['jobs accepted', this.#book.accepted],
+      ['rows in the jobs table', rows],
+      ['faults', faults.length],
+      ['… while jobs were in flight there', faults.filter(({ inFlight }) => inFlight > 0).length],
+      ...[...kinds].sort().map(([kind, list]): [string, number] => [`… ${kind}`, list.length]),
+      ['worker containers started again', starts],
+      ['queue started again', this.#road.queue.starts - 1],
+      ['submissions made again', this.#book.resubmissions],
+      ['attempts charged to jobs, all accounted for', this.#charged],
+    ];
+  }
+}

@@ -1,0 +1,22 @@
+import { describe, expect, it } from 'vitest';
+import { Soak } from './run.ts';
+
+describe('the road under fire', () => {
+  it('loses no job, settles none twice, blames none wrongly and leaves nothing behind', {
+    timeout: 240_000,
+  }, async () => {
+    const report = await Soak.run({ jobs: 300, faults: 20, seed: 7, workers: 3, say: () => {} });
+    expect(report.counts, `the output of every process is in ${report.logs}`).toEqual({
+      lost: [],
+      wrongAnswers: [],
+      settledTwice: [],
+      wronglyCharged: [],
+      leftovers: [],
+      processesLeft: [],
+    });
+    const figures = Object.fromEntries(report.figures);
+    expect(figures['rows in the jobs table']).toBe(300);
+    expect(figures.faults).toBe(20);
+    expect(figures['… while jobs were in flight there']).toBeGreaterThan(0);
+  });
+});
