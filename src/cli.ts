@@ -98,8 +98,9 @@ function withQueueOptions(command: Command): Command {
     .option('--state <dir>', 'folder of all state (WORKER_VLLM_STATE, .worker-vllm)');
 }
 
-async function finish(code: Promise<number>): Promise<void> {
-  process.exitCode = await code;
+/** Ends at once with the command's code: a child that is stuck must not keep this process. */
+async function finish(code: Promise<number>): Promise<never> {
+  process.exit(await code);
 }
 
 /** Says what went wrong and gives the exit code. */
