@@ -13,6 +13,8 @@ export interface Attempt {
   servedModel: string | undefined;
   /** The request leaves now. */
   requested(): void;
+  /** How many tokens the engine says it generated for one choice; null: it does not say. */
+  generated(tokens: number | null): void;
   /** ISO time for the result. */
   timestamp(): string;
 }

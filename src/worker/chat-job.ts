@@ -1,6 +1,7 @@
 import { type ChatCompletionSummary, ChatPayload, type ChatResult, parseValue } from '../protocol/index.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from './failure.ts';
+import { generatedTokens } from './tokens.ts';
 import { readWhole } from './transfer.ts';
 
 const PATH = '/v1/chat/completions';
@@ -19,6 +20,7 @@ export async function runChatJob(attempt: Attempt): Promise<ChatResult> {
   });
   const body = parseBody((await readWhole(answer.body)).toString());
   if (answer.status >= 400) throw engineRefusal(answer.status, body);
+  attempt.generated(generatedTokens(body));
   const { task, ...rest } = parsed.value;
   return {
     status: 'success',

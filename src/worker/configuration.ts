@@ -1,4 +1,6 @@
-import { hostname } from 'node:os';
+import { createHash } from 'node:crypto';
+import { homedir, hostname } from 'node:os';
+import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import {
   ENGINE_SECRETS,
@@ -8,6 +10,7 @@ import {
 } from '../engine/configuration.ts';
 import { readEnvironment, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
+import type { BackpressureSettings } from './backpressure.ts';
 
 export interface WorkerConfiguration {
   wsUrl: string;
@@ -23,8 +26,18 @@ export interface WorkerConfiguration {
   leaseSeconds: number;
   renewAfterSeconds: number;
   graceSeconds: number;
+  /** Null: off. */
+  backpressure: BackpressureSettings | null;
+  /** Hosts beside our own for payloads and large results; null: any over https. */
+  payloadHosts: readonly string[] | null;
+  /** This worker's own. */
+  spoolFolder: string;
+  /** 0: finished results live in memory only. */
+  spoolBytes: number;
   engine: EngineConfiguration;
 }
+
+const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 const variables = {
   CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
@@ -41,6 +54,14 @@ const variables = {
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
+  CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
+  CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).default(0),
+  CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).default(0),
+  CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
+  WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
+  WORKER_SPOOL_DIR: variable.text().optional(),
+  WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
+  XDG_STATE_HOME: variable.text().optional(),
 };
 type Own = z.infer<z.ZodObject<typeof variables>>;
 
@@ -66,6 +87,10 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
+    backpressure: backpressureOf(given),
+    payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
+    spoolFolder: spoolFolder(given, instanceId(given, host)),
+    spoolBytes: given.WORKER_SPOOL_BYTES,
     engine: engineConfiguration(given),
   };
 }
@@ -75,6 +100,38 @@ function instanceId(given: Own, host: string): string {
   if (given.RUNPOD_POD_ID) return `runpod-${given.RUNPOD_POD_ID}`;
   if (given.CONTAINER_ID) return `vast-${given.CONTAINER_ID}`;
   return host;
+}
+
+function backpressureOf(given: Own): BackpressureSettings | null {
+  if (given.CASOLA_BACKPRESSURE_CHECK_INTERVAL === 0) return null;
+  return {
+    checkIntervalSeconds: given.CASOLA_BACKPRESSURE_CHECK_INTERVAL,
+    pauseAboveWaiting: given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD,
+    resumeAtWaiting: given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD,
+    kvCacheLimit: given.CASOLA_BACKPRESSURE_KV_CACHE,
+  };
+}
+
+/** One for each queue and worker id: what one worker left is nothing that another should send. */
+function spoolFolder(given: Own, workerId: string): string {
+  const state = given.XDG_STATE_HOME ?? join(homedir(), '.local', 'state');
+  const base = given.WORKER_SPOOL_DIR ?? join(state, 'worker-vllm', 'spool');
+  const queue = `${new URL(given.CASOLA_WS_URL).host}_${given.CASOLA_QUEUE_ID}`;
+  return resolve(base, folderName(queue), folderName(workerId));
+}
+
+/** Readable, and different for different names whatever characters they hold. */
+function folderName(name: string): string {
+  const readable = name.replace(/[^\w.-]/g, '_').slice(0, 80);
+  return `${readable}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
+}
+
+function hostsIn(list: string): string[] {
+  return list.split(',').map((host) => host.trim());
+}
+
+function isHostList(list: string): boolean {
+  return hostsIn(list).every((host) => /^(\*\.)?[\w.[\]:-]+$/.test(host));
 }
 
 /** Checks of one variable against another; they run even when others are wrong, so all faults show at once. */
@@ -90,7 +147,15 @@ function withCrossChecks<S extends z.ZodObject<typeof variables>>(schema: S): S 
       path: ['CASOLA_RENEW_LEASE_AFTER'],
       error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
       ...always,
-    });
+    })
+    .refine(
+      (given) => !(given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD > given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD),
+      {
+        path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
+        error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD',
+        ...always,
+      },
+    );
 }
 
 function bothGiven(given: Own): boolean {

@@ -10,6 +10,7 @@ import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
 import { engineDied, engineRefusal, finalFailure } from './failure.ts';
 import { replaceModelAlias } from './model-name.ts';
+import { generatedTokens } from './tokens.ts';
 import { readWhole } from './transfer.ts';
 
 /** Routes whose answers have a finish to look for. */
@@ -27,6 +28,8 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
   checkWhole(request, answer, bytes);
+  const body = parseBody(text);
+  attempt.generated(generatedTokens(body));
   return {
     status: 'success',
     job_type: 'engine_request',
@@ -34,7 +37,7 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
     response: {
       status: answer.status,
       content_type: answer.headers['content-type'] ?? null,
-      body: parseBody(text),
+      body,
     },
   };
 }
@@ -122,7 +125,10 @@ async function relayWhole(
   if (answer.status >= 500 && !(await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) {
     throw engineDied(engineRefusal(answer.status, parseBody(bytes.toString())).message);
   }
-  if (answer.status < 400) checkWhole(request, answer, bytes);
+  if (answer.status < 400) {
+    checkWhole(request, answer, bytes);
+    if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
+  }
   stream.head(headOf(answer));
   stream.write(bytes);
 }

@@ -4,5 +4,6 @@ export * from './configuration.ts';
 export * from './heartbeat.ts';
 export * from './main.ts';
 export * from './socket.ts';
+export * from './spool.ts';
 export * from './worker.ts';
 export * from './world.ts';

@@ -10,13 +10,14 @@ import type {
 } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
+import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
 import { brokenBy, DEADLINE_PASSED, LEFT_TO_ITS_LEASE, NOT_RELAYED } from './job-ends.ts';
+import { Judge } from './judge.ts';
 import { type HeldJob, Leases } from './leases.ts';
-import { Outbox, type Settlement } from './outbox.ts';
+import type { Outbox, Settlement } from './outbox.ts';
 import { grants, type Peer } from './peer.ts';
 import { failJob, runJob } from './run-job.ts';
 import { RunningJob } from './running-job.ts';
-import { settlementText } from './settlement-text.ts';
 import { Slots } from './slots.ts';
 import type { World } from './world.ts';
 
@@ -24,15 +25,21 @@ import type { World } from './world.ts';
 export interface QueueLink {
   /** The last agreement, also while the socket is down. */
   readonly peer: Peer | null;
-  readonly isConnected: boolean;
   send(frame: WorkerFrame): boolean;
-  sendText(text: string): boolean;
 }
 
-export interface JobsSettings {
+export interface JobsSettings extends FileAccessSettings {
   configId: string;
   capacity: number;
   renewAfterSeconds: number;
+}
+
+export interface JobsParts {
+  queue: QueueLink;
+  outbox: Outbox;
+  answers: Answers;
+  /** A job began, ended or was acknowledged. */
+  changed(): void;
 }
 
 /** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
@@ -41,23 +48,29 @@ export class Jobs {
   readonly #queue: QueueLink;
   readonly #answers: Answers;
   readonly #slots: Slots;
-  readonly #outbox = new Outbox();
+  readonly #outbox: Outbox;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
   readonly #modelAliases: ReadonlySet<string>;
+  readonly #files: FileAccess;
+  readonly #judge: Judge;
   readonly #changed: () => void;
   /** Why a job pushed now would be handed back; null: it is welcome. */
-  #closedFor: ReleaseReason | null = null;
-  #servedModel: string | undefined;
+  closedFor: ReleaseReason | null = null;
+  /** The engine's own name for its model; undefined when it does not tell. */
+  servedModel: string | undefined;
 
-  /** @param changed a job began, ended or was acknowledged */
-  constructor(world: World, queue: QueueLink, answers: Answers, settings: JobsSettings, changed: () => void) {
+  constructor(world: World, settings: JobsSettings, parts: JobsParts) {
+    const { queue, outbox, answers } = parts;
     this.#world = world;
     this.#queue = queue;
+    this.#outbox = outbox;
     this.#answers = answers;
-    this.#changed = changed;
+    this.#changed = parts.changed;
     this.#slots = new Slots(settings.capacity);
     this.#modelAliases = new Set(['default', settings.configId]);
+    this.#files = fileAccessOf(settings);
+    this.#judge = new Judge(world.clock);
     this.#leases = new Leases(
       {
         clock: world.clock,
@@ -79,19 +92,6 @@ export class Jobs {
     return this.#slots.free;
   }
 
-  get unacknowledged(): number {
-    return this.#outbox.size;
-  }
-
-  set servedModel(name: string | undefined) {
-    this.#servedModel = name;
-  }
-
-  /** From now on pushed jobs are handed back for this reason; null takes them again. */
-  set closedFor(reason: ReleaseReason | null) {
-    this.#closedFor = reason;
-  }
-
   /** Running, or finished and not acknowledged: what a reconnect resumes. */
   refs(): JobRef[] {
     return this.#held().map(({ job_id, fence_token }) => ({ job_id, fence_token }));
@@ -103,7 +103,7 @@ export class Jobs {
     if (older) this.#void(older, 'superseded');
     // A result of an attempt that the queue has given up is stale.
     this.#outbox.remove(job.job_id);
-    const refusal = this.#closedFor ?? (this.#slots.free === 0 ? 'overloaded' : null);
+    const refusal = this.#refusalOf(job);
     if (refusal) this.#handBack(job, refusal);
     else this.#start(job);
   }
@@ -113,7 +113,7 @@ export class Jobs {
     const running = this.#slots.get(jobId);
     if (running) this.#void(running, reason);
     this.#outbox.remove(jobId);
-    this.#update();
+    this.update();
   }
 
   acknowledged(ack: Ack): void {
@@ -124,7 +124,7 @@ export class Jobs {
         'the queue did not count a settlement: the job was given away or forgotten meanwhile',
       );
     }
-    this.#update();
+    this.update();
   }
 
   renewed(answer: Renewed): void {
@@ -134,14 +134,22 @@ export class Jobs {
   /** What waited for a connection is sent, and all that is unacknowledged again. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
-    for (const settlement of this.#outbox.all()) this.#send(settlement);
-    this.#update();
+    this.#outbox.connected();
+    this.update();
   }
 
   /** Hands back what has not reached the engine yet. */
   releaseUnstarted(): void {
     for (const running of this.#slots.all()) {
       if (running.state === 'preparing') this.#release(running, 'not_started');
+    }
+  }
+
+  /** Hands back what cannot end inside the grace of a drain. */
+  releaseHopeless(graceMs: number): void {
+    for (const running of this.#slots.all()) {
+      const hasReader = (this.#streams.get(running)?.size ?? 0) > 0;
+      if (this.#judge.isHopelessInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
     }
   }
 
@@ -154,11 +162,11 @@ export class Jobs {
     for (const running of this.#slots.all()) this.#fail(running, failure);
   }
 
-  /** Drops everything without a word: the queue wants nothing of it. */
+  /** Drops everything without a word; what the spool holds is left for the next process. */
   voidAll(reason: string): void {
     for (const running of this.#slots.all()) this.#void(running, reason);
-    for (const { job_id } of this.#outbox.all()) this.#outbox.remove(job_id);
-    this.#update();
+    this.#outbox.abandon();
+    this.update();
   }
 
   /** No timer is left behind. */
@@ -173,15 +181,22 @@ export class Jobs {
     if (running) return job.fence_token <= running.job.fence_token;
     const settlement = this.#outbox.get(job.job_id);
     if (!settlement || job.fence_token > settlement.fence_token) return false;
-    this.#send(settlement);
+    this.#outbox.repeat(job.job_id);
     return true;
   }
 
+  /** Why a job is not taken; null: it is. */
+  #refusalOf(job: Job): ReleaseReason | null {
+    if (this.closedFor) return this.closedFor;
+    if (this.#slots.free === 0) return 'overloaded';
+    return this.#judge.isLate(job) ? 'deadline' : null;
+  }
+
   #start(job: Job): void {
-    const running = new RunningJob(job, this.#world.clock.now());
+    const running = new RunningJob(job);
     this.#slots.take(running);
     void this.#run(running);
-    this.#update();
+    this.update();
   }
 
   async #run(running: RunningJob): Promise<void> {
@@ -195,8 +210,9 @@ export class Jobs {
     const settlement = await runJob(running, stream, {
       world: this.#world,
       engine,
+      files: this.#files,
       modelAliases: this.#modelAliases,
-      servedModel: this.#servedModel,
+      servedModel: this.servedModel,
     });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
@@ -219,10 +235,11 @@ export class Jobs {
 
   #finish(running: RunningJob, settlement: Settlement): void {
     running.finish();
+    this.#judge.finished(running);
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
     this.#leave(running);
-    this.#settle(settlement);
+    this.#settle(running.job, settlement);
   }
 
   #fail(running: RunningJob, failure: Failure): void {
@@ -230,7 +247,7 @@ export class Jobs {
     running.abort();
     const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
     this.#leave(running);
-    this.#settle(settlement);
+    this.#settle(running.job, settlement);
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {
@@ -268,47 +285,31 @@ export class Jobs {
       // Unsent, it is told by its absence from the jobs of the next `register`.
       this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
     } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
-      this.#settle(failJob(job, brokenBy(reason), null));
+      this.#settle(job, failJob(job, brokenBy(reason), null));
     }
-    this.#update();
+    this.update();
   }
 
-  #settle(settlement: Settlement): void {
-    this.#outbox.put(settlement);
-    this.#send(settlement);
-    this.#update();
-  }
-
-  #send(settlement: Settlement): void {
-    const { peer, isConnected } = this.#queue;
-    if (!peer || !isConnected) return;
-    const isSent = this.#queue.sendText(settlementText(settlement, peer));
-    if (isSent && !grants(peer, 'ack')) this.#outbox.acknowledge(settlement);
+  #settle(job: Job, settlement: Settlement): void {
+    this.#outbox.put(settlement, job.mode === 'persisted');
+    this.update();
   }
 
   #lost(ref: JobRef): void {
     const running = this.#slots.get(ref.job_id);
     if (running?.job.fence_token === ref.fence_token) this.#void(running, 'lease_lost');
     this.#outbox.acknowledge(ref);
-    this.#update();
+    this.update();
   }
 
   #held(): HeldJob[] {
-    const running = this.#slots.all().map(({ job }) => ({
-      job_id: job.job_id,
-      fence_token: job.fence_token,
-      persisted: job.mode === 'persisted',
-    }));
     // A base queue counts what was sent as settled; only one of ours waits for these.
-    const settled = this.#outbox.all().map(({ job_id, fence_token }) => ({
-      job_id,
-      fence_token,
-      persisted: false,
-    }));
-    return [...running, ...settled];
+    const settled = this.#outbox.refs().map((ref) => ({ ...ref, persisted: false }));
+    return [...this.#slots.held(), ...settled];
   }
 
-  #update(): void {
+  /** Something came to be held or was let go. */
+  update(): void {
     this.#leases.changed();
     this.#changed();
   }

@@ -13,6 +13,7 @@ import type { Instance } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { dialWebSocket } from './dial.ts';
+import { DiskSpool } from './disk-spool.ts';
 import { heartbeatPoster } from './heartbeat.ts';
 import { onEndSignals } from './signals.ts';
 import { Worker } from './worker.ts';
@@ -32,7 +33,17 @@ export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
     apiKey: engineConfiguration.apiKey,
     engine: describeEngine(engineConfiguration.engine),
   });
-  const world: World = { clock: systemClock, dial: dialWebSocket, engine, fetch, random: Math.random, log };
+  const { spoolFolder, spoolBytes } = configuration;
+  const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log) : null;
+  const world: World = {
+    clock: systemClock,
+    dial: dialWebSocket,
+    engine,
+    fetch,
+    spool,
+    random: Math.random,
+    log,
+  };
   const ended = Promise.withResolvers<number>();
   const worker = createWorker(world, configuration, ended.resolve, log);
   const health = watchEngine(engine, engineConfiguration.startupTimeoutMs, worker);

@@ -1,36 +1,161 @@
 import type { JobError, JobRef, JobResult, JobResultRef } from '../protocol/index.ts';
+import { grants, type Peer } from './peer.ts';
+import { settlementText } from './settlement-text.ts';
+import type { World } from './world.ts';
 
 /** A frame that ends a job. */
 export type Settlement = JobResult | JobResultRef | JobError;
 
-/** Settlements until the queue has acknowledged them; with a base queue, until they are sent. */
+export interface OutboxParts {
+  world: Pick<World, 'spool' | 'log'>;
+  /** The last agreement, also while the socket is down. */
+  peer(): Peer | null;
+  /** False when nothing can be sent at the moment. */
+  sendText(text: string): boolean;
+  /** Something was settled outside the caller's turn. */
+  changed(): void;
+}
+
+/** As the spool keeps it. */
+export interface SpooledSettlement {
+  settlement: Settlement;
+  /** It is for a queue that knows the extensions, so it may be told before the engine is up. */
+  isExtended: boolean;
+}
+
+interface Kept extends SpooledSettlement {
+  /** It has, or will have, a copy in the spool. */
+  hasCopy: boolean;
+  /** The copy is written, or there will be none: it may be sent. */
+  mayLeave: boolean;
+}
+
+/**
+ * Settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
+ * jobs leave only once the spool has them: what was ever sent can be sent again, by the next process too.
+ */
 export class Outbox {
-  readonly #byJob = new Map<string, Settlement>();
+  readonly #parts: OutboxParts;
+  readonly #byJob = new Map<string, Kept>();
+  #trouble: string | null = null;
+
+  constructor(parts: OutboxParts) {
+    this.#parts = parts;
+  }
 
   get size(): number {
     return this.#byJob.size;
   }
 
-  put(settlement: Settlement): void {
-    this.#byJob.set(settlement.job_id, settlement);
+  /** Something waits here that a queue of ours would take from a worker without slots. */
+  get hasExtended(): boolean {
+    return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
+  }
+
+  /** Why settlements are in memory only, for people; null while the spool works. */
+  get trouble(): string | null {
+    return this.#trouble;
+  }
+
+  /** Takes over what earlier processes of this worker left. */
+  async load(): Promise<void> {
+    const { spool, log } = this.#parts.world;
+    try {
+      for (const spooled of (await spool?.load()) ?? []) {
+        this.remove(spooled.settlement.job_id);
+        this.#byJob.set(spooled.settlement.job_id, { ...spooled, hasCopy: true, mayLeave: true });
+      }
+    } catch (error) {
+      this.#report((error as Error).message);
+    }
+    if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
+  }
+
+  /** Takes the place of any older attempt's. Sent as soon as it may leave and there is a connection. */
+  put(settlement: Settlement, isPersisted: boolean): void {
+    const { spool } = this.#parts.world;
+    this.remove(settlement.job_id);
+    const isExtended = this.#parts.peer()?.kind === 'extended';
+    const hasCopy = isPersisted && !!spool;
+    const kept: Kept = { settlement, isExtended, hasCopy, mayLeave: !hasCopy };
+    this.#byJob.set(settlement.job_id, kept);
+    if (kept.mayLeave) this.#send(kept);
+    else void this.#spool(kept).then(() => this.#release(kept));
   }
 
   get(jobId: string): Settlement | undefined {
-    return this.#byJob.get(jobId);
+    return this.#byJob.get(jobId)?.settlement;
   }
 
-  /** Forgets the settlement of this very attempt; one of a newer attempt stays. */
+  /** Sends one again that the queue seems to have missed. */
+  repeat(jobId: string): void {
+    const kept = this.#byJob.get(jobId);
+    if (kept) this.#send(kept);
+  }
+
+  /** A new connection: everything unacknowledged is sent, in the order it was put. */
+  connected(): void {
+    for (const kept of [...this.#byJob.values()]) this.#send(kept);
+  }
+
+  /** Drops the settlement of this very attempt; one of a newer attempt stays. */
   acknowledge(ref: JobRef): boolean {
-    const kept = this.#byJob.get(ref.job_id);
-    return kept?.fence_token === ref.fence_token && this.#byJob.delete(ref.job_id);
+    if (this.get(ref.job_id)?.fence_token !== ref.fence_token) return false;
+    this.remove(ref.job_id);
+    return true;
   }
 
   remove(jobId: string): void {
+    const kept = this.#byJob.get(jobId);
+    if (!kept) return;
     this.#byJob.delete(jobId);
+    if (!kept.hasCopy) return;
+    this.#parts.world.spool!.remove(kept.settlement).catch((error: Error) => this.#report(error.message));
   }
 
-  /** In the order they were put. */
-  all(): Settlement[] {
-    return [...this.#byJob.values()];
+  /** This process sends none of it any more. What is in the spool stays, for the next one. */
+  abandon(): void {
+    this.#byJob.clear();
+  }
+
+  refs(): JobRef[] {
+    return [...this.#byJob.values()].map(({ settlement: { job_id, fence_token } }) => ({
+      job_id,
+      fence_token,
+    }));
+  }
+
+  #release(kept: Kept): void {
+    kept.mayLeave = true;
+    // Superseded or revoked while the disk was at it.
+    if (this.#byJob.get(kept.settlement.job_id) !== kept) return;
+    this.#send(kept);
+    this.#parts.changed();
+  }
+
+  #send({ settlement, mayLeave }: Kept): void {
+    const peer = this.#parts.peer();
+    if (!peer || !mayLeave) return;
+    const isSent = this.#parts.sendText(settlementText(settlement, peer));
+    if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
+  }
+
+  /** Never rejects: a disk that fails is told, and memory goes on. */
+  async #spool({ settlement, isExtended }: Kept): Promise<void> {
+    try {
+      await this.#parts.world.spool!.put({ settlement, isExtended });
+      this.#report(null);
+    } catch (error) {
+      this.#report((error as Error).message);
+    }
+  }
+
+  /** A line when it starts to fail and one when it works again, none in between. */
+  #report(problem: string | null): void {
+    const wasTrouble = this.#trouble !== null;
+    this.#trouble = problem && `finished results are kept in memory only: ${problem}`;
+    const { log } = this.#parts.world;
+    if (problem && !wasTrouble) log.warn({ problem }, 'finished results are kept in memory only');
+    if (!problem && wasTrouble) log.info({}, 'finished results are kept on disk again');
   }
 }

@@ -5,6 +5,7 @@ import type { Attempt } from './attempt.ts';
 import { runChatJob } from './chat-job.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { failureOf, finalFailure } from './failure.ts';
+import type { FileAccess } from './file-access.ts';
 import type { Settlement } from './outbox.ts';
 import type { RunningJob } from './running-job.ts';
 import { downloadPayload, uploadResult } from './transfer.ts';
@@ -18,6 +19,7 @@ const BASE_CHAT_TASK = 'openai/chat-completion';
 export interface RunParts {
   world: Pick<World, 'clock' | 'fetch' | 'log'>;
   engine: EngineClient;
+  files: FileAccess;
   modelAliases: ReadonlySet<string>;
   servedModel: string | undefined;
 }
@@ -35,7 +37,7 @@ export async function runJob(
   const { job } = running;
   try {
     const payload = job.payload_url
-      ? await downloadPayload(parts.world, job.payload_url, running.signal)
+      ? await downloadPayload(parts.world, parts.files, job.payload_url, running.signal)
       : job.payload;
     const result = await runKind(attemptAt(running, payload, parts), stream);
     return await settlementOf(running, result, parts);
@@ -71,7 +73,10 @@ function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Atte
     signal: running.signal,
     modelAliases: parts.modelAliases,
     servedModel: parts.servedModel,
-    requested: () => running.requested(),
+    requested: () => running.requested(parts.world.clock.now()),
+    generated: (tokens) => {
+      running.generatedTokens = tokens;
+    },
     timestamp: () => new Date(parts.world.clock.now()).toISOString(),
   };
 }
@@ -101,14 +106,14 @@ function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<
 async function settlementOf(
   running: RunningJob,
   result: Record<string, unknown>,
-  { world }: RunParts,
+  { world, files }: RunParts,
 ): Promise<Settlement> {
   const { job_id, fence_token, result_upload_url } = running.job;
   const ref = { job_id, fence_token };
   if (result_upload_url) {
     const text = JSON.stringify(result);
     const isLarge = Buffer.byteLength(text) > INLINE_RESULT_BYTES;
-    if (isLarge && (await uploadResult(world, result_upload_url, text, running.signal))) {
+    if (isLarge && (await uploadResult(world, files, result_upload_url, text, running.signal))) {
       return { type: 'job_result_ref', ...ref };
     }
   }

@@ -11,13 +11,14 @@ export type RunState = 'preparing' | 'running' | 'over';
 
 export class RunningJob {
   readonly job: Job;
-  readonly startedAtMs: number;
+  /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
+  generatedTokens: number | null = null;
   readonly #abort = new AbortController();
   #state: RunState = 'preparing';
+  #requestedAtMs: number | null = null;
 
-  constructor(job: Job, startedAtMs: number) {
+  constructor(job: Job) {
     this.job = job;
-    this.startedAtMs = startedAtMs;
   }
 
   get state(): RunState {
@@ -33,8 +34,15 @@ export class RunningJob {
     return this.#abort.signal;
   }
 
-  requested(): void {
-    if (this.#state === 'preparing') this.#state = 'running';
+  requested(nowMs: number): void {
+    if (this.#state !== 'preparing') return;
+    this.#state = 'running';
+    this.#requestedAtMs = nowMs;
+  }
+
+  /** Time since its request went to the engine, ms; 0 before. */
+  elapsedMs(nowMs: number): number {
+    return this.#requestedAtMs === null ? 0 : nowMs - this.#requestedAtMs;
   }
 
   /** The attempt came to its own end. */

@@ -1,84 +1,21 @@
 import {
-  type Ack,
   CLOSE,
   FEATURES,
   type Instance,
-  type Job,
-  type JobRef,
   limits,
   parseJson,
   QueueFrame,
   type Registered,
-  type Renewed,
   type WorkerFrame,
 } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
 import { Line } from './line.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
 import { refusalOf } from './refusal.ts';
+import type { SessionEvents, SessionSettings } from './session-parts.ts';
+import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
 import type { SocketClose } from './socket.ts';
 import type { World } from './world.ts';
-
-/**
- * The session with the queue.
- *
- * - `starting`   → `connecting` (start)
- * - `connecting` → `ready` (engine healthy, queue has answered), `paused` (reconnected, engine not healthy)
- * - `ready`      → `paused` (engine unhealthy), `connecting` (socket lost)
- * - `paused`     → `ready` (engine healthy again), `connecting` (socket lost)
- * - any of these → `draining` (no more jobs, for good; the socket may come and go for what is unfinished)
- * - any but `failed` → `stopped` (closed by us), `failed` (the queue refuses us)
- * - `stopped` and `failed` are final.
- */
-export type SessionState = 'starting' | 'connecting' | 'ready' | 'paused' | 'draining' | 'stopped' | 'failed';
-
-const LIVE = ['starting', 'connecting', 'ready', 'paused', 'draining'] as const;
-const COMES_FROM: Record<SessionState, readonly SessionState[]> = {
-  starting: [],
-  connecting: ['starting', 'ready', 'paused'],
-  ready: ['connecting', 'paused'],
-  paused: ['connecting', 'ready'],
-  draining: ['starting', 'connecting', 'ready', 'paused'],
-  stopped: LIVE,
-  failed: LIVE,
-};
-
-/** Why the loop looked again; each wake is logged with its reason. */
-export const WAKE = {
-  started: 'started',
-  socketOpened: 'the socket opened',
-  socketClosed: 'the socket closed',
-  registered: 'the queue answered register',
-  jobBeforeAnswer: 'a job came before an answer to register: a base queue',
-  noAnswer: 'no answer to register: a base queue',
-  engineHealthy: 'the engine is healthy',
-  engineUnhealthy: 'the engine is unhealthy',
-  drainAsked: 'drain was asked for',
-} as const;
-export type WakeReason = (typeof WAKE)[keyof typeof WAKE];
-
-export interface SessionSettings {
-  wsUrl: string;
-  token: string | undefined;
-  queueId: string;
-  configId: string;
-  workerId: string;
-  capacity: number;
-}
-
-export interface SessionEvents {
-  stateChanged(state: SessionState): void;
-  /** Frames may be sent from now on; `registered` is null with a base queue. */
-  connected(peer: Peer, registered: Registered | null): void;
-  job(job: Job): void;
-  revoked(jobId: string, reason: string): void;
-  acknowledged(ack: Ack): void;
-  renewed(renewed: Renewed): void;
-  /** The queue refuses this worker for good; the session has failed. */
-  refused(message: string): void;
-  /** Running, or finished and not acknowledged. */
-  heldJobs(): JobRef[];
-}
 
 /** A queue of ours that is slow to answer is not taken for a base queue; the connection is tried anew, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
@@ -95,7 +32,9 @@ export class Session {
   readonly #unknownTypes = new Set<string>();
   #state: SessionState = 'starting';
   #instance: Instance;
+  #started = false;
   #engineHealthy = false;
+  #underPressure = false;
   #draining = false;
   /** The last agreement; it outlives its connection, to tell how a queue now out of reach would take things. */
   #peer: Peer | null = null;
@@ -104,6 +43,9 @@ export class Session {
   /** The agreement holds on this connection. */
   #connected = false;
   #everConnected = false;
+  /** Slots that the last `register` offered. */
+  #offered = 0;
+  #everOffered = false;
   #answerTimer: Timer;
   #told: Told = 'dispatch';
   #looping = false;
@@ -130,15 +72,9 @@ export class Session {
     return this.#peer;
   }
 
-  get isConnected(): boolean {
-    return this.#connected;
-  }
-
-  get isEngineHealthy(): boolean {
-    return this.#engineHealthy;
-  }
-
+  /** Nothing is dialled before. */
   start(): void {
+    this.#started = true;
     this.#wake(WAKE.started);
   }
 
@@ -152,6 +88,12 @@ export class Session {
   engineUnhealthy(): void {
     this.#engineHealthy = false;
     this.#wake(WAKE.engineUnhealthy);
+  }
+
+  /** While the engine has more to do than it should, the queue is asked for no more. */
+  pressureChanged(isUnderPressure: boolean): void {
+    this.#underPressure = isUnderPressure;
+    this.#wake(WAKE.pressureChanged);
   }
 
   /** No more jobs, for good. The connection stays for results. */
@@ -180,7 +122,7 @@ export class Session {
   #wake(reason: WakeReason): void {
     this.#world.log.debug({ reason, state: this.#state }, 'session woken');
     this.#lookAgain = true;
-    if (this.#looping) return;
+    if (this.#looping || !this.#started) return;
     this.#looping = true;
     try {
       while (this.#lookAgain && !this.#isOver()) {
@@ -196,6 +138,7 @@ export class Session {
   #look(): void {
     if (this.#line.state === 'idle') this.#line.open({ url: this.#url(), token: this.#settings.token });
     if (this.#line.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
+    if (this.#connected && this.#offered < this.#capacity()) this.#offer();
     if (this.#connected) this.#tell();
     this.#enter(this.#due());
   }
@@ -206,19 +149,37 @@ export class Session {
     return this.#engineHealthy ? 'ready' : 'paused';
   }
 
-  /** The first offer waits for the engine; a reconnect does not, since running jobs hang on it. */
+  /** The first time waits for the engine; a reconnect does not, nor do results of an earlier process. */
   #mayRegister(): boolean {
-    return this.#everConnected || (this.#engineHealthy && !this.#draining);
+    if (this.#everConnected || this.#events.hasEarlyResults()) return true;
+    return this.#engineHealthy && !this.#draining;
+  }
+
+  /** Slots to offer: none before the engine was healthy once, none that a drain would take back. */
+  #capacity(): number {
+    if (this.#draining || !(this.#engineHealthy || this.#everOffered)) return 0;
+    return this.#settings.capacity;
+  }
+
+  /** More slots than were offered: a queue of ours takes a second `register`, a base queue only a first. */
+  #offer(): void {
+    if (this.#peer?.kind !== 'extended') return this.#line.drop('offering slots takes a new connection');
+    this.#connected = false;
+    this.#told = 'dispatch';
+    this.#register();
   }
 
   #register(): void {
     this.#registerSent = true;
-    const { workerId, configId, capacity } = this.#settings;
+    const { workerId, configId } = this.#settings;
+    const capacity = this.#capacity();
+    this.#offered = capacity;
+    this.#everOffered ||= capacity > 0;
     const frame: WorkerFrame = {
       type: 'register',
       worker_id: workerId,
       config_id: configId,
-      capacity: this.#draining ? 0 : capacity,
+      capacity,
       protocol: 1,
       features: [...FEATURES],
       instance: this.#instance,
@@ -241,7 +202,7 @@ export class Session {
     this.#connected = true;
     this.#everConnected = true;
     this.#line.proven();
-    if (peer.kind === 'extended') this.#line.useTextPings();
+    if (peer.kind === 'extended') this.#line.useTextPings(peer.pingSeconds);
     this.#tell();
     this.#events.connected(peer, registered);
     this.#wake(reason);
@@ -249,7 +210,8 @@ export class Session {
 
   /** Brings the queue's idea of us in line. */
   #tell(): void {
-    const wanted: Told = this.#draining ? 'drain' : this.#engineHealthy ? 'dispatch' : 'pause';
+    const mayDispatch = this.#engineHealthy && !this.#underPressure;
+    const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';
     if (wanted === this.#told || this.#told === 'drain') return;
     this.#told = wanted;
     this.send({ type: wanted === 'dispatch' ? 'resume' : wanted });

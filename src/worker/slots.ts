@@ -1,3 +1,4 @@
+import type { HeldJob } from './leases.ts';
 import type { RunningJob } from './running-job.ts';
 
 /** The attempts that run now: one for each job, at most `capacity` at a time. */
@@ -23,6 +24,14 @@ export class Slots {
 
   all(): RunningJob[] {
     return [...this.#byJob.values()];
+  }
+
+  held(): HeldJob[] {
+    return this.all().map(({ job: { job_id, fence_token, mode } }) => ({
+      job_id,
+      fence_token,
+      persisted: mode === 'persisted',
+    }));
   }
 
   take(running: RunningJob): void {

@@ -1,19 +1,26 @@
 import { EXIT } from '../process/exit-codes.ts';
 import type { Instance } from '../protocol/index.ts';
 import { Answers } from './answers.ts';
+import type { BackpressureSettings } from './backpressure.ts';
 import { Drain } from './drain.ts';
+import type { FileAccessSettings } from './file-access.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Jobs } from './jobs.ts';
-import { LoadReports } from './load-reports.ts';
+import { LoadWatch } from './load-watch.ts';
+import { Outbox } from './outbox.ts';
 import { grants } from './peer.ts';
-import { Session, type SessionSettings, type SessionState } from './session.ts';
+import { Session } from './session.ts';
+import type { SessionSettings } from './session-parts.ts';
+import type { SessionState } from './session-state.ts';
 import type { World } from './world.ts';
 
-export interface WorkerSettings extends SessionSettings {
+export interface WorkerSettings extends SessionSettings, FileAccessSettings {
   instance: Instance;
   renewAfterSeconds: number;
   graceSeconds: number;
   heartbeatIntervalSeconds: number;
+  /** Null: jobs are taken whatever the engine's gauges say. */
+  backpressure: BackpressureSettings | null;
 }
 
 export interface WorkerEvents {
@@ -34,9 +41,10 @@ export class Worker {
   readonly #events: WorkerEvents;
   readonly #session: Session;
   readonly #answers: Answers;
+  readonly #outbox: Outbox;
   readonly #jobs: Jobs;
   readonly #heartbeats: Heartbeats;
-  readonly #load: LoadReports;
+  readonly #load: LoadWatch;
   #models: string[] = [];
   #phase = 'starting';
   #drain: Drain | null = null;
@@ -51,16 +59,16 @@ export class Worker {
     this.#events = events;
     this.#session = this.#createSession();
     this.#answers = new Answers(world, settings.token, () => this.#drain?.check());
-    this.#jobs = new Jobs(world, this.#session, this.#answers, settings, () => this.#drain?.check());
-    this.#heartbeats = this.#createHeartbeats(post);
-    this.#load = new LoadReports({
-      world,
-      slots: () =>
-        this.#session.state === 'ready' && grants(this.#session.peer, 'load')
-          ? { running: this.#jobs.running, free: this.#jobs.free }
-          : null,
-      send: (frame) => this.#session.send(frame),
+    this.#outbox = this.#createOutbox();
+    this.#jobs = new Jobs(world, settings, {
+      queue: this.#session,
+      outbox: this.#outbox,
+      answers: this.#answers,
+      changed: () => this.#drain?.check(),
     });
+    this.#heartbeats = this.#createHeartbeats(post);
+    this.#jobs.closedFor = 'engine_restarting';
+    this.#load = this.#createLoadWatch();
   }
 
   get state(): SessionState {
@@ -74,13 +82,15 @@ export class Worker {
 
   /** Settlements the queue has not acknowledged. */
   get unacknowledged(): number {
-    return this.#jobs.unacknowledged;
+    return this.#outbox.size;
   }
 
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
   start(): void {
     this.#heartbeats.start();
-    this.#session.start();
+    // The first frame lists what an earlier process left, so that is read before.
+    if (this.#world.spool) void this.#outbox.load().then(() => this.#session.start());
+    else this.#session.start();
   }
 
   /** What the engine does while it starts, for people. */
@@ -101,6 +111,7 @@ export class Worker {
   engineUnhealthy(message: string): void {
     this.#world.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
     if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';
+    this.#load.reset();
     this.#session.engineUnhealthy();
   }
 
@@ -130,6 +141,7 @@ export class Worker {
     this.#session.drain();
     if (this.#exitCode === EXIT.ok) this.#heartbeats.say(this.#beat('draining'));
     this.#jobs.releaseUnstarted();
+    this.#jobs.releaseHopeless(graceSeconds * 1000);
     this.#drain.check();
   }
 
@@ -146,7 +158,6 @@ export class Worker {
       connected: (peer, registered) => {
         if (peer.kind === 'extended' && peer.answersUrl) this.#answers.connect(peer.answersUrl);
         this.#jobs.connected(registered);
-        this.#load.connected();
       },
       job: (job) => this.#jobs.accept(job),
       revoked: (jobId, reason) => this.#jobs.revoke(jobId, reason),
@@ -154,6 +165,29 @@ export class Worker {
       renewed: (renewed) => this.#jobs.renewed(renewed),
       refused: (message) => this.#refused(message),
       heldJobs: () => this.#jobs.refs(),
+      hasEarlyResults: () => this.#outbox.hasExtended,
+    });
+  }
+
+  #createOutbox(): Outbox {
+    return new Outbox({
+      world: this.#world,
+      peer: () => this.#session.peer,
+      sendText: (text) => this.#session.sendText(text),
+      changed: () => this.#jobs.update(),
+    });
+  }
+
+  #createLoadWatch(): LoadWatch {
+    return new LoadWatch({
+      world: this.#world,
+      settings: this.#settings.backpressure,
+      slots: () =>
+        this.#session.state === 'ready' ? { running: this.#jobs.running, free: this.#jobs.free } : null,
+      pressureChanged: (isPressed) => this.#session.pressureChanged(isPressed),
+      report: (frame) => {
+        if (grants(this.#session.peer, 'load')) this.#session.send(frame);
+      },
     });
   }
 
@@ -180,7 +214,7 @@ export class Worker {
       {
         clock: this.#world.clock,
         running: () => this.#jobs.running,
-        isSettled: () => this.#jobs.unacknowledged === 0 && this.#answers.isIdle,
+        isSettled: () => this.#outbox.size === 0 && this.#answers.isIdle,
         handBack: () => this.#jobs.releaseAll('draining'),
         done: () => void this.#end(),
       },
@@ -190,6 +224,7 @@ export class Worker {
 
   #stateChanged(state: SessionState): void {
     if (state !== 'ready') return;
+    this.#load.ready();
     this.#heartbeats.say(this.#beat('running'));
     this.#events.ready(this.#models);
   }
@@ -202,7 +237,13 @@ export class Worker {
   }
 
   #beat(status: Beat['status']): Beat {
-    return { status, running: this.#jobs.running, ...(status === 'starting' ? { phase: this.#phase } : {}) };
+    const { trouble } = this.#outbox;
+    return {
+      status,
+      running: this.#jobs.running,
+      ...(status === 'starting' ? { phase: this.#phase } : {}),
+      ...(trouble ? { error_message: trouble } : {}),
+    };
   }
 
   #refused(message: string): void {
@@ -216,8 +257,8 @@ export class Worker {
   async #end(): Promise<void> {
     if (this.#isEnding) return;
     this.#isEnding = true;
-    if (this.#jobs.unacknowledged > 0) {
-      this.#world.log.warn({ results: this.#jobs.unacknowledged }, 'ending with results nobody acknowledged');
+    if (this.#outbox.size > 0) {
+      this.#world.log.warn({ results: this.#outbox.size }, 'ending with results nobody acknowledged');
     }
     this.#load.stop();
     this.#jobs.stop();

@@ -1,6 +1,7 @@
 import type { EngineClient } from '../engine/types.ts';
 import type { Clock } from './clock.ts';
 import type { Dial } from './socket.ts';
+import type { Spool } from './spool.ts';
 
 /** The part of a logger this room uses; pino's has it. */
 export interface Log {
@@ -18,6 +19,8 @@ export interface World {
   dial: Dial;
   engine: EngineClient;
   fetch: Fetch;
+  /** Null: finished results live in memory only. */
+  spool: Spool | null;
   /** 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;

@@ -14,6 +14,7 @@ import {
 } from '../../src/protocol/index.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import type { DialTarget, Socket, SocketEvents } from '../../src/worker/socket.ts';
+import type { Spool } from '../../src/worker/spool.ts';
 import { Worker, type WorkerSettings } from '../../src/worker/worker.ts';
 import type { World } from '../../src/worker/world.ts';
 
@@ -303,7 +304,7 @@ export class WorkerBench {
   exitCode: number | null = null;
   readyCount = 0;
 
-  constructor(settings: Partial<WorkerSettings> = {}) {
+  constructor(settings: Partial<WorkerSettings> = {}, spool: Spool | null = null) {
     const log = (_fields: object, message: string) => {
       this.logged.push(message);
     };
@@ -316,6 +317,7 @@ export class WorkerBench {
       },
       engine: this.engine,
       fetch: (url, init) => this.fetch(url, init),
+      spool,
       random: () => 0,
       log: { debug: () => {}, info: log, warn: log, error: log },
     };
@@ -332,6 +334,14 @@ export class WorkerBench {
         renewAfterSeconds: 24,
         graceSeconds: 5,
         heartbeatIntervalSeconds: 60,
+        apiUrl: undefined,
+        payloadHosts: null,
+        backpressure: {
+          checkIntervalSeconds: 5,
+          pauseAboveWaiting: 0,
+          resumeAtWaiting: 0,
+          kvCacheLimit: 0.95,
+        },
         ...settings,
       },
       async (beat) => {

@@ -62,7 +62,7 @@ test('a job that does not fit the grace is aborted and handed back', async () =>
 test('what has not reached the engine is handed back at once', async () => {
   const bench = await new WorkerBench().ready();
   bench.fetch = () => new Promise(() => {});
-  await bench.push({ payload: null, payload_url: 'http://files/payload' });
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
   bench.worker.drain();
   expect(bench.queue.framesOf('job_release')).toMatchObject([{ reason: 'not_started' }]);
   await settled();

@@ -185,10 +185,10 @@ test('an engine request that names the config gets the served model and keeps ev
 test('a payload is fetched from its address', async () => {
   const bench = await new WorkerBench().ready();
   bench.fetch = async (url) => {
-    expect(url).toBe('http://files/payload');
+    expect(url).toBe('https://files/payload');
     return new Response(JSON.stringify({ ...CHAT, seed: 5 }));
   };
-  await bench.push({ payload: null, payload_url: 'http://files/payload' });
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
   expect(bench.engine.last.body.seed).toBe(5);
 });
 
@@ -204,7 +204,7 @@ test.each([
 ])('a payload that is %s fails the job with that reason', async (_case, fetch, reason) => {
   const bench = await new WorkerBench().ready();
   bench.fetch = fetch;
-  await bench.push({ payload: null, payload_url: 'http://files/payload' });
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
   while (bench.errors.length === 0) await settled();
   expect(bench.errors).toMatchObject([{ code: 'payload_unreachable', retryable: false }]);
   expect(bench.errors[0]?.error).toMatch(reason);
@@ -217,7 +217,7 @@ test('a payload that does not come within thirty seconds fails the job', async (
     new Promise((_resolve, reject) => {
       init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
     });
-  await bench.push({ payload: null, payload_url: 'http://files/payload' });
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
   await bench.clock.advance(29_999);
   expect(bench.errors).toEqual([]);
   await bench.clock.advance(1);
@@ -232,15 +232,15 @@ test('a large result is put to its address and announced, a small one sent inlin
     puts.push([`${init?.method} ${url}`, String(init?.body).length]);
     return new Response(null, { status: 200 });
   };
-  await bench.push({ result_upload_url: 'http://files/result' });
+  await bench.push({ result_upload_url: 'https://files/result' });
   bench.engine.last.complete('x'.repeat(300_000));
   await settled();
-  expect(puts).toEqual([['PUT http://files/result', expect.any(Number)]]);
+  expect(puts).toEqual([['PUT https://files/result', expect.any(Number)]]);
   expect(puts[0]![1]).toBeGreaterThan(300_000);
   expect(bench.queue.framesOf('job_result_ref')).toEqual([
     { type: 'job_result_ref', job_id: 'j1', fence_token: 1 },
   ]);
-  await bench.push({ job_id: 'j2', result_upload_url: 'http://files/result' });
+  await bench.push({ job_id: 'j2', result_upload_url: 'https://files/result' });
   bench.engine.last.complete('x');
   await settled();
   expect(bench.results).toMatchObject([{ job_id: 'j2' }]);
@@ -249,7 +249,7 @@ test('a large result is put to its address and announced, a small one sent inlin
 test('a large result whose upload fails is sent inline', async () => {
   const bench = await new WorkerBench().ready();
   bench.fetch = async () => new Response(null, { status: 500 });
-  await bench.push({ result_upload_url: 'http://files/result' });
+  await bench.push({ result_upload_url: 'https://files/result' });
   bench.engine.last.complete('x'.repeat(300_000));
   await settled();
   expect(bench.results).toHaveLength(1);

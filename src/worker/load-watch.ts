@@ -1,0 +1,85 @@
+import type { EngineGauges } from '../engine/types.ts';
+import type { Load } from '../protocol/index.ts';
+import { type BackpressureSettings, NO_PRESSURE, nextPressure, type Pressure } from './backpressure.ts';
+import type { Timer } from './clock.ts';
+import type { World } from './world.ts';
+
+export interface LoadWatchParts {
+  world: Pick<World, 'clock' | 'engine' | 'log'>;
+  /** Null: the engine's gauges are left alone. */
+  settings: BackpressureSettings | null;
+  /** Null while no jobs are taken anyway. */
+  slots(): { running: number; free: number } | null;
+  pressureChanged(isPressed: boolean): void;
+  /** Something in it differs from the last one on this connection. */
+  report(frame: Load): void;
+}
+
+/** Looks at the engine's gauges from time to time: tells the queue of the load, and when it is too much. */
+export class LoadWatch {
+  readonly #parts: LoadWatchParts;
+  #pressure: Pressure = NO_PRESSURE;
+  #lastReport = '';
+  #timer: Timer = null;
+  #isRunning = false;
+  #isStopped = false;
+
+  constructor(parts: LoadWatchParts) {
+    this.#parts = parts;
+  }
+
+  /** Jobs are taken, perhaps over a new connection: the queue knows nothing yet. */
+  ready(): void {
+    this.#lastReport = '';
+    if (this.#isRunning || this.#isStopped || !this.#parts.settings) return;
+    this.#isRunning = true;
+    void this.#check(this.#parts.settings);
+  }
+
+  /** What was seen of the engine holds no longer: it is being restarted. */
+  reset(): void {
+    this.#become(NO_PRESSURE);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#parts.world.clock.clearTimeout(this.#timer);
+  }
+
+  async #check(settings: BackpressureSettings): Promise<void> {
+    const { clock, engine } = this.#parts.world;
+    const gauges = this.#parts.slots() && (await engine.gauges().catch(() => null));
+    if (this.#isStopped) return;
+    if (this.#parts.slots()) {
+      this.#become(nextPressure(this.#pressure, gauges, settings), gauges);
+      this.#report(gauges);
+    }
+    this.#timer = clock.setTimeout(() => void this.#check(settings), settings.checkIntervalSeconds * 1000);
+  }
+
+  #become(pressure: Pressure, gauges: EngineGauges | null = null): void {
+    const hasChanged = pressure.isPressed !== this.#pressure.isPressed;
+    this.#pressure = pressure;
+    if (!hasChanged) return;
+    const text = pressure.isPressed
+      ? 'the engine has more to do than it should; taking no more jobs for now'
+      : 'taking jobs again: the engine keeps up';
+    this.#parts.world.log.info({ waiting: gauges?.waiting, kv_cache_usage: gauges?.kvCacheUsage }, text);
+    this.#parts.pressureChanged(pressure.isPressed);
+  }
+
+  #report(gauges: EngineGauges | null): void {
+    const slots = this.#parts.slots();
+    if (!slots) return;
+    const frame: Load = {
+      type: 'load',
+      running: gauges?.running ?? slots.running,
+      waiting: gauges?.waiting ?? 0,
+      kv_cache_usage: gauges?.kvCacheUsage ?? 0,
+      slots_free: this.#pressure.isPressed ? 0 : slots.free,
+    };
+    const text = JSON.stringify(frame);
+    if (text !== this.#lastReport) this.#parts.report(frame);
+    this.#lastReport = text;
+  }
+}

@@ -1,0 +1,40 @@
+/**
+ * The session with the queue.
+ *
+ * - `starting`   → `connecting` (start)
+ * - `connecting` → `ready` (engine healthy, queue has answered), `paused` (connected, engine not healthy)
+ * - `ready`      → `paused` (engine unhealthy), `connecting` (socket lost)
+ * - `paused`     → `ready` (engine healthy again), `connecting` (socket lost, or slots offered for the first time)
+ * - any of these → `draining` (no more jobs, for good; the socket may come and go for what is unfinished)
+ * - any but `failed` → `stopped` (closed by us), `failed` (the queue refuses us)
+ * - `stopped` and `failed` are final.
+ */
+export type SessionState = 'starting' | 'connecting' | 'ready' | 'paused' | 'draining' | 'stopped' | 'failed';
+
+const LIVE = ['starting', 'connecting', 'ready', 'paused', 'draining'] as const;
+
+/** From which states each may be entered. */
+export const COMES_FROM: Record<SessionState, readonly SessionState[]> = {
+  starting: [],
+  connecting: ['starting', 'ready', 'paused'],
+  ready: ['connecting', 'paused'],
+  paused: ['connecting', 'ready'],
+  draining: ['starting', 'connecting', 'ready', 'paused'],
+  stopped: LIVE,
+  failed: LIVE,
+};
+
+/** Why the session's loop looked again; each wake is logged with its reason. */
+export const WAKE = {
+  started: 'started',
+  socketOpened: 'the socket opened',
+  socketClosed: 'the socket closed',
+  registered: 'the queue answered register',
+  jobBeforeAnswer: 'a job came before an answer to register: a base queue',
+  noAnswer: 'no answer to register: a base queue',
+  engineHealthy: 'the engine is healthy',
+  engineUnhealthy: 'the engine is unhealthy',
+  pressureChanged: 'the pressure on the engine changed',
+  drainAsked: 'drain was asked for',
+} as const;
+export type WakeReason = (typeof WAKE)[keyof typeof WAKE];

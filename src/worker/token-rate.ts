@@ -1,0 +1,34 @@
+/** Jobs the rate is taken from. */
+const SAMPLES = 16;
+/** An older sample tells nothing about the load of now, ms. */
+const FRESH_MS = 5 * 60_000;
+/** A shorter answer tells more about its prompt than about generation, tokens. */
+const FEWEST_TOKENS = 8;
+
+interface Sample {
+  tokensPerSecond: number;
+  atMs: number;
+}
+
+/**
+ * How fast one request generates here at present, learned from jobs that finished: their tokens over their
+ * whole time in the engine, waiting and prompt included. Of the recent ones the fastest counts: what is
+ * judged by it is hopeless even if all goes well.
+ */
+export class TokenRate {
+  #samples: Sample[] = [];
+
+  /** @param tokens generated for one choice */
+  finished(tokens: number, tookMs: number, nowMs: number): void {
+    if (tokens < FEWEST_TOKENS || tookMs <= 0) return;
+    this.#samples.push({ tokensPerSecond: (tokens * 1000) / tookMs, atMs: nowMs });
+    if (this.#samples.length > SAMPLES) this.#samples.shift();
+  }
+
+  /** Tokens a second for one request; null when nothing recent is known. */
+  tokensPerSecond(nowMs: number): number | null {
+    const fresh = this.#samples.filter(({ atMs }) => nowMs - atMs <= FRESH_MS);
+    if (fresh.length === 0) return null;
+    return Math.max(...fresh.map((sample) => sample.tokensPerSecond));
+  }
+}
