@@ -148,6 +148,7 @@ function fakeConnection(receive: (frame: { type: string }) => void): Connection 
     save: (saved) => {
       session = saved;
     },
+    lastHeardMs: () => Date.now(),
     send: (text) => receive(JSON.parse(text)),
     close: () => {},
   };

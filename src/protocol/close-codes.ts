@@ -2,6 +2,8 @@
 export const CLOSE = {
   /** Finished: do not reconnect. */
   done: 1000,
+  /** Nothing was heard of the worker for two ping periods: should it live, it dials again. */
+  silent: 1001,
   /** The queue restarts: reconnect at once. */
   restarting: 1012,
   /** The token is not known: fatal, a retry cannot help. */

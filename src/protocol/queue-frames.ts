@@ -18,6 +18,8 @@ export const Registered = z.object({
   answers_url: z.string().optional(),
   lease_seconds: z.number().positive(),
   renew_after_seconds: z.number().positive(),
+  /** How often to ping on the control socket; left out: limits.PING_SECONDS. */
+  ping_seconds: z.number().positive().optional(),
   /** Jobs from `register.jobs` the worker still owns. */
   resumed: z.array(z.string()).default([]),
   /** Jobs it no longer owns: abort them and send nothing more of them. */

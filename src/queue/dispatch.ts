@@ -6,6 +6,7 @@ import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
 import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
 import { record } from './ledger.ts';
 import { failAttempt } from './retry.ts';
+import { closeIfSilent, silenceLimitMs } from './silence.ts';
 import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload } from './tables.ts';
 import type { TransientJob } from './transients.ts';
 
@@ -54,7 +55,8 @@ function leastLoaded(core: Core, fits: (worker: Worker) => boolean): Worker | nu
     if (freeSlots(worker) === 0 || !fits(worker)) continue;
     if (best === null || load(worker) < load(best)) best = worker;
   }
-  return best;
+  // A job given to a worker that is gone would wait for its lease to run out.
+  return best !== null && closeIfSilent(core, best) ? leastLoaded(core, fits) : best;
 }
 
 function load(worker: Worker): number {
@@ -93,7 +95,7 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
     leased_at: now,
     lease_expires_at: expiresAt,
   });
-  due(core, expiresAt);
+  due(core, worker.session.extended ? Math.min(expiresAt, now + silenceLimitMs(core)) : expiresAt);
   core.pending.left(row);
   const { worker_id } = worker.session;
   record(core, { ...row, state: 'leased', fence_token: fenceToken, worker_id }, 'dispatched');

@@ -4,14 +4,17 @@ import { fillConfig } from './dispatch.ts';
 import { sweep } from './retention.ts';
 import { failAttempt } from './retry.ts';
 import { revoke } from './revoke.ts';
+import { closeSilent, nextSilence } from './silence.ts';
 import { deadlinesDue, leasesDue, nextDue, wakeDelayed } from './tables.ts';
 
 /**
- * The alarm: leases that ran out, deadlines that passed, retry delays that are over, jobs to be forgotten.
+ * The alarm: leases that ran out, deadlines that passed, retry delays that are over, workers that are
+ * silent, jobs to be forgotten.
  * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
  */
 export function expire(core: Core): void {
   const now = core.now();
+  closeSilent(core);
   const configs = new Set<string>(wakeDelayed(core.sql, now));
   for (const row of deadlinesDue(core.sql, now)) {
     endUnfinished(core, row, 'expired', 'deadline', 'the deadline passed before the job was done');
@@ -35,7 +38,6 @@ export function expire(core: Core): void {
   }
   for (const config of configs) fillConfig(core, config);
   core.alarm.clear();
-  const next = nextDue(core.sql);
-  if (next !== null) due(core, next);
+  for (const next of [nextDue(core.sql), nextSilence(core)]) if (next !== null) due(core, next);
   sweep(core);
 }

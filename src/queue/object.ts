@@ -20,6 +20,7 @@ interface QueueEnv {
   RELAY: DurableObjectNamespace;
   LEASE_SECONDS?: string;
   RECONNECT_GRACE_SECONDS?: string;
+  PING_SECONDS?: string;
   RETENTION_SECONDS?: string;
   MAX_PENDING?: string;
   MAX_PENDING_PER_TENANT?: string;
@@ -37,6 +38,8 @@ const CLOSE_HANDSHAKE_MS = 50;
 export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
   #queue!: Queue;
   readonly #connections = new WeakMap<WebSocket, Connection>();
+  /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
+  readonly #heardAt = new WeakMap<WebSocket, number>();
   #box: (() => void)[] = [];
   #flushed: Promise<void> | null = null;
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
@@ -52,6 +55,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
         queue_id: ctx.id.name ?? 'vllm-queue',
         ...given('lease_seconds', env.LEASE_SECONDS),
         ...given('reconnect_grace_seconds', env.RECONNECT_GRACE_SECONDS),
+        ...given('ping_seconds', env.PING_SECONDS),
         ...given('retention_seconds', env.RETENTION_SECONDS),
         ...given('max_pending', env.MAX_PENDING),
         ...given('max_pending_per_tenant', env.MAX_PENDING_PER_TENANT),
@@ -71,6 +75,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     const connection = this.#connection(socket);
+    this.#heardAt.set(socket, Date.now());
     if (typeof message !== 'string') {
       connection.send(
         JSON.stringify({ type: 'error', message: 'binary frames belong on the answer socket' }),
@@ -233,9 +238,17 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
       save: (session) => socket.serializeAttachment(session),
       send: (text) => quietly(() => socket.send(text)),
       close: (code, reason) => quietly(() => socket.close(code, reason)),
+      lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);
     return connection;
+  }
+
+  /** What was heard before a hibernation is forgotten, but pings are not. */
+  #lastHeardMs(socket: WebSocket): number {
+    const pingedAt = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    const session = socket.deserializeAttachment() as Session | null;
+    return Math.max(pingedAt, this.#heardAt.get(socket) ?? 0, session?.connected_at ?? 0);
   }
 }
 

@@ -39,7 +39,10 @@ export interface Connection {
   readonly id: string;
   /** Survives hibernation; at most 16 KiB serialised. */
   load(): Session | null;
-  save(session: Session): void;
+  /** Null: the connection is given up. */
+  save(session: Session | null): void;
+  /** Epoch ms of the last sign of its peer, pings included that nobody here saw. */
+  lastHeardMs(): number;
   send(text: string): void;
   close(code: number, reason: string): void;
 }
@@ -65,6 +68,8 @@ export interface QueueSettings {
   queue_id: string;
   lease_seconds: number;
   reconnect_grace_seconds: number;
+  /** How often workers of ours are told to ping. */
+  ping_seconds: number;
   /** How long settled jobs, and workers not heard of, are kept. */
   retention_seconds: number;
   /** Most pending persisted jobs of one config; of one tenant over all configs. */
@@ -82,6 +87,7 @@ export function completeSettings(given: GivenSettings): QueueSettings {
   return {
     lease_seconds: limits.LEASE_SECONDS,
     reconnect_grace_seconds: limits.RECONNECT_GRACE_SECONDS,
+    ping_seconds: limits.PING_SECONDS,
     retention_seconds: limits.RETENTION_SECONDS,
     max_pending_per_tenant: max_pending,
     max_waiting: limits.MAX_WAITING,

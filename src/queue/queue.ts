@@ -33,6 +33,7 @@ import { release } from './release.ts';
 import { progress, renew } from './renew.ts';
 import { restoreFleet } from './restore.ts';
 import { settleError, settleResult } from './settle.ts';
+import { closeSilent } from './silence.ts';
 import { submit as submitJobs } from './submit.ts';
 import { findJob } from './tables.ts';
 import { viewOf } from './view.ts';
@@ -143,9 +144,10 @@ export class Queue {
     expire(this.#core);
   }
 
-  /** What only memory knows of: waits that are over, workers that did not come back. */
+  /** What only memory knows of: waits that are over, workers that are silent or did not come back. */
   onTick(): void {
     refuseOverdue(this.#core);
+    closeSilent(this.#core);
     giveUpOrphans(this.#core);
     const now = this.#core.now();
     for (const [jobId, waiters] of this.#core.waiters) {

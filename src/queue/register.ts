@@ -187,6 +187,7 @@ function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: st
     ...(session.features.includes('answer') ? { answers_url: `answers?${query}` } : {}),
     lease_seconds: leaseSeconds,
     renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
+    ping_seconds: core.settings.ping_seconds,
     resumed,
     revoked: lost.map((job_id) => ({ job_id, reason: 'superseded' })),
   };

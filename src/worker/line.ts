@@ -14,9 +14,8 @@ const CLOSED_WITHIN_MS = 1000;
 /** WebSocket-level pings of the base protocol, ms. */
 const BASE_PING_MS = 30_000;
 const BASE_PONG_WITHIN_MS = 10_000;
-/** Two missed pings of a peer of ours. */
-const TEXT_PING_MS = limits.PING_SECONDS * 1000;
-const TEXT_PONG_WITHIN_MS = 2 * TEXT_PING_MS;
+/** Pings of ours that may go unanswered before the peer counts as dead. */
+const MISSED_PINGS = 2;
 
 export interface LineEvents {
   opened(): void;
@@ -89,9 +88,10 @@ export class Line {
   }
 
   /** The peer is one of ours: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
-  useTextPings(): void {
+  useTextPings(periodSeconds: number = limits.PING_SECONDS): void {
     if (this.#state !== 'open') return;
-    this.#watch(TEXT_PING_MS, TEXT_PONG_WITHIN_MS, () => this.#socket?.send(PING_TEXT));
+    const periodMs = periodSeconds * 1000;
+    this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));
   }
 
   /** Ends the line for good. Resolves when what was sent before has left, or cannot any more. */

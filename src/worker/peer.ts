@@ -11,6 +11,7 @@ export type Peer =
       answersUrl: string | undefined;
       leaseSeconds: number;
       renewAfterSeconds: number;
+      pingSeconds: number;
     };
 
 export const BASE_PEER: Peer = { kind: 'base' };
@@ -25,6 +26,7 @@ export function peerFrom(registered: Registered, wsUrl: string): Peer {
     answersUrl: answers && new URL(answers, wsUrl).href,
     leaseSeconds: registered.lease_seconds,
     renewAfterSeconds: registered.renew_after_seconds,
+    pingSeconds: registered.ping_seconds ?? limits.PING_SECONDS,
   };
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { HalfOpenSide } from '../support/faulty-proxy.ts';
 import { killHard } from './proc.ts';
-import type { HalfOpenSide } from './proxy.ts';
 import { pick } from './random.ts';
 import type { SoakRoad, SoakWorker } from './road.ts';
 
@@ -10,7 +10,7 @@ const WEIGHTS = {
   stall: 14,
   half_open: 14,
   slow: 8,
-  cut_callers: 6,
+  lose_answer: 6,
   kill_worker: 9,
   kill_supervisor: 6,
   kill_engine: 8,
@@ -63,7 +63,7 @@ export class Faults {
     const worker = pick(busy.length > 0 ? busy : this.#road.workers, this.#random);
     const lasts = this.#do(kind, worker);
     if (lasts === null) return null;
-    const isOfWorker = kind !== 'kill_queue' && kind !== 'cut_callers';
+    const isOfWorker = kind !== 'kill_queue' && kind !== 'lose_answer';
     const all = [...running.values()].reduce((sum, count) => sum + count, 0);
     const fault: Fault = {
       kind,
@@ -101,8 +101,8 @@ export class Faults {
         return proxy.stall(this.#between(STALL_MS));
       case 'slow':
         return proxy.slow(this.#between(SLOW_MS));
-      case 'cut_callers':
-        this.#road.callers.cut();
+      case 'lose_answer':
+        this.#road.callers.loseNextAnswer();
         return Promise.resolve();
       case 'kill_queue':
         return this.#killQueue();

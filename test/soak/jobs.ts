@@ -7,7 +7,7 @@ import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
 const TOKENS = { least: 10, most: 80 };
 /** More than faults can take from one job. */
 const MAX_ATTEMPTS = 50;
-const BATCH = 20;
+const BATCH = 10;
 /** A submitter that heard nothing by then asks again, ms. */
 const ANSWER_WITHIN_MS = 5000;
 

@@ -2,12 +2,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkerView } from '../../src/queue/calls.ts';
+import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { cli } from '../support/road.ts';
 import { Kept } from './kept.ts';
 import { childrenOf, commandLine, MARK } from './proc.ts';
-import { FaultyProxy } from './proxy.ts';
 
 /** Times of the soak's road, s: short, so that what takes a minute in production is seen in seconds here. */
 export const TIMES = { lease: 10, renewAfter: 5, grace: 5, ping: 3, drain: 3 } as const;

@@ -36,6 +36,8 @@ const SAY_EVERY_MS = 5000;
 
 /** What is known of the queue at the moment. */
 interface Sight {
+  /** Jobs that were settled for certain. */
+  settled: number;
   open: number;
   running: Map<string, number>;
 }
@@ -47,7 +49,7 @@ export class Soak {
   readonly #book: JobBook;
   readonly #faults: Faults;
   readonly #startedAt = Date.now();
-  #sight: Sight = { open: 0, running: new Map() };
+  #sight: Sight = { settled: 0, open: 0, running: new Map() };
   #over = false;
   /** Attempts charged, over all jobs. */
   #charged = 0;
@@ -67,7 +69,7 @@ export class Soak {
   }
 
   get #settled(): number {
-    return Math.max(0, this.#book.accepted - this.#sight.open);
+    return this.#sight.settled;
   }
 
   async #run(): Promise<SoakReport> {
@@ -108,8 +110,13 @@ export class Soak {
 
   async #watch(): Promise<void> {
     while (!this.#over) {
+      const { accepted } = this.#book;
       const [health, views] = await Promise.all([this.#health(), this.#road.views().catch(() => null)]);
-      if (health) this.#sight.open = health.pending + health.running;
+      if (health) {
+        // What was accepted meanwhile may be counted as open already.
+        this.#sight.open = health.pending + health.running;
+        this.#sight.settled = Math.max(this.#sight.settled, accepted - this.#sight.open);
+      }
       if (views) this.#sight.running = new Map(views.map((view) => [view.worker_id, view.running]));
       await sleep(250);
     }

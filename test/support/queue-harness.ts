@@ -17,16 +17,27 @@ export class FakeConnection implements Connection {
   readonly id: string;
   readonly sent: Record<string, unknown>[] = [];
   closed: { code: number; reason: string } | null = null;
+  /** Epoch ms of its last sign; null: it pings all the time, as a live worker does. */
+  heardMs: number | null = null;
+  readonly #now: () => number;
   #session: Session | null = null;
 
-  constructor(id: string) {
+  constructor(id: string, now: () => number) {
     this.id = id;
+    this.#now = now;
   }
   load(): Session | null {
     return this.#session;
   }
-  save(session: Session): void {
+  save(session: Session | null): void {
     this.#session = structuredClone(session);
+  }
+  lastHeardMs(): number {
+    return this.heardMs ?? this.#now();
+  }
+  /** From now on nothing comes from it, and nobody is told. */
+  goSilent(): void {
+    this.heardMs = this.#now();
   }
   send(text: string): void {
     if (this.closed) return;
@@ -63,7 +74,7 @@ export class QueueHarness {
   }
 
   connect(name = `connection-${++this.#next}`): FakeConnection {
-    const connection = new FakeConnection(name);
+    const connection = new FakeConnection(name, () => this.nowMs);
     this.connections.add(connection);
     return connection;
   }

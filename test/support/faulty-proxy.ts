@@ -25,6 +25,7 @@ export class FaultyProxy {
   readonly #pairs = new Set<Pair>();
   #stall: PromiseWithResolvers<void> | null = null;
   #slowUntil = 0;
+  #loseAnswer = false;
   port = 0;
 
   constructor(targetPort: number, random: () => number) {
@@ -46,6 +47,11 @@ export class FaultyProxy {
   /** Breaks every connection at once; both sides see a reset. */
   cut(): void {
     for (const pair of this.#pairs) this.#end(pair);
+  }
+
+  /** The next answer of the server is lost with its connection: what was asked for is done, and nobody hears. */
+  loseNextAnswer(): void {
+    this.#loseAnswer = true;
   }
 
   /** Nothing passes for this long, new connections included; then everything does, in order. */
@@ -75,6 +81,7 @@ export class FaultyProxy {
   /** From now on the network is good. Half-open connections stay so until their own sides find out. */
   heal(): void {
     this.#slowUntil = 0;
+    this.#loseAnswer = false;
     this.#stall?.resolve();
     this.#stall = null;
   }
@@ -106,6 +113,10 @@ export class FaultyProxy {
     from.on('data', (data) => {
       // Unread data would hide the other side's close behind it: it is read and lost.
       if (pair.dead) return;
+      if (this.#loseAnswer && from === pair.server) {
+        this.#loseAnswer = false;
+        return this.#end(pair);
+      }
       from.pause();
       void this.#held().then(() => {
         if (pair.dead || to.destroyed) return from.resume();

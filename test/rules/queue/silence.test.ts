@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+/** Two pings of 15 s, and what the third may be late. */
+const LIMIT_S = 35;
+
+describe('a worker whose network is gone without a word', () => {
+  it('is told how often to ping', () => {
+    const queue = new QueueHarness({ ping_seconds: 4 });
+    expect(queue.worker('w').frames('registered')[0]).toMatchObject({ ping_seconds: 4 });
+  });
+
+  it('loses its socket after two pings while it holds a stored job, and has the grace to come back', () => {
+    const queue = new QueueHarness({ lease_seconds: 300 });
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.advance(100);
+    expect(worker.closed).toBeNull();
+    worker.goSilent();
+    queue.advance(LIMIT_S - 1);
+    expect(worker.closed).toBeNull();
+    queue.advance(2);
+    expect(worker.closed).toMatchObject({ code: 1001 });
+    expect(queue.state(id)).toBe('leased');
+    const back = queue.worker('w', { jobs: [{ job_id: id, fence_token: worker.lastJob().fence_token }] });
+    expect(back.frames('registered')[0]).toMatchObject({ resumed: [id] });
+    queue.advance(60);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0, worker_id: 'w' });
+  });
+
+  it('gives its job to another when it does not come back', () => {
+    const queue = new QueueHarness({ lease_seconds: 300 });
+    const worker = queue.worker('w');
+    const id = queue.job();
+    worker.goSilent();
+    const other = queue.worker('other');
+    queue.advance(LIMIT_S + 12);
+    expect(other.lastJob().job_id).toBe(id);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', worker_id: 'other', attempts: 1 });
+  });
+
+  it('is given no job that would only wait for its lease, though nobody looked at it while the queue slept', () => {
+    const queue = new QueueHarness();
+    const silent = queue.worker('a');
+    const alive = queue.worker('b');
+    silent.goSilent();
+    // Nothing to look at before old jobs and workers are forgotten.
+    expect(queue.alarmAt).toBeGreaterThan(queue.nowMs + 86_400_000);
+    queue.nowMs += 3_600_000;
+    queue.job();
+    const waiting = queue.job();
+    expect(silent.frames('job')).toEqual([]);
+    expect(silent.closed).toMatchObject({ code: 1001 });
+    expect(alive.frames('job')).toHaveLength(1);
+    expect(queue.state(waiting)).toBe('pending');
+  });
+
+  it('breaks the answers of callers that wait for it, so that they are tried elsewhere', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    expect(queue.call()[0]).toMatchObject({ kind: 'stream' });
+    worker.goSilent();
+    queue.advance(LIMIT_S + 1);
+    expect(worker.closed).toMatchObject({ code: 1001 });
+    queue.advance(12);
+    expect(queue.broken).toMatchObject([{ relay: 'q/w', reason: { retryable: true } }]);
+  });
+
+  it('stays forgotten over a hibernation, although its closed socket is still listed', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    worker.goSilent();
+    queue.nowMs += 60_000;
+    const id = queue.job();
+    expect(worker.closed).not.toBeNull();
+    queue.hibernate();
+    expect(queue.queue.workers()).toMatchObject([{ worker_id: 'w', state: 'disconnected' }]);
+    expect(queue.state(id)).toBe('pending');
+  });
+});
+
+describe('a silent base worker', () => {
+  it('keeps its socket: its pings are answered elsewhere, its lease alone tells', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    worker.goSilent();
+    queue.advance(200);
+    expect(worker.closed).toBeNull();
+    expect(queue.state(id)).toBe('leased');
+  });
+});
