@@ -247,8 +247,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
   /** What was heard before a hibernation is forgotten, but pings are not. */
   #lastHeardMs(socket: WebSocket): number {
     const pingedAt = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    const session = socket.deserializeAttachment() as Session | null;
-    return Math.max(pingedAt, this.#heardAt.get(socket) ?? 0, session?.connected_at ?? 0);
+    const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
+    return heardAt || ((socket.deserializeAttachment() as Session | null)?.connected_at ?? 0);
   }
 }
 
