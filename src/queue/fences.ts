@@ -1,25 +1,29 @@
 import type { Sql } from './ports.ts';
-import { reserveFences } from './tables.ts';
+import { reserveNumbers } from './tables.ts';
 
-/** Tokens reserved with one row; a restart skips what was left of its block. */
+/** Numbers reserved with one row; a restart skips what was left of its block. */
 const BLOCK = 65_536;
 
 /**
- * Hands out fence tokens: one per dispatch, growing over the life of the queue, never twice. They come from
- * blocks reserved on disk, so that a transient dispatch costs no commit.
+ * Hands out numbers that grow over the life of the queue and never come twice: fence tokens, one a dispatch,
+ * and the numbers of ledger steps. They come from blocks reserved on disk, so that a transient dispatch
+ * costs no commit.
  */
-export class Fences {
+export class Numbers {
   readonly #sql: Sql;
+  readonly #key: string;
   #next = 0;
   #end = 0;
 
-  constructor(sql: Sql) {
+  /** @param key where `meta` keeps the next block */
+  constructor(sql: Sql, key: 'next_fence' | 'next_step') {
     this.#sql = sql;
+    this.#key = key;
   }
 
   next(): number {
     if (this.#next === this.#end) {
-      this.#next = reserveFences(this.#sql, BLOCK);
+      this.#next = reserveNumbers(this.#sql, this.#key, BLOCK);
       this.#end = this.#next + BLOCK;
     }
     return this.#next++;

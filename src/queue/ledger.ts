@@ -4,9 +4,9 @@ import { findJob, type JobRow } from './tables.ts';
 
 /**
  * What happened to each persisted job, step by step, for whoever asks why it ran twice or where its time
- * went. A step is one row, written in the commit of the verb that takes it. Rows rather than one growing
- * text: measured, both cost the same, and a job that is handed back for days keeps a bounded ledger only
- * where single steps can be dropped.
+ * went. A step is one row, written in the commit of the verb that takes it. Rows rather than one growing text
+ * for each job: in workerd both cost the same, and single steps can be dropped where a job is handed back
+ * for days. Their numbers come from memory: asking the table for the job's last one costs as much again.
  */
 
 /**
@@ -47,13 +47,16 @@ const NEWEST_STEPS = 450;
 /** What of a job a step tells: the row as it stood during the attempt that the step is about. */
 type Subject = Pick<JobRow, 'seq' | 'state' | 'attempts' | 'fence_token' | 'worker_id'>;
 
+/** Steps that a job takes once an attempt at most, and attempts are few: only the others can grow a ledger. */
+const ORDINARY: ReadonlySet<LedgerStep> = new Set(['submitted', 'dispatched', 'started', 'settled']);
+
 /** Writes one step. */
 export function record(core: Core, row: Subject, step: LedgerStep, detail: string | null = null): void {
-  const [written] = core.sql.exec(
+  core.sql.exec(
     `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
-     VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM ledger WHERE job = ?), ?, ?, ?, ?, ?, ?) RETURNING n`,
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     row.seq,
-    row.seq,
+    core.steps.next(),
     core.now(),
     step,
     attemptOf(row),
@@ -61,10 +64,20 @@ export function record(core: Core, row: Subject, step: LedgerStep, detail: strin
     row.worker_id,
     detail,
   );
-  const n = Number(written?.n);
-  if (n > FIRST_STEPS + NEWEST_STEPS) {
-    core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
-  }
+  if (!ORDINARY.has(step)) trim(core, row.seq);
+}
+
+function trim(core: Core, job: number): void {
+  const count = Number(core.sql.exec(`SELECT count(*) AS n FROM ledger WHERE job = ?`, job)[0]?.n);
+  const excess = count - FIRST_STEPS - NEWEST_STEPS;
+  if (excess <= 0) return;
+  core.sql.exec(
+    `DELETE FROM ledger WHERE job = ? AND n IN (SELECT n FROM ledger WHERE job = ? ORDER BY n LIMIT ? OFFSET ?)`,
+    job,
+    job,
+    excess,
+    FIRST_STEPS,
+  );
 }
 
 /** The steps of a stored job in their order; null: there is no such job. */
