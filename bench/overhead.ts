@@ -49,7 +49,9 @@ async function main(): Promise<void> {
 
 async function pace(engineUrl: string, interTokenMs: number): Promise<void> {
   const body = JSON.stringify({ time_to_first_token_ms: 0, inter_token_latency_ms: interTokenMs });
-  await fetch(`${engineUrl}/simulator/pace`, { method: 'POST', body });
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(`${engineUrl}/simulator/pace`, { method: 'POST', headers, body });
+  if (!response.ok) throw new Error(`the simulator's pace: ${response.status} ${await response.text()}`);
 }
 
 async function measure(url: string, load: Load): Promise<Measured> {
