@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createLogger, EXIT } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
@@ -51,7 +52,11 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     });
     say(engine.announcement);
     say('The queue is up. Starting the worker and its engine ...');
-    const supervisor = startSupervisor(workerEnvironment(workerd.url, engine.env, enginePort, token));
+    const supervisor = startSupervisor({
+      // One folder holds the state of the whole road.
+      WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),
+      ...workerEnvironment(workerd.url, engine.env, enginePort, token),
+    });
     const over = new AbortController();
     void announce(workerd.url, token, engine.isSimulated, over.signal);
     const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);

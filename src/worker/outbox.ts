@@ -1,13 +1,17 @@
 import type { JobError, JobRef, JobResult, JobResultRef } from '../protocol/index.ts';
+import type { Clock } from './clock.ts';
 import { grants, type Peer } from './peer.ts';
 import { settlementText } from './settlement-text.ts';
 import type { World } from './world.ts';
+
+/** A disk that takes longer counts as failed, ms: a dead network drive must not hold results back. */
+const DISK_WITHIN_MS = 5000;
 
 /** A frame that ends a job. */
 export type Settlement = JobResult | JobResultRef | JobError;
 
 export interface OutboxParts {
-  world: Pick<World, 'spool' | 'log'>;
+  world: Pick<World, 'clock' | 'spool' | 'log'>;
   /** The last agreement, also while the socket is down. */
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
@@ -59,9 +63,10 @@ export class Outbox {
 
   /** Takes over what earlier processes of this worker left. */
   async load(): Promise<void> {
-    const { spool, log } = this.#parts.world;
+    const { clock, spool, log } = this.#parts.world;
+    if (!spool) return;
     try {
-      for (const spooled of (await spool?.load()) ?? []) {
+      for (const spooled of await inTime(clock, spool.load())) {
         this.remove(spooled.settlement.job_id);
         this.#byJob.set(spooled.settlement.job_id, { ...spooled, hasCopy: true, mayLeave: true });
       }
@@ -142,8 +147,9 @@ export class Outbox {
 
   /** Never rejects: a disk that fails is told, and memory goes on. */
   async #spool({ settlement, isExtended }: Kept): Promise<void> {
+    const { clock, spool } = this.#parts.world;
     try {
-      await this.#parts.world.spool!.put({ settlement, isExtended });
+      await inTime(clock, spool!.put({ settlement, isExtended }));
       this.#report(null);
     } catch (error) {
       this.#report((error as Error).message);
@@ -158,4 +164,12 @@ export class Outbox {
     if (problem && !wasTrouble) log.warn({ problem }, 'finished results are kept in memory only');
     if (!problem && wasTrouble) log.info({}, 'finished results are kept on disk again');
   }
+}
+
+function inTime<T>(clock: Clock, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = () => reject(new Error(`the disk took longer than ${DISK_WITHIN_MS / 1000} s`));
+    const timer = clock.setTimeout(late, DISK_WITHIN_MS);
+    work.then(resolve, reject).finally(() => clock.clearTimeout(timer));
+  });
 }

@@ -12,6 +12,8 @@ import { type Child, startProcess, stopAllProcesses } from './processes.ts';
 
 const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
 const folders: string[] = [];
+/** Where workers of this test file keep what the queue has not acknowledged. */
+let stateHome: string | undefined;
 
 /** A folder of its own for each test file's state. */
 export function stateFolder(): string {
@@ -24,15 +26,17 @@ export function stateFolder(): string {
 export async function tearDown(): Promise<void> {
   await stopAllProcesses();
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+  stateHome = undefined;
 }
 
 /** The environment of this process without anything that would configure a road. */
 export function cleanEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(
     ([name]) =>
-      !/^(CASOLA_|VLLM_|ENGINE|QUEUE_|WORKER_VLLM_|RUNPOD_|CONTAINER_ID|VITEST|NODE_ENV)/.test(name),
+      !/^(CASOLA_|VLLM_|ENGINE|QUEUE_|WORKER_|RUNPOD_|CONTAINER_ID|VITEST|NODE_ENV)/.test(name),
   );
-  return { ...Object.fromEntries(inherited), ...more };
+  stateHome ??= stateFolder();
+  return { ...Object.fromEntries(inherited), XDG_STATE_HOME: stateHome, ...more };
 }
 
 /** Runs `worker-vllm …`. */

@@ -372,6 +372,7 @@ export class WorkerBench {
   /** Started, engine healthy, registered with a queue of ours, answer socket open. */
   async ready(): Promise<this> {
     this.worker.start();
+    await settled();
     this.queue.open();
     this.worker.engineHealthy(['tiny']);
     this.queue.grant();
@@ -383,6 +384,7 @@ export class WorkerBench {
   /** The same with a queue that speaks only the base protocol. */
   async readyWithBase(): Promise<this> {
     this.worker.start();
+    await settled();
     this.queue.open();
     this.worker.engineHealthy(['tiny']);
     await this.clock.advance(1000);
