@@ -4,7 +4,7 @@ import { streamIdOf } from './fences.ts';
 import { touchWorker } from './fleet-tables.ts';
 import { record } from './ledger.ts';
 import type { Connection } from './ports.ts';
-import { leasedByWorker, leasedJobs, orphanLease } from './tables.ts';
+import { leasedByWorker, leasedJobs, ORPHANED, orphanLease } from './tables.ts';
 import type { TransientJob } from './transients.ts';
 
 /**
@@ -19,7 +19,7 @@ export function disconnect(core: Core, connection: Connection): void {
   const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
   for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
     const expiresAt = Math.min(row.lease_expires_at ?? graceEnds, graceEnds);
-    orphanLease(core.sql, row.id, row.fence_token, expiresAt);
+    orphanLease(core.sql, row.id, row.fence_token, expiresAt, ORPHANED.byWorker);
     due(core, expiresAt);
     record(core, row, 'disconnected');
   }
@@ -38,7 +38,7 @@ export function orphanAfterRestart(core: Core): void {
   const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
   for (const row of leasedJobs(core.sql)) {
     if (row.lease_orphaned || (row.worker_id !== null && core.fleet.byId(row.worker_id))) continue;
-    orphanLease(core.sql, row.id, row.fence_token, graceEnds);
+    orphanLease(core.sql, row.id, row.fence_token, graceEnds, ORPHANED.byQueue);
     due(core, graceEnds);
     record(core, row, 'disconnected', 'the queue was down');
   }

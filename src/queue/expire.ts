@@ -2,10 +2,10 @@ import { endUnfinished } from './cancel.ts';
 import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
 import { sweep } from './retention.ts';
-import { failAttempt } from './retry.ts';
+import { failAttempt, returnUncharged } from './retry.ts';
 import { revoke } from './revoke.ts';
 import { closeSilent, nextSilence } from './silence.ts';
-import { deadlinesDue, leasesDue, nextDue, wakeDelayed } from './tables.ts';
+import { deadlinesDue, type JobRow, leasesDue, nextDue, ORPHANED, wakeDelayed } from './tables.ts';
 
 /**
  * The alarm: leases that ran out, deadlines that passed, retry delays that are over, workers that are
@@ -21,23 +21,29 @@ export function expire(core: Core): void {
     configs.add(row.config_id);
   }
   for (const row of leasesDue(core.sql, now)) {
-    const holder = row.worker_id === null ? null : core.fleet.byId(row.worker_id);
-    if (holder) holder.silent = true;
-    revoke(core, row.worker_id, row.id, 'lease_lost');
-    failAttempt(core, row, {
-      message: 'the lease ran out: the worker was gone or did not renew it',
-      code: 'lease_expired',
-      retryable: true,
-    });
-    core.log('warn', 'lease expired', {
-      job_id: row.id,
-      worker_id: row.worker_id,
-      fence_token: row.fence_token,
-    });
+    expireLease(core, row);
     configs.add(row.config_id);
   }
   for (const config of configs) fillConfig(core, config);
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextSilence(core)]) if (next !== null) due(core, next);
   sweep(core);
+}
+
+/** Charged to the job, unless the queue itself was gone: then its worker may well have the job still. */
+function expireLease(core: Core, row: JobRow): void {
+  const { id: job_id, worker_id, fence_token } = row;
+  core.log('warn', 'lease expired', { job_id, worker_id, fence_token });
+  if (row.lease_orphaned === ORPHANED.byQueue) {
+    returnUncharged(core, row, 0, 'returned', 'the queue was down and the worker did not come back in time');
+    return;
+  }
+  const holder = worker_id === null ? null : core.fleet.byId(worker_id);
+  if (holder) holder.silent = true;
+  revoke(core, worker_id, job_id, 'lease_lost');
+  failAttempt(core, row, {
+    message: 'the lease ran out: the worker was gone or did not renew it',
+    code: 'lease_expired',
+    retryable: true,
+  });
 }

@@ -34,6 +34,12 @@ export function saveInstance(
   );
 }
 
+/** What a worker said of itself when it last registered. */
+export function findInstance(sql: Sql, workerId: string): Instance | null {
+  const text = sql.exec(`SELECT instance FROM workers WHERE worker_id = ?`, workerId)[0]?.instance;
+  return text ? (JSON.parse(String(text)) as Instance) : null;
+}
+
 /** It was connected until now. */
 export function touchWorker(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE workers SET heard_at = ? WHERE worker_id = ?`, now, workerId);

@@ -4,7 +4,7 @@ import { type Core, due } from './core.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import { streamIdOf } from './fences.ts';
 import type { Worker } from './fleet.ts';
-import { rememberModel, saveInstance } from './fleet-tables.ts';
+import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
 import { record } from './ledger.ts';
 import type { Connection, Session } from './ports.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
@@ -12,7 +12,8 @@ import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
-  const previous = replaceOlder(core, connection, frame.worker_id);
+  replaceOlder(core, connection, frame.worker_id);
+  const bootBefore = findInstance(core.sql, frame.worker_id)?.boot_id;
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
   const worker: Worker = {
@@ -32,7 +33,8 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const resumed = session.extended
     ? resumeListed(core, worker, frame.jobs ?? [], lost)
     : resumeAll(core, worker);
-  if (session.extended) reclaimUnlisted(core, worker, previous?.boot_id === session.boot_id);
+  if (session.extended)
+    reclaimUnlisted(core, worker, bootBefore !== undefined && bootBefore === session.boot_id);
   if (session.extended) {
     connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
   }
@@ -46,14 +48,13 @@ export function register(core: Core, connection: Connection, frame: Register, se
   });
 }
 
-function replaceOlder(core: Core, connection: Connection, workerId: string): Session | null {
+function replaceOlder(core: Core, connection: Connection, workerId: string): void {
   const older = core.fleet.byId(workerId);
-  if (!older) return null;
+  if (!older) return;
   core.fleet.remove(older.connection);
   if (older.connection.id !== connection.id) {
     older.connection.close(CLOSE.superseded, 'a newer connection of this worker id took over');
   }
-  return older.session;
 }
 
 function sessionOf(core: Core, frame: Register, sessionId: string): Session {
@@ -91,6 +92,7 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     if (row) resume(core, worker, row, expiresAt);
     const transient = core.transients.get(job_id);
     if (transient) transient.orphaned_at = null;
+    if (!row && !transient) core.transients.adopt(job_id, fence_token, worker.session.worker_id, core.now());
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }

@@ -14,10 +14,14 @@ export function retryDelayMs(attempts: number, random: number): number {
   return Math.round(full * (0.5 + random / 2));
 }
 
-/** Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors. */
+/**
+ * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors.
+ * One attempt is charged once: taken up again at a reconnect it may fail a second time, or say so again.
+ */
 export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
   const now = core.now();
-  const attempts = row.attempts + 1;
+  const earlier = attemptErrors(row).filter(({ fence_token }) => fence_token !== row.fence_token);
+  const attempts = earlier.length + 1;
   const error: AttemptError = {
     ...failure,
     attempt: attempts,
@@ -25,7 +29,7 @@ export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
     ...(row.worker_id === null ? {} : { worker_id: row.worker_id }),
     at: new Date(now).toISOString(),
   };
-  const errors = [...attemptErrors(row), error];
+  const errors = [...earlier, error];
   const again = failure.retryable && attempts < row.max_attempts;
   const delayMs = again ? retryDelayMs(attempts, core.random()) : 0;
   const what = `${failure.code}: ${failure.message}`;

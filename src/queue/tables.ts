@@ -30,6 +30,7 @@ export interface JobRow {
   run_after: number | null;
   deadline_at: number | null;
   lease_expires_at: number | null;
+  /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. */
   lease_orphaned: number;
   /** Name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
@@ -128,10 +129,20 @@ export function leasedJobs(sql: Sql): JobRow[] {
   return many(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`));
 }
 
+/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
+export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
+
 /** Marks a lease whose holder is gone, so that its missing close is counted once. */
-export function orphanLease(sql: Sql, id: string, fenceToken: number, expiresAt: number): void {
+export function orphanLease(
+  sql: Sql,
+  id: string,
+  fenceToken: number,
+  expiresAt: number,
+  orphaned: (typeof ORPHANED)[keyof typeof ORPHANED],
+): void {
   sql.exec(
-    `UPDATE jobs SET lease_orphaned = 1, lease_expires_at = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
+    `UPDATE jobs SET lease_orphaned = ?, lease_expires_at = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
+    orphaned,
     expiresAt,
     id,
     fenceToken,

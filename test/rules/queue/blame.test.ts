@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+/** What the simulation found: each of these charged a job, or left a caller waiting, for what was nobody's fault. */
+
+describe('what a job is charged for', () => {
+  it('is not a frame that was lost with a connection both sides saw close', () => {
+    const harness = new QueueHarness();
+    const first = harness.worker('w');
+    const id = harness.job();
+    expect(harness.state(id)).toBe('leased');
+    harness.drop(first);
+    const second = harness.worker('w', { jobs: [] });
+    expect(harness.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(second.lastJob()).toMatchObject({ job_id: id, attempt: 1 });
+  });
+
+  it('is a process that ended with it, as before', () => {
+    const harness = new QueueHarness();
+    harness.drop(harness.worker('w'));
+    const id = harness.job();
+    harness.drop(harness.worker('w'));
+    harness.worker('w', { instance: { boot_id: 'another' }, jobs: [] });
+    expect(harness.queue.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
+  });
+
+  it('is one failure, however often the worker repeats it', () => {
+    const harness = new QueueHarness();
+    const first = harness.worker('w');
+    const id = harness.job();
+    const { fence_token } = first.lastJob();
+    const failure = { type: 'job_error', job_id: id, fence_token, error: 'busy', retryable: true };
+    harness.say(first, failure);
+    harness.drop(first);
+    // The acknowledgement was lost: the worker lists the job and says it again.
+    const second = harness.worker('w', { jobs: [{ job_id: id, fence_token }] });
+    harness.say(second, failure);
+    expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 1 });
+    expect(harness.queue.get(id)?.attempt_errors).toHaveLength(1);
+  });
+
+  it('is no lease that ran out because the queue itself was down', () => {
+    const harness = new QueueHarness();
+    harness.worker('w');
+    const id = harness.job();
+    harness.nowMs += 60_000;
+    harness.restart();
+    harness.advance(11);
+    expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+  });
+});
+
+describe('a caller whose request the queue no longer knows', () => {
+  it('is told when the worker that ran it is lost', () => {
+    const harness = new QueueHarness();
+    const before = harness.worker('w');
+    harness.call();
+    const { job_id, fence_token } = before.lastJob();
+    harness.restart();
+    const after = harness.worker('w', { jobs: [{ job_id, fence_token }] });
+    harness.drop(after);
+    harness.worker('w', { instance: { boot_id: 'another' }, jobs: [] });
+    expect(harness.broken).toMatchObject([{ stream: fence_token, reason: { code: 'worker_died' } }]);
+  });
+});
