@@ -50,6 +50,7 @@ export class Worker {
   #drain: Drain | null = null;
   #exitCode: number = EXIT.ok;
   #lastWords: Beat = { status: 'stopping' };
+  #isLoading = false;
   #isEnding = false;
 
   /** @param post null where no heartbeats are wanted */
@@ -88,8 +89,7 @@ export class Worker {
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
   start(): void {
     this.#heartbeats.start();
-    // The first frame lists what an earlier process left, so that is read before.
-    if (this.#world.spool) void this.#outbox.load().then(() => this.#session.start());
+    if (this.#world.spool) void this.#startFromSpool();
     else this.#session.start();
   }
 
@@ -111,8 +111,8 @@ export class Worker {
   engineUnhealthy(message: string): void {
     this.#world.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
     if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';
-    this.#load.reset();
     this.#session.engineUnhealthy();
+    this.#load.reset();
   }
 
   /** The engine is gone for good: what ran on it failed, and the worker ends. */
@@ -150,6 +150,15 @@ export class Worker {
     this.#exitCode = EXIT.forced;
     this.drain(0);
     this.#drain?.force();
+  }
+
+  /** The first frame lists what an earlier process left, so that is read before anything is dialled. */
+  async #startFromSpool(): Promise<void> {
+    this.#isLoading = true;
+    await this.#outbox.load();
+    this.#isLoading = false;
+    this.#session.start();
+    this.#drain?.check();
   }
 
   #createSession(): Session {
@@ -214,7 +223,7 @@ export class Worker {
       {
         clock: this.#world.clock,
         running: () => this.#jobs.running,
-        isSettled: () => this.#outbox.size === 0 && this.#answers.isIdle,
+        isSettled: () => !this.#isLoading && this.#outbox.size === 0 && this.#answers.isIdle,
         handBack: () => this.#jobs.releaseAll('draining'),
         done: () => void this.#end(),
       },

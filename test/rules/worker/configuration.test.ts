@@ -26,6 +26,9 @@ test('three variables suffice, everything else has its default', () => {
     leaseSeconds: 30,
     renewAfterSeconds: 24,
     graceSeconds: 5,
+    backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 0, resumeAtWaiting: 0, kvCacheLimit: 0.95 },
+    payloadHosts: null,
+    spoolBytes: 1024 ** 3,
     engine: { url: 'http://127.0.0.1:8000', model: 'a/b', startupTimeoutMs: 120_000 },
   });
 });
@@ -39,6 +42,9 @@ test('every fault is named at once, with what was given and what is expected, an
     CASOLA_API_URL: 'queue.example',
     CASOLA_API_TOKEN: 'hush-hush',
     VLLM_PORT: '99999',
+    CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '3',
+    CASOLA_BACKPRESSURE_KV_CACHE: '95',
+    WORKER_PAYLOAD_HOSTS: 'https://files.example',
   });
   expect(problem).toMatch(
     /CASOLA_WS_URL="https:\/\/queue.example": expected a URL starting with ws:\/\/ or wss:\/\//,
@@ -49,6 +55,9 @@ test('every fault is named at once, with what was given and what is expected, an
   expect(problem).toMatch(/CASOLA_API_URL="queue.example": expected a URL/);
   expect(problem).toMatch(/VLLM_PORT="99999": expected a port/);
   expect(problem).toMatch(/VLLM_MODEL is not set/);
+  expect(problem).toMatch(/RESUME_THRESHOLD="3": expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD/);
+  expect(problem).toMatch(/CASOLA_BACKPRESSURE_KV_CACHE="95": expected a number from 0 to 1/);
+  expect(problem).toMatch(/WORKER_PAYLOAD_HOSTS="https:\/\/files.example": expected host names/);
   expect(problem).not.toContain('hush');
 });
 
@@ -75,4 +84,35 @@ test.each([
   [{ CONTAINER_ID: 'c' }, 'vast-c'],
 ])('%o make the id %s', (env, id) => {
   expect(readWorkerConfiguration({ ...GOOD, ...env }).instanceId).toBe(id);
+});
+
+test('backpressure can be switched off, and hosts be listed', () => {
+  const given = {
+    ...GOOD,
+    CASOLA_BACKPRESSURE_CHECK_INTERVAL: '0',
+    WORKER_PAYLOAD_HOSTS: 'a.example, *.b.example,minio:9000',
+  };
+  expect(readWorkerConfiguration(given)).toMatchObject({
+    backpressure: null,
+    payloadHosts: ['a.example', '*.b.example', 'minio:9000'],
+  });
+});
+
+test('workers of different ids or queues never share a spool folder', () => {
+  const folder = (more: object) =>
+    readWorkerConfiguration({ ...GOOD, CASOLA_INSTANCE_ID: 'w', WORKER_SPOOL_DIR: '/spool', ...more })
+      .spoolFolder;
+  const folders = [
+    {},
+    { CASOLA_INSTANCE_ID: 'W' },
+    { CASOLA_INSTANCE_ID: '../w' },
+    { CASOLA_INSTANCE_ID: '.._w' },
+    { CASOLA_QUEUE_ID: 'other' },
+    { CASOLA_WS_URL: 'wss://other.example' },
+  ].map(folder);
+  expect(new Set(folders.map((name) => name.toLowerCase())).size).toBe(folders.length);
+  for (const name of folders) expect(name).toMatch(/^\/spool\/[\w.-]+\/[\w.-]+$/);
+  expect(folder({ WORKER_SPOOL_DIR: undefined, XDG_STATE_HOME: '/state' })).toMatch(
+    /^\/state\/worker-vllm\/spool\/queue\.example_vllm-queue-\w+\/w-\w+$/,
+  );
 });

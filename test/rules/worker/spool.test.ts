@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { EXIT } from '../../../src/process/exit-codes.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
 import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -59,6 +60,22 @@ test('an earlier result does not wait for the engine: it is delivered first, slo
   await bench.push({ job_id: 'j2', fence_token: 2 });
   expect(bench.engine.exchanges).toHaveLength(1);
   expect(bench.connections.filter(({ target }) => target.url.includes('/ws?'))).toHaveLength(1);
+});
+
+test('an engine that fails at once does not keep an earlier result from its queue', async () => {
+  const spool = new MemorySpool();
+  await leftBehind(spool);
+  const bench = new WorkerBench({}, spool);
+  bench.worker.start();
+  bench.worker.engineFailed('no GPU was found', false);
+  await settled();
+  bench.queue.open();
+  bench.queue.grant({ resumed: ['j1'] });
+  expect(bench.results).toHaveLength(1);
+  bench.queue.push(ACCEPTED);
+  await settled();
+  expect([spool.size, bench.exitCode]).toEqual([0, EXIT.engineFailedToStart]);
+  expect(bench.clock.armed).toBe(0);
 });
 
 test('a job pushed before the engine is up is handed back', async () => {
