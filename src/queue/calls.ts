@@ -93,7 +93,7 @@ export interface LedgerView {
   job_id: string;
   steps: {
     at: string;
-    /** One of LedgerStep (ledger.ts). */
+    /** The steps there are: ledger.ts. */
     step: string;
     /** The attempt it belongs to, from 1; 0 before the first. */
     attempt: number;

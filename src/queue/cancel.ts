@@ -36,7 +36,7 @@ export function endUnfinished(
   const { worker_id, attempts } = row;
   const error = { message, code, retryable: false };
   const settlement = { state, worker_id, attempts, attempt_errors: attemptErrors(row), result: null, error };
-  endJob(core, row, settlement, state);
+  endJob(core, row, settlement);
 }
 
 function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'caller_gone'): boolean {

@@ -1,5 +1,5 @@
 import type { JobView } from '../protocol/index.ts';
-import { Numbers } from './fences.ts';
+import { Fences } from './fences.ts';
 import { Fleet } from './fleet.ts';
 import { Pending } from './pending.ts';
 import type { Ports, QueueSettings } from './ports.ts';
@@ -17,9 +17,7 @@ export interface Core extends Ports {
   settings: QueueSettings;
   fleet: Fleet;
   transients: Transients;
-  fences: Numbers;
-  /** Numbers of ledger steps. */
-  steps: Numbers;
+  fences: Fences;
   pending: Pending;
   waiters: Map<string, Waiter[]>;
 }
@@ -30,8 +28,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     settings,
     fleet: new Fleet(),
     transients: new Transients(),
-    fences: new Numbers(ports.sql, 'next_fence'),
-    steps: new Numbers(ports.sql, 'next_step'),
+    fences: new Fences(ports.sql),
     pending: new Pending(ports.sql),
     waiters: new Map(),
   };

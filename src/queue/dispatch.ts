@@ -4,7 +4,6 @@ import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
 import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
 import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
-import { record } from './ledger.ts';
 import { failAttempt } from './retry.ts';
 import { closeIfSilent, silenceLimitMs } from './silence.ts';
 import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload } from './tables.ts';
@@ -97,8 +96,6 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
   });
   due(core, worker.session.extended ? Math.min(expiresAt, now + silenceLimitMs(core)) : expiresAt);
   core.pending.left(row);
-  const { worker_id } = worker.session;
-  record(core, { ...row, state: 'leased', fence_token: fenceToken, worker_id }, 'dispatched');
   worker.running.set(row.id, fenceToken);
   const refusal = send(worker, {
     job_id: row.id,

@@ -1,19 +1,19 @@
 import type { LedgerView } from './calls.ts';
 import type { Core } from './core.ts';
 import { findJob, type JobRow } from './tables.ts';
+import { attemptErrors, iso } from './view.ts';
 
 /**
- * What happened to each persisted job, step by step, for whoever asks why it ran twice or where its time
- * went. A step is one row, written in the commit of the verb that takes it. Rows rather than one growing text
- * for each job: in workerd both cost the same, and single steps can be dropped where a job is handed back
- * for days. Their numbers come from memory: asking the table for the job's last one costs as much again.
- */
-
-/**
+ * What happened to each persisted job, step by step, for whoever asks why it ran twice or where its time went.
+ *
+ * The job's row tells its submission, its newest dispatch and its end; the table `ledger` holds what the row
+ * does not keep, written in the commit of the verb that takes the step. A job that runs through without a
+ * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
+ *
  * - `submitted`, `dispatched` (to the worker named)
  * - `started`            the worker's first progress of this attempt, where it reports any
- * - `renewed_late`       a renewal came when less than half of what renewing leaves of a lease was left
- * - `disconnected`       the worker's socket closed; its lease lasts the reconnect grace
+ * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
+ * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
  * - `resumed`            the worker is back and goes on
  * - `released`           the worker handed it back: why; nothing charged
  * - `returned`           the queue took it back: why; nothing charged
@@ -23,8 +23,7 @@ import { findJob, type JobRow } from './tables.ts';
  * - `acknowledged_again` the worker repeated its settlement
  * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
  */
-export type LedgerStep =
-  | 'submitted'
+export type RecordedStep =
   | 'dispatched'
   | 'started'
   | 'renewed_late'
@@ -34,72 +33,107 @@ export type LedgerStep =
   | 'returned'
   | 'attempt_failed'
   | 'lease_expired'
-  | 'settled'
-  | 'cancelled'
-  | 'expired'
   | 'acknowledged_again'
   | 'refused_stale';
+
+/** Steps that give the job to someone else: its row forgets who had it. */
+const ENDS_ATTEMPT: ReadonlySet<RecordedStep> = new Set([
+  'released',
+  'returned',
+  'attempt_failed',
+  'lease_expired',
+]);
 
 /** A longer ledger keeps its first steps and its newest: the middle of a thousand refusals tells nothing. */
 const FIRST_STEPS = 50;
 const NEWEST_STEPS = 450;
 
-/** What of a job a step tells: the row as it stood during the attempt that the step is about. */
-type Subject = Pick<JobRow, 'seq' | 'state' | 'attempts' | 'fence_token' | 'worker_id'>;
+type Step = LedgerView['steps'][number];
 
-/** Steps that a job takes once an attempt at most, and attempts are few: only the others can grow a ledger. */
-const ORDINARY: ReadonlySet<LedgerStep> = new Set(['submitted', 'dispatched', 'started', 'settled']);
-
-/** Writes one step. */
-export function record(core: Core, row: Subject, step: LedgerStep, detail: string | null = null): void {
-  core.sql.exec(
-    `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    row.seq,
-    core.steps.next(),
-    core.now(),
-    step,
-    attemptOf(row),
-    row.fence_token,
-    row.worker_id,
-    detail,
-  );
-  if (!ORDINARY.has(step)) trim(core, row.seq);
-}
-
-function trim(core: Core, job: number): void {
-  const count = Number(core.sql.exec(`SELECT count(*) AS n FROM ledger WHERE job = ?`, job)[0]?.n);
-  const excess = count - FIRST_STEPS - NEWEST_STEPS;
-  if (excess <= 0) return;
-  core.sql.exec(
-    `DELETE FROM ledger WHERE job = ? AND n IN (SELECT n FROM ledger WHERE job = ? ORDER BY n LIMIT ? OFFSET ?)`,
-    job,
-    job,
-    excess,
-    FIRST_STEPS,
-  );
+/**
+ * Writes one step.
+ * @param row as it stood during the attempt that the step is about
+ */
+export function record(core: Core, row: JobRow, step: RecordedStep, detail: string | null = null): void {
+  if (ENDS_ATTEMPT.has(step) && !recorded(core, row).some((one) => isDispatch(one, row))) {
+    insert(core, row, 'dispatched', row.leased_at ?? core.now(), null);
+  }
+  insert(core, row, step, core.now(), detail);
 }
 
 /** The steps of a stored job in their order; null: there is no such job. */
 export function ledgerOf(core: Core, jobId: string): LedgerView | null {
   const row = findJob(core.sql, jobId);
   if (!row) return null;
+  const steps = recorded(core, row);
+  const dispatched = steps.find((step) => isDispatch(step, row));
+  const attempt = dispatched?.attempt ?? attemptOf(row);
+  const { fence_token, worker_id } = row;
+  if (row.leased_at !== null && !dispatched) {
+    const at = iso(row.leased_at);
+    steps.push({ at, step: 'dispatched', attempt, fence_token, worker_id, detail: null });
+  }
+  if (row.settled_at !== null) {
+    const step = row.state === 'cancelled' || row.state === 'expired' ? row.state : 'settled';
+    const at = iso(row.settled_at);
+    steps.push({ at, step, attempt, fence_token, worker_id, detail: endOf(row) });
+  }
+  const at = iso(row.created_at);
+  const submitted = { at, step: 'submitted', attempt: 0, fence_token: 0, worker_id: null, detail: null };
+  return { job_id: row.id, steps: [submitted, ...steps.sort(inOrder)] };
+}
+
+function insert(core: Core, row: JobRow, step: RecordedStep, at: number, detail: string | null): void {
+  const [written] = core.sql.exec(
+    `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
+     VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM ledger WHERE job = ?), ?, ?, ?, ?, ?, ?) RETURNING n`,
+    row.seq,
+    row.seq,
+    at,
+    step,
+    attemptOf(row),
+    row.fence_token,
+    row.worker_id,
+    detail,
+  );
+  const n = Number(written?.n);
+  if (n <= FIRST_STEPS + NEWEST_STEPS) return;
+  core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
+}
+
+function recorded(core: Core, row: JobRow): Step[] {
   const steps = core.sql.exec(
     `SELECT at, step, attempt, fence_token, worker_id, detail FROM ledger WHERE job = ? ORDER BY n`,
     row.seq,
   );
-  return {
-    job_id: row.id,
-    steps: steps.map((step) => ({
-      ...(step as unknown as LedgerView['steps'][number]),
-      at: new Date(Number(step.at)).toISOString(),
-    })),
-  };
+  return steps.map((step) => ({ ...(step as unknown as Step), at: iso(Number(step.at)) }));
+}
+
+function isDispatch(step: Step, row: JobRow): boolean {
+  return step.step === 'dispatched' && step.fence_token === row.fence_token;
+}
+
+/** By time; within a millisecond by attempt, its dispatch first and what follows its end last. */
+function inOrder(one: Step, other: Step): number {
+  if (one.at !== other.at) return one.at < other.at ? -1 : 1;
+  return one.fence_token - other.fence_token || rank(one) - rank(other);
+}
+
+function rank({ step }: Step): number {
+  if (step === 'dispatched') return 0;
+  if (step === 'settled' || step === 'cancelled' || step === 'expired') return 2;
+  return step === 'acknowledged_again' || step === 'refused_stale' ? 3 : 1;
 }
 
 /** The attempt a row is in, or was in last; 0 before the first. */
-function attemptOf(row: Subject): number {
+function attemptOf(row: JobRow): number {
   if (row.fence_token === 0) return 0;
-  const uncharged = row.state === 'leased' || row.state === 'succeeded';
-  return Math.max(1, row.attempts + (uncharged ? 1 : 0));
+  const charged = attemptErrors(row).find((error) => error.fence_token === row.fence_token);
+  return charged?.attempt ?? row.attempts + 1;
+}
+
+function endOf(row: JobRow): string {
+  if (row.error === null) return row.state;
+  const { code, message } = JSON.parse(row.error) as { code: string; message: string };
+  return row.state === 'failed' ? `failed: ${code}: ${message}` : message;
 }

@@ -1,7 +1,7 @@
 import type { AttemptError, Failure } from '../protocol/index.ts';
 import { type Core, due } from './core.ts';
 import { endJob } from './end.ts';
-import { type LedgerStep, record } from './ledger.ts';
+import { type RecordedStep, record } from './ledger.ts';
 import { type JobRow, returnJob } from './tables.ts';
 import { attemptErrors } from './view.ts';
 
@@ -42,7 +42,7 @@ export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
   }
   const worker_id = row.worker_id;
   const settlement = { state: 'failed', worker_id, attempts, attempt_errors: errors } as const;
-  endJob(core, row, { ...settlement, result: null, error: failure }, 'settled');
+  endJob(core, row, { ...settlement, result: null, error: failure });
 }
 
 /**
@@ -53,7 +53,7 @@ export function returnUncharged(
   core: Core,
   row: JobRow,
   delayMs: number,
-  step: LedgerStep,
+  step: RecordedStep,
   why: string,
 ): void {
   core.fleet.vacate(row.worker_id, row.id, row.fence_token);

@@ -24,7 +24,7 @@ export function settleResult(core: Core, worker: Worker, frame: JobResult): void
     const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
     const { worker_id } = worker.session;
     const result = JSON.stringify(frame.result);
-    endJob(core, row, { ...settlement, worker_id, result, error: null }, 'settled');
+    endJob(core, row, { ...settlement, worker_id, result, error: null });
   });
 }
 

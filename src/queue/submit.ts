@@ -3,7 +3,6 @@ import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
 import { servesModel } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
-import { record } from './ledger.ts';
 import { findJob, insertJob, type JobRow, readPayload } from './tables.ts';
 import { viewOf } from './view.ts';
 
@@ -49,7 +48,6 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRo
     tenant: job.tenant ?? null,
   });
   core.pending.entered(row);
-  record(core, row, 'submitted');
   return row;
 }
 

@@ -260,12 +260,11 @@ export function countPending(sql: Sql): { config_id: string; tenant: string | nu
   ) as never;
 }
 
-/** Reserves a block of numbers, so that no restart can hand one out twice. */
-export function reserveNumbers(sql: Sql, key: string, count: number): number {
+/** Reserves a block of fence tokens, so that no restart can hand one out twice. */
+export function reserveFences(sql: Sql, count: number): number {
   const row = sql.exec(
-    `INSERT INTO meta (key, value) VALUES (?, ?)
+    `INSERT INTO meta (key, value) VALUES ('next_fence', ?)
      ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + ? RETURNING CAST(value AS INTEGER) AS value`,
-    key,
     count + 1,
     count,
   )[0];

@@ -40,6 +40,7 @@ export function tellWaiters(core: Core, jobId: string): void {
   for (const waiter of waiters) waiter.answer(view);
 }
 
-function iso(ms: number): string {
+/** Times go out in this form. */
+export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
