@@ -1,4 +1,4 @@
-import { buildConnector, type Dispatcher, Pool } from 'undici';
+import { buildConnector, type Dispatcher, Pool, request } from 'undici';
 import type { EngineDescription } from './description.ts';
 import { readGauges } from './metrics.ts';
 import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable, type Probe } from './types.ts';
@@ -31,7 +31,7 @@ export interface EngineClientOptions {
   /** Answered by `models()` when the engine does not tell. */
   servedFallback?: string;
   /** Whose health routes and metric names to use; vLLM's if left out. */
-  engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metrics'>;
+  engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metricsPort' | 'metrics'>;
 }
 
 /**
@@ -92,6 +92,15 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     return { status: response.statusCode, text: await response.body.text() };
   }
 
+  /** Some engines serve their metrics on a port of their own. */
+  async function askMetrics(): Promise<{ status: number; text: string }> {
+    if (!engine.metricsPort) return ask(engine.metricsPath, ASIDE_TIMEOUT_MS);
+    const url = new URL(engine.metricsPath, base.origin);
+    url.port = String(engine.metricsPort(Number(base.port)));
+    const response = await request(url, { signal: AbortSignal.timeout(ASIDE_TIMEOUT_MS) });
+    return { status: response.statusCode, text: await response.body.text() };
+  }
+
   async function probe(timeoutMs: number): Promise<Probe> {
     try {
       for (const path of engine.healthPaths) {
@@ -123,7 +132,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
       return names.length === 0 && options.servedFallback ? [options.servedFallback] : names;
     },
     async gauges() {
-      const answer = await ask(engine.metricsPath, ASIDE_TIMEOUT_MS).catch(() => null);
+      const answer = await askMetrics().catch(() => null);
       return answer?.status === 200 ? readGauges(answer.text, engine.metrics) : null;
     },
     async close() {

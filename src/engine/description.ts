@@ -1,4 +1,4 @@
-import type { EnginePhase } from './report.ts';
+import type { EnginePhase, FailureKind } from './report.ts';
 
 export const ENGINE_NAMES = ['vllm', 'simulator', 'external'] as const;
 export type EngineName = (typeof ENGINE_NAMES)[number];
@@ -27,19 +27,24 @@ export interface EngineCommand {
 export interface LogPhase {
   phase: EnginePhase;
   detail: string;
+  /** How far it is, where the line tells: `3 of 8`, `42 %`. */
+  progress?: string;
 }
 
-/** Why an engine ended: one line of cause, one of advice. */
+/** Why an engine ended: one line of cause, one of advice, and what kind of failure it is. */
 export interface EngineFailure {
   cause: string;
   advice: string;
+  kind: FailureKind;
 }
 
-/** Names of the gauges on the engine's metrics page. */
+/** Names on the engine's metrics page. */
 export interface MetricNames {
   running: string;
   waiting: string;
   kvCacheUsage: string;
+  /** Counters that grow whenever the engine makes something: while all stand still, it makes nothing. */
+  progress: readonly string[];
 }
 
 /** Everything that differs between engines. One per file, about a screen each. */
@@ -52,6 +57,8 @@ export interface EngineDescription {
   /** Health routes in order of preference; the next is asked only when one answers 404. */
   healthPaths: readonly string[];
   metricsPath: string;
+  /** Where the metrics page has a port of its own: which, for an engine that listens on `port`. */
+  metricsPort?: (port: number) => number;
   metrics: MetricNames;
   /** The step of the start that a log line tells of, or null. */
   phaseOf(line: string): LogPhase | null;

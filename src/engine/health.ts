@@ -7,6 +7,7 @@ import type { Probe } from './types.ts';
  * - `healthy`   → `unhealthy` (refused once, or three misses in a row)
  * - `unhealthy` → `healthy` (a good probe)
  * - `failed` is final.
+ * - any → `starting` (the engine is started again)
  */
 export type HealthState = 'starting' | 'healthy' | 'unhealthy' | 'failed';
 
@@ -41,6 +42,8 @@ export class EngineHealth {
   #misses = 0;
   #stopped = false;
   #startedAt = 0;
+  /** Which of the engine's lives is watched. */
+  #life = 0;
   #timer: unknown;
   readonly #options: EngineHealthOptions;
 
@@ -54,7 +57,17 @@ export class EngineHealth {
 
   start(): void {
     this.#startedAt = this.#options.clock.now();
-    void this.#probe();
+    void this.#probe(this.#life);
+  }
+
+  /** The engine is started again: nothing of its last life counts, the answer to a probe under way included. */
+  restart(): void {
+    if (this.#stopped) return;
+    this.#options.clock.clearTimeout(this.#timer);
+    this.#life += 1;
+    this.#misses = 0;
+    this.#state = 'starting';
+    this.start();
   }
 
   /** No probe and no callback after this. */
@@ -63,13 +76,13 @@ export class EngineHealth {
     this.#options.clock.clearTimeout(this.#timer);
   }
 
-  async #probe(): Promise<void> {
+  async #probe(life: number): Promise<void> {
     const answer = await this.#options.probe(this.#state === 'starting' ? STARTING_PROBE_MS : PROBE_MS);
-    if (this.#stopped) return;
+    if (this.#stopped || life !== this.#life) return;
     this.#judge(answer);
     if (this.#stopped || this.#state === 'failed') return;
     const pause = this.#state === 'starting' ? STARTING_EVERY_MS : EVERY_MS;
-    this.#timer = this.#options.clock.setTimeout(() => void this.#probe(), pause);
+    this.#timer = this.#options.clock.setTimeout(() => void this.#probe(life), pause);
   }
 
   #judge(answer: Probe): void {

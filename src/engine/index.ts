@@ -4,9 +4,12 @@ import { external } from './external.ts';
 import { simulator } from './simulator.ts';
 import { vllm } from './vllm.ts';
 
+export * from './canary.ts';
 export * from './client.ts';
 export * from './configuration.ts';
 export * from './description.ts';
+export { failureExitCode } from './failures.ts';
+export * from './hang.ts';
 export * from './health.ts';
 export { type LineLevel, levelOf } from './log-phases.ts';
 export * from './report.ts';

@@ -23,7 +23,17 @@ const PATTERNS: [RegExp, EnginePhase][] = [
 export function vllmPhase(line: string): LogPhase | null {
   const detail = line.replace(PREFIX, '').trim();
   const found = PATTERNS.find(([pattern]) => pattern.test(detail));
-  return found ? { phase: found[1], detail: shorten(detail) } : null;
+  if (!found) return null;
+  const progress = progressIn(detail);
+  return { phase: found[1], detail: shorten(detail), ...(progress ? { progress } : {}) };
+}
+
+/** How far a progress bar is: `3 of 8` where it counts whole things, else its percentage. */
+export function progressIn(text: string): string | null {
+  const counted = /\b(\d+)\/(\d+)(?![\d/])\s*(?:\[|$)/.exec(text);
+  if (counted && Number(counted[2]) > 0) return `${counted[1]} of ${counted[2]}`;
+  const percent = /(\d+)(?:\.\d+)?\s?%/.exec(text);
+  return percent ? `${percent[1]} %` : null;
 }
 
 /** The non-default arguments and a compilation's path run over many lines of a page. */

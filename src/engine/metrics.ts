@@ -2,7 +2,7 @@ import type { MetricNames } from './description.ts';
 import type { EngineGauges } from './types.ts';
 
 /**
- * Reads the three gauges out of a Prometheus text page. Counts are summed over their labels (one
+ * Reads gauges and progress out of a Prometheus text page. Counts are summed over their labels (one
  * series per engine of a data-parallel server); of the cache usages the fullest counts, since a
  * share cannot be summed.
  * @returns null when the page holds none of them
@@ -12,10 +12,12 @@ export function readGauges(page: string, names: MetricNames): EngineGauges | nul
   const waiting = valuesOf(page, names.waiting);
   const usage = valuesOf(page, names.kvCacheUsage);
   if (running.length + waiting.length + usage.length === 0) return null;
+  const progress = names.progress.flatMap((name) => valuesOf(page, name));
   return {
     running: sum(running),
     waiting: sum(waiting),
     kvCacheUsage: Math.min(1, Math.max(0, ...usage)),
+    ...(progress.length > 0 ? { progress: sum(progress) } : {}),
   };
 }
 

@@ -30,6 +30,8 @@ export interface EngineGauges {
   waiting: number;
   /** 0..1 */
   kvCacheUsage: number;
+  /** Sum of the counters that grow with everything the engine makes; left out where it counts nothing. */
+  progress?: number;
 }
 
 /** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */

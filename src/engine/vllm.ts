@@ -18,6 +18,11 @@ export const vllm: EngineDescription = {
     running: 'vllm:num_requests_running',
     waiting: 'vllm:num_requests_waiting',
     kvCacheUsage: 'vllm:kv_cache_usage_perc',
+    progress: [
+      'vllm:generation_tokens_total',
+      'vllm:prompt_tokens_total',
+      'vllm:iteration_tokens_total_count',
+    ],
   },
   phaseOf: vllmPhase,
   explainExit: explainVllmExit,

@@ -3,11 +3,11 @@ export const EXIT = {
   ok: 0,
   /** A fault of ours or one nobody classified. */
   unexpected: 1,
-  /** Bad configuration or command line: nothing was started. */
+  /** Bad configuration or command line, of ours or of the engine. */
   configuration: 2,
   /** The engine's program is not installed. */
   engineMissing: 3,
-  /** The engine never became healthy. */
+  /** The engine never became healthy, for a reason that may pass. */
   engineFailedToStart: 4,
   /** The engine was healthy and ended without being asked to. */
   engineDied: 5,
@@ -15,6 +15,12 @@ export const EXIT = {
   refusedByQueue: 6,
   /** A port is in use. */
   portInUse: 7,
+  /** The machine cannot run the engine: no GPU, a driver too old, hardware errors. Trying again here is useless. */
+  badHost: 8,
+  /** The model does not exist, may not be read, or cannot be loaded. */
+  badModel: 9,
+  /** The memory of the GPU or of the machine does not suffice. */
+  outOfMemory: 10,
   /** A second signal ended the process before it could finish in order. */
   forced: 130,
 } as const;

@@ -1,21 +1,28 @@
-import type { SupervisorMessage } from '../engine/index.ts';
+import { type FailureKind, failureExitCode, type SupervisorMessage } from '../engine/index.ts';
 import { EXIT } from '../process/index.ts';
 
 /**
  * States of the supervisor.
  *
  * - `starting`        → `running` (engine healthy for the first time)
- * - `starting`, `running` → `draining` (signal, or the engine ended: the worker is to finish)
+ * - `starting`, `running` → `waiting` (the engine ended and is to be started again, after a pause)
+ * - `waiting`         → `starting` (the pause is over)
+ * - `starting`, `running`, `waiting` → `draining` (signal, or the engine ended for good: the worker is to finish)
  * - `starting`, `running`, `draining` → `stopping_engine` (the worker is gone, the engine is not)
  * - any → `stopped` (both gone, or a second signal forced it)
  */
-export type SupervisorState = 'starting' | 'running' | 'draining' | 'stopping_engine' | 'stopped';
+export type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stopping_engine' | 'stopped';
 
 /** All the decisions depend on. */
 export interface Situation {
   readonly state: SupervisorState;
   readonly engine: 'alive' | 'gone' | 'not_ours';
+  /** Since its last start. */
   readonly engineWasHealthy: boolean;
+  /** When it became healthy, ms. */
+  readonly healthyAt: number | null;
+  /** Restarts in a row, none of which lived long. */
+  readonly restarts: number;
   /** Set once something has decided how this ends. */
   readonly exitCode: number | null;
   /** When the last signal came, ms; null before the first. */
@@ -25,9 +32,17 @@ export interface Situation {
 }
 
 export type SupervisorEvent =
-  | { event: 'engine_healthy' }
+  | { event: 'engine_healthy'; at: number }
   /** `message`: cause and advice; `lastLines`: the end of its log. */
-  | { event: 'engine_exited'; message: string; lastLines: readonly string[] }
+  | {
+      event: 'engine_exited';
+      message: string;
+      kind: FailureKind;
+      lastLines: readonly string[];
+      at: number;
+    }
+  /** The worker found that it lives and makes nothing. */
+  | { event: 'engine_hung'; message: string }
   /** `code`: exit code, or 128 + n after signal n. */
   | { event: 'worker_exited'; code: number }
   | { event: 'signal'; name: string; at: number }
@@ -39,6 +54,7 @@ export type Action =
   /** To its whole process group. */
   | { action: 'signal_engine'; signal: 'SIGTERM' | 'SIGKILL' }
   | { action: 'tell_worker'; message: SupervisorMessage }
+  | { action: 'start_engine' }
   /** Replaces the limit before it. */
   | { action: 'limit'; ms: number }
   | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
@@ -54,6 +70,12 @@ const KILL_MS = 1000;
 /** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
 const SAME_SIGNAL_MS = 300;
 
+/** Pause before the first restart, doubled for each one after it, ms. */
+const RESTART_AFTER_MS = 1000;
+const RESTART_AFTER_AT_MOST_MS = 60_000;
+/** An engine that was healthy this long has made up for the restarts before. */
+export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
+
 const DIED_OF_SIGTERM = 128 + 15;
 
 export function initialSituation(engineIsOurs: boolean): Situation {
@@ -61,6 +83,8 @@ export function initialSituation(engineIsOurs: boolean): Situation {
     state: 'starting',
     engine: engineIsOurs ? 'alive' : 'not_ours',
     engineWasHealthy: false,
+    healthyAt: null,
+    restarts: 0,
     exitCode: null,
     signalledAt: null,
     killed: false,
@@ -69,51 +93,105 @@ export function initialSituation(engineIsOurs: boolean): Situation {
 
 type Decision = [Situation, Action[]];
 
-/**
- * What to do about an event. Pure.
- * @param graceMs what running jobs get after a signal
- */
-export function decide(now: Situation, event: SupervisorEvent, graceMs: number): Decision {
+export interface DecideSettings {
+  /** What running jobs get after a signal. */
+  graceMs: number;
+  /** How often in a row the engine is started again. */
+  maxRestarts: number;
+}
+
+/** What to do about an event. Pure. */
+export function decide(now: Situation, event: SupervisorEvent, settings: DecideSettings): Decision {
   if (now.state === 'stopped') return [now, []];
   switch (event.event) {
     case 'engine_healthy':
-      return onEngineHealthy(now);
+      return onEngineHealthy(now, event.at);
     case 'engine_exited':
-      return onEngineExited(now, event);
+      return onEngineExited(now, event, settings.maxRestarts);
+    case 'engine_hung':
+      return onEngineHung(now, event.message);
     case 'worker_exited':
       return onWorkerExited(now, event.code);
     case 'signal':
-      return onSignal(now, event.name, event.at, graceMs);
+      return onSignal(now, event.name, event.at, settings.graceMs);
     case 'limit_reached':
       return onLimit(now);
   }
 }
 
-function onEngineHealthy(now: Situation): Decision {
+function onEngineHealthy(now: Situation, at: number): Decision {
   const state = now.state === 'starting' ? 'running' : now.state;
-  return [{ ...now, state, engineWasHealthy: true }, []];
+  return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
+}
+
+/** A hang is a death: the exit that follows is treated as one. */
+function onEngineHung(now: Situation, message: string): Decision {
+  if (now.engine !== 'alive' || now.state !== 'running') return [now, []];
+  return [
+    now,
+    [
+      { action: 'say', level: 'error', text: `${message}: killing it` },
+      { action: 'signal_engine', signal: 'SIGKILL' },
+    ],
+  ];
 }
 
 /** What is left of its group dies in any case: vLLM's workers outlive their API server. */
 function onEngineExited(
   now: Situation,
-  { message, lastLines }: Extract<SupervisorEvent, { event: 'engine_exited' }>,
+  exited: Extract<SupervisorEvent, { event: 'engine_exited' }>,
+  maxRestarts: number,
 ): Decision {
+  const { message, kind, lastLines } = exited;
   const gone: Situation = { ...now, engine: 'gone' };
   const sweep: Action = { action: 'signal_engine', signal: 'SIGKILL' };
   if (now.state === 'stopping_engine') return stop(gone, [sweep]);
-  const tell: Action = {
-    action: 'tell_worker',
-    message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy },
-  };
   const log = lastLines.length > 0 ? ['The end of its log:', ...lastLines.map((line) => `  | ${line}`)] : [];
   const say: Action = { action: 'say', level: 'error', text: [message, ...log].join('\n') };
+  const restarts = restartsBefore(now, exited.at);
+  if (now.state !== 'draining' && restarts < maxRestarts && mayPass(now, kind)) {
+    return restart(gone, restarts, [sweep, say], message, maxRestarts);
+  }
+  const tell: Action = {
+    action: 'tell_worker',
+    message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy, kind },
+  };
   // A drain that was asked for goes on under its own limit, and the worker's code stays the outcome.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
-  const exitCode = now.engineWasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;
+  const exitCode = failureExitCode(kind, now.engineWasHealthy);
   return [
     { ...gone, state: 'draining', exitCode },
     [sweep, say, tell, { action: 'limit', ms: WORKER_AFTER_ENGINE_MS }],
+  ];
+}
+
+function restartsBefore({ healthyAt, restarts }: Situation, at: number): number {
+  return healthyAt !== null && at - healthyAt >= RESTARTS_FORGIVEN_MS ? 0 : restarts;
+}
+
+/** Whether the same start may end better next time. Memory that sufficed once may suffice again. */
+function mayPass(now: Situation, kind: FailureKind): boolean {
+  return kind === 'transient' || (kind === 'out_of_memory' && now.engineWasHealthy);
+}
+
+function restart(
+  gone: Situation,
+  before: number,
+  first: Action[],
+  message: string,
+  maxRestarts: number,
+): Decision {
+  const ms = Math.min(RESTART_AFTER_MS * 2 ** before, RESTART_AFTER_AT_MOST_MS);
+  const restarts = before + 1;
+  const text = `starting the engine again in ${ms / 1000} s (${restarts} of ${maxRestarts})`;
+  return [
+    { ...gone, state: 'waiting', restarts, engineWasHealthy: false, healthyAt: null },
+    [
+      ...first,
+      { action: 'say', level: 'warn', text },
+      { action: 'tell_worker', message: { case: 'engine_restarting', message } },
+      { action: 'limit', ms },
+    ],
   ];
 }
 
@@ -168,6 +246,9 @@ function force(now: Situation, name: string): Decision {
 }
 
 function onLimit(now: Situation): Decision {
+  if (now.state === 'waiting') {
+    return [{ ...now, state: 'starting', engine: 'alive' }, [{ action: 'start_engine' }]];
+  }
   const who = now.state === 'draining' ? 'worker' : 'engine';
   if (now.killed) {
     const text = `the ${who} does not end even when killed: leaving it to the kernel`;

@@ -2,30 +2,31 @@
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import {
-  createEngineClient,
   describeEngine,
   ENGINE_SECRETS,
   type EngineConfiguration,
   type EngineDescription,
-  EngineHealth,
-  type EnginePhase,
+  type EngineFailure,
   engineConfiguration,
   engineEnvironment,
   engineVariables,
   findProgram,
-  levelOf,
+  type LogPhase,
+  phaseText,
+  type WorkerMessage,
 } from '../engine/index.ts';
 import { createLogger, type Logger, readEnvironment, variable } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
-import { type Action, decide, initialSituation, type Situation, type SupervisorEvent } from './decide.ts';
-import { EngineLog, LineSplitter } from './engine-output.ts';
 import {
-  assertPortFree,
-  type EngineProcess,
-  startEngine,
-  startWorker,
-  type WorkerProcess,
-} from './processes.ts';
+  type Action,
+  type DecideSettings,
+  decide,
+  initialSituation,
+  type Situation,
+  type SupervisorEvent,
+} from './decide.ts';
+import { EngineRun, type StartEngine } from './engine-run.ts';
+import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 
 const WORKER_ENTRY = fileURLToPath(new URL('../worker/main.ts', import.meta.url));
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -33,8 +34,8 @@ const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 const SHOWN_LINES = 15;
 /** Should this process be killed, the worker gets this long to hand back its jobs; the engine dies at once. */
 const WORKER_ALONE_SECONDS = 5;
-/** A progress bar is redrawn many times a second; people need it less often. */
-const PROGRESS_EVERY_MS = 1000;
+/** Within one phase, a line about its progress comes this often. */
+const PHASE_LINE_EVERY_MS = 5000;
 
 /**
  * Runs engine and worker until both have ended.
@@ -46,7 +47,10 @@ export async function runSupervisor(
   env: NodeJS.ProcessEnv,
   { workerEntry = WORKER_ENTRY }: { workerEntry?: string } = {},
 ): Promise<number> {
-  const own = { CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5) };
+  const own = {
+    CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
+    ENGINE_RESTARTS: variable.integer(0).default(0),
+  };
   const values = readEnvironment(z.object({ ...engineVariables(env), ...own }), env, ENGINE_SECRETS);
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
@@ -57,11 +61,12 @@ export async function runSupervisor(
     configuration,
     engine,
     start,
-    graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,
+    limits: {
+      graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,
+      maxRestarts: values.ENGINE_RESTARTS,
+    },
   }).run();
 }
-
-type StartEngine = (handlers: Parameters<typeof startEngine>[2]) => EngineProcess;
 
 /** Checks all that can be checked before an expensive start. Null: the engine is not ours to start. */
 async function prepareEngine(
@@ -83,7 +88,7 @@ interface Parts {
   configuration: EngineConfiguration;
   engine: EngineDescription;
   start: StartEngine | null;
-  graceMs: number;
+  limits: DecideSettings;
 }
 
 /** The hands of decide.ts: turns what happens into events, and actions into deeds. */
@@ -91,20 +96,20 @@ class Supervisor {
   readonly #parts: Parts;
   readonly #log: Logger;
   readonly #engineLog: Logger;
-  readonly #output: EngineLog;
   readonly #watchdog = startWatchdog();
   readonly #ended = Promise.withResolvers<number>();
   #situation: Situation;
   #worker: WorkerProcess | null = null;
-  #engine: EngineProcess | null = null;
+  #engine: EngineRun | null = null;
+  /** Why the engine is being killed, when the worker found that it hangs. */
+  #hang: string | null = null;
   #limit: NodeJS.Timeout | undefined;
-  #progressAt = Number.NEGATIVE_INFINITY;
+  #said = { phase: '', at: 0 };
 
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#log = createLogger('supervisor', parts.env);
     this.#engineLog = createLogger('engine', parts.env);
-    this.#output = new EngineLog(parts.engine);
     this.#situation = initialSituation(parts.start !== null);
   }
 
@@ -112,123 +117,97 @@ class Supervisor {
     const onSignal = (name: NodeJS.Signals) => this.#happen({ event: 'signal', name, at: performance.now() });
     // They stay to the end: a signal in the last moment must not change the exit code.
     for (const name of SIGNALS) process.on(name, onSignal);
-    const stopWatching = this.#startBoth();
+    this.#startBoth();
     try {
       return await this.#ended.promise;
     } finally {
-      stopWatching();
+      this.#engine?.release();
       clearTimeout(this.#limit);
     }
   }
 
-  /** @returns ends the watch for the engine's first healthy answer */
-  #startBoth(): () => void {
-    const { env, workerEntry, start } = this.#parts;
+  #startBoth(): void {
+    const { env, workerEntry, configuration, start } = this.#parts;
     // The worker goes first: it is the one to find its own variables wrong.
     this.#worker = startWorker(workerEntry, env, {
-      onMessage: (message) => this.#log.debug(`the worker is ${message.case}`),
+      onMessage: (message) => this.#onWorkerMessage(message),
       onExit: (code) => {
         if (this.#worker?.group) this.#watchdog.forget(this.#worker.group);
         this.#happen({ event: 'worker_exited', code });
       },
     });
     if (this.#worker.group !== null) this.#watchdog.watch(this.#worker.group, WORKER_ALONE_SECONDS);
-    if (!start) {
-      this.#log.info(`attached to the engine at ${this.#parts.configuration.url}`);
-      return () => {};
-    }
-    this.#engine = start(this.#engineHandlers());
-    if (this.#engine.group !== null) this.#watchdog.watch(this.#engine.group, 0);
-    this.#log.info(`starting ${this.#parts.engine.name} with ${this.#parts.configuration.model}`);
-    this.#tellPhase('starting', `starting ${this.#parts.engine.name}`);
-    return this.#watchFirstHealth();
+    if (start) this.#startEngine(start);
+    else this.#log.info(`attached to the engine at ${configuration.url}`);
   }
 
-  #engineHandlers(): Parameters<StartEngine>[0] {
-    const splitters = { stdout: new LineSplitter(), stderr: new LineSplitter() };
-    return {
-      onOutput: (stream, text) => {
-        const { lines, progress } = splitters[stream].push(text);
-        for (const line of lines) this.#onEngineLine(line);
-        if (progress) this.#onProgress(progress);
+  #startEngine(start: StartEngine): void {
+    const { engine, configuration } = this.#parts;
+    this.#hang = null;
+    this.#log.info(`starting ${engine.name} with ${configuration.model}`);
+    this.#onPhase({ phase: 'starting', detail: `starting ${engine.name}` });
+    const run: EngineRun = new EngineRun({
+      engine,
+      configuration,
+      log: this.#engineLog,
+      start,
+      onPhase: (phase) => this.#onPhase(phase),
+      onHealthy: () => {
+        this.#onPhase({ phase: 'ready', detail: 'the engine is healthy' });
+        this.#happen({ event: 'engine_healthy', at: performance.now() });
       },
-      onExit: (code, startError) => {
-        for (const splitter of [splitters.stdout, splitters.stderr]) {
-          for (const line of splitter.end()) this.#onEngineLine(line);
-        }
-        this.#happen({
-          event: 'engine_exited',
-          message: this.#explain(code, startError),
-          lastLines: this.#output.lastLines.slice(-SHOWN_LINES),
-        });
-        // Not before its group was swept.
-        if (this.#engine?.group) this.#watchdog.forget(this.#engine.group);
-      },
-    };
-  }
-
-  /** Until the first healthy answer; from then on the worker alone watches. */
-  #watchFirstHealth(): () => void {
-    const { configuration, engine } = this.#parts;
-    const client = createEngineClient({ baseUrl: configuration.url, apiKey: configuration.apiKey, engine });
-    const health = new EngineHealth({
-      probe: client.probe,
-      // Giving up is the worker's decision: it reports, ends, and the engine is stopped after it.
-      startupTimeoutMs: Number.POSITIVE_INFINITY,
-      clock: {
-        now: () => performance.now(),
-        setTimeout,
-        clearTimeout: (timer) => clearTimeout(timer as number),
-      },
-      onChange: () => {
-        stop();
-        this.#tellPhase('ready', 'the engine is healthy');
-        this.#happen({ event: 'engine_healthy' });
-      },
+      onExit: (code, startError) => this.#onEngineExit(run, code, startError),
     });
-    const stop = () => {
-      health.stop();
-      void client.close();
-    };
-    health.start();
-    return stop;
+    this.#engine = run;
+    if (run.group !== null) this.#watchdog.watch(run.group, 0);
   }
 
-  #onEngineLine(line: string): void {
-    this.#output.keep(line);
-    this.#engineLog[levelOf(line)](line);
-    this.#onPhase(line);
-  }
-
-  #onProgress(bar: string): void {
-    const now = performance.now();
-    if (now - this.#progressAt < PROGRESS_EVERY_MS) return;
-    this.#progressAt = now;
-    this.#onPhase(bar);
-  }
-
-  #onPhase(line: string): void {
-    if (this.#situation.state !== 'starting') return;
-    const phase = this.#output.newPhase(line);
-    // The health check knows better than the log when the engine is ready.
-    if (phase && phase.phase !== 'ready') this.#tellPhase(phase.phase, phase.detail);
-  }
-
-  #tellPhase(phase: EnginePhase, detail: string): void {
-    this.#worker?.tell({ case: 'phase', phase, detail });
-  }
-
-  /** Cause and advice. */
-  #explain(code: number | null, startError?: Error): string {
+  #onEngineExit(run: EngineRun, code: number | null, startError?: Error): void {
     const { engine } = this.#parts;
-    if (startError) return `${engine.name} could not be started: ${startError.message}`;
-    const { cause, advice } = engine.explainExit(code, this.#output.lastLines);
+    const failure = this.#explain(run, code, startError);
     const verb = this.#situation.engineWasHealthy ? 'died' : 'failed to start';
-    return `${engine.name} ${verb}: ${cause}. ${advice}`;
+    this.#happen({
+      event: 'engine_exited',
+      message: `${engine.name} ${verb}: ${failure.cause}. ${failure.advice}`,
+      kind: failure.kind,
+      lastLines: run.lastLines.slice(-SHOWN_LINES),
+      at: performance.now(),
+    });
+    // Not before its group was swept.
+    if (run.group !== null) this.#watchdog.forget(run.group);
+  }
+
+  #explain(run: EngineRun, code: number | null, startError?: Error): EngineFailure {
+    const { engine } = this.#parts;
+    if (startError) {
+      const advice = engine.installHelp ?? '';
+      return { cause: `its program cannot be run: ${startError.message}`, advice, kind: 'bad_configuration' };
+    }
+    if (this.#hang) {
+      const advice = 'Set ENGINE_HANG_SECONDS higher if a single step of this model may take that long.';
+      return { cause: this.#hang, advice, kind: 'transient' };
+    }
+    return engine.explainExit(code, run.lastLines);
+  }
+
+  #onWorkerMessage(message: WorkerMessage): void {
+    this.#log.debug(`the worker says ${message.case}`);
+    if (message.case !== 'engine_hung' || this.#situation.state !== 'running') return;
+    this.#hang ??= message.message;
+    this.#happen({ event: 'engine_hung', message: message.message });
+  }
+
+  #onPhase(phase: LogPhase): void {
+    if (this.#situation.state === 'starting') this.#worker?.tell({ case: 'phase', ...phase });
+    const now = performance.now();
+    const isSame = phase.phase === this.#said.phase;
+    if (isSame && (!phase.progress || now - this.#said.at < PHASE_LINE_EVERY_MS)) return;
+    this.#said = { phase: phase.phase, at: now };
+    this.#log.info(`engine: ${phaseText(phase)}`);
   }
 
   #happen(event: SupervisorEvent): void {
-    const [next, actions] = decide(this.#situation, event, this.#parts.graceMs);
+    const [next, actions] = decide(this.#situation, event, this.#parts.limits);
     if (next.state !== this.#situation.state) this.#log.debug(`${this.#situation.state} → ${next.state}`);
     this.#situation = next;
     for (const action of actions) this.#do(action);
@@ -240,6 +219,8 @@ class Supervisor {
         return this.#worker?.signal(action.signal);
       case 'signal_engine':
         return this.#engine?.signal(action.signal);
+      case 'start_engine':
+        return this.#parts.start ? this.#startEngine(this.#parts.start) : undefined;
       case 'tell_worker':
         return this.#worker?.tell(action.message);
       case 'say':

@@ -34,6 +34,10 @@ export interface WorkerConfiguration {
   spoolFolder: string;
   /** 0: finished results live in memory only. */
   spoolBytes: number;
+  /** An engine with work that makes nothing this long is suspected to hang; 0: never. */
+  hangSeconds: number;
+  /** An engine without work is asked for a token this often; 0: never. */
+  canarySeconds: number;
   engine: EngineConfiguration;
 }
 
@@ -58,6 +62,8 @@ const variables = {
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).default(0),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).default(0),
   CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
+  ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
+  ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
   WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
   WORKER_SPOOL_DIR: variable.text().optional(),
   WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
@@ -91,6 +97,8 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
     spoolFolder: spoolFolder(given, instanceId(given, host)),
     spoolBytes: given.WORKER_SPOOL_BYTES,
+    hangSeconds: given.ENGINE_HANG_SECONDS,
+    canarySeconds: given.ENGINE_CANARY_SECONDS,
     engine: engineConfiguration(given),
   };
 }

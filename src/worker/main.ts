@@ -3,8 +3,8 @@ import manifest from '../../package.json' with { type: 'json' };
 import {
   createEngineClient,
   describeEngine,
-  type EngineClient,
-  EngineHealth,
+  type EngineConfiguration,
+  phaseText,
   type SupervisorMessage,
   type WorkerMessage,
 } from '../engine/index.ts';
@@ -14,6 +14,7 @@ import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { dialWebSocket } from './dial.ts';
 import { DiskSpool } from './disk-spool.ts';
+import { EngineWatch } from './engine-watch.ts';
 import { heartbeatPoster } from './heartbeat.ts';
 import { onEndSignals } from './signals.ts';
 import { Worker } from './worker.ts';
@@ -46,19 +47,26 @@ export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
   };
   const ended = Promise.withResolvers<number>();
   const worker = createWorker(world, configuration, ended.resolve, log);
-  const health = watchEngine(engine, engineConfiguration.startupTimeoutMs, worker);
+  const watch = new EngineWatch({
+    world,
+    worker,
+    startupTimeoutMs: engineConfiguration.startupTimeoutMs,
+    hangSeconds: configuration.hangSeconds,
+    canarySeconds: configuration.canarySeconds,
+    reportHang: isOurs(engineConfiguration) ? reportHang : null,
+  });
   const stopListening = onEndSignals(
     () => worker.drain(),
     () => worker.force(),
   );
-  const hangUp = listenToSupervisor(worker);
+  const hangUp = listenToSupervisor(worker, watch);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
   worker.start();
-  health.start();
+  watch.start();
   try {
     return await ended.promise;
   } finally {
-    health.stop();
+    watch.stop();
     stopListening();
     hangUp();
     await engine.close();
@@ -99,28 +107,22 @@ function instanceOf({ instanceId, host, engine }: WorkerConfiguration): Instance
   };
 }
 
-function watchEngine(engine: EngineClient, startupTimeoutMs: number, worker: Worker): EngineHealth {
-  const health: EngineHealth = new EngineHealth({
-    probe: engine.probe,
-    startupTimeoutMs,
-    clock: systemClock,
-    onChange: async (state, message) => {
-      if (state === 'unhealthy') worker.engineUnhealthy(message);
-      if (state === 'failed') worker.engineFailed(message, false);
-      if (state !== 'healthy') return;
-      const models = await engine.models();
-      if (health.state === 'healthy') worker.engineHealthy(models);
-    },
-  });
-  return health;
+/** A supervisor started it and hears us. */
+function isOurs(engine: EngineConfiguration): boolean {
+  return engine.settings !== null && process.send !== undefined;
+}
+
+function reportHang(message: string): void {
+  tellSupervisor({ case: 'engine_hung', message });
 }
 
 /** @returns closes the channel, which would keep the process alive */
-function listenToSupervisor(worker: Worker): () => void {
+function listenToSupervisor(worker: Worker, watch: EngineWatch): () => void {
   if (!process.send) return () => {};
   const onMessage = (message: SupervisorMessage) => {
-    if (message.case === 'phase') worker.enginePhase(message.phase);
-    else worker.engineFailed(message.message, message.wasHealthy);
+    if (message.case === 'phase') worker.enginePhase(phaseText(message));
+    else if (message.case === 'engine_restarting') watch.restarting(message.message);
+    else worker.engineFailed(message.message, message.wasHealthy, message.kind);
   };
   // Nobody is left who would stop the engine in order or wait for us.
   const onDisconnect = () => worker.drain(0);

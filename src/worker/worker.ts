@@ -1,3 +1,5 @@
+import { failureExitCode } from '../engine/failures.ts';
+import type { FailureKind } from '../engine/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
 import type { Instance } from '../protocol/index.ts';
 import { Answers } from './answers.ts';
@@ -115,16 +117,33 @@ export class Worker {
     this.#load.reset();
   }
 
+  /**
+   * The engine died or hangs, and a new one is to be waited for. What it ran has failed, and is charged: its
+   * request may be the cause. What had not reached it goes back.
+   */
+  engineRestarting(message: string): void {
+    this.#world.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
+    this.#jobs.closedFor ??= 'engine_restarting';
+    this.#load.reset();
+    this.#session.engineUnhealthy();
+    this.#jobs.releaseUnstarted();
+    this.#failWhatRan(message);
+    if (this.#drain) return;
+    this.#models = [];
+    this.#phase = 'restarting';
+    this.#heartbeats.say({ ...this.#beat('starting'), error_message: message });
+  }
+
   /** The engine is gone for good: what ran on it failed, and the worker ends. */
-  engineFailed(message: string, wasHealthy: boolean): void {
+  engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient'): void {
     if (this.#exitCode !== EXIT.ok) return;
-    const status = wasHealthy ? 'error' : 'failed';
+    const status = kind === 'bad_host' ? 'fatal' : wasHealthy ? 'error' : 'failed';
     this.#world.log.error({ problem: message }, 'the engine is gone; the worker ends');
     this.#lastWords = { status, error_message: message };
-    this.#exitCode = wasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;
+    this.#exitCode = failureExitCode(kind, wasHealthy);
     this.#heartbeats.say(this.#lastWords);
     this.#jobs.closedFor = 'engine_restarting';
-    this.#jobs.failAll({ message: `the engine died: ${message}`, code: 'engine_died', retryable: true });
+    this.#failWhatRan(message);
     this.drain(0);
   }
 
@@ -150,6 +169,10 @@ export class Worker {
     this.#exitCode = EXIT.forced;
     this.drain(0);
     this.#drain?.force();
+  }
+
+  #failWhatRan(message: string): void {
+    this.#jobs.failAll({ message: `the engine died: ${message}`, code: 'engine_died', retryable: true });
   }
 
   /** The first frame lists what an earlier process left, so that is read before anything is dialled. */

@@ -103,7 +103,7 @@ describe('the supervisor', () => {
 
   it('says why the engine failed to start, what to do, and the end of its log', async () => {
     const { supervisor } = await start({ args: `--fail 'torch.OutOfMemoryError: CUDA out of memory.'` });
-    expect((await supervisor.exited).code).toBe(EXIT.engineFailedToStart);
+    expect((await supervisor.exited).code).toBe(EXIT.outOfMemory);
     const output = supervisor.output();
     expect(output).toContain('vllm failed to start: the memory does not suffice');
     expect(output).toContain('--gpu-memory-utilization');
@@ -182,9 +182,9 @@ describe('the supervisor with the simulator and the real worker', () => {
     expect(supervisor.output()).toMatch(/worker ended[\s\S]*Application shutdown complete/);
   });
 
-  it('ends with the code of a failed start when the engine fails to start', async () => {
+  it('ends with the code of the failure when the engine fails to start', async () => {
     const { supervisor } = await startReal({ VLLM_EXTRA_ARGS: `--fault 'start_failure=CUDA out of memory'` });
-    expect((await supervisor.exited).code).toBe(EXIT.engineFailedToStart);
+    expect((await supervisor.exited).code).toBe(EXIT.outOfMemory);
     expect(supervisor.output()).toContain('simulator failed to start: the memory does not suffice');
   });
 

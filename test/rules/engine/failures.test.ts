@@ -46,6 +46,26 @@ describe("the cause in vLLM's last words", () => {
     expect(failure.advice).toContain(advice);
   });
 
+  it.each([
+    ['The NVIDIA driver on your system is too old (found version 11040)', 'bad_host'],
+    ['CUDA driver version is insufficient for CUDA runtime version', 'bad_host'],
+    ['Error 804: forward compatibility was attempted on non supported HW', 'bad_host'],
+    ['RuntimeError: system has unsupported display driver / cuda driver combination', 'bad_host'],
+    ['ImportError: libcuda.so.1: cannot open shared object file: No such file or directory', 'bad_host'],
+    ['CUDA error: uncorrectable ECC error encountered', 'bad_host'],
+    ['vllm serve: error: argument --dtype: invalid choice', 'bad_configuration'],
+    ['ValueError: max_model_len (9999) is greater than the derived max_model_len', 'bad_configuration'],
+    ['huggingface_hub.errors.RepositoryNotFoundError: 404', 'bad_model'],
+    ['RuntimeError: Cannot find any model weights with `./tiny`', 'bad_model'],
+    ['ValueError: No available memory for the cache blocks.', 'out_of_memory'],
+    ['torch.OutOfMemoryError: CUDA out of memory.', 'out_of_memory'],
+    ['RuntimeError: NCCL error: unhandled system error', 'transient'],
+    ['torch.AcceleratorError: CUDA error: an illegal memory access was encountered', 'transient'],
+    ['Segmentation fault (core dumped)', 'transient'],
+  ])('is of a kind: %s', (line, kind) => {
+    expect(explainVllmExit(1, [line]).kind).toBe(kind);
+  });
+
   it('takes the first error of the engine process, not what it caused further up', () => {
     const { cause } = explainVllmExit(1, [
       '(EngineCore pid=9) ERROR 11-21 09:08:51 [core.py:1] ValueError: the real one',

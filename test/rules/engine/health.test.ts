@@ -30,6 +30,21 @@ describe('the health watch', () => {
     expect(world.probes).toBe(11);
   });
 
+  it('starts anew with a new engine, deaf to a probe of the old one', async () => {
+    const world = new World('healthy', 5000);
+    await world.pass(10_000);
+    world.health.restart();
+    expect(world.health.state).toBe('starting');
+    await world.pass(25);
+    expect(world.changes).toEqual(['healthy', 'healthy']);
+    world.answer = 'refused';
+    world.health.restart();
+    await world.pass(4900);
+    expect(world.health.state).toBe('starting');
+    await world.pass(200);
+    expect(world.changes).toEqual(['healthy', 'healthy', 'failed']);
+  });
+
   it('forgives two misses in a row and not a third', async () => {
     const world = new World('healthy');
     await world.pass(0);

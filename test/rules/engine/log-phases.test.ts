@@ -38,6 +38,16 @@ describe("phases in vLLM's log", () => {
     ).toBe('Starting to load model ./tiny');
   });
 
+  it.each([
+    ['Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.0s/it]', '1 of 2'],
+    ['model-00001-of-00004.safetensors:  45%|████▌     | 2.2G/4.9G [00:10<00:12]', '45 %'],
+    ['Fetching 10 files:  30%|███       | 3/10 [00:02<00:05,  1.4it/s]', '3 of 10'],
+    ['Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  10%|█         | 7/67 [00:01<', '7 of 67'],
+    ['(Worker pid=12) INFO 11-21 09:08:51 [x.py:1] Model loading took 0.5 GiB and 1.2 seconds', undefined],
+  ])('reads how far it is: %s', (line, progress) => {
+    expect(vllmPhase(line)?.progress).toBe(progress);
+  });
+
   it('does not guess at other wording', () => {
     for (const line of [
       '',

@@ -1,18 +1,27 @@
 import { describe, expect, it } from 'vitest';
+import type { FailureKind } from '../../../src/engine/index.ts';
 import { EXIT } from '../../../src/process/index.ts';
 import {
   type Action,
   decide,
   ENGINE_STOP_MS,
   initialSituation,
+  RESTARTS_FORGIVEN_MS,
   type Situation,
   type SupervisorEvent,
   WORKER_MARGIN_MS,
 } from '../../../src/supervisor/decide.ts';
 
 const GRACE_MS = 5000;
-const HEALTHY: SupervisorEvent = { event: 'engine_healthy' };
-const ENGINE_EXITED: SupervisorEvent = { event: 'engine_exited', message: 'it died: reason', lastLines: [] };
+const HEALTHY: SupervisorEvent = { event: 'engine_healthy', at: 0 };
+const engineExited = (kind: FailureKind, at = 0): SupervisorEvent => ({
+  event: 'engine_exited',
+  message: 'it died: reason',
+  kind,
+  lastLines: [],
+  at,
+});
+const ENGINE_EXITED = engineExited('transient');
 const LIMIT: SupervisorEvent = { event: 'limit_reached' };
 const workerExited = (code: number): SupervisorEvent => ({ event: 'worker_exited', code });
 const signal = (at: number, name = 'SIGTERM'): SupervisorEvent => ({ event: 'signal', name, at });
@@ -118,6 +127,24 @@ describe('the supervisor', () => {
     expect(tell(HEALTHY, ENGINE_EXITED, signal(0), signal(1000)).exit).toBe(EXIT.forced);
   });
 
+  it.each([
+    ['bad_host', EXIT.badHost],
+    ['bad_configuration', EXIT.configuration],
+    ['bad_model', EXIT.badModel],
+    ['out_of_memory', EXIT.outOfMemory],
+  ] as const)('ends with a code of its own for %s, healthy before or not', (kind, code) => {
+    expect(tell(engineExited(kind), workerExited(0)).exit).toBe(code);
+    expect(tell(HEALTHY, engineExited(kind), workerExited(0)).exit).toBe(code);
+  });
+
+  it('kills an engine that hangs, and treats its end as a death', () => {
+    const hung: SupervisorEvent = { event: 'engine_hung', message: 'it hangs' };
+    const story = tell(HEALTHY, hung, ENGINE_EXITED, workerExited(0));
+    expect(story.deeds[0]).toBe('engine SIGKILL');
+    expect(story.exit).toBe(EXIT.engineDied);
+    expect(tell(hung).deeds).toEqual([]);
+  });
+
   it('never touches an engine that is not its own', () => {
     const story = tell({ external: true }, signal(0), workerExited(0));
     expect(story.deeds).toEqual(['worker SIGTERM', `limit ${GRACE_MS + WORKER_MARGIN_MS}`, 'exit 0']);
@@ -129,7 +156,56 @@ describe('the supervisor', () => {
   });
 });
 
-function tell(...events: (SupervisorEvent | { external: true })[]) {
+describe('with restarts allowed', () => {
+  const RESTARTS = { restarts: 2 };
+
+  it('starts the engine again after a pause that doubles, and gives up after the last one', () => {
+    const story = tell(
+      RESTARTS,
+      HEALTHY,
+      ENGINE_EXITED,
+      LIMIT,
+      ENGINE_EXITED,
+      LIMIT,
+      ENGINE_EXITED,
+      workerExited(0),
+    );
+    expect(story.deeds).toEqual([
+      ...['engine SIGKILL', 'tell engine_restarting', 'limit 1000', 'start_engine'],
+      ...['engine SIGKILL', 'tell engine_restarting', 'limit 2000', 'start_engine'],
+      ...['engine SIGKILL', 'tell engine_exited wasHealthy=false', 'limit 5000'],
+      `exit ${EXIT.engineFailedToStart}`,
+    ]);
+    expect(story.states).toEqual([
+      ...['running', 'waiting', 'starting', 'waiting', 'starting', 'draining', 'stopped'],
+    ]);
+  });
+
+  it('forgives them to an engine that was healthy for ten minutes', () => {
+    const later = engineExited('transient', RESTARTS_FORGIVEN_MS);
+    const story = tell(RESTARTS, HEALTHY, ENGINE_EXITED, LIMIT, HEALTHY, later);
+    expect(story.deeds.filter((deed) => deed.startsWith('limit'))).toEqual(['limit 1000', 'limit 1000']);
+  });
+
+  it.each(['bad_host', 'bad_configuration', 'bad_model', 'out_of_memory'] as const)(
+    'does not try a start again that failed of %s',
+    (kind) => expect(tell(RESTARTS, engineExited(kind)).deeds).not.toContain('tell engine_restarting'),
+  );
+
+  it('tries again when memory ran out that had sufficed', () => {
+    expect(tell(RESTARTS, HEALTHY, engineExited('out_of_memory')).deeds).toContain('tell engine_restarting');
+  });
+
+  it('ends in order when a signal or the end of the worker comes in the pause', () => {
+    expect(tell(RESTARTS, HEALTHY, ENGINE_EXITED, signal(0), workerExited(0)).exit).toBe(0);
+    const story = tell(RESTARTS, HEALTHY, ENGINE_EXITED, workerExited(EXIT.refusedByQueue), LIMIT);
+    expect(story.exit).toBe(EXIT.refusedByQueue);
+    expect(story.deeds).not.toContain('start_engine');
+  });
+});
+
+function tell(...events: (SupervisorEvent | { external: true } | { restarts: number })[]) {
+  let maxRestarts = 0;
   let now: Situation = initialSituation(true);
   const deeds: string[] = [];
   const states: string[] = [];
@@ -138,8 +214,12 @@ function tell(...events: (SupervisorEvent | { external: true })[]) {
       now = initialSituation(false);
       continue;
     }
+    if ('restarts' in event) {
+      maxRestarts = event.restarts;
+      continue;
+    }
     const before = now.state;
-    const [next, actions] = decide(now, event, GRACE_MS);
+    const [next, actions] = decide(now, event, { graceMs: GRACE_MS, maxRestarts });
     now = next;
     if (now.state !== before) states.push(now.state);
     deeds.push(...actions.filter((action) => action.action !== 'say').map(short));

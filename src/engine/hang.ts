@@ -1,0 +1,175 @@
+import type { CanaryAnswer } from './canary.ts';
+import type { HealthClock } from './health.ts';
+import type { EngineGauges } from './types.ts';
+
+/**
+ * Whether an engine that says it is healthy makes anything:
+ *
+ * - `off`        → `watching` (the engine became healthy)
+ * - `watching`   → `confirming` (work and no progress for `hangMs`, or idle for `canaryMs`)
+ * - `confirming` → `watching` (the canary came, or something else moved meanwhile), `hung`
+ * - `unhealthy`  → `watching` (healthy again), `hung` (not within `hangMs`)
+ * - `hung`       → `watching` (a later canary came; only an engine that nobody restarts is asked again)
+ * - all but `off` → `unhealthy` (the health check failed), `off` (stopped, or the engine is started again)
+ */
+export type HangState = 'off' | 'watching' | 'confirming' | 'unhealthy' | 'hung';
+
+export interface HangWatchParts {
+  clock: HealthClock;
+  /** The engine client's; must not throw. */
+  gauges(): Promise<EngineGauges | null>;
+  /** Asks for one token; must not throw. */
+  canary(limitMs: number): Promise<CanaryAnswer>;
+  /** Requests that we know the engine has. */
+  ownWork(): number;
+  /** No progress for this long is suspicious; 0: nothing is watched. */
+  hangMs: number;
+  /** An engine without work is asked this often; 0: never. */
+  canaryMs: number;
+  /** Someone restarts a hung engine: it is not asked again. */
+  isRestarted: boolean;
+  /** `message`: what was seen, for people. */
+  hung(message: string): void;
+  recovered(): void;
+}
+
+const LOOK_EVERY_MS = 5000;
+/** Some first requests of a kind make vLLM compile for half a minute. */
+const CANARY_LIMIT_MS = 30_000;
+
+/**
+ * Finds an engine that hangs behind a good health check, as vLLM's does when its engine process stops: the API
+ * server goes on answering, requests go on waiting. Work without progress raises the suspicion, a request of our
+ * own decides. Engines that count nothing are judged by idle canaries only.
+ */
+export class HangWatch {
+  readonly #parts: HangWatchParts;
+  #state: HangState = 'off';
+  /** Raised with every change from outside: what was asked before is void. */
+  #round = 0;
+  #timer: unknown;
+  #progress: number | null = null;
+  /** Since when there is work and nothing moves. */
+  #stillSince = 0;
+  #lastSignOfLife = 0;
+
+  constructor(parts: HangWatchParts) {
+    this.#parts = parts;
+  }
+
+  get state(): HangState {
+    return this.#state;
+  }
+
+  /** The health check succeeds, for the first time or again. */
+  healthy(): void {
+    this.stop();
+    if (this.#parts.hangMs === 0 && this.#parts.canaryMs === 0) return;
+    this.#watch();
+  }
+
+  /** The health check fails, of an engine that was healthy. */
+  unhealthy(): void {
+    const { hangMs } = this.#parts;
+    if (this.#state === 'off' || hangMs === 0) return;
+    this.stop();
+    this.#state = 'unhealthy';
+    this.#later(hangMs, () => this.#judge(`it has not been healthy for ${hangMs / 1000} s`));
+  }
+
+  /** Watches nothing, until it is healthy again. */
+  stop(): void {
+    this.#round += 1;
+    this.#state = 'off';
+    this.#parts.clock.clearTimeout(this.#timer);
+  }
+
+  #watch(): void {
+    this.#state = 'watching';
+    this.#progress = null;
+    this.#signOfLife();
+    void this.#look(this.#round);
+  }
+
+  async #look(round: number): Promise<void> {
+    const gauges = await this.#parts.gauges();
+    if (round !== this.#round) return;
+    this.#note(gauges);
+    const suspicion = this.#suspicion(gauges);
+    if (suspicion) return await this.#confirm(round, suspicion);
+    const { hangMs, canaryMs } = this.#parts;
+    const shortest = Math.min(hangMs || canaryMs, canaryMs || hangMs);
+    this.#later(Math.min(LOOK_EVERY_MS, shortest / 4), () => void this.#look(round));
+  }
+
+  /** @returns whether something moved since the last look */
+  #note(gauges: EngineGauges | null): boolean {
+    const progress = gauges?.progress;
+    const hasMoved = progress !== undefined && progress !== this.#progress;
+    if (hasMoved) {
+      this.#progress = progress;
+      this.#signOfLife();
+    } else if (!this.#hasWork(gauges)) {
+      this.#stillSince = this.#parts.clock.now();
+    }
+    return hasMoved;
+  }
+
+  #suspicion(gauges: EngineGauges | null): string | null {
+    const { clock, hangMs, canaryMs } = this.#parts;
+    const now = clock.now();
+    if (this.#hasWork(gauges)) {
+      if (hangMs === 0 || this.#progress === null || now - this.#stillSince < hangMs) return null;
+      return `it has work and made nothing for ${Math.round((now - this.#stillSince) / 1000)} s`;
+    }
+    return canaryMs > 0 && now - this.#lastSignOfLife >= canaryMs ? 'it has nothing to do' : null;
+  }
+
+  async #confirm(round: number, suspicion: string): Promise<void> {
+    const { canary, gauges, hangMs, canaryMs } = this.#parts;
+    this.#state = 'confirming';
+    const limitMs = Math.min(CANARY_LIMIT_MS, hangMs || canaryMs);
+    const answer = await canary(limitMs);
+    if (round !== this.#round) return;
+    const after = answer === 'late' ? await gauges() : null;
+    if (round !== this.#round) return;
+    if (answer === 'late' && !this.#note(after)) {
+      this.#judge(`${suspicion}, and a request for one token was not answered in ${limitMs / 1000} s`);
+      return;
+    }
+    this.#state = 'watching';
+    this.#signOfLife();
+    void this.#look(round);
+  }
+
+  #judge(what: string): void {
+    this.#state = 'hung';
+    this.#parts.hung(`the engine hangs: ${what}`);
+    if (!this.#parts.isRestarted && this.#state === 'hung') this.#askAgain(this.#round);
+  }
+
+  #askAgain(round: number): void {
+    this.#later(LOOK_EVERY_MS, async () => {
+      const answer = await this.#parts.canary(CANARY_LIMIT_MS);
+      if (round !== this.#round) return;
+      if (answer !== 'alive') return this.#askAgain(round);
+      this.#watch();
+      this.#parts.recovered();
+    });
+  }
+
+  #hasWork(gauges: EngineGauges | null): boolean {
+    return this.#parts.ownWork() > 0 || (gauges !== null && gauges.running + gauges.waiting > 0);
+  }
+
+  #signOfLife(): void {
+    this.#lastSignOfLife = this.#stillSince = this.#parts.clock.now();
+  }
+
+  #later(ms: number, run: () => void): void {
+    const round = this.#round;
+    this.#timer = this.#parts.clock.setTimeout(() => {
+      if (round === this.#round) run();
+    }, ms);
+  }
+}

@@ -1,0 +1,128 @@
+import {
+  createEngineClient,
+  type EngineConfiguration,
+  type EngineDescription,
+  EngineHealth,
+  type LogPhase,
+  levelOf,
+} from '../engine/index.ts';
+import type { Logger } from '../process/index.ts';
+import { EngineLog, LineSplitter } from './engine-output.ts';
+import type { EngineHandlers, EngineProcess } from './processes.ts';
+
+/** A progress bar is redrawn many times a second; people need it less often. */
+const PROGRESS_EVERY_MS = 1000;
+
+export type StartEngine = (handlers: EngineHandlers) => EngineProcess;
+
+export interface EngineRunParts {
+  engine: EngineDescription;
+  configuration: EngineConfiguration;
+  /** Where the engine's own lines go. */
+  log: Logger;
+  start: StartEngine;
+  /** A step of its start, before it is healthy. */
+  onPhase(phase: LogPhase): void;
+  /** Its first healthy answer; from then on the worker alone watches. */
+  onHealthy(): void;
+  /** Its process ended and its output has been read. */
+  onExit(code: number | null, startError?: Error): void;
+}
+
+/** One life of the engine's process: its output, the steps of its start, its first healthy answer. */
+export class EngineRun {
+  readonly #parts: EngineRunParts;
+  readonly #output: EngineLog;
+  readonly #process: EngineProcess;
+  readonly #stopWatching: () => void;
+  #isStarting = true;
+  #progressAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: EngineRunParts) {
+    this.#parts = parts;
+    this.#output = new EngineLog(parts.engine);
+    this.#process = parts.start(this.#handlers());
+    this.#stopWatching = this.#watchFirstHealth();
+  }
+
+  /** Id of its process group; null when it could not be started. */
+  get group(): number | null {
+    return this.#process.group;
+  }
+
+  get lastLines(): readonly string[] {
+    return this.#output.lastLines;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process.signal(signal);
+  }
+
+  /** No more watching for the first healthy answer. */
+  release(): void {
+    this.#isStarting = false;
+    this.#stopWatching();
+  }
+
+  #handlers(): EngineHandlers {
+    const splitters = { stdout: new LineSplitter(), stderr: new LineSplitter() };
+    return {
+      onOutput: (stream, text) => {
+        const { lines, progress } = splitters[stream].push(text);
+        for (const line of lines) this.#onLine(line);
+        if (progress) this.#onProgress(progress);
+      },
+      onExit: (code, startError) => {
+        for (const splitter of [splitters.stdout, splitters.stderr]) {
+          for (const line of splitter.end()) this.#onLine(line);
+        }
+        this.release();
+        this.#parts.onExit(code, startError);
+      },
+    };
+  }
+
+  #watchFirstHealth(): () => void {
+    const { configuration, engine } = this.#parts;
+    const client = createEngineClient({ baseUrl: configuration.url, apiKey: configuration.apiKey, engine });
+    const health = new EngineHealth({
+      probe: client.probe,
+      // Giving up is the worker's decision: it reports, ends, and the engine is stopped after it.
+      startupTimeoutMs: Number.POSITIVE_INFINITY,
+      clock: {
+        now: () => performance.now(),
+        setTimeout,
+        clearTimeout: (timer) => clearTimeout(timer as number),
+      },
+      onChange: () => {
+        this.release();
+        this.#parts.onHealthy();
+      },
+    });
+    health.start();
+    return () => {
+      health.stop();
+      void client.close();
+    };
+  }
+
+  #onLine(line: string): void {
+    this.#output.keep(line);
+    this.#parts.log[levelOf(line)](line);
+    this.#onPhaseIn(line);
+  }
+
+  #onProgress(bar: string): void {
+    const now = performance.now();
+    if (now - this.#progressAt < PROGRESS_EVERY_MS) return;
+    this.#progressAt = now;
+    this.#onPhaseIn(bar);
+  }
+
+  #onPhaseIn(line: string): void {
+    if (!this.#isStarting) return;
+    const phase = this.#output.newPhase(line);
+    // The health check knows better than the log when the engine is ready.
+    if (phase && phase.phase !== 'ready') this.#parts.onPhase(phase);
+  }
+}

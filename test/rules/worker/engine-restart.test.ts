@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { EXIT } from '../../../src/process/index.ts';
+import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+
+test('an engine that is started again fails what it ran; new jobs go back until it is healthy', async () => {
+  const bench = await new WorkerBench({ capacity: 2 }).ready();
+  await bench.push();
+  bench.worker.engineRestarting('vllm died: killed');
+  await settled();
+  expect(bench.errors).toMatchObject([{ job_id: 'j1', code: 'engine_died', retryable: true }]);
+  expect(bench.worker.state).toBe('paused');
+  await bench.push({ job_id: 'j2', fence_token: 2 });
+  expect(bench.queue.framesOf('job_release')).toMatchObject([{ job_id: 'j2', reason: 'engine_restarting' }]);
+  bench.worker.engineHealthy(['tiny']);
+  expect(bench.worker.state).toBe('ready');
+  await bench.push({ job_id: 'j3', fence_token: 3 });
+  expect(bench.worker.running).toBe(1);
+  expect(bench.exitCode).toBeNull();
+});
+
+test('while the engine is started again the heartbeat says so, with the cause and the phase', async () => {
+  const bench = await new WorkerBench().ready();
+  bench.worker.engineRestarting('vllm died: killed');
+  await settled();
+  expect(bench.beats.at(-1)).toMatchObject({
+    status: 'starting',
+    phase: 'restarting',
+    error_message: 'vllm died: killed',
+  });
+  bench.worker.enginePhase('loading 3 of 8');
+  await settled();
+  expect(bench.beats.at(-1)).toMatchObject({ status: 'starting', phase: 'loading 3 of 8' });
+  bench.worker.engineHealthy(['tiny']);
+  await settled();
+  expect(bench.beats.at(-1)).toMatchObject({ status: 'running' });
+});
+
+test('the last heartbeat is fatal for a bad host only, and the exit code tells the kind', async () => {
+  const kinds = [
+    ['bad_host', 'fatal', EXIT.badHost],
+    ['bad_configuration', 'failed', EXIT.configuration],
+    ['bad_model', 'failed', EXIT.badModel],
+    ['out_of_memory', 'failed', EXIT.outOfMemory],
+    ['transient', 'failed', EXIT.engineFailedToStart],
+  ] as const;
+  for (const [kind, status, exitCode] of kinds) {
+    const bench = new WorkerBench();
+    bench.worker.start();
+    bench.worker.engineFailed('it did not start', false, kind);
+    await settled();
+    expect(bench.beats.at(-1)).toMatchObject({ status, error_message: 'it did not start' });
+    expect(bench.exitCode).toBe(exitCode);
+  }
+});
