@@ -148,6 +148,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
   }
 
   async closeSockets(): Promise<void> {
+    this.#queue.leave();
     for (const socket of this.ctx.getWebSockets())
       this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
     // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with

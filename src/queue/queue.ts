@@ -48,6 +48,7 @@ const TICK_MS = 2000;
 export class Queue {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
+  #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
     migrate(ports.sql);
@@ -137,7 +138,12 @@ export class Queue {
   }
 
   onClose(connection: Connection): void {
-    disconnect(this.#core, connection);
+    if (!this.#isLeaving) disconnect(this.#core, connection);
+  }
+
+  /** This process is about to end: a socket that closes from now on says nothing of its worker. */
+  leave(): void {
+    this.#isLeaving = true;
   }
 
   onAlarm(): void {

@@ -81,7 +81,8 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
 
   #open(id: number, signal: AbortSignal): Promise<Response> {
     const gone = () => this.#relay.callerGone(id);
-    signal.addEventListener('abort', gone);
+    if (signal.aborted) gone();
+    else signal.addEventListener('abort', gone);
     const opened = new Promise<Response>((resolve) => {
       this.#relay.open(id, (opening) => {
         resolve(opening.ok ? this.#respond(id, opening.head) : brokenResponse(opening.reason));

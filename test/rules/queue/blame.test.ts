@@ -48,6 +48,18 @@ describe('what a job is charged for', () => {
     harness.advance(11);
     expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
   });
+
+  it('is no lease that ran out because the queue told its workers that it restarts', () => {
+    const harness = new QueueHarness();
+    const connection = harness.worker('w');
+    const id = harness.job();
+    harness.queue.leave();
+    harness.drop(connection);
+    harness.nowMs += 60_000;
+    harness.restart();
+    harness.advance(11);
+    expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+  });
 });
 
 describe('a caller whose request the queue no longer knows', () => {
