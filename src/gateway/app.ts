@@ -4,6 +4,7 @@ import { fleetRoutes } from './routes/fleet.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
 import { openaiRoutes } from './routes/openai.ts';
+import { payloadRoutes } from './routes/payloads.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import type { Gateway } from './routes/types.ts';
 
@@ -14,6 +15,7 @@ export function createApp(): Gateway {
   modelRoutes(app);
   jobRoutes(app);
   fleetRoutes(app);
+  payloadRoutes(app);
   socketRoutes(app);
   refuseOtherMethods(app);
 

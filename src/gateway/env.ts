@@ -1,9 +1,9 @@
-import type { QueueCalls } from '../queue/calls.ts';
+import type { QueueRpc } from '../queue/calls.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 
 /** What the gateway is given by the runtime. */
 export interface Env {
-  QUEUE: ObjectNamespace<QueueCalls>;
+  QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;

@@ -1,4 +1,4 @@
-import type { QueueCalls } from '../queue/calls.ts';
+import type { QueueRpc } from '../queue/calls.ts';
 import { relayName } from '../relay/calls.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
@@ -27,7 +27,7 @@ export function queueIdOf(request: Request): string {
 export async function callQueue<T>(
   env: Env,
   queueId: string,
-  call: (queue: QueueCalls) => Promise<T>,
+  call: (queue: QueueRpc) => Promise<T>,
 ): Promise<T> {
   try {
     return await call(objectNamed(env.QUEUE, queueId));

@@ -8,6 +8,9 @@ export const BASE_FRAME_BYTES = 1024 * 1024;
 /** workerd closes a socket with 1009 at 32 MiB; we refuse earlier, with a reason. */
 export const FRAME_BYTES = 21 * 1024 * 1024;
 
+/** A larger payload or result goes by reference instead of in a frame (the base SDK's figure for results). */
+export const INLINE_BYTES = 256 * 1024;
+
 /** The largest payload or result accepted anywhere; above it the answer is 413. */
 export const PAYLOAD_BYTES = 20 * 1024 * 1024;
 

@@ -28,6 +28,32 @@ export interface QueueCalls {
   closeSockets(): Promise<void>;
 }
 
+/**
+ * A text on its way by RPC, which carries 32 MiB. One character outside Latin-1 makes every character of a text
+ * two bytes there, so a long text travels in UTF-8. So does a long result in a JobView.
+ */
+export type LongText = string | Uint8Array<ArrayBuffer>;
+export type Sent<T extends { payload: string }> = Omit<T, 'payload'> & { payload: LongText };
+
+const SHORT_CHARACTERS = 1_000_000;
+
+export function packText(text: LongText): LongText {
+  if (typeof text !== 'string' || text.length <= SHORT_CHARACTERS) return text;
+  return new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
+}
+
+export function unpackText(text: LongText): string {
+  return typeof text === 'string' ? text : new TextDecoder().decode(text);
+}
+
+/** A view as callers get it, whatever form its result came in. */
+export function unpackView<T extends object>(view: T): T {
+  const { result } = view as { result?: unknown };
+  return result instanceof Uint8Array
+    ? { ...view, result: JSON.parse(new TextDecoder().decode(result)) }
+    : view;
+}
+
 /** A validated submission, its payload as the JSON text that will be stored. */
 export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
@@ -87,6 +113,34 @@ export type CallAnswer =
       models: string[];
       retry_after_seconds: number;
     };
+
+/** The same as the object offers it over RPC: long texts in a form that fits. */
+export interface QueueRpc extends Omit<QueueCalls, 'submit' | 'call'>, FileCalls {
+  submit(jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]>;
+  call(job: Sent<TransientCall>): Promise<CallAnswer>;
+}
+
+/** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */
+interface FileCalls {
+  /** @param form `base`: as a worker that speaks only the base takes it */
+  readFile(
+    ticket: FileTicket,
+    form: 'own' | 'base',
+  ): Promise<{ ok: true; bytes: Uint8Array<ArrayBuffer> } | Extract<FileAnswer, { ok: false }>>;
+  /** Keeps a result until `job_result_ref` settles the job with it. */
+  storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer>;
+}
+
+/** What the address of a payload or result says: which attempt it belongs to, and the key to it. */
+export interface FileTicket {
+  job_id: string;
+  fence_token: number;
+  key: string;
+}
+
+/** `stale`: the attempt is over. `unknown`: no such job, or another key. */
+export type FileAnswer = { ok: true; text: string } | { ok: false; reason: 'stale' | 'unknown' };
+export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>;
 
 /** A persisted job's history. Times are ISO strings of the queue's clock. */
 export interface LedgerView {

@@ -2,11 +2,12 @@ import { limits } from '../protocol/index.ts';
 import { relayName } from '../relay/calls.ts';
 import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
+import { type FileAddresses, fileAddresses, isLarge, newFileKey } from './files.ts';
 import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
 import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
 import { failAttempt } from './retry.ts';
 import { closeIfSilent, silenceLimitMs } from './silence.ts';
-import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload } from './tables.ts';
+import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload, readShortPayload } from './tables.ts';
 import type { TransientJob } from './transients.ts';
 
 /**
@@ -88,27 +89,36 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
   const fenceToken = core.fences.next();
   const leaseSeconds = leaseSecondsFor(core, worker);
   const expiresAt = now + leaseSeconds * 1000;
+  const fileKey = newFileKey(core);
   leaseJob(core.sql, row.id, {
     fence_token: fenceToken,
     worker_id: worker.session.worker_id,
     leased_at: now,
     lease_expires_at: expiresAt,
+    file_key: fileKey,
   });
   due(core, worker.session.extended ? Math.min(expiresAt, now + silenceLimitMs(core)) : expiresAt);
   core.pending.left(row);
   worker.running.set(row.id, fenceToken);
-  const refusal = send(worker, {
+  const files = fileAddresses(core, worker, { job_id: row.id, fence_token: fenceToken, key: fileKey });
+  // What is stored in pieces is large: for a worker of ours it need not be read.
+  const short = readShortPayload(core.sql, row.id);
+  const isLeftOut = short === null && worker.session.extended;
+  const frame: JobFrame = {
     job_id: row.id,
     mode: 'persisted',
     config_id: row.config_id,
     fence_token: fenceToken,
-    payload: readPayload(core.sql, row.id),
+    payload: isLeftOut ? '' : (short ?? readPayload(core.sql, row.id)),
     job_type: row.job_type,
     attempt: row.attempts + 1,
     lease_seconds: leaseSeconds,
     deadline_ms: row.deadline_at === null ? null : Math.max(0, row.deadline_at - now),
     stream_id: null,
-  });
+    payload_url: isLeftOut ? (files?.payload ?? null) : null,
+    result_upload_url: files?.result ?? null,
+  };
+  const refusal = send(worker, frame, files);
   if (refusal !== null) {
     core.fleet.vacate(worker.session.worker_id, row.id, fenceToken);
     const leased = findJob(core.sql, row.id);
@@ -122,8 +132,10 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   const relayed = hasFeature(worker, 'answer');
   const streamId = streamIdOf(fenceToken);
   core.transients.dispatched(job, fenceToken, worker.session.worker_id);
+  job.file_key = newFileKey(core);
+  const ticket = { job_id: job.id, fence_token: fenceToken, key: job.file_key };
   worker.running.set(job.id, fenceToken);
-  const refusal = send(worker, {
+  const frame: JobFrame = {
     job_id: job.id,
     mode: 'transient',
     config_id: worker.session.config_id,
@@ -135,7 +147,11 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
     deadline_ms:
       call.deadline_ms === undefined ? null : Math.max(0, call.deadline_ms - (core.now() - job.created_at)),
     stream_id: relayed ? streamId : null,
-  });
+    payload_url: null,
+    result_upload_url: null,
+  };
+  // A worker of ours gets it at once: its caller waits.
+  const refusal = send(worker, frame, worker.session.extended ? null : fileAddresses(core, worker, ticket));
   if (refusal !== null) {
     core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
     core.transients.remove(job);
@@ -154,21 +170,29 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   job.answer = null;
 }
 
-/** Sends the frame in the worker's own protocol; a text says why it cannot be sent. */
-function send(worker: Worker, frame: JobFrame): string | null {
-  if (worker.session.extended) {
-    worker.connection.send(extendedJobFrame(frame));
+/**
+ * Sends the frame in the worker's own protocol; a text says why it cannot be sent.
+ * @param files where a payload that is large may be fetched; null: it must go in the frame
+ */
+function send(worker: Worker, frame: JobFrame, files: FileAddresses | null): string | null {
+  const { connection, session } = worker;
+  const refer = (payload: string) =>
+    frame.payload_url === null && files && isLarge(payload)
+      ? { ...frame, payload_url: files.payload }
+      : frame;
+  if (session.extended) {
+    connection.send(extendedJobFrame(refer(frame.payload)));
     return null;
   }
   const payload = basePayload(frame.job_type, frame.payload);
   if (payload === null)
     return `the worker that serves this model cannot run ${frame.job_type} jobs of this kind`;
-  const text = baseJobFrame(frame, payload);
+  const text = baseJobFrame(refer(payload), payload);
   // UTF-16 units can be three bytes of UTF-8 each.
   if (text.length * 3 > limits.BASE_FRAME_BYTES && utf8Bytes(text) >= limits.BASE_FRAME_BYTES) {
     return 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
   }
-  worker.connection.send(text);
+  connection.send(text);
   return null;
 }
 

@@ -1,4 +1,5 @@
 import { type Core, due } from './core.ts';
+import { dropUploads } from './files.ts';
 import { type JobRow, type Settlement, settleJob } from './tables.ts';
 import { tellWaiters } from './view.ts';
 
@@ -6,6 +7,7 @@ import { tellWaiters } from './view.ts';
 export function endJob(core: Core, row: JobRow, settlement: Omit<Settlement, 'settled_at'>): void {
   const now = core.now();
   if (row.state === 'pending') core.pending.left(row);
+  dropUploads(core.sql, row.id);
   settleJob(core.sql, row, { ...settlement, settled_at: now });
   due(core, now + core.settings.retention_seconds * 1000);
   tellWaiters(core, row.id);

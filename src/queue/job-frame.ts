@@ -12,18 +12,26 @@ export interface JobFrame {
   lease_seconds: number;
   deadline_ms: number | null;
   stream_id: number | null;
+  /** Where to fetch the payload, which is left out then; null: it is here. */
+  payload_url: string | null;
+  /** Where a large result may be put; null: nowhere. */
+  result_upload_url: string | null;
 }
+
+/** Stands where a payload was left out. */
+const LEFT_OUT = '{}';
 
 /** The frame for a worker of ours. */
 export function extendedJobFrame(frame: JobFrame): string {
-  const { payload, deadline_ms, stream_id, ...rest } = frame;
+  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, ...rest } = frame;
   const head = JSON.stringify({
     type: 'job',
     ...rest,
     ...(deadline_ms === null ? {} : { deadline_ms }),
     ...(stream_id === null ? {} : { stream_id }),
+    ...references(frame),
   });
-  return `${head.slice(0, -1)},"payload":${payload}}`;
+  return `${head.slice(0, -1)},"payload":${payload_url === null ? payload : LEFT_OUT}}`;
 }
 
 /** The frame for a worker that speaks only the base: it knows none of the extension fields. */
@@ -34,8 +42,16 @@ export function baseJobFrame(frame: JobFrame, payload: string): string {
     mode: frame.mode,
     config_id: frame.config_id,
     fence_token: frame.fence_token,
+    ...references(frame),
   });
-  return `${head.slice(0, -1)},"payload":${payload}}`;
+  return `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
+}
+
+function references({ payload_url, result_upload_url }: JobFrame) {
+  return {
+    ...(payload_url === null ? {} : { payload_url }),
+    ...(result_upload_url === null ? {} : { result_upload_url }),
+  };
 }
 
 /** Engine routes a base worker knows, by the `task` its payload must name. */

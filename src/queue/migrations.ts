@@ -82,6 +82,18 @@ const MIGRATIONS: readonly string[][] = [
        WHERE state = 'pending' AND run_after IS NOT NULL`,
     `CREATE INDEX jobs_settled ON jobs (settled_at) WHERE settled_at IS NOT NULL`,
   ],
+  [
+    // Results that were put beside their job and not yet announced (files.ts), in pieces.
+    `CREATE TABLE uploads (
+       job_id TEXT NOT NULL,
+       part INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL,
+       text TEXT NOT NULL,
+       PRIMARY KEY (job_id, part)
+     ) WITHOUT ROWID`,
+    // The key to the files of the newest attempt.
+    `ALTER TABLE jobs ADD COLUMN file_key TEXT`,
+  ],
 ];
 
 /** Brings a database to the newest schema; a new one gets every step. */

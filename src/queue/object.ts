@@ -1,16 +1,21 @@
 import { DurableObject } from 'cloudflare:workers';
 import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import type { RelayCalls } from '../relay/calls.ts';
-import type {
-  CallAnswer,
-  LedgerView,
-  ModelView,
-  QueueCalls,
-  QueueStatus,
-  SubmitAnswer,
-  SubmitJob,
-  TransientCall,
-  WorkerView,
+import {
+  type CallAnswer,
+  type FileAnswer,
+  type FileTicket,
+  type FileUploadAnswer,
+  type LedgerView,
+  type ModelView,
+  type QueueRpc,
+  type QueueStatus,
+  type Sent,
+  type SubmitAnswer,
+  type SubmitJob,
+  type TransientCall,
+  unpackText,
+  type WorkerView,
 } from './calls.ts';
 import type { Connection, Ports, QueueSettings, Row, Session } from './ports.ts';
 import { Queue } from './queue.ts';
@@ -35,7 +40,7 @@ const CLOSE_HANDSHAKE_MS = 50;
  * Work that arrives while a commit is on its way to disk gathers in one box and is done, and committed,
  * together; the runtime holds every reply and frame back until then.
  */
-export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
+export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
   readonly #connections = new WeakMap<WebSocket, Connection>();
   /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
@@ -69,7 +74,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
       return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
     }
     const { 0: client, 1: server } = new WebSocketPair();
-    this.ctx.acceptWebSocket(server, [crypto.randomUUID()]);
+    this.ctx.acceptWebSocket(server, [crypto.randomUUID(), originOf(request)]);
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -105,13 +110,15 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
     await this.#together(() => this.#queue.onAlarm());
   }
 
-  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]> {
+  submit(sent: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+    const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const ids = jobs.map(() => crypto.randomUUID());
     return this.#together(() => this.#queue.submit(jobs, ids));
   }
 
   /** Not put into the box: a dispatch writes nothing, and the caller waits for its first token. */
-  call(job: TransientCall): Promise<CallAnswer> {
+  call(sent: Sent<TransientCall>): Promise<CallAnswer> {
+    const job = { ...sent, payload: unpackText(sent.payload) };
     return this.#answered((answer) => this.#queue.call(job, answer));
   }
 
@@ -127,8 +134,20 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
     return this.#answered((answer) => this.#queue.wait(jobId, waitMs, answer));
   }
 
-  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueCalls['cancel']> {
+  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
     return this.#together(() => this.#queue.cancel(jobId, reason));
+  }
+
+  async readFile(ticket: FileTicket, form: 'own' | 'base') {
+    const answer: FileAnswer = this.#queue.readFile(ticket, form);
+    return answer.ok
+      ? { ok: true as const, bytes: new TextEncoder().encode(answer.text) as Uint8Array<ArrayBuffer> }
+      : answer;
+  }
+
+  storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
+    const text = new TextDecoder().decode(bytes);
+    return this.#together(() => this.#queue.storeFile(ticket, text));
   }
 
   async models(): Promise<ModelView[]> {
@@ -220,7 +239,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
         },
       },
       now: () => Date.now(),
-      random: () => Math.random(),
+      random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
       connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
       breakStream: (relay, stream, reason) => {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
@@ -233,8 +252,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
   #connection(socket: WebSocket): Connection {
     const known = this.#connections.get(socket);
     if (known) return known;
+    const [id = crypto.randomUUID(), origin] = this.ctx.getTags(socket);
     const connection: Connection = {
-      id: this.ctx.getTags(socket)[0] ?? crypto.randomUUID(),
+      id,
+      origin,
       load: () => socket.deserializeAttachment() as Session | null,
       save: (session) => socket.serializeAttachment(session),
       send: (text) => quietly(() => socket.send(text)),
@@ -251,6 +272,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueCalls {
     const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
     return heardAt || ((socket.deserializeAttachment() as Session | null)?.connected_at ?? 0);
   }
+}
+
+/** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */
+function originOf(request: Request): string {
+  const url = new URL(request.url);
+  const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
+  const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
+  return `${scheme}//${url.host}`;
 }
 
 /** A setting that has a value. */

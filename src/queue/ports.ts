@@ -9,7 +9,7 @@ export interface Ports {
   alarm: Alarm;
   /** Epoch ms. */
   now(): number;
-  /** 0..1 */
+  /** 0..1, 32 bits of it, in production from a source that nobody can foresee. */
   random(): number;
   /** Every open control socket, those from before a hibernation included. */
   connections(): Connection[];
@@ -37,6 +37,8 @@ export interface Alarm {
 /** One control socket. Sends never throw: a socket that is gone swallows them. */
 export interface Connection {
   readonly id: string;
+  /** Scheme, host and port that its peer dialled; absent where that is not known. */
+  readonly origin?: string;
   /** Survives hibernation; at most 16 KiB serialised. */
   load(): Session | null;
   /** Null: the connection is given up. */

@@ -9,6 +9,9 @@ import {
 import { call, nextRefusal, refuseOverdue } from './call.ts';
 import type {
   CallAnswer,
+  FileAnswer,
+  FileTicket,
+  FileUploadAnswer,
   LedgerView,
   ModelView,
   QueueStatus,
@@ -22,6 +25,7 @@ import { type Core, createCore, due } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
 import { fillWorker } from './dispatch.ts';
 import { expire } from './expire.ts';
+import { readFile, storeFile } from './files.ts';
 import { setLoad, type Worker } from './fleet.ts';
 import { saveHeartbeat } from './fleet-tables.ts';
 import { models, status, workers } from './fleet-views.ts';
@@ -32,7 +36,7 @@ import { register } from './register.ts';
 import { release } from './release.ts';
 import { progress, renew } from './renew.ts';
 import { restoreFleet } from './restore.ts';
-import { settleError, settleResult } from './settle.ts';
+import { settleError, settleResult, settleResultRef } from './settle.ts';
 import { closeSilent } from './silence.ts';
 import { submit as submitJobs } from './submit.ts';
 import { findJob } from './tables.ts';
@@ -73,6 +77,14 @@ export class Queue {
   /** Null: no such job is stored. */
   ledger(jobId: string): LedgerView | null {
     return ledgerOf(this.#core, jobId);
+  }
+
+  readFile(ticket: FileTicket, form: 'own' | 'base'): FileAnswer {
+    return readFile(this.#core, ticket, form);
+  }
+
+  storeFile(ticket: FileTicket, text: string): FileUploadAnswer {
+    return storeFile(this.#core, ticket, text);
   }
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
@@ -199,7 +211,7 @@ export class Queue {
       case 'resume':
         return setDispatch(core, worker, { paused: false });
       case 'job_result_ref':
-        return sendError(worker.connection, 'job_result_ref: this queue gave no result_upload_url');
+        return settleResultRef(core, worker, frame);
     }
   }
 

@@ -1,8 +1,9 @@
-import type { AckOutcome, Failure, JobError, JobResult } from '../protocol/index.ts';
+import type { AckOutcome, Failure, JobError, JobResult, JobResultRef } from '../protocol/index.ts';
 import { isRetryableStatus } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
 import { endJob } from './end.ts';
+import { adoptUpload } from './files.ts';
 import { hasFeature, type Worker } from './fleet.ts';
 import { record } from './ledger.ts';
 import { failAttempt } from './retry.ts';
@@ -26,6 +27,23 @@ export function settleResult(core: Core, worker: Worker, frame: JobResult): void
     const result = JSON.stringify(frame.result);
     endJob(core, row, { ...settlement, worker_id, result, error: null });
   });
+}
+
+/** The same for a result that was put beside the job before. */
+export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
+  const { job_id, fence_token } = frame;
+  const { worker_id } = worker.session;
+  settlePersisted(core, worker, job_id, fence_token, 'succeeded', (row) => {
+    if (!adoptUpload(core.sql, job_id, fence_token)) {
+      const message = 'the worker announced a result that it had not put there';
+      return failAttempt(core, { ...row, worker_id }, { message, code: 'worker_error', retryable: true });
+    }
+    const { attempts } = row;
+    const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
+    endJob(core, row, { ...settlement, worker_id, result: null, error: null });
+  });
+  // The acknowledgement of the base protocol.
+  if (!worker.session.extended) worker.connection.send(JSON.stringify({ type: 'job_result_ref', job_id }));
 }
 
 /** An attempt failed: final, or another one later. */

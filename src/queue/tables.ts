@@ -90,15 +90,23 @@ export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<str
 export function leaseJob(
   sql: Sql,
   id: string,
-  lease: { fence_token: number; worker_id: string; leased_at: number; lease_expires_at: number },
+  lease: {
+    fence_token: number;
+    worker_id: string;
+    leased_at: number;
+    lease_expires_at: number;
+    file_key: string;
+  },
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'leased', fence_token = ?, worker_id = ?, leased_at = ?, lease_expires_at = ?,
-       lease_orphaned = 0, progress = NULL, status_message = NULL WHERE id = ? AND state = 'pending'`,
+       file_key = ?, lease_orphaned = 0, progress = NULL, status_message = NULL
+     WHERE id = ? AND state = 'pending'`,
     lease.fence_token,
     lease.worker_id,
     lease.leased_at,
     lease.lease_expires_at,
+    lease.file_key,
     id,
   );
 }
@@ -189,6 +197,7 @@ export interface Settlement {
   worker_id: string | null;
   attempts: number;
   attempt_errors: AttemptError[];
+  /** Null: there is none, or it is stored already. */
   result: string | null;
   error: Failure | null;
 }
@@ -212,6 +221,16 @@ export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
 
 export function readPayload(sql: Sql, id: string): string {
   return readText(sql, id, 'payload') ?? 'null';
+}
+
+/** The payload, or null when it is so long that it was stored in pieces. */
+export function readShortPayload(sql: Sql, id: string): string | null {
+  return (sql.exec(`SELECT payload FROM jobs WHERE id = ?`, id)[0]?.payload as string | null) ?? null;
+}
+
+/** The key to the files of the newest attempt; null before the first. */
+export function readFileKey(sql: Sql, id: string): string | null {
+  return (sql.exec(`SELECT file_key FROM jobs WHERE id = ?`, id)[0]?.file_key as string | null) ?? null;
 }
 
 export function readResult(sql: Sql, id: string): string | null {

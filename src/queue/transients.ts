@@ -19,6 +19,8 @@ export interface TransientJob {
   slot_by: number;
   fence_token: number;
   worker_id: string | null;
+  /** The key to its payload, where that goes by reference. */
+  file_key?: string;
   /** Tells the gateway; null once told (a relayed answer is told at dispatch). */
   answer: ((answer: CallAnswer) => void) | null;
   /** Epoch ms when its worker's socket closed; null while connected. */

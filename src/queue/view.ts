@@ -1,8 +1,9 @@
 import type { AttemptError, Failure, JobView } from '../protocol/index.ts';
+import { packText } from './calls.ts';
 import type { Core } from './core.ts';
 import { findJob, type JobRow, readResult } from './tables.ts';
 
-/** A job as the API shows it. */
+/** A job as the API shows it; a long result as `unpackView` reads it. */
 export function viewOf(core: Core, row: JobRow): JobView {
   const result = row.state === 'succeeded' ? readResult(core.sql, row.id) : null;
   return {
@@ -20,10 +21,15 @@ export function viewOf(core: Core, row: JobRow): JobView {
     created_at: iso(row.created_at),
     leased_at: row.leased_at === null ? null : iso(row.leased_at),
     settled_at: row.settled_at === null ? null : iso(row.settled_at),
-    result: result === null ? null : JSON.parse(result),
+    result: result === null ? null : resultOf(result),
     error: row.error === null ? null : (JSON.parse(row.error) as Failure),
     attempt_errors: attemptErrors(row),
   };
+}
+
+function resultOf(text: string): unknown {
+  const packed = packText(text);
+  return typeof packed === 'string' ? JSON.parse(packed) : packed;
 }
 
 export function attemptErrors(row: JobRow): AttemptError[] {

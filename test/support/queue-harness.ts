@@ -1,6 +1,12 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
-import type { CallAnswer, SubmitAnswer, SubmitJob, TransientCall } from '../../src/queue/calls.ts';
+import type {
+  CallAnswer,
+  FileTicket,
+  SubmitAnswer,
+  SubmitJob,
+  TransientCall,
+} from '../../src/queue/calls.ts';
 import type {
   Connection,
   GivenSettings,
@@ -15,6 +21,7 @@ import { Queue } from '../../src/queue/queue.ts';
 /** One control socket as the queue sees it, with what was sent to it. */
 export class FakeConnection implements Connection {
   readonly id: string;
+  readonly origin = 'https://queue.test';
   readonly sent: Record<string, unknown>[] = [];
   closed: { code: number; reason: string } | null = null;
   /** Epoch ms of its last sign; null: it pings all the time, as a live worker does. */
@@ -55,6 +62,16 @@ export class FakeConnection implements Connection {
     if (!job) throw new Error(`no job was sent to ${this.id}`);
     return job as never;
   }
+}
+
+/** What the address of a payload or a result says, relative or whole. */
+export function ticketOf(address: unknown): FileTicket {
+  const { pathname, searchParams } = new URL(String(address), 'https://queue.test');
+  return {
+    job_id: decodeURIComponent(pathname.split('/')[2] as string),
+    fence_token: Number(searchParams.get('fence_token')),
+    key: searchParams.get('key') ?? '',
+  };
 }
 
 /** The real queue rules over real SQLite in memory, with a clock and sockets that the test moves by hand. */

@@ -19,14 +19,17 @@ export class RawWorker {
   readonly records: AnswerRecord[] = [];
   closed: number | null = null;
   #url: string;
-  #token: string | undefined;
+  #headers: Record<string, string>;
   #socket!: WebSocket;
   #answers: WebSocket | null = null;
 
-  /** @param url of the queue, http */
-  constructor(url: string, token?: string) {
+  /**
+   * @param url of the queue, http
+   * @param headers of its upgrades
+   */
+  constructor(url: string, token?: string, headers: Record<string, string> = {}) {
     this.#url = url.replace(/^http/, 'ws');
-    this.#token = token;
+    this.#headers = { ...headers, ...(token ? { authorization: `Bearer ${token}` } : {}) };
   }
 
   async connect(queueId = 'vllm-queue'): Promise<this> {
@@ -99,8 +102,7 @@ export class RawWorker {
 
   /** Listens from before the connection opens: what the other side says first comes with it. */
   #dial(url: string, onMessage: (data: WebSocket.RawData, isBinary: boolean) => void): Promise<WebSocket> {
-    const headers = this.#token ? { authorization: `Bearer ${this.#token}` } : {};
-    const socket = new WebSocket(url, { headers, perMessageDeflate: false });
+    const socket = new WebSocket(url, { headers: this.#headers, perMessageDeflate: false });
     socket.binaryType = 'arraybuffer';
     socket.on('message', onMessage);
     open.add(socket);

@@ -4,7 +4,7 @@ import {
   limits,
   parseValue,
 } from '../../protocol/index.ts';
-import type { SubmitAnswer, SubmitJob } from '../../queue/calls.ts';
+import { packText, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/calls.ts';
 import { parseBody, readText } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
@@ -22,7 +22,7 @@ export function jobRoutes(app: Gateway): void {
     const tenant = context.get('tenant');
     const submit = (jobs: SubmitJob[]) =>
       callQueue(context.env, queueIdOf(request), (queue) =>
-        queue.submit(jobs.map((job) => ({ ...job, tenant }))),
+        queue.submit(jobs.map((job) => ({ ...job, tenant, payload: packText(job.payload) }))),
       );
     if (Array.isArray(body)) {
       if (key)
@@ -33,7 +33,7 @@ export function jobRoutes(app: Gateway): void {
     if (job instanceof HttpError) throw job;
     const [answer] = await submit([job]);
     if (!answer?.ok) throw refusal(answer);
-    return context.json(answer.job, answer.created ? 201 : 200);
+    return context.json(unpackView(answer.job), answer.created ? 201 : 200);
   });
 
   app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
@@ -43,7 +43,7 @@ export function jobRoutes(app: Gateway): void {
       waitMs > 0 ? queue.wait(id, waitMs) : queue.get(id),
     );
     if (!job) throw unknownJob(id);
-    return context.json(job);
+    return context.json(unpackView(job));
   });
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
@@ -60,7 +60,7 @@ export function jobRoutes(app: Gateway): void {
       queue.cancel(id, 'cancelled'),
     );
     if (!job) throw unknownJob(id);
-    return context.json(job);
+    return context.json(unpackView(job));
   });
 }
 
@@ -79,7 +79,7 @@ async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Prom
   return read.map((job) => {
     if (job instanceof HttpError) return { error: errorOf(job) };
     const answer = answers.next().value;
-    return answer?.ok ? { job: answer.job } : { error: errorOf(refusal(answer)) };
+    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(refusal(answer)) };
   });
 }
 

@@ -1,5 +1,5 @@
 import { limits } from '../../protocol/index.ts';
-import type { TransientCall } from '../../queue/calls.ts';
+import { packText, type TransientCall } from '../../queue/calls.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { readFacts, readText, tooLarge } from '../body.ts';
 import { conduct } from '../conduct.ts';
@@ -55,7 +55,8 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const conducted = conduct(call, hungUp.signal, {
     queue: {
-      call: (wanted) => callQueue(env, queueId, (queue) => queue.call(wanted)),
+      call: (wanted) =>
+        callQueue(env, queueId, (queue) => queue.call({ ...wanted, payload: packText(wanted.payload) })),
       cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
     },
     openStream: (relay, streamId, signal) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { QueueHarness } from '../../support/queue-harness.ts';
+import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 describe('registering', () => {
   it('grants what both sides know, and tells leases and where to dial the answer socket', () => {
@@ -21,7 +21,7 @@ describe('registering', () => {
     queue.job({ payload: '{"messages":[{"role":"user","content":"hi"}]}' });
     expect(worker.sent).toHaveLength(1);
     expect(Object.keys(worker.lastJob()).sort()).toEqual(
-      ['config_id', 'fence_token', 'job_id', 'mode', 'payload', 'type'].sort(),
+      ['config_id', 'fence_token', 'job_id', 'mode', 'payload', 'result_upload_url', 'type'].sort(),
     );
     expect(worker.lastJob().payload).toMatchObject({ task: 'openai/chat-completion' });
   });
@@ -241,13 +241,22 @@ describe('workers that speak only the base', () => {
     expect(queue.queue.get(fault)).toMatchObject({ state: 'pending', attempts: 1 });
   });
 
-  it('are not sent what does not fit their frame: the job fails with that reason', () => {
+  it('fetch what does not fit their frame, in their own form and from where they dialled', () => {
     const queue = new QueueHarness();
-    const worker = queue.baseWorker('old');
-    const id = queue.job({ payload: JSON.stringify({ text: 'x'.repeat(1_100_000) }) });
-    expect(worker.frames('job')).toEqual([]);
-    expect(queue.queue.get(id)?.error?.message).toContain('1 MiB');
-    expect(queue.queue.status().running).toBe(0);
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const text = 'x'.repeat(1_100_000);
+    queue.job({ payload: JSON.stringify({ text }) });
+    const { payload, payload_url } = worker.lastJob();
+    expect(payload).toEqual({});
+    expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
+    const file = queue.queue.readFile(ticketOf(payload_url), 'base');
+    expect(file.ok && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
+
+    const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
+    queue.call({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
+    const waited = queue.queue.readFile(ticketOf(worker.lastJob().payload_url), 'base');
+    expect(waited.ok && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
+    expect(worker.lastJob().result_upload_url).toBeUndefined();
   });
 });
 

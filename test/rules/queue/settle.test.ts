@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { QueueHarness } from '../../support/queue-harness.ts';
+import type { JobView } from '../../../src/protocol/index.ts';
+import { unpackView } from '../../../src/queue/calls.ts';
+import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };
 const result = (job: Pushed, value: unknown = 1) => ({
@@ -213,8 +215,9 @@ describe('submission', () => {
     const worker = queue.worker('w');
     const text = '😀é'.repeat(700_000);
     const id = queue.job({ payload: JSON.stringify({ text }) });
-    expect(worker.lastJob().payload).toEqual({ text });
+    const ticket = ticketOf(worker.lastJob().payload_url);
+    expect(queue.queue.readFile(ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
     queue.say(worker, result(worker.lastJob(), text));
-    expect(queue.queue.get(id)?.result).toEqual({ value: text });
+    expect(unpackView(queue.queue.get(id) as JobView).result).toEqual({ value: text });
   });
 });

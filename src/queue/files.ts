@@ -1,0 +1,126 @@
+import { limits } from '../protocol/index.ts';
+import type { FileAnswer, FileTicket, FileUploadAnswer } from './calls.ts';
+import type { Core } from './core.ts';
+import type { Worker } from './fleet.ts';
+import { basePayload } from './job-frame.ts';
+import { pieces } from './long-text.ts';
+import type { Sql } from './ports.ts';
+import { findJob, type JobRow, readFileKey, readPayload } from './tables.ts';
+
+/**
+ * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
+ * right to it. The address carries a key that is made anew for every attempt and void as soon as another
+ * attempt begins or the job is settled, so that it needs neither a date nor a signature; a base worker sends
+ * no token along.
+ *
+ * An upload is kept beside its job until a `job_result_ref` of the same attempt settles the job with it, or
+ * until the job is settled in any other way.
+ */
+
+/** Where one attempt may fetch its payload and put its result. */
+export interface FileAddresses {
+  payload: string;
+  result: string;
+}
+
+/** 128 bits nobody can guess. */
+export function newFileKey(core: Core): string {
+  const word = () => Math.floor(core.random() * 2 ** 32);
+  return Array.from({ length: 4 }, () => word().toString(16).padStart(8, '0')).join('');
+}
+
+/**
+ * The addresses in the form this worker understands: relative to the queue's for one of ours, whole for one of
+ * the base. Null for a base worker whose connection does not tell what it dialled.
+ */
+export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): FileAddresses | null {
+  const { session, connection } = worker;
+  const query = new URLSearchParams({
+    queue_id: core.settings.queue_id,
+    fence_token: String(ticket.fence_token),
+    key: ticket.key,
+    ...(session.extended ? {} : { form: 'base' }),
+  });
+  const address = (what: string) => `jobs/${encodeURIComponent(ticket.job_id)}/${what}?${query}`;
+  const relative = { payload: address('payload'), result: address('result') };
+  if (session.extended) return relative;
+  if (!connection.origin) return null;
+  return {
+    payload: `${connection.origin}/${relative.payload}`,
+    result: `${connection.origin}/${relative.result}`,
+  };
+}
+
+/** Whether a text is better fetched than sent in a frame. */
+export function isLarge(text: string): boolean {
+  // A UTF-16 unit is at most three bytes of UTF-8.
+  if (text.length * 3 <= limits.INLINE_BYTES) return false;
+  return text.length > limits.INLINE_BYTES || new TextEncoder().encode(text).byteLength > limits.INLINE_BYTES;
+}
+
+/** @param form `base`: as a worker that speaks only the base takes it */
+export function readFile(core: Core, ticket: FileTicket, form: 'own' | 'base'): FileAnswer {
+  const found = payloadOf(core, ticket);
+  if ('reason' in found) return found;
+  const text = form === 'base' ? basePayload(found.job_type, found.payload) : found.payload;
+  return text === null ? { ok: false, reason: 'unknown' } : { ok: true, text };
+}
+
+/** Stores a result until it is announced; a repeated upload replaces the first. */
+export function storeFile(core: Core, ticket: FileTicket, text: string): FileUploadAnswer {
+  const row = findJob(core.sql, ticket.job_id);
+  const refusal = judge(core, row, ticket);
+  if (refusal) return refusal;
+  dropUploads(core.sql, ticket.job_id);
+  for (const [part, piece] of pieces(text, limits.ROW_TEXT_CHARACTERS).entries()) {
+    core.sql.exec(
+      `INSERT INTO uploads (job_id, part, fence_token, text) VALUES (?, ?, ?, ?)`,
+      ticket.job_id,
+      part,
+      ticket.fence_token,
+      piece,
+    );
+  }
+  return { ok: true };
+}
+
+/** Makes the upload of this attempt the job's result; false: there is none. */
+export function adoptUpload(sql: Sql, jobId: string, fenceToken: number): boolean {
+  const moved = sql.exec(
+    `INSERT INTO long_texts (job_id, kind, part, text)
+     SELECT job_id, 'result', part, text FROM uploads WHERE job_id = ? AND fence_token = ? RETURNING part`,
+    jobId,
+    fenceToken,
+  );
+  return moved.length > 0;
+}
+
+export function dropUploads(sql: Sql, jobId: string): void {
+  sql.exec(`DELETE FROM uploads WHERE job_id = ?`, jobId);
+}
+
+function payloadOf(
+  core: Core,
+  ticket: FileTicket,
+): { job_type: string; payload: string } | Extract<FileAnswer, { ok: false }> {
+  const transient = core.transients.get(ticket.job_id);
+  if (transient) {
+    const isRight = transient.file_key === ticket.key && transient.fence_token === ticket.fence_token;
+    return isRight ? transient.call : { ok: false, reason: 'unknown' };
+  }
+  const row = findJob(core.sql, ticket.job_id);
+  return judge(core, row, ticket) ?? { job_type: row!.job_type, payload: readPayload(core.sql, row!.id) };
+}
+
+/** An attempt whose lease ran out still counts while nobody else was given the job, as its settlement does. */
+function judge(
+  core: Core,
+  row: JobRow | null,
+  ticket: FileTicket,
+): Extract<FileAnswer, { ok: false }> | null {
+  if (row === null) return { ok: false, reason: 'unknown' };
+  if (row.fence_token !== ticket.fence_token || row.settled_at !== null)
+    return { ok: false, reason: 'stale' };
+  const key = readFileKey(core.sql, row.id);
+  return key !== null && key === ticket.key ? null : { ok: false, reason: 'unknown' };
+}

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import type { JobView } from '../../../src/protocol/index.ts';
+import { unpackView } from '../../../src/queue/calls.ts';
+import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
+
+const LARGE = JSON.stringify({ messages: [], text: 'ä'.repeat(200_000) });
+const RESULT = JSON.stringify({ status: 'success', text: '🙂'.repeat(600_000) });
+
+/** What is left in the tables of uploads and long texts. */
+function stored(queue: QueueHarness): Record<string, number> {
+  const count = (table: string) =>
+    Number(queue.database.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0);
+  return { uploads: count('uploads'), long_texts: count('long_texts') };
+}
+
+function announce(queue: QueueHarness, worker: FakeConnection, job = worker.lastJob()): void {
+  queue.say(worker, { type: 'job_result_ref', job_id: job.job_id, fence_token: job.fence_token });
+}
+
+const resultOf = (queue: QueueHarness, id: string) => unpackView(queue.queue.get(id) as JobView).result;
+const lastAck = (worker: FakeConnection) => worker.frames('ack').at(-1);
+
+describe('a payload', () => {
+  it('over 256 KiB in UTF-8 is fetched instead of sent, a smaller one is sent', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.job({ payload: LARGE });
+    const large = worker.lastJob();
+    expect(large.payload).toEqual({});
+    expect(large.payload_url).toMatch(/^jobs\/job-\d+\/payload\?queue_id=q&fence_token=1&key=[0-9a-f]{32}$/);
+    expect(queue.queue.readFile(ticketOf(large.payload_url), 'own')).toEqual({ ok: true, text: LARGE });
+    queue.job({ payload: JSON.stringify({ text: 'a'.repeat(200_000) }) });
+    expect(worker.lastJob()).toMatchObject({ payload: { text: expect.any(String) } });
+    expect(worker.lastJob().payload_url).toBeUndefined();
+  });
+
+  it('is not given to another attempt, after the end, without the key, or of a job there is not', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ payload: LARGE });
+    const ticket = ticketOf(worker.lastJob().payload_url);
+    const read = (change: object) => queue.queue.readFile({ ...ticket, ...change }, 'own');
+    expect(read({ key: '' })).toEqual({ ok: false, reason: 'unknown' });
+    expect(read({ key: `${ticket.key}0` })).toEqual({ ok: false, reason: 'unknown' });
+    expect(read({ job_id: 'other' })).toEqual({ ok: false, reason: 'unknown' });
+    expect(read({ fence_token: ticket.fence_token - 1 })).toEqual({ ok: false, reason: 'stale' });
+    expect(read({})).toMatchObject({ ok: true });
+    queue.queue.cancel(id, 'cancelled');
+    expect(read({})).toEqual({ ok: false, reason: 'stale' });
+  });
+
+  it('of a caller that waits is sent to a worker of ours at once, whatever its size', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ payload: JSON.stringify({ path: '/v1/x', body: 'x'.repeat(400_000) }) });
+    expect(worker.lastJob()).toMatchObject({ payload: { path: '/v1/x' } });
+    expect(worker.lastJob().payload_url).toBeUndefined();
+    expect(worker.lastJob().result_upload_url).toBeUndefined();
+  });
+});
+
+describe('a result', () => {
+  it('is put beside its job, settles it when it is announced, and is acknowledged again when repeated', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const ticket = ticketOf(worker.lastJob().result_upload_url);
+    expect(queue.queue.storeFile(ticket, '{"first":true}')).toEqual({ ok: true });
+    expect(queue.queue.storeFile(ticket, RESULT)).toEqual({ ok: true });
+    expect(queue.state(id)).toBe('leased');
+    announce(queue, worker);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded' });
+    expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
+    expect(stored(queue).uploads).toBe(0);
+    announce(queue, worker);
+    expect(worker.frames('ack').map(({ outcome }) => outcome)).toEqual(['accepted', 'accepted']);
+    expect(queue.queue.storeFile(ticket, '{}')).toEqual({ ok: false, reason: 'stale' });
+    expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
+  });
+
+  it('of an attempt whose job was given away is refused, and its announcement changes nothing', () => {
+    const queue = new QueueHarness();
+    const first = queue.worker('first');
+    const id = queue.job();
+    const old = ticketOf(first.lastJob().result_upload_url);
+    queue.queue.storeFile(old, '{"of":"first"}');
+    queue.drop(first);
+    const second = queue.worker('second');
+    queue.advance(20);
+    expect(second.lastJob().job_id).toBe(id);
+    expect(queue.queue.storeFile(old, '{}')).toEqual({ ok: false, reason: 'stale' });
+    const back = queue.worker('first');
+    announce(queue, back, first.lastJob());
+    expect(lastAck(back)).toMatchObject({ outcome: 'stale' });
+    expect(queue.state(id)).toBe('leased');
+    // The newer attempt cannot settle with what the older one put there.
+    announce(queue, second);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', attempts: 2 });
+  });
+
+  it('that was put and not announced goes when the job is settled otherwise', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    const [sent, cancelled] = [queue.job(), queue.job()];
+    for (const job of worker.frames('job')) queue.queue.storeFile(ticketOf(job.result_upload_url), RESULT);
+    expect(stored(queue).uploads).toBeGreaterThan(2);
+    const [job] = worker.frames('job');
+    queue.say(worker, { type: 'job_result', job_id: sent, fence_token: job?.fence_token, result: { a: 1 } });
+    queue.queue.cancel(cancelled, 'cancelled');
+    expect(queue.queue.get(sent)?.result).toEqual({ a: 1 });
+    expect(stored(queue)).toEqual({ uploads: 0, long_texts: 0 });
+  });
+
+  it('whose lease ran out still counts while nobody else was given the job', () => {
+    const queue = new QueueHarness({ lease_seconds: 10 });
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const ticket = ticketOf(worker.lastJob().result_upload_url);
+    queue.advance(10.1);
+    expect(queue.state(id)).toBe('pending');
+    expect(queue.queue.storeFile(ticket, '{"late":1}')).toEqual({ ok: true });
+    announce(queue, worker);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
+  });
+
+  it('of a base worker is put at a whole address and acknowledged in the base manner', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const { result_upload_url } = worker.lastJob();
+    expect(result_upload_url).toMatch(/^https:\/\/queue\.test\/jobs\//);
+    queue.queue.storeFile(ticketOf(result_upload_url), RESULT);
+    announce(queue, worker);
+    expect(worker.frames('job_result_ref')).toEqual([{ type: 'job_result_ref', job_id: id }]);
+    expect(worker.frames('ack')).toEqual([]);
+    expect(queue.state(id)).toBe('succeeded');
+  });
+});
