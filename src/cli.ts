@@ -46,6 +46,11 @@ program
   .action(async () => finish((await import('./worker/main.ts')).runWorker(env)));
 
 program
+  .command('health')
+  .description('asks the engine of a container once: 0 healthy, 1 not')
+  .action(async () => finish((await import('./engine/check-health.ts')).checkHealth(env)));
+
+program
   .command('simulate')
   .description('the stand-in for "vllm serve": worker-vllm simulate MODEL --port 8000')
   .argument('[arguments...]', 'as for "vllm serve"')
@@ -68,6 +73,7 @@ program
   .option('--config-id <id>', 'which workers may take it')
   .option('--file <path>', 'the payload as JSON (stdin without it)')
   .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
+  .option('--trace', 'print what happened to the job, step by step, on stderr')
   .action(async (prompt, options) =>
     finish(
       (await import('./launcher/commands/submit.ts')).runSubmit(prompt, {

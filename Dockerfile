@@ -1,0 +1,84 @@
+# syntax=docker/dockerfile:1
+#
+# The image of a GPU container: an engine, and the worker that feeds it.
+#
+#   ./build.sh                                                      vLLM
+#   ./build.sh --build-arg ENGINE=fastdeploy                        FastDeploy
+#   ./build.sh --build-arg MODEL_NAME=Qwen/Qwen3-0.6B               vLLM with the model inside
+#
+# PID 1 is entrypoint.sh, which reaps orphans and forwards signals itself: neither tini nor
+# `docker run --init` is needed, and both are welcome.
+#
+# The user is root unless the platform says otherwise: RunPod and Vast mount volumes that only root can
+# write. Nothing here needs it. `--user 10001` (Kubernetes: runAsUser) works with a read-only root, given a
+# writable /home/worker and /tmp.
+
+ARG ENGINE=vllm
+ARG VLLM_VERSION=0.32.0
+ARG FASTDEPLOY_VERSION=2.3.2
+ARG NODE_VERSION=24
+# A model to put into the image; empty: none, it is downloaded at the start.
+ARG MODEL_NAME=
+# Not the place where volumes are mounted, or they would hide the model.
+ARG BASE_PATH=/models
+
+FROM node:${NODE_VERSION}-bookworm-slim AS node
+
+# The optional packages are the programs of workerd and esbuild, 170 MB that only a queue runs.
+FROM node AS dependencies
+WORKDIR /opt/worker-vllm
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
+
+FROM vllm/vllm-openai:v${VLLM_VERSION} AS engine-vllm
+
+FROM ccr-2vdh3abv-pub.cnc.bj.baidubce.com/paddlepaddle/fastdeploy-cuda-12.6:${FASTDEPLOY_VERSION} AS engine-fastdeploy
+ENV ENGINE=fastdeploy
+
+# The model is fetched beside the worker, not after it, so that a change of the worker keeps the download.
+# hadolint ignore=DL3006
+FROM engine-${ENGINE} AS model
+ARG MODEL_NAME
+ARG MODEL_REVISION
+# hadolint ignore=DL3064
+ARG TOKENIZER_NAME
+# hadolint ignore=DL3064
+ARG TOKENIZER_REVISION
+ARG QUANTIZATION
+ARG BASE_PATH
+RUN --mount=type=bind,source=scripts/bake_model.py,target=/bake_model.py \
+    --mount=type=secret,id=HF_TOKEN,env=HF_TOKEN \
+    python3 /bake_model.py
+
+# hadolint ignore=DL3006
+FROM engine-${ENGINE} AS worker
+RUN useradd --uid 10001 --user-group --create-home worker
+COPY --from=node /usr/local/bin/node /usr/local/bin/node
+WORKDIR /opt/worker-vllm
+COPY --from=dependencies /opt/worker-vllm/node_modules node_modules
+COPY package.json LICENSE entrypoint.sh ./
+COPY bin bin
+COPY src src
+# While a large model loads, nothing is wrong; the supervisor has a limit of its own (VLLM_STARTUP_TIMEOUT).
+HEALTHCHECK --interval=30s --timeout=10s --start-period=30m --retries=3 \
+    CMD ["node", "/opt/worker-vllm/bin/worker-vllm.js", "health"]
+ENTRYPOINT ["/opt/worker-vllm/entrypoint.sh"]
+CMD []
+
+FROM worker AS image
+
+FROM worker AS image-baked
+ARG BASE_PATH
+COPY --from=model ${BASE_PATH} ${BASE_PATH}
+COPY --from=model /local_model_args.json /local_model_args.json
+ENV HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+
+# hadolint ignore=DL3006
+FROM image${MODEL_NAME:+-baked}
+ARG VERSION=0.0.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="worker-vllm" \
+      org.opencontainers.image.description="A GPU worker: an LLM engine that takes jobs from a queue" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
