@@ -75,8 +75,9 @@ function settlePersisted(
     core.fleet.vacate(row.worker_id, jobId, fenceToken);
     settle(row);
   } else if (row !== null) {
-    const told = { ...row, fence_token: fenceToken, worker_id: worker.session.worker_id };
-    record(core, told, outcome === 'accepted' ? 'acknowledged_again' : 'refused_stale');
+    const told = { ...row, worker_id: worker.session.worker_id };
+    if (outcome === 'accepted') record(core, told, 'acknowledged_again');
+    else record(core, told, 'refused_stale', `its token was ${fenceToken}`);
   }
   core.fleet.vacate(worker.session.worker_id, jobId, fenceToken);
   worker.refused.clear();

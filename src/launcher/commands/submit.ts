@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { EXIT, UserError } from '../../process/index.ts';
 import type { JobView } from '../../protocol/index.ts';
+import { type LedgerStep, traceText } from './trace.ts';
 
 export interface SubmitOptions {
   url: string;
@@ -12,6 +13,8 @@ export interface SubmitOptions {
   file?: string;
   /** Seconds to wait for the result; 0 prints the job and returns. */
   wait: number;
+  /** Prints what happened to the job, step by step, on stderr. */
+  trace?: boolean;
 }
 
 /** One request waits at most this long, s; fetch gives up at 300. */
@@ -33,7 +36,15 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
     const wait = Math.min(WAIT_PIECE_SECONDS, Math.ceil(left));
     job = await ask<JobView>(options, 'GET', `/api/jobs/${encodeURIComponent(job.id)}?wait=${wait}`);
   }
-  return report(job, options);
+  const code = report(job, options);
+  if (options.trace) process.stderr.write(await trace(job.id, options));
+  return code;
+}
+
+async function trace(id: string, options: SubmitOptions): Promise<string> {
+  const path = `/api/jobs/${encodeURIComponent(id)}/ledger`;
+  const { job_id, steps } = await ask<{ job_id: string; steps: LedgerStep[] }>(options, 'GET', path);
+  return traceText(job_id, steps);
 }
 
 function report(job: JobView, options: SubmitOptions): number {

@@ -1,0 +1,26 @@
+/** One step of a job's ledger, as `GET /api/jobs/{id}/ledger` tells it. */
+export interface LedgerStep {
+  /** ISO time. */
+  at: string;
+  step: string;
+  attempt: number;
+  fence_token: number;
+  worker_id: string | null;
+  detail: string | null;
+}
+
+/** A ledger for people: a line a step, its time since the first, s. */
+export function traceText(jobId: string, steps: readonly LedgerStep[]): string {
+  const start = Date.parse(steps[0]?.at ?? '');
+  const lines = steps.map((step) => {
+    const seconds = ((Date.parse(step.at) - start) / 1000).toFixed(3);
+    const where = step.worker_id === null ? '' : `${step.worker_id}, `;
+    const attempt = step.attempt === 0 ? '' : `${where}attempt ${step.attempt}, fence ${step.fence_token}`;
+    return [
+      `+${seconds.padStart(9)} s`,
+      step.step.replaceAll('_', ' ').padEnd(18),
+      [attempt, step.detail].filter(Boolean).join(': '),
+    ].join('  ');
+  });
+  return `Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`;
+}

@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+type Pushed = { job_id: string; fence_token: number };
+const result = ({ job_id, fence_token }: Pushed) => ({ type: 'job_result', job_id, fence_token, result: {} });
+const count = (queue: QueueHarness, table: string) =>
+  (queue.database.prepare(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n;
+
+describe('the depth of the queue', () => {
+  it('is bounded for each config, with a time to come back, and never for a job that is there already', () => {
+    const queue = new QueueHarness({ max_pending: 2 });
+    queue.submit({ id: 'a' }, { id: 'b' });
+    const [third, other, again] = queue.submit({ id: 'c' }, { id: 'd', config_id: 'other' }, { id: 'a' });
+    expect(third).toMatchObject({ ok: false, reason: 'queue_full', retry_after_seconds: expect.any(Number) });
+    expect(JSON.stringify(third)).toContain('2 jobs of config');
+    expect([other?.ok, again?.ok]).toEqual([true, true]);
+  });
+
+  it('is bounded for each tenant over all configs', () => {
+    const queue = new QueueHarness({ max_pending: 10, max_pending_per_tenant: 2 });
+    queue.submit({ tenant: 'ann' }, { tenant: 'ann', config_id: 'other' });
+    const [ann, bob, nobody] = queue.submit({ tenant: 'ann' }, { tenant: 'bob' }, {});
+    expect(ann).toMatchObject({ reason: 'queue_full', message: expect.stringContaining('"ann"') });
+    expect([bob?.ok, nobody?.ok]).toEqual([true, true]);
+  });
+
+  it('counts no job that found a slot, in the same submission either', () => {
+    const queue = new QueueHarness({ max_pending: 2 });
+    queue.worker('w', { capacity: 3 });
+    const answers = queue.submit({}, {}, {}, {}, {}, {});
+    expect(answers.map((answer) => answer.ok)).toEqual([true, true, true, true, true, false]);
+  });
+
+  it('makes room again whatever takes a job out, and is the same after a restart', () => {
+    const queue = new QueueHarness({ max_pending: 2 });
+    const worker = queue.worker('w');
+    const ids = [queue.job(), queue.job(), queue.job({ deadline_seconds: 5 })];
+    const isFull = () => queue.submit({ id: 'probe', config_id: 'cfg' })[0]?.ok === false;
+    expect(isFull()).toBe(true);
+    queue.restart();
+    expect(isFull()).toBe(true);
+    queue.queue.cancel(ids[1] as string, 'cancelled');
+    expect(queue.queue.status().pending).toBe(1);
+    queue.advance(6);
+    expect(queue.state(ids[2] as string)).toBe('expired');
+    expect(queue.queue.status().pending).toBe(0);
+    queue.advance(10);
+    expect(queue.queue.status().pending).toBe(1);
+    expect(worker.frames('job')).toHaveLength(1);
+  });
+
+  it('bounds the callers that wait for a slot of one config, and frees their places', () => {
+    const queue = new QueueHarness({ max_waiting: 1 });
+    const worker = queue.worker('w');
+    queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
+    const [running, waiting, refused] = [queue.call(), queue.call({ job_id: 'waiting' }), queue.call()];
+    expect([running[0]?.kind, waiting.length]).toEqual(['stream', 0]);
+    expect(refused).toMatchObject([{ kind: 'refused', reason: 'queue_full' }]);
+    expect(queue.call({ model: 'beta' })).toMatchObject([{ kind: 'stream' }]);
+    queue.say(worker, result(worker.lastJob()));
+    expect(waiting).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.call()).toEqual([]);
+  });
+});
+
+describe('retention', () => {
+  it('forgets a settled job with result, texts and ledger after the time, and its id is free again', () => {
+    const queue = new QueueHarness({ retention_seconds: 3600 });
+    const worker = queue.worker('w');
+    const text = JSON.stringify({ text: 'x'.repeat(600_000) });
+    queue.job({ id: 'old', payload: text });
+    queue.say(worker, { ...result(worker.lastJob()), result: { text } });
+    queue.say(worker, result(worker.lastJob()));
+    expect([count(queue, 'jobs'), count(queue, 'ledger'), count(queue, 'long_texts')]).toEqual([1, 1, 4]);
+    queue.advance(3599);
+    expect(queue.state('old')).toBe('succeeded');
+    queue.advance(2);
+    expect(queue.state('old')).toBe('missing');
+    expect([count(queue, 'jobs'), count(queue, 'ledger'), count(queue, 'long_texts')]).toEqual([0, 0, 0]);
+    expect(queue.submit({ id: 'old', payload: '{"other":1}' })).toMatchObject([{ ok: true, created: true }]);
+    expect(queue.queue.ledger('old')?.steps.map(({ step }) => step)).toEqual(['submitted', 'dispatched']);
+  });
+
+  it('keeps what is not settled, however old', () => {
+    const queue = new QueueHarness({ retention_seconds: 60 });
+    const id = queue.job();
+    const cancelled = queue.job();
+    queue.queue.cancel(cancelled, 'cancelled');
+    queue.advance(600);
+    expect([queue.state(id), queue.state(cancelled)]).toEqual(['pending', 'missing']);
+  });
+
+  it('forgets many in small bites, each soon after the other', () => {
+    const queue = new QueueHarness({ retention_seconds: 60 });
+    for (const answer of queue.submit(...Array.from({ length: 500 }, () => ({})))) {
+      if (answer.ok) queue.queue.cancel(answer.job.id, 'cancelled');
+    }
+    const left: number[] = [];
+    queue.nowMs += 60_000;
+    while (count(queue, 'jobs') > 0 && left.length < 10) {
+      queue.alarmAt = null;
+      queue.queue.onAlarm();
+      left.push(count(queue, 'jobs'));
+      if (count(queue, 'jobs') > 0) expect(queue.alarmAt).toBe(queue.nowMs + 50);
+    }
+    expect(left).toEqual([300, 100, 0]);
+    expect(queue.alarmAt).toBeNull();
+  });
+
+  it('forgets workers that were not heard of, and no connected one', () => {
+    const queue = new QueueHarness({ retention_seconds: 3600 });
+    const gone = queue.worker('gone');
+    queue.worker('silent but connected');
+    queue.queue.heartbeat({ instance_id: 'beats only', status: 'ready' } as never);
+    queue.drop(gone);
+    expect(queue.queue.workers()).toHaveLength(3);
+    queue.advance(3601);
+    expect(queue.queue.workers().map((worker) => worker.worker_id)).toEqual(['silent but connected']);
+    queue.advance(7200);
+    expect(queue.queue.workers()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,205 @@
+import { describe, expect, it } from 'vitest';
+import { traceText } from '../../../src/launcher/commands/trace.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+type Pushed = { job_id: string; fence_token: number };
+const result = ({ job_id, fence_token }: Pushed) => ({ type: 'job_result', job_id, fence_token, result: {} });
+const failure = ({ job_id, fence_token }: Pushed) => ({
+  type: 'job_error',
+  job_id,
+  fence_token,
+  error: 'it broke',
+  code: 'engine_error',
+  retryable: true,
+});
+const release = ({ job_id, fence_token }: Pushed, reason: string) => ({
+  type: 'job_release',
+  job_id,
+  fence_token,
+  reason,
+});
+
+const steps = (queue: QueueHarness, id: string) => queue.queue.ledger(id)?.steps ?? [];
+const names = (queue: QueueHarness, id: string) => steps(queue, id).map((step) => step.step);
+const rows = (queue: QueueHarness) =>
+  queue.database.prepare('SELECT count(*) AS n FROM ledger').get() as { n: number };
+
+describe('the ledger of a job', () => {
+  it('tells submission, dispatch and end with times, attempt, fence and worker, and stores nothing for it', () => {
+    const queue = new QueueHarness();
+    const id = queue.job();
+    expect(names(queue, id)).toEqual(['submitted']);
+    queue.advance(2);
+    const worker = queue.worker('w');
+    queue.advance(3);
+    queue.say(worker, result(worker.lastJob()));
+    const { fence_token } = worker.lastJob();
+    expect(steps(queue, id)).toEqual([
+      {
+        at: '2026-01-01T00:00:00.000Z',
+        step: 'submitted',
+        attempt: 0,
+        fence_token: 0,
+        worker_id: null,
+        detail: null,
+      },
+      {
+        at: '2026-01-01T00:00:02.000Z',
+        step: 'dispatched',
+        attempt: 1,
+        fence_token,
+        worker_id: 'w',
+        detail: null,
+      },
+      {
+        at: '2026-01-01T00:00:05.000Z',
+        step: 'settled',
+        attempt: 1,
+        fence_token,
+        worker_id: 'w',
+        detail: 'succeeded',
+      },
+    ]);
+    expect(rows(queue).n).toBe(0);
+    queue.say(worker, result(worker.lastJob()));
+    expect(names(queue, id)).toEqual(['submitted', 'dispatched', 'settled', 'acknowledged_again']);
+  });
+
+  it('says why a job ran twice: failed, when it was tried again, and the error that ended it', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 2 });
+    queue.say(worker, failure(worker.lastJob()));
+    queue.advance(5);
+    const retried = queue.worker('w2');
+    queue.say(worker, { type: 'pause' });
+    queue.say(worker, failure(worker.lastJob()));
+    expect(steps(queue, id).map(({ step, attempt, detail }) => [step, attempt, detail])).toEqual([
+      ['submitted', 0, null],
+      ['dispatched', 1, null],
+      ['attempt_failed', 1, expect.stringMatching(/^engine_error: it broke; again in 0\.\d+ s$/)],
+      ['dispatched', 2, null],
+      ['attempt_failed', 2, 'engine_error: it broke; not tried again'],
+      ['settled', 2, 'failed: engine_error: it broke'],
+    ]);
+    expect(retried.frames('job')).toEqual([]);
+    const fences = steps(queue, id).map((step) => step.fence_token);
+    expect(fences[1]).toBe(fences[2]);
+    expect(fences[3]).toBeGreaterThan(fences[2]!);
+  });
+
+  it('tells a release and the next dispatch of the same event in their order', () => {
+    const queue = new QueueHarness();
+    const leaving = queue.worker('leaving');
+    const id = queue.job();
+    const staying = queue.worker('staying');
+    queue.say(leaving, { type: 'drain' });
+    queue.say(leaving, release(leaving.lastJob(), 'draining'));
+    expect(steps(queue, id).map(({ step, worker_id, detail }) => [step, worker_id, detail])).toEqual([
+      ['submitted', null, null],
+      ['dispatched', 'leaving', null],
+      ['released', 'leaving', 'draining'],
+      ['dispatched', 'staying', null],
+    ]);
+    queue.say(leaving, result(leaving.lastJob()));
+    queue.say(staying, result(staying.lastJob()));
+    expect(names(queue, id).slice(4)).toEqual(['settled', 'refused_stale']);
+  });
+
+  it('tells a lease that ran out and the late settlement that counted all the same', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.say(worker, { type: 'pause' });
+    queue.advance(31);
+    queue.say(worker, result(worker.lastJob()));
+    expect(names(queue, id)).toEqual(['submitted', 'dispatched', 'lease_expired', 'settled']);
+    expect(steps(queue, id)[2]?.detail).toMatch(/again in .* s$/);
+  });
+
+  it('tells a renewal that came late, and not one in time', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    const renew = { type: 'renew', jobs: [{ job_id: id, fence_token }] };
+    queue.advance(24);
+    queue.say(worker, renew);
+    expect(names(queue, id)).toEqual(['submitted', 'dispatched']);
+    queue.advance(28);
+    queue.say(worker, renew);
+    expect(steps(queue, id).at(-1)).toMatchObject({
+      step: 'renewed_late',
+      detail: '2 s were left of the lease',
+    });
+  });
+
+  it('tells a lost connection, the return, and what a frame lost with it did to the job', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.drop(worker);
+    queue.advance(3);
+    const back = queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
+    expect(names(queue, id)).toEqual(['submitted', 'dispatched', 'disconnected', 'resumed']);
+    queue.drop(back);
+    queue.advance(1);
+    queue.worker('w');
+    expect(steps(queue, id).at(-2)).toMatchObject({
+      step: 'returned',
+      detail: expect.stringContaining('never received'),
+    });
+    expect(names(queue, id).at(-1)).toBe('dispatched');
+  });
+
+  it('tells the first progress of an attempt, and what ended a job that nobody finished', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('w', 'cfg', 2);
+    const [cancelled, expired] = [queue.job(), queue.job({ deadline_seconds: 5 })];
+    const [first] = worker.frames('job');
+    for (let turn = 0; turn < 2; turn++) {
+      queue.say(worker, {
+        type: 'job_progress',
+        job_id: cancelled,
+        fence_token: first?.fence_token,
+        status_message: 'processing',
+      });
+    }
+    queue.queue.cancel(cancelled, 'cancelled');
+    queue.advance(6);
+    expect(names(queue, cancelled)).toEqual(['submitted', 'dispatched', 'started', 'cancelled']);
+    expect(names(queue, expired)).toEqual(['submitted', 'dispatched', 'expired']);
+    expect(steps(queue, expired)[2]?.detail).toContain('deadline');
+  });
+
+  it('stays bounded for a job that is handed back again and again, its beginning kept', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    for (let turn = 0; turn < 600; turn++) {
+      queue.say(worker, release(worker.lastJob(), 'overloaded'));
+      queue.advance(1);
+    }
+    expect(rows(queue).n).toBe(500);
+    expect(names(queue, id).slice(0, 4)).toEqual(['submitted', 'dispatched', 'released', 'dispatched']);
+    expect(names(queue, id).at(-1)).toBe('dispatched');
+    expect(queue.queue.ledger('nobody')).toBeNull();
+  });
+
+  it('reads as lines of relative times', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.advance(1.5);
+    queue.say(worker, failure(worker.lastJob()));
+    expect(traceText(id, steps(queue, id)).split('\n')).toEqual([
+      `Job ${id}`,
+      '  +    0.000 s  submitted',
+      `  +    0.000 s  dispatched          w, attempt 1, fence ${fence_token}`,
+      `  +    1.500 s  attempt failed      w, attempt 1, fence ${fence_token}: engine_error: it broke; again in 0.75 s`,
+      '',
+    ]);
+  });
+});
