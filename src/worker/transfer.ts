@@ -1,13 +1,18 @@
-import { limits } from '../protocol/index.ts';
-import { finalFailure } from './failure.ts';
+import { isRetryableStatus, limits } from '../protocol/index.ts';
+import { finalFailure, JobFailure } from './failure.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
 import type { World } from './world.ts';
 
 const DOWNLOAD_WITHIN_MS = 30_000;
+/** Before a download is tried again, ms; doubles. */
+const FIRST_PAUSE_MS = 1000;
 const UPLOAD_WITHIN_MS = 60_000;
 const MOST_REDIRECTS = 5;
 /** Those that repeat the request as it was. */
 const REDIRECTS = new Set([301, 302, 307, 308]);
+
+/** Nothing that another try would change. */
+class FinalTrouble extends Error {}
 
 type Web = Pick<World, 'clock' | 'fetch'>;
 
@@ -22,7 +27,10 @@ export async function withinMs<T>(
   outer?: AbortSignal,
 ): Promise<T> {
   const limit = new AbortController();
-  const timer = clock.setTimeout(() => limit.abort(new Error(`no answer within ${ms / 1000} s`)), ms);
+  const timer = clock.setTimeout(
+    () => limit.abort(new Error(`no answer within ${Math.ceil(ms / 1000)} s`)),
+    ms,
+  );
   try {
     return await run(outer ? AbortSignal.any([outer, limit.signal]) : limit.signal);
   } finally {
@@ -31,7 +39,8 @@ export async function withinMs<T>(
 }
 
 /**
- * The payload that was too large for a frame.
+ * The payload that was too large for a frame. A broken connection or an overloaded server is tried again while
+ * there is time: it says nothing of the job.
  * @throws JobFailure `payload_unreachable` with the reason; a job never runs empty
  */
 export async function downloadPayload(
@@ -40,17 +49,39 @@ export async function downloadPayload(
   url: string,
   signal: AbortSignal,
 ): Promise<unknown> {
-  try {
-    const text = await withinMs(
-      web.clock,
-      DOWNLOAD_WITHIN_MS,
-      (limit) => getText(web, access, url, limit),
-      signal,
-    );
-    return JSON.parse(text);
-  } catch (error) {
-    throw finalFailure('payload_unreachable', `the payload could not be fetched: ${reasonOf(error)}`);
+  const { clock } = web;
+  const endsAt = clock.now() + DOWNLOAD_WITHIN_MS;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs *= 2) {
+    try {
+      const get = (limit: AbortSignal) => getText(web, access, url, limit);
+      return JSON.parse(await withinMs(clock, endsAt - clock.now(), get, signal));
+    } catch (error) {
+      const message = `the payload could not be fetched: ${reasonOf(error)}`;
+      if (isFinal(error)) throw finalFailure('payload_unreachable', message);
+      if (clock.now() + pauseMs >= endsAt) {
+        throw new JobFailure({ message, code: 'payload_unreachable', retryable: true });
+      }
+      await pause(clock, pauseMs, signal);
+      if (signal.aborted) throw finalFailure('payload_unreachable', message);
+    }
   }
+}
+
+function isFinal(error: unknown): boolean {
+  return error instanceof FinalTrouble || error instanceof JobFailure || error instanceof SyntaxError;
+}
+
+/** Ends early when the signal fires. */
+function pause(clock: World['clock'], ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clock.clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = clock.setTimeout(done, ms);
+    signal.addEventListener('abort', done);
+  });
 }
 
 /** PUTs a result; false, with a line in the log, when it did not arrive. */
@@ -96,14 +127,15 @@ async function getText(web: Web, access: FileAccess, url: string, signal: AbortS
   const response = await fetchAllowed(web, access, url, { signal });
   if (!response.ok) {
     await response.body?.cancel();
-    throw new Error(`HTTP ${response.status}`);
+    const message = `HTTP ${response.status}`;
+    throw isRetryableStatus(response.status) ? new Error(message) : new FinalTrouble(message);
   }
   return response.body ? (await readWhole(response.body)).toString() : '';
 }
 
 /**
  * Follows redirects itself: each address on the way must be allowed, and the token goes to our own only.
- * @throws Error when an address is not allowed, or there are too many
+ * @throws FinalTrouble when an address is not allowed, or there are too many
  */
 async function fetchAllowed(
   web: Web,
@@ -113,7 +145,7 @@ async function fetchAllowed(
 ): Promise<Response> {
   let address = addressOf(url, access);
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
-    if (!address.ok) throw new Error(address.problem);
+    if (!address.ok) throw new FinalTrouble(address.problem);
     const authorization = address.token ? { authorization: `Bearer ${address.token}` } : {};
     const headers = { ...init.headers, ...authorization };
     const response = await web.fetch(address.url.href, { ...init, headers, redirect: 'manual' });
@@ -122,7 +154,7 @@ async function fetchAllowed(
     await response.body?.cancel();
     address = addressOf(location, access, address.url.href);
   }
-  throw new Error(`more than ${MOST_REDIRECTS} redirects`);
+  throw new FinalTrouble(`more than ${MOST_REDIRECTS} redirects`);
 }
 
 /** What went wrong, for people: `fetch` hides the reason in its cause. */

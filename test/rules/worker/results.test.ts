@@ -195,11 +195,6 @@ test('a payload is fetched from its address', async () => {
 test.each([
   ['refused', async () => new Response('gone', { status: 403 }), /HTTP 403/],
   ['not JSON', async () => new Response('<html>'), /JSON/],
-  [
-    'unreachable',
-    () => Promise.reject(new Error('fetch failed', { cause: new Error('ECONNREFUSED') })),
-    /ECONN/,
-  ],
   ['too large', async () => new Response(Buffer.alloc(limits.PAYLOAD_BYTES + 1)), /more than/],
 ])('a payload that is %s fails the job with that reason', async (_case, fetch, reason) => {
   const bench = await new WorkerBench().ready();
@@ -209,6 +204,47 @@ test.each([
   expect(bench.errors).toMatchObject([{ code: 'payload_unreachable', retryable: false }]);
   expect(bench.errors[0]?.error).toMatch(reason);
   expect(bench.engine.exchanges).toEqual([]);
+});
+
+test('a payload whose server is away for a moment is asked for again', async () => {
+  const bench = await new WorkerBench().ready();
+  let asked = 0;
+  bench.fetch = async () => {
+    asked += 1;
+    if (asked === 1) throw new Error('fetch failed', { cause: new Error('ECONNREFUSED') });
+    return asked === 2 ? new Response('restarting', { status: 503 }) : new Response(JSON.stringify(CHAT));
+  };
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
+  await bench.live(3000);
+  expect(asked).toBe(3);
+  bench.engine.last.complete();
+  await settled();
+  expect(bench.results).toHaveLength(1);
+});
+
+test('a payload whose server stays away fails the attempt, and another may be made', async () => {
+  const bench = await new WorkerBench().ready();
+  bench.fetch = () => Promise.reject(new Error('fetch failed', { cause: new Error('ECONNREFUSED') }));
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
+  await bench.live(30_000);
+  expect(bench.errors).toMatchObject([
+    { code: 'payload_unreachable', retryable: true, error: expect.stringContaining('ECONNREFUSED') },
+  ]);
+  expect(bench.engine.exchanges).toEqual([]);
+});
+
+test('a payload is not asked for any more when its job is revoked', async () => {
+  const bench = await new WorkerBench().ready();
+  let asked = 0;
+  bench.fetch = () => {
+    asked += 1;
+    return Promise.reject(new Error('fetch failed'));
+  };
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
+  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'cancelled' });
+  await bench.live(30_000);
+  expect(asked).toBe(1);
+  expect(bench.errors).toEqual([]);
 });
 
 test('a payload that does not come within thirty seconds fails the job', async () => {
