@@ -1,0 +1,130 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
+import type { LedgerView } from '../../src/queue/calls.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** What a queue keeps and how much: ledger, bounds and retention in a real workerd. */
+let stateDir: string;
+let road: RunningWorkerd;
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'bounds-'));
+  const bindings = { MAX_PENDING: '3', MAX_WAITING: '1', RETENTION_SECONDS: '4' };
+  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
+});
+afterEach(closeRawWorkers);
+afterAll(async () => {
+  await road.stop();
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+let queueNumber = 0;
+const newQueue = () => `bounds-${++queueNumber}`;
+
+async function ask(queue: string, method: string, path: string, body?: unknown) {
+  const response = await fetch(road.url + path, {
+    method,
+    headers: { 'x-queue-id': queue },
+    body: JSON.stringify(body),
+  });
+  return { response, body: (await response.json()) as Record<string, unknown> };
+}
+const chat = (id: string) => ({
+  id,
+  job_type: 'chat_completion',
+  config_id: 'cfg',
+  payload: { messages: [] },
+});
+const errorOf = (body: Record<string, unknown>) => body.error as { code: string; message: string };
+
+describe('the ledger route', () => {
+  it('tells what happened to a job over two workers, and that a request of a waiting caller has none', async () => {
+    const queue = newQueue();
+    const first = await (await new RawWorker(road.url).connect(queue)).register('first');
+    await ask(queue, 'POST', '/api/jobs', chat('twice'));
+    const job = await first.job();
+    const second = await (await new RawWorker(road.url).connect(queue)).register('second');
+    first.send({ type: 'drain' });
+    first.send({ type: 'job_release', job_id: 'twice', fence_token: job.fence_token, reason: 'draining' });
+    second.result(await second.job());
+    await second.next('ack');
+    const { response, body } = await ask(queue, 'GET', '/api/jobs/twice/ledger');
+    expect(response.status).toBe(200);
+    const { job_id, steps } = body as unknown as LedgerView;
+    expect(job_id).toBe('twice');
+    expect(steps.map(({ step, worker_id }) => [step, worker_id])).toEqual([
+      ['submitted', null],
+      ['dispatched', 'first'],
+      ['released', 'first'],
+      ['dispatched', 'second'],
+      ['settled', 'second'],
+    ]);
+    const missing = await ask(queue, 'GET', '/api/jobs/nobody/ledger');
+    expect(missing.response.status).toBe(404);
+    expect(errorOf(missing.body).message).toContain('are not stored and have no ledger');
+  });
+});
+
+describe('a full queue', () => {
+  it('refuses a submission with 429 and a time to come back, in an array job by job', async () => {
+    const queue = newQueue();
+    const many = await ask(queue, 'POST', '/api/jobs', ['a', 'b', 'c', 'd'].map(chat));
+    expect(many.response.status).toBe(200);
+    const answers = many.body as unknown as { job?: unknown; error?: { status: number; code: string } }[];
+    expect(answers.map((answer) => answer.error?.code ?? 'stored')).toEqual([
+      'stored',
+      'stored',
+      'stored',
+      'queue_full',
+    ]);
+    expect(answers[3]?.error?.status).toBe(429);
+    const { response, body } = await ask(queue, 'POST', '/api/jobs', chat('e'));
+    expect(response.status).toBe(429);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(errorOf(body)).toMatchObject({ code: 'queue_full', type: 'rate_limit_error' });
+    expect((await ask(queue, 'POST', '/api/jobs', chat('a'))).response.status).toBe(200);
+  });
+
+  it('refuses a caller with 429 when enough wait for a slot', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
+    const body = { model: 'tiny', messages: [] };
+    const hangUp = new AbortController();
+    const waiting = [1, 2].map(() =>
+      fetch(`${road.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'x-queue-id': queue },
+        body: JSON.stringify(body),
+        signal: hangUp.signal,
+      }).catch(() => 'hung up'),
+    );
+    await worker.job();
+    await until(async () => (await ask(queue, 'GET', '/health')).body.pending === 1, 'one caller waits');
+    const { response, body: refused } = await ask(queue, 'POST', '/v1/chat/completions', body);
+    expect(response.status).toBe(429);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(errorOf(refused).code).toBe('queue_full');
+    hangUp.abort();
+    expect(await Promise.all(waiting)).toEqual(['hung up', 'hung up']);
+  });
+});
+
+describe('retention', () => {
+  it('forgets a settled job by alarm, and its id may be used for another one', {
+    timeout: 60_000,
+  }, async () => {
+    const queue = newQueue();
+    await ask(queue, 'POST', '/api/jobs', chat('old'));
+    await ask(queue, 'DELETE', '/api/jobs/old');
+    await until(
+      async () => (await ask(queue, 'GET', '/api/jobs/old')).response.status === 404,
+      'the job is forgotten',
+    );
+    const anew = { ...chat('old'), payload: { messages: [{ role: 'user', content: 'another' }] } };
+    expect((await ask(queue, 'POST', '/api/jobs', anew)).response.status).toBe(201);
+  });
+});
