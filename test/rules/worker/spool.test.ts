@@ -62,6 +62,20 @@ test('an earlier result does not wait for the engine: it is delivered first, slo
   expect(bench.connections.filter(({ target }) => target.url.includes('/ws?'))).toHaveLength(1);
 });
 
+test('slots offered later are paused when the engine has fallen ill meanwhile', async () => {
+  const spool = new MemorySpool();
+  await leftBehind(spool);
+  const bench = await restarted(spool);
+  bench.queue.grant();
+  bench.worker.engineHealthy(['tiny']);
+  bench.worker.engineUnhealthy('refused');
+  bench.queue.grant();
+  const frames = bench.queue.frames
+    .map(({ type }) => type)
+    .filter((type) => /register|pause|resume/.test(type));
+  expect(frames).toEqual(['register', 'pause', 'register', 'pause']);
+});
+
 test('an engine that fails at once does not keep an earlier result from its queue', async () => {
   const spool = new MemorySpool();
   await leftBehind(spool);
