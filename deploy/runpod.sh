@@ -1,0 +1,71 @@
+#!/bin/sh
+# Makes a RunPod template for workers, from which the console or the last line here starts pods.
+#
+#   RUNPOD_API_KEY=… QUEUE=https://queue.example.com MODEL=Qwen/Qwen3-0.6B deploy/runpod.sh
+#
+# Before that, in the console under Secrets: queue_token (a token with the scope worker), and hf_token for gated
+# models. RunPod fills them in when a pod starts; the template holds only their names.
+#
+# Pods, not serverless endpoints: a serverless worker waits for RunPod's own queue, ours dials its own. Each pod
+# is the worker runpod-$RUNPOD_POD_ID.
+#
+# The volume is mounted where its users expect it and belongs to root, as the image's user does.
+#
+# How long an end takes. RunPod promises no time between SIGTERM and SIGKILL; the defaults of the worker fit the
+# 10 s of `docker stop`, and more should not be counted on:
+#   CASOLA_SHUTDOWN_GRACE_PERIOD 5 s for running jobs
+#   + 2.5 s to hand back the rest and be acknowledged
+#   + 2 s for the engine to end
+#   = 9.5 s.
+# A pod that is taken away without any signal costs its jobs a lease (30 s); then others do them.
+#
+# RunPod starts a container that ended anew, whatever its exit code, and bills meanwhile: after a change look at
+# the queue's /api/workers and at the pod's log, which names what is wrong.
+set -eu
+
+: "${RUNPOD_API_KEY:?an API key of RunPod}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}"
+api=https://rest.runpod.io/v1
+image=${IMAGE:-ghcr.io/worker-vllm/worker-vllm:latest}
+name=${NAME:-worker-vllm}
+
+template=$(
+  cat <<JSON
+{
+  "name": "$name",
+  "imageName": "$image",
+  "isServerless": false,
+  "containerDiskInGb": 20,
+  "volumeInGb": 100,
+  "volumeMountPath": "/runpod-volume",
+  "env": {
+    "CASOLA_WS_URL": "ws${QUEUE#http}",
+    "CASOLA_API_URL": "$QUEUE",
+    "CASOLA_API_TOKEN": "{{ RUNPOD_SECRET_queue_token }}",
+    "CASOLA_CONFIG_ID": "${CONFIG_ID:-default}",
+    "CASOLA_MAX_JOBS": "${MAX_JOBS:-16}",
+    "CASOLA_SHUTDOWN_GRACE_PERIOD": "5",
+    "VLLM_MODEL": "$MODEL",
+    "VLLM_STARTUP_TIMEOUT": "1800",
+    "HF_TOKEN": "{{ RUNPOD_SECRET_hf_token }}",
+    "HF_HOME": "/runpod-volume/huggingface",
+    "VLLM_CACHE_ROOT": "/runpod-volume/vllm",
+    "WORKER_SPOOL_DIR": "/runpod-volume/spool"
+  }
+}
+JSON
+)
+
+# DRY_RUN=1 prints what would be sent.
+if [ -n "${DRY_RUN:-}" ]; then
+  echo "$template"
+  exit
+fi
+
+curl --fail-with-body --silent --show-error "$api/templates" \
+  --header "Authorization: Bearer $RUNPOD_API_KEY" --header 'Content-Type: application/json' --data "$template"
+cat <<TEXT
+
+Start a pod of it:
+  curl $api/pods -H "Authorization: Bearer \$RUNPOD_API_KEY" -H 'Content-Type: application/json' \\
+    -d '{"name": "$name", "templateId": "THE ID ABOVE", "gpuTypeIds": ["NVIDIA GeForce RTX 4090"], "gpuCount": 1}'
+TEXT
