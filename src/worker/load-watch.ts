@@ -19,6 +19,7 @@ export interface LoadWatchParts {
 export class LoadWatch {
   readonly #parts: LoadWatchParts;
   #pressure: Pressure = NO_PRESSURE;
+  #gauges: EngineGauges | null = null;
   #lastReport = '';
   #timer: Timer = null;
   #isRunning = false;
@@ -36,8 +37,19 @@ export class LoadWatch {
     void this.#check(this.#parts.settings);
   }
 
+  /**
+   * The queue took a job back. A report that crossed this counted its slot as taken, which would bind the
+   * queue until the next one that differs: so there is one now.
+   */
+  slotReturned(): void {
+    if (!this.#isRunning || this.#isStopped) return;
+    this.#lastReport = '';
+    this.#report();
+  }
+
   /** What was seen of the engine holds no longer: it is being restarted. */
   reset(): void {
+    this.#gauges = null;
     this.#become(NO_PRESSURE);
   }
 
@@ -51,24 +63,27 @@ export class LoadWatch {
     const gauges = this.#parts.slots() && (await engine.gauges().catch(() => null));
     if (this.#isStopped) return;
     if (this.#parts.slots()) {
-      this.#become(nextPressure(this.#pressure, gauges, settings), gauges);
-      this.#report(gauges);
+      this.#gauges = gauges;
+      this.#become(nextPressure(this.#pressure, gauges, settings));
+      this.#report();
     }
     this.#timer = clock.setTimeout(() => void this.#check(settings), settings.checkIntervalSeconds * 1000);
   }
 
-  #become(pressure: Pressure, gauges: EngineGauges | null = null): void {
+  #become(pressure: Pressure): void {
     const hasChanged = pressure.isPressed !== this.#pressure.isPressed;
     this.#pressure = pressure;
     if (!hasChanged) return;
     const text = pressure.isPressed
       ? 'the engine has more to do than it should; taking no more jobs for now'
       : 'taking jobs again: the engine keeps up';
-    this.#parts.world.log.info({ waiting: gauges?.waiting, kv_cache_usage: gauges?.kvCacheUsage }, text);
+    const { waiting, kvCacheUsage } = this.#gauges ?? {};
+    this.#parts.world.log.info({ waiting, kv_cache_usage: kvCacheUsage }, text);
     this.#parts.pressureChanged(pressure.isPressed);
   }
 
-  #report(gauges: EngineGauges | null): void {
+  #report(): void {
+    const gauges = this.#gauges;
     const slots = this.#parts.slots();
     if (!slots) return;
     const frame: Load = {

@@ -192,9 +192,15 @@ export class Worker {
         this.#jobs.connected(registered);
       },
       job: (job) => this.#jobs.accept(job),
-      revoked: (jobId, reason) => this.#jobs.revoke(jobId, reason),
+      revoked: (jobId, reason) => {
+        this.#jobs.revoke(jobId, reason);
+        this.#load.slotReturned();
+      },
       acknowledged: (ack) => this.#jobs.acknowledged(ack),
-      renewed: (renewed) => this.#jobs.renewed(renewed),
+      renewed: (renewed) => {
+        this.#jobs.renewed(renewed);
+        if (renewed.lost.length > 0) this.#load.slotReturned();
+      },
       refused: (message) => this.#refused(message),
       heldJobs: () => this.#jobs.refs(),
       hasEarlyResults: () => this.#outbox.hasExtended,

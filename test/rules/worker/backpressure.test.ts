@@ -59,6 +59,17 @@ test('under pressure a queue of ours hears of no free slot at once, and of them 
   expect(bench.worker.state).toBe('ready');
 });
 
+test('a job that the queue takes back is followed by a report: one that crossed it counted its slot as taken', async () => {
+  const bench = await new WorkerBench({ capacity: 4, renewAfterSeconds: 1 }).ready();
+  await bench.push({ job_id: 'a', fence_token: 1 });
+  await bench.push({ job_id: 'b', fence_token: 2 });
+  await bench.clock.advance(5000);
+  bench.queue.push({ type: 'job_revoked', job_id: 'a', reason: 'cancelled' });
+  expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 2, 3]);
+  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: ['b'] });
+  expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 2, 3, 4]);
+});
+
 test('a base queue is paused and resumed, also over a new connection', async () => {
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = HIGH;
