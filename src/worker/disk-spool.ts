@@ -81,6 +81,11 @@ export class DiskSpool implements Spool {
       const unreadable: string[] = [];
       for (const name of names) {
         if (name.endsWith(SET_ASIDE)) continue;
+        // Its process was killed while it wrote: the result was never promised to anybody.
+        if (name.endsWith(UNFINISHED)) {
+          await rm(join(this.#folder, name), { force: true });
+          continue;
+        }
         const spooled = name.endsWith(ENDING) ? await this.#read(name).catch(() => null) : null;
         if (spooled) found.push(spooled);
         else unreadable.push(name);

@@ -87,7 +87,7 @@ test('a removal follows the write that is under way', async () => {
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('half-written and damaged files are set aside with one warning, the rest is loaded', async () => {
+test('damaged files are set aside with one warning, unfinished ones removed, the rest is loaded', async () => {
   const spool = spoolAt();
   await spool.put(result('cut', 1));
   await spool.put(result('flipped', 2, 'hello'));
@@ -101,8 +101,9 @@ test('half-written and damaged files are set aside with one warning, the rest is
   writeFileSync(join(folder, '4-x.result.tmp'), 'half');
   writeFileSync(join(folder, '5-x.result'), '');
   expect(await spoolAt().load()).toEqual([result('whole', 3)]);
-  expect(warnings).toMatchObject([{ count: 4 }]);
-  expect(readdirSync(folder).filter((name) => name.endsWith('.unreadable'))).toHaveLength(4);
+  expect(warnings).toMatchObject([{ count: 3 }]);
+  expect(readdirSync(folder).filter((name) => name.endsWith('.unreadable'))).toHaveLength(3);
+  expect(readdirSync(folder).filter((name) => name.includes('.tmp'))).toEqual([]);
   expect(await spoolAt().load()).toEqual([result('whole', 3)]);
   expect(warnings).toHaveLength(1);
 });
