@@ -5,6 +5,9 @@ import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
 
 /** Tokens of one answer: long enough that faults meet running jobs. */
 const TOKENS = { least: 10, most: 80 };
+/** One job in so many has a payload of 300 KB, which goes by reference. */
+const LARGE_EVERY = 25;
+const LARGE = 'Consider this well. '.repeat(15_000);
 /** More than faults can take from one job. */
 const MAX_ATTEMPTS = 50;
 const BATCH = 10;
@@ -41,7 +44,7 @@ export class JobBook {
       const tokens = TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least));
       const entry: Entry = {
         id: `${mark}-${number}`,
-        prompt: `Job ${number} of ${mark}.`,
+        prompt: `Job ${number} of ${mark}. ${number % LARGE_EVERY === 0 ? LARGE : ''}`,
         tokens,
         state: 'new',
         settled: null,

@@ -45,18 +45,24 @@ export class SoakRoad {
   static async start(workers: number, random: () => number): Promise<SoakRoad> {
     const port = await freePort();
     const road = new SoakRoad(port, await new FaultyProxy(port, random).listen());
-    road.queue.run();
-    await until(async () => (await fetch(`${road.queueUrl}/health`)).ok, 'the queue answers');
-    for (let number = 1; number <= workers; number++) await road.#addWorker(`w${number}`, port, random);
-    await until(
-      async () => (await road.views()).filter(isReady).length === workers,
-      'all workers are ready',
-      {
-        timeoutMs: 120_000,
-        everyMs: 200,
-      },
-    );
+    try {
+      await road.#startAll(workers, port, random);
+    } catch (error) {
+      await road.stop();
+      const said = [road.queue, ...road.workers.map(({ kept }) => kept)].map((kept) =>
+        kept.output().slice(-2000),
+      );
+      throw new Error(`${(error as Error).message}\n${said.join('\n')}`);
+    }
     return road;
+  }
+
+  async #startAll(workers: number, port: number, random: () => number): Promise<void> {
+    this.queue.run();
+    await until(async () => (await fetch(`${this.queueUrl}/health`)).ok, 'the queue answers');
+    for (let number = 1; number <= workers; number++) await this.#addWorker(`w${number}`, port, random);
+    const allReady = async () => (await this.views()).filter(isReady).length === workers;
+    await until(allReady, 'all workers are ready', { timeoutMs: 120_000, everyMs: 200 });
   }
 
   get callersUrl(): string {
@@ -152,7 +158,7 @@ export class SoakRoad {
       ENGINE: 'simulator',
       VLLM_MODEL: 'tiny',
       VLLM_PORT: String(enginePort),
-      VLLM_EXTRA_ARGS: `--inter-token-latency-ms ${TOKEN_MS} --disable-uvicorn-access-log`,
+      VLLM_EXTRA_ARGS: `--inter-token-latency-ms ${TOKEN_MS} --disable-uvicorn-access-log --max-model-len 1m`,
       CASOLA_WS_URL: `ws://${address}`,
       CASOLA_API_URL: `http://${address}`,
       CASOLA_CONFIG_ID: 'soak',
@@ -169,6 +175,6 @@ export class SoakRoad {
   }
 }
 
-export function isReady(view: WorkerView): boolean {
+function isReady(view: WorkerView): boolean {
   return view.state === 'ready';
 }
