@@ -55,7 +55,7 @@ type Step = LedgerView['steps'][number];
  * @param row as it stood during the attempt that the step is about
  */
 export function record(core: Core, row: JobRow, step: RecordedStep, detail: string | null = null): void {
-  if (ENDS_ATTEMPT.has(step) && !recorded(core, row).some((one) => isDispatch(one, row))) {
+  if (ENDS_ATTEMPT.has(step) && !hasDispatch(core, row)) {
     insert(core, row, 'dispatched', row.leased_at ?? core.now(), null);
   }
   insert(core, row, step, core.now(), detail);
@@ -99,6 +99,16 @@ function insert(core: Core, row: JobRow, step: RecordedStep, at: number, detail:
   const n = Number(written?.n);
   if (n <= FIRST_STEPS + NEWEST_STEPS) return;
   core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
+}
+
+/** It has where a worker came back after its lease had run out, and loses the job once more. */
+function hasDispatch(core: Core, row: JobRow): boolean {
+  const found = core.sql.exec(
+    `SELECT 1 FROM ledger WHERE job = ? AND step = 'dispatched' AND fence_token = ? LIMIT 1`,
+    row.seq,
+    row.fence_token,
+  );
+  return found.length > 0;
 }
 
 function recorded(core: Core, row: JobRow): Step[] {

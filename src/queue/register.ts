@@ -122,8 +122,10 @@ function judgeListed(
   // Not stored and not remembered: a transient job from before this queue restarted. Its relay knows
   // whether its caller still waits, and cancels it if not.
   if (row === null) return 'resume';
-  if (row.fence_token !== fenceToken) return 'lost';
-  if (row.state === 'leased' || row.state === 'pending') return 'resume';
+  // 0 is the token of a job that nobody was ever given.
+  if (row.fence_token !== fenceToken || fenceToken === 0) return 'lost';
+  if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'resume' : 'lost';
+  if (row.state === 'pending') return 'resume';
   // Settled by this very attempt: the acknowledgement was lost, the settlement comes again and is acknowledged.
   return row.state === 'succeeded' || row.state === 'failed' ? 'settled' : 'lost';
 }

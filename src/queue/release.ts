@@ -19,7 +19,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const transient = core.transients.get(frame.job_id);
   if (transient) {
     core.fleet.vacate(worker.session.worker_id, frame.job_id, frame.fence_token);
-    if (transient.fence_token === frame.fence_token) {
+    if (transient.fence_token === frame.fence_token && transient.worker_id === worker.session.worker_id) {
       core.transients.remove(transient);
       // Where a relay carries the answer it told the gateway, which asks again.
       if (transient.answer) requeue(core, transient);

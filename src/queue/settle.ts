@@ -99,7 +99,8 @@ function judge(
 ): 'settle' | AckOutcome {
   // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
   if (row === null) return worker.running.get(jobId) === fenceToken ? 'accepted' : 'unknown';
-  if (row.fence_token !== fenceToken) return 'stale';
+  // 0 is the token of a job that nobody was ever given.
+  if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';
   if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'settle' : 'stale';
   if (row.state === 'pending') return state === 'succeeded' ? 'settle' : 'accepted';
   return row.state === state && row.worker_id === worker.session.worker_id ? 'accepted' : 'stale';

@@ -1,4 +1,4 @@
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import type {
   CallAnswer,
@@ -83,6 +83,7 @@ export class QueueHarness {
   readonly database = new DatabaseSync(':memory:');
   queue: Queue;
   readonly #settings: GivenSettings;
+  readonly #statements = new Map<string, StatementSync>();
   #next = 0;
 
   constructor(settings: Partial<QueueSettings> = {}) {
@@ -203,11 +204,20 @@ export class QueueHarness {
     this.queue = new Queue(this.#ports(), this.#settings);
   }
 
+  #statement(query: string): StatementSync {
+    let statement = this.#statements.get(query);
+    if (!statement) {
+      statement = this.database.prepare(query);
+      this.#statements.set(query, statement);
+    }
+    return statement;
+  }
+
   #ports(): Ports {
     return {
       sql: {
         exec: (query: string, ...bindings: SqlValue[]) =>
-          this.database.prepare(query).all(...bindings) as unknown as Row[],
+          this.#statement(query).all(...bindings) as unknown as Row[],
       },
       alarm: {
         get: () => this.alarmAt,
