@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { startWatchdog } from '../../src/process/watchdog.ts';
 import type { Child } from '../support/processes.ts';
 
 /** Time between the end of a process and its next start, ms. */
@@ -6,11 +7,13 @@ const RESTART_MS = 300;
 /** Output kept of each of the last processes, characters. */
 const KEPT_OUTPUT = 2_000_000;
 
+/** Ends what was started here however this process ends. */
+const watchdog = startWatchdog();
+
 /** A process that is started again whenever it ends, as a platform does, until it is told to stay down. */
 export class Kept {
   readonly name: string;
   readonly #start: () => Child;
-  readonly #ends: { at: number; code: number | null; signal: string | null }[] = [];
   #current: Child | null = null;
   #loop: Promise<void> | null = null;
   #stopping = false;
@@ -47,8 +50,9 @@ export class Kept {
       const child = this.#start();
       this.#current = child;
       this.starts += 1;
+      watchdog.watch(child.pid, 5);
       const exit = await child.exited;
-      this.#ends.push({ at: Date.now(), ...exit });
+      watchdog.forget(child.pid);
       this.#current = null;
       const end = `--- ended with ${exit.code ?? exit.signal} at ${new Date().toISOString()}\n`;
       this.#log = (this.#log + child.output() + end).slice(-KEPT_OUTPUT);
