@@ -74,7 +74,6 @@ program
   .option('--file <path>', 'the payload as JSON (stdin without it)')
   .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
   .option('--trace', 'print what happened to the job, step by step, on stderr')
-  .option('--trace', 'print what happened to the job, step by step, on stderr')
   .action(async (prompt, options) =>
     finish(
       (await import('./launcher/commands/submit.ts')).runSubmit(prompt, {
