@@ -9,7 +9,8 @@
 # Pods, not serverless endpoints: a serverless worker waits for RunPod's own queue, ours dials its own. Each pod
 # is the worker runpod-$RUNPOD_POD_ID.
 #
-# The volume is mounted where its users expect it and belongs to root, as the image's user does.
+# The volume is mounted where its users expect it, so that models are kept there without being told, and belongs
+# to root, as the processes of the image do.
 #
 # How long an end takes. RunPod promises no time between SIGTERM and SIGKILL; the defaults of the worker fit the
 # 10 s of `docker stop`, and more should not be counted on:
@@ -47,7 +48,6 @@ template=$(
     "VLLM_MODEL": "$MODEL",
     "VLLM_STARTUP_TIMEOUT": "1800",
     "HF_TOKEN": "{{ RUNPOD_SECRET_hf_token }}",
-    "HF_HOME": "/runpod-volume/huggingface",
     "VLLM_CACHE_ROOT": "/runpod-volume/vllm",
     "WORKER_SPOOL_DIR": "/runpod-volume/spool"
   }
