@@ -19,7 +19,7 @@ export interface EngineConfiguration {
 }
 
 /** Variables whose values no message may show. */
-export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY'];
+export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY', 'FD_API_KEY'];
 
 /** Ours and not vLLM's, though some are named like its own: `VLLM_PORT` would move its internal ports. */
 const NOT_FOR_THE_ENGINE =
@@ -53,12 +53,13 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     ENGINE_URL: isExternal ? url : url.optional(),
     ENGINE_API_KEY: variable.text().optional(),
     VLLM_API_KEY: variable.text().optional(),
+    FD_API_KEY: variable.text().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
     VLLM_HOST: variable.text().default('127.0.0.1'),
     VLLM_PORT: variable.port().default(8000),
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
     VLLM_EXTRA_ARGS: words.default([]),
-    VLLM_SERVE_COMMAND: words.default(['vllm']),
+    VLLM_SERVE_COMMAND: words.optional(),
     VLLM_SERVED_MODEL_NAME: variable.text().optional(),
   };
 }
@@ -72,10 +73,10 @@ export function engineConfiguration(
     engine,
     model: env.VLLM_MODEL ?? null,
     startupTimeoutMs: env.VLLM_STARTUP_TIMEOUT * 1000,
-    apiKey: env.ENGINE_API_KEY ?? env.VLLM_API_KEY,
+    apiKey: env.ENGINE_API_KEY ?? (engine === 'fastdeploy' ? env.FD_API_KEY : env.VLLM_API_KEY),
   };
   if (engine === 'external') return { ...shared, url: env.ENGINE_URL!, settings: null };
-  const [program = 'vllm', ...first] = env.VLLM_SERVE_COMMAND;
+  const [program, ...first] = env.VLLM_SERVE_COMMAND ?? [];
   return {
     ...shared,
     url: `http://${reachable(env.VLLM_HOST)}:${env.VLLM_PORT}`,
@@ -85,7 +86,7 @@ export function engineConfiguration(
       port: env.VLLM_PORT,
       servedModelName: env.VLLM_SERVED_MODEL_NAME,
       extraArgs: env.VLLM_EXTRA_ARGS,
-      serveCommand: [program, ...first],
+      serveCommand: program === undefined ? null : [program, ...first],
     },
   };
 }

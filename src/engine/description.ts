@@ -1,6 +1,6 @@
 import type { EnginePhase, FailureKind } from './report.ts';
 
-export const ENGINE_NAMES = ['vllm', 'simulator', 'external'] as const;
+export const ENGINE_NAMES = ['vllm', 'fastdeploy', 'simulator', 'external'] as const;
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
 /** What an engine that we start ourselves is told. */
@@ -12,8 +12,8 @@ export interface EngineSettings {
   servedModelName?: string;
   /** Handed to the engine as they stand, after our own. */
   extraArgs: string[];
-  /** The program of an engine that is installed apart from us, with its first arguments: `['vllm']`. */
-  serveCommand: [string, ...string[]];
+  /** The program to start in place of the engine's usual one, with its first arguments; null: the usual one. */
+  serveCommand: readonly [string, ...string[]] | null;
 }
 
 export interface EngineCommand {

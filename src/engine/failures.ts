@@ -19,7 +19,7 @@ export function failureExitCode(kind: FailureKind, wasHealthy: boolean): number 
 export interface FailureRule {
   pattern: RegExp;
   kind: FailureKind;
-  /** `$1` is the pattern's first group; left out, the matched text is the cause. */
+  /** `$1` is the pattern's first group, here and in the advice; left out, the matched text is the cause. */
   cause?: string;
   advice: string;
 }
@@ -33,13 +33,13 @@ export const VLLM_RULES: readonly FailureRule[] = [
   {
     pattern: /unrecognized arguments: (.*)/,
     kind: 'bad_configuration',
-    cause: 'vLLM does not know the argument $1',
+    cause: 'the engine does not know the argument $1',
     advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists every argument.',
   },
   {
     pattern: /error: argument (\S+): (.*)/,
     kind: 'bad_configuration',
-    cause: 'vLLM does not accept the value of $1: $2',
+    cause: 'the engine does not accept the value of $1: $2',
     advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists the values it takes.',
   },
   {
@@ -63,7 +63,7 @@ export const VLLM_RULES: readonly FailureRule[] = [
       'Check VLLM_MODEL: a folder of this machine, or owner/name on Hugging Face (a private one needs HF_TOKEN).',
   },
   {
-    pattern: /HF_HUB_OFFLINE|OfflineModeIsEnabled|outgoing traffic has been disabled/,
+    pattern: /OfflineModeIsEnabled|outgoing traffic has been disabled/,
     kind: 'bad_model',
     cause: 'the model is not on this machine, and HF_HUB_OFFLINE forbids to download it',
     advice: 'Unset HF_HUB_OFFLINE, or set VLLM_MODEL to a local folder.',
@@ -91,6 +91,13 @@ export const VLLM_RULES: readonly FailureRule[] = [
     kind: 'bad_configuration',
     cause: '--max-model-len $1 is more than the model can do',
     advice: 'Set a smaller --max-model-len in VLLM_EXTRA_ARGS.',
+  },
+  {
+    pattern:
+      /max seq len \((\d+)\).*larger than the available KV cache memory.*maximum model length is (\d+)/,
+    kind: 'out_of_memory',
+    cause: 'the memory does not suffice for a context of $1 tokens',
+    advice: `Set --max-model-len $2 or less in VLLM_EXTRA_ARGS. Or: ${MEMORY_ADVICE}`,
   },
   {
     pattern:
@@ -161,10 +168,8 @@ export function explainBy(
     // The first line that fits: what follows is mostly the same error on its way up.
     const match = lastLines.map((line) => rule.pattern.exec(line)).find((found) => found !== null);
     if (!match) continue;
-    const cause = (rule.cause ?? match[0]).replace(/\$(\d)/g, (_, group) =>
-      (match[Number(group)] ?? '').trim(),
-    );
-    return { cause, advice: rule.advice, kind: rule.kind };
+    const fill = (text: string) => text.replace(/\$(\d)/g, (_, group) => (match[Number(group)] ?? '').trim());
+    return { cause: fill(rule.cause ?? '$0'), advice: fill(rule.advice), kind: rule.kind };
   }
   if (exitCode === null) {
     return {

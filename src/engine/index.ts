@@ -1,6 +1,7 @@
 /** What differs between engines, and what they share: configuration, client, health, log reading. */
 import type { EngineDescription, EngineName } from './description.ts';
 import { external } from './external.ts';
+import { fastdeploy } from './fastdeploy.ts';
 import { simulator } from './simulator.ts';
 import { vllm } from './vllm.ts';
 
@@ -15,7 +16,7 @@ export { type LineLevel, levelOf } from './log-phases.ts';
 export * from './report.ts';
 export * from './types.ts';
 
-const DESCRIPTIONS: Record<EngineName, EngineDescription> = { vllm, simulator, external };
+const DESCRIPTIONS: Record<EngineName, EngineDescription> = { vllm, fastdeploy, simulator, external };
 
 /** All that is particular to one engine. */
 export function describeEngine(name: EngineName): EngineDescription {

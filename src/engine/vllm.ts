@@ -6,7 +6,7 @@ import { vllmPhase } from './log-phases.ts';
 export const vllm: EngineDescription = {
   name: 'vllm',
   command: (settings) => {
-    const [program, ...args] = settings.serveCommand;
+    const [program, ...args] = settings.serveCommand ?? ['vllm'];
     return { program, args: [...args, 'serve', ...serveArguments(settings)] };
   },
   installHelp:

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type MannerName, mannerOf } from './manner.ts';
 import { CommandLineEnd, defaultOptions, parseArguments, type SimulatorOptions } from './options.ts';
 import { SimulatedServer } from './server.ts';
 import {
@@ -25,6 +26,8 @@ export interface Simulator {
   /** `http://127.0.0.1:PORT` */
   url: string;
   port: number;
+  /** Of the metrics page, where it is not `port`. */
+  metricsPort: number;
   /** Ends it as SIGTERM ends vLLM: the port is refused at once, live requests get the engine-dead error. */
   close(): Promise<void>;
   /** Settles when it has ended, by close() or by a fault, with the exit code of the process it stands for. */
@@ -57,9 +60,17 @@ export async function startSimulator(
   );
 
   await runStartup(options, log);
-  await listen(simulated.http, options, log);
+  const { metricsHttp } = simulated;
+  await listen(simulated.http, options.port, options, log);
+  if (metricsHttp) {
+    // A server that listens would keep a process alive whose start has failed.
+    await listen(metricsHttp, options.metricsPort, options, log).catch((error: unknown) => {
+      simulated.http.close();
+      throw error;
+    });
+  }
   const { port } = simulated.http.address() as AddressInfo;
-  log.out(logLine('APIServer', 'entry.py:140', `Starting vLLM server on http://${options.host}:${port}`));
+  for (const line of mannerOf(options.manner).readyLines(`http://${options.host}:${port}`)) log.out(line);
   log.err(`INFO:     Started server process [${process.pid}]`);
   log.err('INFO:     Waiting for application startup.');
   log.err('INFO:     Application startup complete.');
@@ -68,11 +79,14 @@ export async function startSimulator(
   return {
     url: `http://${host}:${port}`,
     port,
+    metricsPort: ((metricsHttp ?? simulated.http).address() as AddressInfo).port,
     ended,
     close: async () => {
       if (!simulated.http.listening) return void (await ended);
       log.out(logLine('APIServer', 'launcher.py:254', '[shutdown] API server: shutdown triggered'));
       const closed = closeServer(simulated.http);
+      metricsHttp?.close();
+      metricsHttp?.closeAllConnections();
       simulated.failAll();
       await closed;
       log.err('INFO:     Application shutdown complete.');
@@ -94,15 +108,18 @@ export async function runSimulator(argv: readonly string[]): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => void simulator?.close());
   }
+  let manner: MannerName = 'vllm';
   try {
-    simulator = await startSimulator(parseArguments(argv), log);
+    const options = parseArguments(argv);
+    manner = options.manner;
+    simulator = await startSimulator(options, log);
     process.exitCode = await simulator.ended;
   } catch (error) {
     if (error instanceof CommandLineEnd) {
       (error.exitCode === 0 ? log.out : log.err)(error.message);
       process.exitCode = error.exitCode;
     } else if (error instanceof SimulatorStartFailure) {
-      process.exitCode = 1;
+      process.exitCode = mannerOf(manner).startFailureCode;
     } else throw error;
   }
 }
@@ -122,14 +139,14 @@ async function runStartup(options: SimulatorOptions, log: LogSink): Promise<void
   }
 }
 
-async function listen(server: Server, options: SimulatorOptions, log: LogSink): Promise<void> {
-  server.listen(options.port, options.host);
+async function listen(server: Server, port: number, options: SimulatorOptions, log: LogSink): Promise<void> {
+  server.listen(port, options.host);
   try {
     await once(server, 'listening');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
-    for (const line of portInUseLines(options.host, options.port)) log.err(line);
-    throw new SimulatorStartFailure(`${options.host}:${options.port} is in use`);
+    for (const line of portInUseLines(options.host, port)) log.err(line);
+    throw new SimulatorStartFailure(`${options.host}:${port} is in use`);
   }
 }
 

@@ -1,8 +1,11 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { type Faults, noFaults, setFaultFromText } from './faults.ts';
 import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
+import { MANNERS, type MannerName } from './manner.ts';
 
 export interface SimulatorOptions {
+  /** Which engine's routes, metrics and errors it shows. */
+  manner: MannerName;
   /** Name or path of the model, as vLLM's positional argument. */
   model: string;
   /** Names it answers to; the first is the one in answers. */
@@ -10,6 +13,8 @@ export interface SimulatorOptions {
   host: string;
   /** 0 asks the system for a free one. */
   port: number;
+  /** Where the metrics are served in the manner of an engine that has a port for them. */
+  metricsPort: number;
   /** Tokens of prompt and answer together. */
   maxModelLength: number;
   /** Sequences generated side by side; more wait. */
@@ -28,10 +33,12 @@ export interface SimulatorOptions {
 
 export function defaultOptions(): SimulatorOptions {
   return {
+    manner: 'vllm',
     model: 'simulated-model',
     servedModelNames: [],
     host: '127.0.0.1',
     port: 8000,
+    metricsPort: 0,
     maxModelLength: 32_768,
     maxRunning: 256,
     maxQueued: null,
@@ -83,13 +90,15 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
   const model = positional ?? given.model ?? options.model;
   return {
     ...options,
+    manner: given.manner ?? options.manner,
     model,
     host: given.host ?? options.host,
     port: given.port ?? options.port,
+    metricsPort: given.metricsPort ?? options.metricsPort,
     servedModelNames: given.servedModelName ?? [model],
     maxModelLength: given.maxModelLen ?? options.maxModelLength,
     maxRunning: given.maxNumSeqs ?? options.maxRunning,
-    maxQueued: given.maxNumQueuedReqs ?? null,
+    maxQueued: given.maxNumQueuedReqs ?? given.maxConcurrency ?? null,
     apiKeys: given.apiKey ?? [],
     timeToFirstTokenMs: given.timeToFirstTokenMs ?? 0,
     interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
@@ -99,6 +108,9 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
 }
 
 interface Given {
+  manner?: MannerName;
+  metricsPort?: number;
+  maxConcurrency?: number;
   model?: string;
   host?: string;
   port?: number;
@@ -131,6 +143,21 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--time-to-first-token-ms <ms>', 'pace: until the first token (0)', amount)
     .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)
     .option('--startup-seconds <s>', 'how long the start takes (0)', amount)
+    .addOption(
+      new Option('--manner <engine>', 'whose routes, metrics and errors to show (vllm)').choices(MANNERS),
+    )
+    .option(
+      '--metrics-port <port>',
+      'in the manner of fastdeploy: port of the metrics, 0 for a free one',
+      whole,
+    )
+    .option(
+      '--max-concurrency <count>',
+      'in the manner of fastdeploy: requests at a time; more get 429',
+      whole,
+    )
+    .option('--engine-worker-queue-port <port>', 'in the manner of fastdeploy: taken and ignored', whole)
+    .option('--cache-queue-port <port>', 'in the manner of fastdeploy: taken and ignored', whole)
     .option(
       '--fault <name[=value]>',
       `what shall go wrong, may be repeated: ${Object.keys(noFaults()).join(', ')}`,

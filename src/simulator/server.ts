@@ -10,6 +10,7 @@ import {
   unsupportedMediaType,
 } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
+import { type Manner, mannerOf } from './manner.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { fitToModel, type GenerationRequest, readChat, readCompletion } from './requests.ts';
@@ -26,7 +27,10 @@ const KEEP_ALIVE_MS = 5000;
 /** The HTTP face of the simulated engine. */
 export class SimulatedServer {
   readonly http: Server;
+  /** Where the manner has a port of its own for the metrics. */
+  readonly metricsHttp: Server | null;
   private readonly options: SimulatorOptions;
+  private readonly manner: Manner;
   private readonly names: string[];
   private readonly log: LogSink;
   private readonly pace: Pace;
@@ -39,6 +43,7 @@ export class SimulatedServer {
   /** @param onDeath called once the engine has died by a fault and every stream has been told */
   constructor(options: SimulatorOptions, log: LogSink, onDeath: () => void) {
     this.options = options;
+    this.manner = mannerOf(options.manner);
     this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
     this.log = log;
     this.keys = options.apiKeys.map(digest);
@@ -55,13 +60,16 @@ export class SimulatedServer {
       onDeath: () => {
         for (const line of deathLines()) log.out(line);
         this.failAll();
-        onDeath();
+        if (this.manner.deadStatus === null) onDeath();
       },
     });
     this.routes = this.describeRoutes();
     this.http = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
       void this.answer(request, response);
     });
+    this.metricsHttp = this.manner.hasMetricsPort
+      ? createServer((_, response) => this.answerMetrics(response))
+      : null;
   }
 
   /** Ends every request with the engine-dead error; later ones get it too. */
@@ -72,8 +80,10 @@ export class SimulatedServer {
 
   private describeRoutes(): Record<string, Record<string, Handler>> {
     const { faults, maxModelLength, model } = this.options;
+    const { manner } = this;
     const health: Handler = (_, response) => {
-      response.writeHead(this.dead || faults.unhealthy ? 503 : 200, { 'content-length': 0 }).end();
+      const sick = this.dead ? (manner.deadStatus ?? 503) : faults.unhealthy ? manner.unhealthyStatus : 200;
+      response.writeHead(sick, { 'content-length': 0 }).end();
     };
     const json = (body: () => unknown): Handler => {
       return (_, response) => sendJson(response, 200, body());
@@ -82,15 +92,11 @@ export class SimulatedServer {
       '/health': { GET: health },
       '/ping': { GET: health, POST: health },
       '/version': { GET: json(() => ({ version: '0.32.0' })) },
-      // vLLM counts here only with --enable-server-load-tracking.
-      '/load': { GET: json(() => ({ server_load: 0 })) },
+      '/load': { GET: json(() => manner.load) },
       '/v1/models': { GET: json(() => modelList(this.names, model, maxModelLength)) },
-      '/metrics': {
-        GET: (_, response) => {
-          const page = this.metrics.page(this.names[0]!, this.scheduler);
-          response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
-        },
-      },
+      ...(manner.hasMetricsPort
+        ? {}
+        : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
       '/v1/chat/completions': { POST: (...both) => this.generate(...both, chatShapes, readChat) },
       '/v1/completions': { POST: (...both) => this.generate(...both, completionShapes, readCompletion) },
       '/simulator/faults': {
@@ -107,6 +113,11 @@ export class SimulatedServer {
         POST: this.control((values) => setPace(this.pace, values), this.pace),
       },
     };
+  }
+
+  private answerMetrics(response: ServerResponse): void {
+    const page = this.manner.metricsPage(this.metrics.page(this.names[0]!, this.scheduler));
+    response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
   }
 
   /** A route that changes settings; its answer is all of them as they are now. */
@@ -151,7 +162,7 @@ export class SimulatedServer {
 
   private answerError(response: ServerResponse, error: unknown): void {
     if (response.destroyed || response.headersSent) return;
-    const shown = error instanceof ApiError ? error : internalError(String(error));
+    const shown = this.manner.errorAnswer(error instanceof ApiError ? error : internalError(String(error)));
     sendJson(response, shown.status, shown.body);
   }
 

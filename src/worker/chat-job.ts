@@ -1,5 +1,6 @@
 import { type ChatCompletionSummary, ChatPayload, type ChatResult, parseValue } from '../protocol/index.ts';
 import { type Attempt, parseBody } from './attempt.ts';
+import { UNFINISHED_REASONS } from './completion-watch.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from './failure.ts';
 import { generatedTokens } from './tokens.ts';
 import { readWhole } from './transfer.ts';
@@ -52,7 +53,9 @@ function summaryOf(body: unknown, askedModel: string): ChatCompletionSummary {
       body,
     });
   }
-  const unfinished = choices.find(({ finish_reason }) => !finish_reason || finish_reason === 'abort');
+  const unfinished = choices.find(
+    ({ finish_reason }) => !finish_reason || UNFINISHED_REASONS.includes(finish_reason),
+  );
   if (unfinished) throw engineDied('the engine ended the generation before it was finished');
   return {
     id: id ?? '',

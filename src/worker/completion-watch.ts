@@ -1,6 +1,8 @@
 /** Longest text looked for, with room for blanks: what a search across two pieces must see of the first. */
 const OVERLAP_BYTES = 64;
-const ABORTED = /"finish_reason"\s*:\s*"abort"/;
+/** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
+export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
+const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
 
 /**
@@ -29,7 +31,8 @@ export class CompletionWatch {
 
 function hasAbort(bytes: Buffer): boolean {
   // The plain search is far cheaper than the pattern, and nearly always enough.
-  return bytes.includes('"abort"') && ABORTED.test(bytes.toString('latin1'));
+  const isSuspect = UNFINISHED_REASONS.some((reason) => bytes.includes(`"${reason}"`));
+  return isSuspect && ABORTED.test(bytes.toString('latin1'));
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -49,14 +49,20 @@ function codeOf(status: number): FailureCode {
   return isRetryableStatus(status) ? 'engine_error' : 'engine_refused';
 }
 
-/** Engines say `{error: {message}}`, `{error: text}`, `{detail}`, `{message}` or plain text. */
+/** Engines say `{error: {message}}`, `{error: text}`, the same with `detail`, `{message}` or plain text. */
 function engineMessage(body: unknown): string | null {
   if (typeof body === 'string') return body.trim().slice(0, 1000) || null;
   if (typeof body !== 'object' || body === null) return null;
   const { error, detail, message } = body as Record<string, unknown>;
-  const inner =
-    typeof error === 'object' && error !== null ? (error as Record<string, unknown>).message : error;
-  const said = [inner, detail, message].find((text) => text !== undefined && text !== null);
+  const said = [innerMessage(error), innerMessage(detail), message].find(
+    (text) => text !== undefined && text !== null,
+  );
   if (said === undefined) return null;
   return typeof said === 'string' ? said : JSON.stringify(said);
+}
+
+/** Validation errors of Python servers are a list: it stays whole. */
+function innerMessage(part: unknown): unknown {
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+  return (part as Record<string, unknown>).message ?? part;
 }

@@ -18,7 +18,7 @@ describe("the engine's variables", () => {
       url: 'http://127.0.0.1:8000',
       model: 'org/model',
       startupTimeoutMs: 120_000,
-      settings: { model: 'org/model', host: '127.0.0.1', port: 8000, extraArgs: [], serveCommand: ['vllm'] },
+      settings: { model: 'org/model', host: '127.0.0.1', port: 8000, extraArgs: [], serveCommand: null },
     });
   });
 

@@ -28,6 +28,11 @@ describe("the cause in vLLM's last words", () => {
       'memory',
       '--max-model-len',
     ],
+    [
+      "ValueError: To serve at least one request with the model's max seq len (131072), (0.06 GiB KV cache is needed, which is larger than the available KV cache memory (0.0 GiB). Based on the available memory, the estimated maximum model length is 1920. Try",
+      'a context of 131072 tokens',
+      '--max-model-len 1920 or less',
+    ],
     ['torch.OutOfMemoryError: CUDA out of memory. Tried to allocate', 'memory', '--gpu-memory-utilization'],
     ['RuntimeError: No CUDA GPUs are available', 'no GPU', 'nvidia-smi'],
     [

@@ -1,0 +1,72 @@
+import type { EngineDescription, LogPhase } from './description.ts';
+import { explainBy, type FailureRule, VLLM_RULES } from './failures.ts';
+import { progressIn } from './log-phases.ts';
+import type { EnginePhase } from './report.ts';
+
+/** It listens on four ports: the API's, and the three after it. */
+const metricsPort = (port: number) => port + 1;
+
+/** `fastdeploy.entrypoints.openai.api_server`. After its documentation and source, 2.3; not run here. */
+export const fastdeploy: EngineDescription = {
+  name: 'fastdeploy',
+  command: ({ serveCommand, model, host, port, servedModelName, extraArgs }) => {
+    const [program, ...first] = serveCommand ?? ['python3', '-m', 'fastdeploy.entrypoints.openai.api_server'];
+    const ports = { port, 'metrics-port': metricsPort(port), 'engine-worker-queue-port': port + 2 };
+    const flags = { model, host, ...ports, 'cache-queue-port': port + 3 };
+    const named = servedModelName ? ['--served-model-name', servedModelName] : [];
+    const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    return { program, args: [...first, ...args, ...named, ...extraArgs] };
+  },
+  installHelp:
+    'Use an image with FastDeploy in it, or install "fastdeploy-gpu"; VLLM_SERVE_COMMAND names another program.',
+  // 404 means that the engine is not up, 304 that its workers are dead: only 200 is healthy.
+  healthPaths: ['/health'],
+  metricsPath: '/metrics',
+  metricsPort,
+  metrics: {
+    running: 'fastdeploy:num_requests_running',
+    waiting: 'fastdeploy:num_requests_waiting',
+    kvCacheUsage: 'fastdeploy:gpu_cache_usage_perc',
+    progress: ['fastdeploy:generation_tokens_total', 'fastdeploy:prompt_tokens_total'],
+  },
+  phaseOf,
+  // A start that failed may exit 0: an exit that nobody asked for is a failure whatever its code.
+  explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
+};
+
+const PHASES: [RegExp, EnginePhase][] = [
+  [/Number of api-server workers|Waiting worker processes ready/, 'starting'],
+  [/[Dd]ownloading/, 'downloading'],
+  [/Loading (?:Weights|Layers)/, 'loading'],
+  [/Worker processes are launched|Launching metrics service/, 'warming'],
+  [/Launching chat completion service/i, 'ready'],
+];
+
+function phaseOf(line: string): LogPhase | null {
+  const found = PHASES.find(([pattern]) => pattern.test(line));
+  if (!found) return null;
+  const progress = progressIn(line);
+  return { phase: found[1], detail: line.trim().slice(0, 200), ...(progress ? { progress } : {}) };
+}
+
+const RULES: FailureRule[] = [
+  {
+    pattern: /No module named '?(?:fastdeploy|paddle)/,
+    kind: 'bad_configuration',
+    cause: 'FastDeploy is not installed for this Python',
+    advice: 'Use an image with FastDeploy in it, or install "fastdeploy-gpu".',
+  },
+  {
+    pattern: /parameter `port`:(\d+) is already in use/,
+    kind: 'bad_configuration',
+    cause: 'port $1 is in use',
+    advice: 'FastDeploy needs VLLM_PORT and the three ports after it: free them or set another VLLM_PORT.',
+  },
+  {
+    pattern: /Failed to initialize FastDeploy LLM engine/,
+    kind: 'transient',
+    cause: 'its engine could not be initialised',
+    advice: 'Its files log/workerlog.0 and log/fastdeploy.log say why.',
+  },
+  ...VLLM_RULES,
+];

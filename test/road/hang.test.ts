@@ -1,0 +1,162 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { EXIT } from '../../src/process/index.ts';
+import { until } from '../support/poll.ts';
+import { stopAllProcesses } from '../support/processes.ts';
+import {
+  chatJob,
+  engineRunning,
+  job,
+  processesWith,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+  untilReady,
+  type WorkerProcess,
+  workers,
+} from '../support/road.ts';
+
+/** An engine that hangs or dies under its jobs, found by the worker over the whole road. */
+const SLOW = '--inter-token-latency-ms 20';
+let queue: QueueProcess;
+let running: WorkerProcess[] = [];
+
+beforeAll(async () => {
+  queue = await startQueue();
+});
+afterEach(async () => {
+  await Promise.all(running.map((worker) => worker.process.stop()));
+  running = [];
+});
+afterAll(async () => {
+  await stopAllProcesses();
+  await tearDown();
+});
+
+async function worker(id: string, env: NodeJS.ProcessEnv, engineArgs = SLOW): Promise<WorkerProcess> {
+  const started = await readyWorker(queue.url, id, { engineArgs, env });
+  running.push(started);
+  return started;
+}
+
+async function setFault(engineUrl: string, fault: object): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  await fetch(`${engineUrl}/simulator/faults`, { method: 'POST', body: JSON.stringify(fault), headers });
+}
+
+async function enginePid({ enginePort }: WorkerProcess): Promise<number> {
+  const [pid] = await processesWith(`--port\0${enginePort}`);
+  return pid as number;
+}
+
+describe('an engine that hangs behind a good health check', () => {
+  it('ends the container, and the job that ran on it is charged and runs elsewhere', async () => {
+    const hanging = await worker('hanging', { ENGINE_HANG_SECONDS: '2' });
+    const { id } = await submit(queue.url, chatJob(500));
+    await until(async () => (await engineRunning(hanging.engineUrl)) === 1, 'it runs');
+    await setFault(hanging.engineUrl, { hang: true });
+    expect((await fetch(`${hanging.engineUrl}/health`)).status).toBe(200);
+    expect((await hanging.process.exited).code).toBe(EXIT.engineDied);
+    expect(hanging.process.output()).toContain('the engine hangs: it has work and made nothing');
+    expect(await processesWith(String(hanging.enginePort))).toEqual([]);
+    const gone = (await workers(queue.url)).find((view) => view.worker_id === 'hanging');
+    expect(gone).toMatchObject({ status: 'error', error_message: expect.stringContaining('hangs') });
+    await worker('other', {}, '');
+    expect(await settled(queue.url, id)).toMatchObject({
+      state: 'succeeded',
+      worker_id: 'other',
+      attempts: 1,
+    });
+  });
+
+  it('is started again in place where restarts are allowed, and the same worker goes on', async () => {
+    const only = await worker('only', { ENGINE_HANG_SECONDS: '2', ENGINE_RESTARTS: '1' });
+    const { id } = await submit(queue.url, chatJob(150));
+    await until(async () => (await engineRunning(only.engineUrl)) === 1, 'it runs');
+    await setFault(only.engineUrl, { hang: true });
+    await only.process.waitForLine(/starting the engine again in 1 s \(1 of 1\)/);
+    expect(await settled(queue.url, id)).toMatchObject({
+      state: 'succeeded',
+      worker_id: 'only',
+      attempts: 1,
+    });
+    expect(only.process.output().match(/"worker starting"/g)).toHaveLength(1);
+  });
+
+  it('is found while idle too where canaries are asked for', async () => {
+    const idle = await worker('idle', { ENGINE_HANG_SECONDS: '2', ENGINE_CANARY_SECONDS: '1' });
+    await setFault(idle.engineUrl, { hang: true });
+    expect((await idle.process.exited).code).toBe(EXIT.engineDied);
+  });
+
+  it('is found when its process is stopped whole and answers nothing', async () => {
+    const stopped = await worker('stopped', { ENGINE_HANG_SECONDS: '1' });
+    process.kill(await enginePid(stopped), 'SIGSTOP');
+    expect((await stopped.process.exited).code).toBe(EXIT.engineDied);
+    expect(await processesWith(String(stopped.enginePort))).toEqual([]);
+  });
+});
+
+describe('an engine that is slow', () => {
+  it('is left alone while anything moves', async () => {
+    const slow = await worker(
+      'slow',
+      { ENGINE_HANG_SECONDS: '3' },
+      '--inter-token-latency-ms 1500 --time-to-first-token-ms 1500',
+    );
+    const { id } = await submit(queue.url, chatJob(6));
+    expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(slow.process.output()).not.toContain('hangs');
+  });
+});
+
+describe('an engine that dies', () => {
+  it('is started again as often as allowed, each time after a pause; then the container ends', async () => {
+    const dying = await worker('dying', { ENGINE_RESTARTS: '1' });
+    const first = await enginePid(dying);
+    process.kill(first, 'SIGKILL');
+    await dying.process.waitForLine(/starting the engine again/);
+    const second = await until(async () => {
+      const pid = await enginePid(dying);
+      return pid === first ? null : pid;
+    }, 'the engine runs again');
+    await untilReady(queue.url, 'dying');
+    const { id } = await submit(queue.url, chatJob(5));
+    expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', worker_id: 'dying' });
+    process.kill(second, 'SIGKILL');
+    expect((await dying.process.exited).code).toBe(EXIT.engineDied);
+    expect((await job(queue.url, id)).state).toBe('succeeded');
+  });
+
+  it('is not started again for a bad configuration, and the exit code says so', async () => {
+    const bad = await readyWorker(queue.url, 'bad', {
+      engineArgs: '--no-such-flag',
+      env: { ENGINE_RESTARTS: '3' },
+    }).catch((error: Error) => error.message);
+    expect(bad).toContain(`ended with ${EXIT.configuration}`);
+    expect(bad).toContain('does not know the argument --no-such-flag');
+    expect(bad).not.toContain('starting the engine again');
+  });
+});
+
+describe('the start of an engine', () => {
+  it('is told phase by phase, with how far it is, in the log and in the heartbeat', async () => {
+    const phases = new Set<string | null | undefined>();
+    const starting = worker('starting', {}, '--startup-seconds 3');
+    let ready = false;
+    void starting.then(() => {
+      ready = true;
+    });
+    await until(async () => {
+      const view = (await workers(queue.url)).find(({ worker_id }) => worker_id === 'starting');
+      phases.add(view?.phase);
+      return ready;
+    }, 'it is ready');
+    expect([...phases]).toEqual(expect.arrayContaining(['loading 1 of 2']));
+    expect((await starting).process.output()).toMatch(
+      /engine: starting[\s\S]*engine: loading[\s\S]*engine: ready/,
+    );
+  });
+});
