@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createLogger, EXIT } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';

@@ -32,8 +32,7 @@ export async function tearDown(): Promise<void> {
 /** The environment of this process without anything that would configure a road. */
 export function cleanEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(
-    ([name]) =>
-      !/^(CASOLA_|VLLM_|ENGINE|QUEUE_|WORKER_|RUNPOD_|CONTAINER_ID|VITEST|NODE_ENV)/.test(name),
+    ([name]) => !/^(CASOLA_|VLLM_|ENGINE|QUEUE_|WORKER_|RUNPOD_|CONTAINER_ID|VITEST|NODE_ENV)/.test(name),
   );
   stateHome ??= stateFolder();
   return { ...Object.fromEntries(inherited), XDG_STATE_HOME: stateHome, ...more };
