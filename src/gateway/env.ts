@@ -11,6 +11,8 @@ export interface Env {
   INTERNAL_SECRET?: string;
   /** Read by the queue object: seconds it waits for a worker whose socket closed. */
   RECONNECT_GRACE_SECONDS?: string;
+  /** Read by the queue object: how often workers of ours ping it, seconds. */
+  PING_SECONDS?: string;
   /** Read by the queue object: how long settled jobs are kept, and its bounds (queue/ports.ts). */
   RETENTION_SECONDS?: string;
   MAX_PENDING?: string;

@@ -127,15 +127,18 @@ export class Faults {
     const before = Date.now();
     if (kind === 'drain') process.kill(victim, 'SIGTERM');
     else killHard(victim);
-    return this.#isBack(worker, before);
+    return this.#isBack(worker, kind === 'kill_engine' ? 0 : before, victim);
   }
 
-  async #isBack(worker: SoakWorker, since: number): Promise<void> {
+  /** All its processes run, another one in the victim's place, and it takes jobs on a connection made since. */
+  async #isBack(worker: SoakWorker, since: number, victim: number): Promise<void> {
     for (;;) {
       await sleep(300);
       const views = await this.#road.views().catch(() => []);
       const view = views.find(({ worker_id }) => worker_id === worker.id);
-      if (view?.state === 'ready' && Date.parse(view.connected_at ?? '') > since) return;
+      const processes = Object.values(this.#road.processesOf(worker) ?? { none: null });
+      const areBack = processes.every((pid) => pid !== null && pid !== victim);
+      if (areBack && view?.state === 'ready' && Date.parse(view.connected_at ?? '') > since) return;
     }
   }
 

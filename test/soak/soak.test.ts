@@ -3,7 +3,7 @@ import { Soak } from './run.ts';
 
 describe('the road under fire', () => {
   it('loses no job, settles none twice, blames none wrongly and leaves nothing behind', {
-    timeout: 240_000,
+    timeout: 400_000,
   }, async () => {
     const report = await Soak.run({ jobs: 300, faults: 20, seed: 7, workers: 3, say: () => {} });
     expect(report.counts, `the output of every process is in ${report.logs}`).toEqual({
