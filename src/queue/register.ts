@@ -92,7 +92,6 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     if (row) resume(core, worker, row, expiresAt);
     const transient = core.transients.get(job_id);
     if (transient) transient.orphaned_at = null;
-    if (!row && !transient) core.transients.adopt(job_id, fence_token, worker.session.worker_id, core.now());
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }

@@ -63,27 +63,6 @@ export class Transients {
     this.#waitingFor.set(job.waits_for, this.waitingFor(job.waits_for) + 1);
   }
 
-  /**
-   * One that a worker runs and this queue does not know: it was dispatched before the queue restarted. Its
-   * caller hears through the relay alone, which is told when the worker is lost.
-   */
-  adopt(id: string, fenceToken: number, workerId: string, now: number): void {
-    const call = { job_id: id, job_type: '', payload: '', model: null, priority: 0 };
-    this.add({
-      id,
-      call: { ...call, wait_for_worker_ms: 0, wait_for_slot_ms: 0 },
-      state: 'running',
-      waits_for: '',
-      created_at: now,
-      worker_by: now,
-      slot_by: now,
-      fence_token: fenceToken,
-      worker_id: workerId,
-      answer: null,
-      orphaned_at: null,
-    });
-  }
-
   /** `waiting` → `running`. */
   dispatched(job: TransientJob, fenceToken: number, workerId: string): void {
     this.#unqueue(job);

@@ -13,6 +13,14 @@ import type { World } from './world.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
 const KEEP_FINISHED_MS = 60_000;
+/** How long a job may lag behind the relay's first word of its stream, ms: they come on different sockets. */
+const UNKNOWN_FOR_MS = 5000;
+
+const NOT_HERE: BrokenReason = {
+  message: 'the worker was restarted and knows nothing of the request',
+  code: 'worker_died',
+  retryable: true,
+};
 
 /**
  * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
@@ -26,6 +34,9 @@ export class Answers {
   /** Streams with something to send. */
   readonly #waiting = new Set<AnswerStream>();
   readonly #expiry = new Map<AnswerStream, Timer>();
+  /** Streams the relay waits for and nobody here has heard of. */
+  readonly #unknown = new Set<number>();
+  #unknownTimer: Timer = null;
   #line: Line | null = null;
   #url: string | null = null;
   #flushPlanned = false;
@@ -67,6 +78,7 @@ export class Answers {
       changed: (changed) => this.#plan(changed),
       cancelled,
     });
+    this.#unknown.delete(streamId);
     this.#streams.get(streamId)?.drop();
     this.#streams.set(streamId, stream);
     return stream;
@@ -93,6 +105,7 @@ export class Answers {
     this.#flush();
     for (const timer of this.#expiry.values()) this.#world.clock.clearTimeout(timer);
     this.#expiry.clear();
+    this.#world.clock.clearTimeout(this.#unknownTimer);
     await this.#line?.close();
   }
 
@@ -140,15 +153,27 @@ export class Answers {
     this.#changed();
   }
 
-  /** Records of a stream that is not ours any more mean nothing. */
+  /** Of a stream that is not ours only one thing matters: that somebody waits for it. */
   #apply(record: AnswerRecord): void {
     const stream = this.#streams.get(record.stream);
-    if (!stream) return;
+    if (!stream) {
+      if (record.type === 'taken') this.#wonder(record.stream);
+      return;
+    }
     if (record.type === 'taken') stream.taken(record.offset);
     else if (record.type === 'pause') stream.pause();
     else if (record.type === 'resume') stream.resume();
     else if (record.type === 'cancel') stream.cancel(record.reason);
     if (stream.state === 'complete' || stream.state === 'dropped') this.#forget(stream);
+  }
+
+  /** An earlier process had it, or its job is still on the way. Of one that is over the relay hears nothing new. */
+  #wonder(streamId: number): void {
+    this.#unknown.add(streamId);
+    this.#unknownTimer ??= this.#world.clock.setTimeout(() => {
+      this.#unknownTimer = null;
+      for (const unknown of [...this.#unknown]) this.refuse(unknown, NOT_HERE);
+    }, UNKNOWN_FOR_MS);
   }
 
   #forget(stream: AnswerStream): void {

@@ -240,7 +240,10 @@ export class Session {
         if (!this.#connected) this.#agree(BASE_PEER, null, WAKE.jobBeforeAnswer);
         return this.#events.job(frame);
       case 'job_revoked':
-        return this.#events.revoked(frame.job_id, frame.reason);
+        this.#events.revoked(frame.job_id, frame.reason);
+        // The queue gives nothing to a worker that let a lease run out, until it hears from it.
+        if (frame.reason === 'lease_lost' && this.#told === 'dispatch') this.send({ type: 'resume' });
+        return;
       case 'ack':
         return this.#events.acknowledged(frame);
       case 'renewed':

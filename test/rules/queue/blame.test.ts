@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-/** What the simulation found: each of these charged a job, or left a caller waiting, for what was nobody's fault. */
+/** What the simulation found: each of these charged a job for what was nobody's fault. */
 
 describe('what a job is charged for', () => {
   it('is not a frame that was lost with a connection both sides saw close', () => {
@@ -59,19 +59,5 @@ describe('what a job is charged for', () => {
     harness.restart();
     harness.advance(11);
     expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
-  });
-});
-
-describe('a caller whose request the queue no longer knows', () => {
-  it('is told when the worker that ran it is lost', () => {
-    const harness = new QueueHarness();
-    const before = harness.worker('w');
-    harness.call();
-    const { job_id, fence_token } = before.lastJob();
-    harness.restart();
-    const after = harness.worker('w', { jobs: [{ job_id, fence_token }] });
-    harness.drop(after);
-    harness.worker('w', { instance: { boot_id: 'another' }, jobs: [] });
-    expect(harness.broken).toMatchObject([{ stream: fence_token, reason: { code: 'worker_died' } }]);
   });
 });
