@@ -39,12 +39,10 @@ describe.skipIf(!canContain())('the images', () => {
     // Long enough to be running at the signal, short enough for the grace.
     const second = await submit(queue.url, chatJob(60));
     await until(async () => (await job(queue.url, second.id)).state === 'leased', 'the second job runs');
-    process.kill(init, 'SIGTERM');
-    expect((await worker.process.exited).code, worker.process.output()).toBe(0);
+    expect(await worker.stop(), worker.process.output()).toBe(0);
     expect((await job(queue.url, second.id)).state, worker.process.output()).toBe('succeeded');
 
-    process.kill(await queue.container.init(), 'SIGTERM');
-    expect((await queue.container.process.exited).code, queue.container.process.output()).toBe(0);
+    expect(await queue.container.stop(), queue.container.process.output()).toBe(0);
   });
 
   it('tell by their health checks whether they serve', async () => {
@@ -59,6 +57,7 @@ describe.skipIf(!canContain())('the images', () => {
       output: expect.stringContaining('healthy'),
     });
     expect(queue.container.run(queueImage.healthCheck).code).toBe(0);
+    await Promise.all([worker.stop(), queue.container.stop()]);
   });
 });
 

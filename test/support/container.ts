@@ -21,6 +21,8 @@ export interface Container {
   process: Child;
   /** The process that is PID 1 inside, by its number outside. */
   init(): Promise<number>;
+  /** SIGTERM to PID 1, as `docker stop` begins, and the exit code of the container. */
+  stop(): Promise<number | null>;
   /** Runs a command inside, as `docker exec` would. */
   run(command: string[]): { code: number | null; output: string };
 }
@@ -77,6 +79,10 @@ export function startContainer(
   return {
     process: child,
     init,
+    stop: async () => {
+      process.kill(await init(), 'SIGTERM');
+      return (await child.exited).code;
+    },
     run: (command) => {
       const into = ['--target', String(childOf(child.pid)), '--mount', '--pid', '--root', '--wd'];
       const { status, stdout, stderr } = spawnSync('nsenter', [...into, ...command], {
