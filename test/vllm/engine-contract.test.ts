@@ -1,21 +1,26 @@
-import { describe } from 'vitest';
+import { afterAll, beforeAll, describe } from 'vitest';
 import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
 import { CONTRACT_ARGS, engineContract } from '../engine/contract.ts';
+import { roadContract } from '../engine/road-contract.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { startProcess } from '../support/processes.ts';
+import { type Child, startProcess } from '../support/processes.ts';
 
+/** One server for both contracts: it takes half a minute to start. */
 describe('real vLLM', () => {
-  engineContract(async () => {
+  let server: Child;
+  let url: string;
+
+  beforeAll(async () => {
     const vllm = await ensureVllm();
     const port = await freePort();
     const address = ['--host', '127.0.0.1', '--port', String(port)];
-    const server = startProcess(
+    server = startProcess(
       vllm.vllmCommand,
       ['serve', vllm.modelDir, ...TINY_MODEL_ARGS, ...CONTRACT_ARGS, ...address],
       { env: { ...process.env, ...vllm.env }, name: 'vllm serve' },
     );
-    const url = `http://127.0.0.1:${port}`;
+    url = `http://127.0.0.1:${port}`;
     let ended = false;
     void server.exited.then(() => {
       ended = true;
@@ -24,6 +29,10 @@ describe('real vLLM', () => {
       timeoutMs: 240_000,
     });
     if (ended) throw new Error(`vLLM ended while it started:\n${server.output()}`);
-    return { url, stop: () => server.stop() };
   });
+  afterAll(() => server?.stop());
+
+  const running = async () => ({ url, stop: async () => {} });
+  engineContract(running);
+  roadContract('vllm', running);
 });
