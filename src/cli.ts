@@ -38,7 +38,11 @@ withQueueOptions(program.command('queue'))
 program
   .command('supervise')
   .description("engine and worker of one container, from the environment's variables")
-  .action(async () => finish((await import('./supervisor/index.ts')).runSupervisor(env)));
+  .option('--print-command', "print the engine's command and where each argument comes from, start nothing")
+  .action(async ({ printCommand }) => {
+    const supervisor = await import('./supervisor/index.ts');
+    return finish(printCommand ? supervisor.printCommand(env) : supervisor.runSupervisor(env));
+  });
 
 program
   .command('work')

@@ -1,6 +1,7 @@
 import { EXIT } from '../process/index.ts';
 import { createEngineClient } from './client.ts';
 import { readEngineConfiguration } from './configuration.ts';
+import { readSettledEnvironment } from './familiar-names.ts';
 import { describeEngine } from './index.ts';
 
 /** Below the time-out of the image's HEALTHCHECK, ms. */
@@ -11,7 +12,7 @@ const PROBE_MS = 5000;
  * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
  */
 export async function checkHealth(env: NodeJS.ProcessEnv): Promise<number> {
-  const { engine, url, apiKey } = readEngineConfiguration(env);
+  const { engine, url, apiKey } = readEngineConfiguration(readSettledEnvironment(env).env);
   const client = createEngineClient({ baseUrl: url, apiKey, engine: describeEngine(engine) });
   const probe = await client.probe(PROBE_MS);
   process.stdout.write(`the engine at ${url}: ${probe}\n`);

@@ -1,6 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { type Faults, noFaults, setFaultFromText } from './faults.ts';
 import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
+import { argparseHelp } from './help.ts';
 import { MANNERS, type MannerName } from './manner.ts';
 
 export interface SimulatorOptions {
@@ -67,6 +68,7 @@ export class CommandLineEnd extends Error {
 export function parseArguments(argv: readonly string[]): SimulatorOptions {
   const options = defaultOptions();
   const command = describeCommand(options);
+  if (argv.includes('--help=all')) throw new CommandLineEnd(argparseHelp(command), 0);
   let written = '';
   command.exitOverride().configureOutput({
     writeOut: (text) => {

@@ -1,6 +1,9 @@
 /** Starts engine and worker as two processes, watches both, decides how the container ends. */
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { readSettledEnvironment } from '../engine/familiar-names.ts';
+import type { Argument } from '../engine/flag-arguments.ts';
+import { inVariables } from '../engine/flag-faults.ts';
 import {
   describeEngine,
   ENGINE_SECRETS,
@@ -8,14 +11,13 @@ import {
   type EngineDescription,
   type EngineFailure,
   engineConfiguration,
-  engineEnvironment,
   engineVariables,
-  findProgram,
   type LogPhase,
   phaseText,
+  readEngineConfiguration,
   type WorkerMessage,
 } from '../engine/index.ts';
-import { createLogger, type Logger, readEnvironment, variable } from '../process/index.ts';
+import { createLogger, EXIT, type Logger, readEnvironment, variable } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import {
   type Action,
@@ -25,6 +27,7 @@ import {
   type Situation,
   type SupervisorEvent,
 } from './decide.ts';
+import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 
@@ -44,23 +47,29 @@ const PHASE_LINE_EVERY_MS = 5000;
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
 export async function runSupervisor(
-  env: NodeJS.ProcessEnv,
+  given: NodeJS.ProcessEnv,
   { workerEntry = WORKER_ENTRY }: { workerEntry?: string } = {},
 ): Promise<number> {
   const own = {
     CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
     ENGINE_RESTARTS: variable.integer(0).default(0),
   };
+  const settled = readSettledEnvironment(given);
+  const { env } = settled;
   const values = readEnvironment(z.object({ ...engineVariables(env), ...own }), env, ENGINE_SECRETS);
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
-  const start = await prepareEngine(configuration, engine, env);
+  const log = createLogger('supervisor', env);
+  const command = await prepareCommand(configuration, engine, settled, (text) => log.info(text));
+  for (const warning of command?.warnings ?? settled.warnings) log.warn(warning);
   return new Supervisor({
     env,
+    log,
     workerEntry,
     configuration,
     engine,
-    start,
+    given: command?.arguments ?? [],
+    start: await starter(configuration, command),
     limits: {
       graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,
       maxRestarts: values.ENGINE_RESTARTS,
@@ -68,25 +77,41 @@ export async function runSupervisor(
   }).run();
 }
 
-/** Checks all that can be checked before an expensive start. Null: the engine is not ours to start. */
-async function prepareEngine(
-  configuration: EngineConfiguration,
-  engine: EngineDescription,
-  env: NodeJS.ProcessEnv,
+/**
+ * `--print-command`: shows the engine's command with where each argument came from, and starts nothing.
+ * @returns the exit code
+ * @throws UserError as a start would: bad variables, no engine program
+ */
+export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
+  const settled = readSettledEnvironment(env);
+  const configuration = readEngineConfiguration(settled.env);
+  const tell = (text: string) => process.stderr.write(`${text}\n`);
+  const command = await prepareCommand(configuration, describeEngine(configuration.engine), settled, tell);
+  for (const warning of command?.warnings ?? settled.warnings) tell(`warning: ${warning}`);
+  if (command) process.stdout.write(describeCommand(command, settled));
+  else tell(`the engine at ${configuration.url} runs already: there is no command`);
+  return EXIT.ok;
+}
+
+/** Null: the engine is not ours to start. @throws UserError when its port is in use */
+async function starter(
+  { settings }: EngineConfiguration,
+  command: PreparedCommand | null,
 ): Promise<StartEngine | null> {
-  const { settings } = configuration;
-  if (!settings || !engine.command) return null;
-  const command = engine.command(settings);
-  const program = findProgram(command.program, engine, env);
+  if (!settings || !command) return null;
   await assertPortFree(settings.host, settings.port);
-  return (handlers) => startEngine({ ...command, program }, engineEnvironment(env), handlers);
+  const { program, args, env } = command;
+  return (handlers) => startEngine({ program, args }, env, handlers);
 }
 
 interface Parts {
   env: NodeJS.ProcessEnv;
+  log: Logger;
   workerEntry: string;
   configuration: EngineConfiguration;
   engine: EngineDescription;
+  /** What the engine is started with. */
+  given: readonly Argument[];
   start: StartEngine | null;
   limits: DecideSettings;
 }
@@ -108,7 +133,7 @@ class Supervisor {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#log = createLogger('supervisor', parts.env);
+    this.#log = parts.log;
     this.#engineLog = createLogger('engine', parts.env);
     this.#situation = initialSituation(parts.start !== null);
   }
@@ -187,7 +212,7 @@ class Supervisor {
       const advice = 'Set ENGINE_HANG_SECONDS higher if a single step of this model may take that long.';
       return { cause: this.#hang, advice, kind: 'transient' };
     }
-    return engine.explainExit(code, run.lastLines);
+    return inVariables(engine.explainExit(code, run.lastLines), run.lastLines, this.#parts.given);
   }
 
   #onWorkerMessage(message: WorkerMessage): void {

@@ -1,0 +1,120 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../process/index.ts';
+
+/** Names that people know from other workers, and ours or the engine's for the same thing; the first one given counts. */
+const FAMILIAR: readonly [familiar: string, name: string][] = [
+  ['MODEL_NAME', 'VLLM_MODEL'],
+  ['MODEL', 'VLLM_MODEL'],
+  ['MODEL_REVISION', 'REVISION'],
+  ['TOKENIZER_NAME', 'TOKENIZER'],
+  ['OPENAI_SERVED_MODEL_NAME_OVERRIDE', 'SERVED_MODEL_NAME'],
+  ['CUSTOM_CHAT_TEMPLATE', 'CHAT_TEMPLATE'],
+  ['MAX_MODEL_LENGTH', 'MAX_MODEL_LEN'],
+  ['VLLM_CONFIG_FILE', 'CONFIG'],
+  ['MAX_CONCURRENCY', 'CASOLA_MAX_JOBS'],
+];
+export const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([familiar]) => familiar));
+
+/** The volume that RunPod mounts, and where on it models are kept. */
+const VOLUME = '/runpod-volume';
+const MODEL_CACHE = 'huggingface-cache';
+/** Written when a model is put into an image. */
+const BAKED_FILE = '/local_model_args.json';
+
+/** The variables of both layers under the names the rest of the program knows. */
+export interface SettledEnvironment {
+  env: NodeJS.ProcessEnv;
+  /** For people: where the value of a variable came from, when not from the variable of that name. */
+  origins: ReadonlyMap<string, string>;
+  warnings: string[];
+}
+
+/**
+ * The environment with what a baked image brings beneath it, and familiar names in ours.
+ * @throws UserError when the baked file cannot be read
+ */
+export function readSettledEnvironment(env: NodeJS.ProcessEnv): SettledEnvironment {
+  const file = env.LOCAL_MODEL_ARGS?.trim() || BAKED_FILE;
+  return settleEnvironment(env, readBaked(file), file, existsSync);
+}
+
+/** Pure. @param baked variables that the image was built with, from `file` */
+export function settleEnvironment(
+  env: NodeJS.ProcessEnv,
+  baked: Record<string, string>,
+  file: string,
+  exists: (path: string) => boolean,
+): SettledEnvironment {
+  const warnings: string[] = [];
+  const upper = inOurNames(env, '', warnings);
+  const lower = withoutOtherModel(upper, inOurNames(baked, ` in ${file}`, warnings), file, warnings);
+  const origins = new Map([...lower.origins, ...upper.origins]);
+  for (const name of Object.keys(upper.env)) if (!upper.origins.has(name)) origins.delete(name);
+  // What is set to nothing stays so where nothing lies beneath: an empty CUDA_VISIBLE_DEVICES means no GPU.
+  const merged: NodeJS.ProcessEnv = { ...env, ...lower.env, ...upper.env };
+  const base = merged.BASE_PATH?.trim() || (exists(VOLUME) ? VOLUME : null);
+  if (base !== null && !merged.HF_HOME?.trim()) {
+    merged.HF_HOME = join(base, MODEL_CACHE);
+    origins.set('HF_HOME', merged.BASE_PATH?.trim() ? 'BASE_PATH' : VOLUME);
+  }
+  return { env: merged, origins, warnings };
+}
+
+interface Layer {
+  env: NodeJS.ProcessEnv;
+  origins: Map<string, string>;
+}
+
+/** Empty variables count as unset, or they would hide what lies beneath. */
+function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[]): Layer {
+  const env = Object.fromEntries(Object.entries(given).filter(([, value]) => value?.trim()));
+  const origins = new Map(where ? Object.keys(env).map((name) => [name, name + where]) : []);
+  for (const [familiar, name] of FAMILIAR) {
+    const value = env[familiar];
+    if (value === undefined) continue;
+    // Another name of CASOLA_MAX_JOBS.
+    if (familiar === 'MAX_CONCURRENCY' && env.CASOLA_CAPACITY !== undefined) continue;
+    if (env[name] === undefined) {
+      env[name] = value;
+      origins.set(name, familiar + where);
+    } else if (env[name] !== value) {
+      warnings.push(`${familiar}${where} is ignored: ${origins.get(name) ?? name} says something else`);
+    }
+  }
+  return { env, origins };
+}
+
+/** What was baked belongs to the baked model: for another one it would be wrong. */
+function withoutOtherModel(upper: Layer, baked: Layer, file: string, warnings: string[]): Layer {
+  const asked = upper.env.VLLM_MODEL;
+  if (asked === undefined || baked.env.VLLM_MODEL === undefined) return baked;
+  if (asked === baked.env.VLLM_MODEL) return baked;
+  if (asked === baked.env.SERVED_MODEL_NAME) {
+    // The baked model by its public name: its files are here.
+    delete upper.env.VLLM_MODEL;
+    upper.origins.delete('VLLM_MODEL');
+    return baked;
+  }
+  warnings.push(
+    `${upper.origins.get('VLLM_MODEL') ?? 'VLLM_MODEL'} names another model than the one in this image: ${file} is ignored`,
+  );
+  return { env: {}, origins: new Map() };
+}
+
+function readBaked(file: string): Record<string, string> {
+  if (!existsSync(file)) return {};
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new UserError(`${file} cannot be read: ${(error as Error).message}. Build the image again.`);
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    throw new UserError(`${file} holds no JSON object of variables. Build the image again.`);
+  }
+  const given = Object.entries(parsed).filter(([, value]) => value !== null);
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  );
+}

@@ -1,0 +1,138 @@
+import { UserError } from '../process/index.ts';
+import type { Flag } from './flag-help.ts';
+import { mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
+
+/** Words of a command line that belong together, and where they come from. */
+export interface Argument {
+  words: string[];
+  /** The flag, with its dashes; null for what is none, such as the model. */
+  flag: string | null;
+  /** For people: a variable, a file, `VLLM_EXTRA_ARGS`. */
+  from: string;
+}
+
+export interface FlagArguments {
+  arguments: Argument[];
+  warnings: string[];
+}
+
+/** The names that could be flags, to be looked up in the engine's own list. Empty: there is no need to learn it. */
+export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
+  return Object.keys(env)
+    .filter((name) => mayBeFlag(name) && env[name]?.trim())
+    .sort();
+}
+
+/**
+ * Each variable that is the name of a flag in capitals, as that flag.
+ * @param origins what to call a variable's source, where that is not its name
+ * @throws UserError naming every switch that is neither on nor off
+ */
+export function argumentsFromEnvironment(
+  env: NodeJS.ProcessEnv,
+  flags: readonly Flag[],
+  origins: ReadonlyMap<string, string>,
+): FlagArguments {
+  const byVariable = new Map(flags.flatMap((flag) => variablesOf(flag).map((name) => [name, flag] as const)));
+  const taken: Argument[] = [];
+  const warnings: string[] = [];
+  const wrong: string[] = [];
+  for (const name of flagCandidates(env)) {
+    const flag = byVariable.get(name);
+    const from = origins.get(name) ?? name;
+    if (!flag) {
+      const warning = warningOf(name, from, byVariable.keys());
+      if (warning) warnings.push(warning);
+      continue;
+    }
+    const words = wordsOf(flag, env[name]!.trim());
+    if (words === null) wrong.push(`  ${from}=${JSON.stringify(env[name])}: expected true, false, 1 or 0`);
+    else if (words.length > 0) taken.push({ words, flag: flag.name, from });
+  }
+  if (wrong.length > 0) throw new UserError(`Variables for the engine need attention:\n${wrong.join('\n')}`);
+  return { arguments: taken, warnings };
+}
+
+/** `VLLM_EXTRA_ARGS` and the like in groups: a flag and what follows it. */
+export function groupArguments(words: readonly string[], from: string, flags: readonly Flag[]): Argument[] {
+  const full = new Map(flags.flatMap((flag) => flag.otherNames.map((name) => [name, flag.name] as const)));
+  const groups: Argument[] = [];
+  for (const word of words) {
+    const name = /^--?[a-zA-Z][\w-]*/.exec(word)?.[0];
+    if (name === undefined && groups.length > 0 && groups.at(-1)!.flag !== null)
+      groups.at(-1)!.words.push(word);
+    else groups.push({ words: [word], flag: name === undefined ? null : nameOf(name, full), from });
+  }
+  return groups;
+}
+
+/** `earlier` without what `later` says differently, then `later`: the engine would read both, and trip over either. */
+export function overriding(earlier: readonly Argument[], later: readonly Argument[]): Argument[] {
+  const said = new Set(later.map(({ flag }) => flag && positive(flag)));
+  return [...earlier.filter(({ flag }) => flag === null || !said.has(positive(flag))), ...later];
+}
+
+const HOW_THE_GPUS_ARE_USED =
+  /^(?:--[\w-]*-parallel-size(?:-local)?|--config|-tp|-pp|-dp|-dcp|-pcp|--device-ids)$/;
+
+/** All visible GPUs, unless something says how they are to be used. */
+export function defaultParallelism(said: readonly Argument[], gpus: number): Argument[] {
+  if (gpus < 2 || said.some(({ flag }) => flag !== null && HOW_THE_GPUS_ARE_USED.test(flag))) return [];
+  const flag = '--tensor-parallel-size';
+  return [{ words: [flag, String(gpus)], flag, from: `${gpus} visible GPUs` }];
+}
+
+/** `--no-x` and `--x` set the same thing. */
+function positive(flag: string): string {
+  return flag.replace(/^--no-/, '--');
+}
+
+/** vLLM takes `--max_model_len` and short forms too. */
+function nameOf(written: string, full: ReadonlyMap<string, string>): string {
+  const name = written.startsWith('--') ? written.replaceAll('_', '-') : written;
+  return full.get(name) ?? name;
+}
+
+function variablesOf(flag: Flag): string[] {
+  return [flag.name, ...flag.otherNames]
+    .filter((name) => name.startsWith('--'))
+    .map((name) => name.slice(2).replaceAll('-', '_').toUpperCase());
+}
+
+/** Null: the value does not fit the flag. */
+function wordsOf(flag: Flag, value: string): string[] | null {
+  if (flag.kind === 'switch' || flag.kind === 'present') {
+    const isOn = { true: true, '1': true, false: false, '0': false }[value.toLowerCase()];
+    if (isOn === undefined) return null;
+    if (isOn) return [flag.name];
+    return flag.kind === 'switch' ? [`--no-${flag.name.slice(2)}`] : [];
+  }
+  if (flag.kind === 'list') return [flag.name, ...listIn(value)];
+  // A word that begins with a dash would be taken for a flag of its own.
+  return value.startsWith('-') ? [`${flag.name}=${value}`] : [flag.name, value];
+}
+
+/** `a,b`, a JSON list, or one JSON object, whose commas separate nothing. */
+function listIn(value: string): string[] {
+  if (/^[[{]/.test(value)) {
+    try {
+      const parsed: unknown = JSON.parse(value);
+      if (!Array.isArray(parsed)) return [value];
+      return parsed.map((each) => (typeof each === 'string' ? each : JSON.stringify(each)));
+    } catch {
+      return [value];
+    }
+  }
+  return value
+    .split(',')
+    .map((each) => each.trim())
+    .filter(Boolean);
+}
+
+function warningOf(name: string, from: string, known: Iterable<string>): string | null {
+  const became = whatBecameOf(name);
+  if (became !== null) return `${from} is ignored: the engine has no such flag (any more); ${became}`;
+  const meant = nearest(name, known);
+  if (meant.length === 0) return null;
+  return `${from} is ignored: the engine has no such flag; did you mean ${meant.join(' or ')}?`;
+}

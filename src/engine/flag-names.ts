@@ -1,0 +1,84 @@
+import { FAMILIAR_NAMES } from './familiar-names.ts';
+
+/** Flags whose meaning is ours, or that would move the engine to where nobody looks for it. */
+const NEVER_FLAGS = words('HOST PORT API_KEY HELP UDS MODEL MODEL_TAG HF_TOKEN LOG_LEVEL');
+
+/** Variables of systems, platforms and tools: never flags, whatever they resemble. */
+const FOREIGN_PREFIXES =
+  /^(?:VLLM|FD|CASOLA|ENGINE|WORKER_(?:VLLM|SPOOL|PAYLOAD|CUDA)|QUEUE|RUNPOD|VAST|NVIDIA|NV|CUDA|NCCL|HF(?!_OVERRIDES$|_CONFIG_PATH$)|HUGGINGFACE|TRANSFORMERS|TORCH|PYTORCH|TRITON|OMP|MKL|OPENBLAS|KMP|OTEL|KUBERNETES|XDG|SSH|LC|LD|LESS|GPG|DBUS|SYSTEMD|PYTHON\w*|PIP|UV|CONDA|NPM|NODE(?!_RANK$)|GIT|CLOUD|CLOUDSDK|CURL|REQUESTS|AWS|AZURE|GOOGLE|GCP|DOCKER|DEBIAN|JUPYTER|VITEST|CONTAINER|TINI)(?:_|$)/;
+const FOREIGN = words(`
+  PATH HOME USER LOGNAME SHELL PWD OLDPWD TERM COLORTERM TERM_PROGRAM TERM_PROGRAM_VERSION HOSTNAME HOSTTYPE LANG
+  LANGUAGE TZ SHLVL MAIL EDITOR VISUAL PAGER MANPATH TMPDIR TEMP TMP DISPLAY INIT_CWD COLOR LINES COLUMNS NO_COLOR
+  FORCE_COLOR CI DEBUG INVOCATION_ID JOURNAL_STREAM VIRTUAL_ENV LS_COLORS HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY
+  SSL_CERT_FILE SSL_CERT_DIR LIBRARY_PATH PUBLIC_KEY LOG_FORMAT DO_NOT_TRACK EXIT_ON_ERROR TEST PROD DEV MODE
+  NODE_ENV BASE_PATH LOCAL_MODEL_ARGS ALLOW_OPENAI_FORMAT DEFAULT_BATCH_SIZE DEFAULT_MIN_BATCH_SIZE
+  DEFAULT_BATCH_SIZE_GROWTH_FACTOR RAW_OPENAI_OUTPUT MAX_CONCURRENCY`);
+/** What Kubernetes and Docker links say of the services beside this one. */
+const SERVICE_LINK = /_SERVICE_(?:HOST|PORT)(?:_\w+)?$|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?$/;
+
+/** Flags that other workers' users still set, and what took their place. They count as long as the engine has them. */
+const REMOVED: Record<string, string> = {
+  DISABLE_LOG_REQUESTS: 'requests are not logged unless ENABLE_LOG_REQUESTS=true',
+  MAX_PARALLEL_LOADING_WORKERS: 'the engine decides by itself',
+  SWAP_SPACE: 'the engine no longer swaps; CPU_OFFLOAD_GB and KV_OFFLOADING_SIZE are its relatives',
+  VLLM_CPU_FRACTION: 'the engine decides by itself',
+  MAX_CONTEXT_LEN_TO_CAPTURE: 'use MAX_CUDAGRAPH_CAPTURE_SIZE',
+  MAX_SEQ_LEN_TO_CAPTURE: 'use MAX_CUDAGRAPH_CAPTURE_SIZE',
+  GUIDED_DECODING_BACKEND: 'use STRUCTURED_OUTPUTS_CONFIG',
+  SPECULATIVE_MODEL: 'use SPECULATIVE_CONFIG',
+  NUM_SPECULATIVE_TOKENS: 'use SPECULATIVE_CONFIG',
+  NUM_SCHEDULER_STEPS: 'the engine decides by itself',
+  USE_V2_BLOCK_MANAGER: 'the engine has only one now',
+  WORKER_USE_RAY: 'use DISTRIBUTED_EXECUTOR_BACKEND',
+  ENGINE_USE_RAY: 'use DISTRIBUTED_EXECUTOR_BACKEND',
+  ROPE_SCALING: 'use HF_OVERRIDES',
+  ROPE_THETA: 'use HF_OVERRIDES',
+  DEVICE: 'the engine finds out by itself',
+  TASK: 'use RUNNER and CONVERT',
+};
+
+/** Whether a variable might be a flag, as far as its name tells; only the engine's own list can say. */
+export function mayBeFlag(name: string): boolean {
+  if (Object.hasOwn(REMOVED, name)) return true;
+  if (!/^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/.test(name) || SERVICE_LINK.test(name)) return false;
+  return (
+    ![NEVER_FLAGS, FOREIGN, FAMILIAR_NAMES].some((names) => names.has(name)) && !FOREIGN_PREFIXES.test(name)
+  );
+}
+
+/** What to say of a variable that was a flag once; null for all others. */
+export function whatBecameOf(name: string): string | null {
+  return Object.hasOwn(REMOVED, name) ? REMOVED[name]! : null;
+}
+
+/** Flags' names in capitals that a name may have been meant for, nearest first: two letters off, one word in common. */
+export function nearest(name: string, known: Iterable<string>): string[] {
+  const parts = new Set(name.split('_'));
+  return [...known]
+    .filter((flag) => Math.abs(flag.length - name.length) <= MOST_LETTERS_OFF)
+    .filter((flag) => flag.split('_').some((part) => parts.has(part)))
+    .map((flag) => ({ flag, off: editDistance(name, flag) }))
+    .filter(({ off }) => off <= MOST_LETTERS_OFF)
+    .sort((a, b) => a.off - b.off)
+    .slice(0, 3)
+    .map(({ flag }) => flag);
+}
+const MOST_LETTERS_OFF = 2;
+
+/** Letters to add, drop or change (Levenshtein). */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+function words(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/));
+}

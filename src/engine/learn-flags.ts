@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import manifest from '../../package.json' with { type: 'json' };
+import { type Flag, parseHelp } from './flag-help.ts';
+
+/** A slow machine needs 20 s to import vLLM, a busy one several times that. */
+const HELP_LIMIT_MS = 180_000;
+const HELP_BYTES = 16 * 1024 ** 2;
+
+export interface HelpProgram {
+  /** Full path. */
+  program: string;
+  /** What comes before `--help`: `['serve']`. */
+  args: readonly string[];
+  env: NodeJS.ProcessEnv;
+}
+
+/**
+ * The flags of the installed engine: from the last time they were asked for, else from its help.
+ * @param onAsking called before the help is asked for, which takes seconds
+ * @throws Error when there is no help to be had
+ */
+export async function learnFlags(asked: HelpProgram, onAsking: () => void): Promise<Flag[]> {
+  const file = cacheFile(asked);
+  const kept = readKept(file);
+  if (kept) return kept;
+  onAsking();
+  const flags = parseHelp(await helpOf(asked));
+  if (flags.length === 0) throw new Error(`${asked.program} lists no flags in its help`);
+  keep(file, flags);
+  return flags;
+}
+
+/** vLLM's bare `--help` lists only groups; others know only that. */
+async function helpOf(asked: HelpProgram): Promise<string> {
+  return await ask(asked, '--help=all').catch(() => ask(asked, '--help'));
+}
+
+async function ask({ program, args, env }: HelpProgram, help: string): Promise<string> {
+  // Names of flags must not be broken over lines.
+  const options = { env: { ...env, COLUMNS: '400' }, timeout: HELP_LIMIT_MS, maxBuffer: HELP_BYTES };
+  const { stdout } = await promisify(execFile)(program, [...args, help], {
+    ...options,
+    killSignal: 'SIGKILL',
+  });
+  return stdout;
+}
+
+/** Another program, or the same in another version, is another file. */
+function cacheFile({ program, args, env }: HelpProgram): string {
+  const versions = [program, ...args].map(versionOf);
+  const key = createHash('sha256')
+    .update(JSON.stringify([manifest.version, program, args, versions]))
+    .digest('hex');
+  const folder = env.XDG_CACHE_HOME?.trim() || join(homedir(), '.cache');
+  return join(folder, 'worker-vllm', `flags-${key.slice(0, 24)}.json`);
+}
+
+/** An upgrade writes the program anew; of a script, any file beside it may be what changed. */
+function versionOf(word: string): string {
+  try {
+    const files = /\.(?:ts|js|py)$/.test(word)
+      ? readdirSync(dirname(word)).map((name) => join(dirname(word), name))
+      : [word];
+    const stats = files.map((file) => statSync(file)).filter((stat) => stat.isFile());
+    return stats.map((stat) => `${stat.mtimeMs}/${stat.size}`).join();
+  } catch {
+    // A word that names no file stands for itself.
+    return '';
+  }
+}
+
+function readKept(file: string): Flag[] | null {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Flag[];
+  } catch {
+    return null;
+  }
+}
+
+/** Where nothing can be written, the next start asks again. */
+function keep(file: string, flags: readonly Flag[]): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    const draft = `${file}.${process.pid}`;
+    writeFileSync(draft, JSON.stringify(flags));
+    renameSync(draft, file);
+  } catch {
+    // A read-only container.
+  }
+}

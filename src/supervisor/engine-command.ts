@@ -1,0 +1,148 @@
+/** Makes the command of an engine from everything that has a say in it. */
+import type { EngineConfiguration } from '../engine/configuration.ts';
+import type { SettledEnvironment } from '../engine/familiar-names.ts';
+import {
+  type Argument,
+  argumentsFromEnvironment,
+  defaultParallelism,
+  flagCandidates,
+  groupArguments,
+  overriding,
+} from '../engine/flag-arguments.ts';
+import type { Flag } from '../engine/flag-help.ts';
+import { visibleGpus } from '../engine/gpus.ts';
+import {
+  type EngineCommand,
+  type EngineDescription,
+  type EngineSettings,
+  engineEnvironment,
+  findProgram,
+} from '../engine/index.ts';
+import { type HelpProgram, learnFlags } from '../engine/learn-flags.ts';
+import { masked } from '../engine/masking.ts';
+
+/** The command of the engine with where each part came from. */
+export interface PreparedCommand {
+  program: string;
+  args: string[];
+  env: NodeJS.ProcessEnv;
+  /** All of `args`, in order. */
+  arguments: Argument[];
+  warnings: string[];
+}
+
+/** Stands for the model, to find it among the words of a command. */
+const MODEL_HERE = '\u0000model';
+
+/**
+ * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; what comes later wins.
+ * @param say told when something takes long
+ * @returns null for an engine that is not ours to start
+ * @throws UserError: no program, or a switch that is neither on nor off
+ */
+export async function prepareCommand(
+  configuration: EngineConfiguration,
+  engine: EngineDescription,
+  settled: SettledEnvironment,
+  say: (text: string) => void,
+): Promise<PreparedCommand | null> {
+  const { settings } = configuration;
+  if (!settings || !engine.command) return null;
+  const bare = engine.command({ ...settings, extraArgs: [] });
+  const program = findProgram(bare.program, engine, settled.env);
+  const env = { ...childEnvironment(settled.env), ...bare.env };
+  const warnings = [...settled.warnings];
+  const flags = await flagsOf(
+    { program, args: firstWords(engine, settings), env },
+    settled.env,
+    warnings,
+    say,
+  );
+  const said = argumentsFromEnvironment(settled.env, flags ?? [], settled.origins);
+  if (flags) warnings.push(...said.warnings);
+  const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
+  const asked = overriding(said.arguments, extra);
+  const gpus = await visibleGpus(settled.env);
+  const all = [...ownArguments(bare, settings, settled), ...defaultParallelism(asked, gpus), ...asked];
+  return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
+}
+
+/** What `--print-command` shows: a line for each argument, with its source behind `#`. */
+export function describeCommand(command: PreparedCommand, settled: SettledEnvironment): string {
+  const lines = command.arguments.map((argument) => ({
+    text: `  ${masked(argument, settled.env).map(quoted).join(' ')}`,
+    from: argument.from,
+  }));
+  const { HF_HOME } = command.env;
+  const home = HF_HOME
+    ? [{ text: `HF_HOME=${quoted(HF_HOME)}`, from: settled.origins.get('HF_HOME') ?? 'HF_HOME' }]
+    : [];
+  const rows = [...home, { text: quoted(command.program), from: 'the program' }, ...lines];
+  const width = Math.min(60, Math.max(...rows.map(({ text }) => text.length)));
+  return rows.map(({ text, from }) => `${text.padEnd(width)}  # ${from}\n`).join('');
+}
+
+/** Without what vLLM would take for misspelt settings of its own. */
+function childEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { VLLM_CONFIG_FILE: _file, VLLM_CPU_FRACTION: _fraction, ...rest } = engineEnvironment(env);
+  return rest;
+}
+
+/** Null: they could not be learnt. Without a variable that may be a flag nothing is asked. */
+async function flagsOf(
+  asked: HelpProgram,
+  env: NodeJS.ProcessEnv,
+  warnings: string[],
+  say: (text: string) => void,
+): Promise<Flag[] | null> {
+  if (flagCandidates(env).length === 0) return [];
+  try {
+    return await learnFlags(asked, () =>
+      say('asking the engine for its flags: some seconds, once per version'),
+    );
+  } catch (error) {
+    const [cause] = (error as Error).message.split('\n');
+    warnings.push(
+      `the engine did not tell its flags (${cause}): no variable is made a flag, VLLM_EXTRA_ARGS still counts`,
+    );
+    return null;
+  }
+}
+
+/** The words before the model: `serve`, or a script. */
+function firstWords(engine: EngineDescription, settings: EngineSettings): string[] {
+  const { args } = engine.command!({ ...settings, model: MODEL_HERE, extraArgs: [] });
+  const words = args.slice(0, args.indexOf(MODEL_HERE));
+  return words.at(-1) === '--model' ? words.slice(0, -1) : words;
+}
+
+const VARIABLE_OF: Record<string, string> = {
+  '--host': 'VLLM_HOST',
+  '--port': 'VLLM_PORT',
+  '--served-model-name': 'VLLM_SERVED_MODEL_NAME',
+};
+
+function ownArguments(
+  command: EngineCommand,
+  settings: EngineSettings,
+  settled: SettledEnvironment,
+): Argument[] {
+  const first = command.args.indexOf(settings.model);
+  const at = command.args[first - 1] === '--model' ? first - 1 : first;
+  const modelFrom = settled.origins.get('VLLM_MODEL') ?? 'VLLM_MODEL';
+  const nameOf = (name: string) =>
+    settled.env[name]?.trim() ? (settled.origins.get(name) ?? name) : `default of ${name}`;
+  const head = command.args.slice(0, at).map((word) => ({ words: [word], flag: null, from: 'the program' }));
+  const model = command.args.slice(at, first + 1);
+  const rest = groupArguments(command.args.slice(first + 1), 'worker-vllm', []).map((argument) => {
+    const variable = argument.flag === null ? undefined : VARIABLE_OF[argument.flag];
+    return variable ? { ...argument, from: nameOf(variable) } : argument;
+  });
+  return [...head, { words: model, flag: model.length > 1 ? '--model' : null, from: modelFrom }, ...rest];
+}
+
+/** As a shell would want it; what has line breaks as JSON, to stay on one line. */
+function quoted(word: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
+  return /[\n\r]/.test(word) ? JSON.stringify(word) : `'${word.replaceAll("'", `'\\''`)}'`;
+}
