@@ -51,6 +51,7 @@ export interface RunningWorkerd {
  * @throws UserError when the port or the state folder is taken, or the address is not of this machine
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<RunningWorkerd> {
+  const program = binary();
   const folder = join(resolve(options.stateDir), 'workerd');
   const dataDir = join(resolve(options.stateDir), 'data');
   await makeFolders(folder, dataDir);
@@ -63,7 +64,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     const address = `${options.host.includes(':') ? `[${options.host}]` : options.host}:${options.port}`;
     const config = { address, dataDir, bundle: 'main.js', variables: Object.keys(variables) };
     await writeFile(join(folder, 'config.capnp'), workerdConfig(config));
-    child = spawn(binary(), ['serve', join(folder, 'config.capnp'), '--control-fd=3'], {
+    child = spawn(program, ['serve', join(folder, 'config.capnp'), '--control-fd=3'], {
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       env: variables,
@@ -146,7 +147,8 @@ function binary(): string {
   } catch (error) {
     throw new UserError(
       `workerd cannot run here (${(error as Error).message.split('\n')[0]}). ` +
-        'Install with "npm ci" on Linux or macOS, x64 or arm64, without leaving out optional packages.',
+        'Install with "npm ci" on Linux or macOS, x64 or arm64, without leaving out optional packages; ' +
+        "in a container use the queue's image (Dockerfile.queue), the worker's has no workerd.",
     );
   }
 }

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,6 +71,16 @@ describe("the worker's Dockerfile", () => {
     // Development's packages, and the programs that only a queue runs.
     for (const left of ['vitest', 'typescript', 'node', 'workerd/bin', '@cloudflare', 'esbuild/bin'])
       expect(existsSync(join(app, 'node_modules', left)), left).toBe(false);
+  });
+
+  it('has no queue, and says where there is one', () => {
+    const program = join(root, 'opt/worker-vllm/bin/worker-vllm.js');
+    const { status, stderr } = spawnSync(process.execPath, [program, 'queue', '--port', '0'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
+    expect(stderr).toContain('Dockerfile.queue');
+    expect(status).toBe(2);
   });
 
   it('builds upon the engine asked for', () => {
