@@ -42,5 +42,6 @@ export const REAL_ENGINE_HINT = `
 function announcementOf({ engine, url, model }: ReturnType<typeof readEngineConfiguration>): string {
   if (engine === 'simulator') return REAL_ENGINE_HINT;
   if (engine === 'external') return `Engine: the one that runs at ${url}.`;
-  return `Engine: vLLM with ${model}. Loading a model can take minutes, the first time longer.`;
+  const name = engine === 'fastdeploy' ? 'FastDeploy' : 'vLLM';
+  return `Engine: ${name} with ${model}. Loading a model can take minutes, the first time longer.`;
 }

@@ -1,0 +1,43 @@
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { EXIT } from '../../src/process/index.ts';
+import {
+  chatJob,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+  workers,
+} from '../support/road.ts';
+
+/** The road over an engine in FastDeploy's manner: `ENGINE=fastdeploy`, its command, ports and health. */
+const SIMULATOR = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  queue = await startQueue();
+});
+afterAll(tearDown);
+
+it('runs jobs on FastDeploy, and ends when its server says that its workers are dead', async () => {
+  const worker = await readyWorker(queue.url, 'paddle', {
+    env: {
+      ENGINE: 'fastdeploy',
+      VLLM_SERVE_COMMAND: `${process.execPath} ${SIMULATOR} --manner fastdeploy`,
+      ENGINE_HANG_SECONDS: '1',
+    },
+  });
+  const { id } = await submit(queue.url, chatJob(5));
+  expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', worker_id: 'paddle' });
+  await fetch(`${worker.engineUrl}/simulator/faults`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"die_after_tokens": 3}',
+  });
+  await submit(queue.url, chatJob(50));
+  expect((await worker.process.exited).code).toBe(EXIT.engineDied);
+  const gone = (await workers(queue.url)).find((view) => view.worker_id === 'paddle');
+  expect(gone).toMatchObject({ status: 'error', error_message: expect.stringContaining('not been healthy') });
+});
