@@ -113,7 +113,7 @@ async function flagsOf(
 function firstWords(engine: EngineDescription, settings: EngineSettings): string[] {
   const { args } = engine.command!({ ...settings, model: MODEL_HERE, extraArgs: [] });
   const words = args.slice(0, args.indexOf(MODEL_HERE));
-  return words.at(-1) === '--model' ? words.slice(0, -1) : words;
+  return words.at(-1)?.startsWith('--') ? words.slice(0, -1) : words;
 }
 
 const VARIABLE_OF: Record<string, string> = {
@@ -128,7 +128,8 @@ function ownArguments(
   settled: SettledEnvironment,
 ): Argument[] {
   const first = command.args.indexOf(settings.model);
-  const at = command.args[first - 1] === '--model' ? first - 1 : first;
+  // `--model M` of one engine is `--model-path M` of another and a bare word of vLLM's.
+  const at = command.args[first - 1]?.startsWith('--') ? first - 1 : first;
   const modelFrom = settled.origins.get('VLLM_MODEL') ?? 'VLLM_MODEL';
   const nameOf = (name: string) =>
     settled.env[name]?.trim() ? (settled.origins.get(name) ?? name) : `default of ${name}`;
@@ -138,7 +139,7 @@ function ownArguments(
     const variable = argument.flag === null ? undefined : VARIABLE_OF[argument.flag];
     return variable ? { ...argument, from: nameOf(variable) } : argument;
   });
-  return [...head, { words: model, flag: model.length > 1 ? '--model' : null, from: modelFrom }, ...rest];
+  return [...head, { words: model, flag: model.length > 1 ? model[0]! : null, from: modelFrom }, ...rest];
 }
 
 /** As a shell would want it; what has line breaks as JSON, to stay on one line. */
