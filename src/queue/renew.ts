@@ -1,6 +1,6 @@
 import { type JobProgress, limits, type Renew } from '../protocol/index.ts';
 import { type Core, due } from './core.ts';
-import { leaseSecondsFor } from './dispatch.ts';
+import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
 import { record } from './ledger.ts';
 import { extendLease, findJob, setProgress } from './tables.ts';
@@ -11,6 +11,8 @@ const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 /** Extends every lease the worker lists; answers which it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {
   const lost = frame.jobs.filter((job) => !extend(core, worker, job.job_id, job.fence_token));
+  // The worker drops these without a word.
+  for (const job of lost) core.fleet.vacate(worker.session.worker_id, job.job_id, job.fence_token);
   worker.connection.send(
     JSON.stringify({
       type: 'renewed',
@@ -18,6 +20,7 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
       lost: lost.map((job) => job.job_id),
     }),
   );
+  if (lost.length > 0) fillWorker(core, worker);
 }
 
 /** Progress for people; for a base worker also the only renewal there is. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-/** What the simulation found: each of these charged a job for what was nobody's fault. */
+/** What the simulation found. */
 
 describe('what a job is charged for', () => {
   it('is not a frame that was lost with a connection both sides saw close', () => {
@@ -59,5 +59,20 @@ describe('what a job is charged for', () => {
     harness.restart();
     harness.advance(11);
     expect(harness.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+  });
+});
+
+describe('a slot', () => {
+  it('is free again when its worker is told that the request was given to another', () => {
+    const harness = new QueueHarness();
+    const first = harness.worker('a');
+    harness.call({ job_id: 'request' });
+    const { fence_token } = first.lastJob();
+    harness.worker('b');
+    // The gateway lost the answer and asks again.
+    harness.call({ job_id: 'request' });
+    harness.say(first, { type: 'renew', jobs: [{ job_id: 'request', fence_token }] });
+    expect(first.frames('renewed').at(-1)).toMatchObject({ lost: ['request'] });
+    expect(harness.queue.status().running).toBe(1);
   });
 });
