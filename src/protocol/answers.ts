@@ -1,3 +1,6 @@
+import { z } from 'zod';
+import { parseJson } from './parse.ts';
+
 /**
  * The binary records of the answer socket, several to a message.
  *
@@ -6,20 +9,26 @@
  * The records and who sends them are listed in docs/protocol.md.
  */
 
-export interface AnswerHead {
-  status: number;
-  headers: Record<string, string>;
-}
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** What a response can be made of. */
+export const AnswerHead = z.object({
+  status: z.number().int().min(200).max(599),
+  headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
+});
+export type AnswerHead = z.infer<typeof AnswerHead>;
 
 /** Why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */
-export interface BrokenReason {
-  message: string;
+export const BrokenReason = z.object({
+  message: z.string(),
   /** One of FAILURE_CODES, or a release reason. */
-  code: string;
+  code: z.string(),
   /** Another attempt may succeed. */
-  retryable: boolean;
-  http_status?: number;
-}
+  retryable: z.boolean(),
+  http_status: z.number().int().min(100).max(599).optional(),
+});
+export type BrokenReason = z.infer<typeof BrokenReason>;
 
 export type AnswerRecord =
   | { type: 'head'; stream: number; head: AnswerHead }
@@ -89,7 +98,7 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
 
 /**
  * The records of one message. `bytes` are views into it, not copies.
- * @throws AnswerFormatError when the message is cut short or holds an unknown record
+ * @throws AnswerFormatError when the message is cut short or holds a record that cannot be
  */
 export function decodeRecords(message: ArrayBuffer | Uint8Array): AnswerRecord[] {
   const bytes = message instanceof Uint8Array ? message : new Uint8Array(message);
@@ -134,7 +143,7 @@ function bodyOf(record: AnswerRecord): Uint8Array {
 function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array): AnswerRecord {
   switch (type) {
     case 'head':
-      return { type, stream, head: json(type, body) as AnswerHead };
+      return { type, stream, head: json(type, body, AnswerHead) };
     case 'bytes':
       return { type, stream, offset: offsetOf(type, body), data: body.subarray(OFFSET_BYTES) };
     case 'taken':
@@ -142,7 +151,7 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
     case 'end':
       return { type, stream, size: offsetOf(type, body) };
     case 'broken':
-      return { type, stream, reason: json(type, body) as BrokenReason };
+      return { type, stream, reason: json(type, body, BrokenReason) };
     case 'cancel':
       return { type, stream, reason: decoder.decode(body) };
     default:
@@ -152,13 +161,13 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
 
 function offsetOf(type: string, body: Uint8Array): number {
   if (body.byteLength < OFFSET_BYTES) throw new AnswerFormatError(`${type} record without its offset`);
-  return new DataView(body.buffer, body.byteOffset, OFFSET_BYTES).getFloat64(0);
+  const offset = new DataView(body.buffer, body.byteOffset, OFFSET_BYTES).getFloat64(0);
+  if (!Number.isSafeInteger(offset) || offset < 0) throw new AnswerFormatError(`${type} record at ${offset}`);
+  return offset;
 }
 
-function json(type: string, body: Uint8Array): unknown {
-  try {
-    return JSON.parse(decoder.decode(body));
-  } catch {
-    throw new AnswerFormatError(`${type} record whose body is not JSON`);
-  }
+function json<T>(type: string, body: Uint8Array, schema: z.ZodType<T>): T {
+  const parsed = parseJson(schema, decoder.decode(body));
+  if (parsed.ok) return parsed.value;
+  throw new AnswerFormatError(`${type} record whose body cannot be read: ${parsed.message}`);
 }

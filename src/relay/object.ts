@@ -136,7 +136,13 @@ function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>, isEvent
 }
 
 function brokenResponse(reason: BrokenReason): Response {
-  return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: JSON.stringify(reason) } });
+  // A header holds no character above 255.
+  const text = JSON.stringify(reason).replace(/[\u007f-\uffff]/g, escaped);
+  return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: text } });
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
 /** Sockets and responses that are gone throw on use; their close and cancel events tell the same. */

@@ -23,11 +23,17 @@ export function peerFrom(registered: Registered, wsUrl: string): Peer {
   return {
     kind: 'extended',
     granted,
-    answersUrl: answers && new URL(answers, wsUrl).href,
+    answersUrl: answers === undefined ? undefined : webSocketUrl(answers, wsUrl),
     leaseSeconds: registered.lease_seconds,
     renewAfterSeconds: registered.renew_after_seconds,
     pingSeconds: registered.ping_seconds ?? limits.PING_SECONDS,
   };
+}
+
+/** Undefined for what cannot be dialled: the worker goes on as with a queue that grants no answer socket. */
+function webSocketUrl(address: string, base: string): string | undefined {
+  const url = URL.parse(address, base);
+  return url && /^wss?:$/.test(url.protocol) ? url.href : undefined;
 }
 
 export function grants(peer: Peer | null, feature: Feature): boolean {

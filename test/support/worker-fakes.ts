@@ -141,6 +141,11 @@ export class FakeConnection {
     this.#events.binary(encodeRecords(records));
   }
 
+  /** A binary message as it stands, whole records or not. */
+  pushBytes(message: Uint8Array<ArrayBuffer>): void {
+    this.#events.binary(message);
+  }
+
   pong(): void {
     this.#events.pong();
   }
