@@ -1,7 +1,7 @@
 import type { Clock, Timer } from './clock.ts';
 
-/** What comes after the grace: time for the queue to acknowledge what was settled, seconds. */
-export const FORCE_SECONDS = 3;
+/** What comes after the grace, seconds: time for the queue to acknowledge; the supervisor kills half a second later. */
+export const FORCE_SECONDS = 2;
 
 /**
  * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was handed back)

@@ -94,7 +94,7 @@ test('a result nobody acknowledges holds the worker for grace and force, no long
   bench.engine.last.complete();
   await settled();
   bench.worker.drain();
-  await bench.clock.advance(7999);
+  await bench.clock.advance(6999);
   expect(bench.exitCode).toBeNull();
   await bench.clock.advance(1);
   expect(bench.exitCode).toBe(EXIT.ok);
