@@ -1,0 +1,158 @@
+import { spawn } from 'node:child_process';
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+/**
+ * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
+ * npm run planted-bugs -- [--seeds N] [--only TEXT]
+ * Ends with 1 when one is not found, or cannot be planted because its line is gone.
+ */
+
+interface Bug {
+  name: string;
+  file: string;
+  /** Exactly one place of the file. */
+  line: string;
+  becomes: string;
+}
+
+const BUGS: readonly Bug[] = [
+  {
+    name: 'a settlement counts whatever its fence',
+    file: 'src/queue/settle.ts',
+    line: "if (row.fence_token !== fenceToken) return 'stale';",
+    becomes: '',
+  },
+  {
+    name: 'frames leave before their commit',
+    file: 'test/simulation/queue-host.ts',
+    line: 'this.#held.push(output);',
+    becomes: 'output();',
+  },
+  {
+    name: 'a reconnect does not renew the lease',
+    file: 'src/queue/register.ts',
+    line: 'extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);',
+    becomes: '',
+  },
+  {
+    name: 'the worker renews what is settled',
+    file: 'src/worker/jobs.ts',
+    line: 'isHolding: () => this.#slots.running + this.#outbox.size > 0,',
+    becomes: 'isHolding: () => true,',
+  },
+  {
+    name: 'an attempt is counted twice',
+    file: 'src/queue/retry.ts',
+    line: 'const attempts = earlier.length + 1;',
+    becomes: 'const attempts = earlier.length + 2;',
+  },
+  {
+    name: 'a release is charged',
+    file: 'src/queue/retry.ts',
+    line: '{ attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter }',
+    becomes: '{ attempts: row.attempts + 1, attempt_errors: attemptErrors(row), run_after: runAfter }',
+  },
+  {
+    name: 'the relay takes repeated bytes again',
+    file: 'src/relay/stream.ts',
+    line: 'const fresh = data.subarray(this.#received - offset);',
+    becomes: 'const fresh = data;',
+  },
+  {
+    name: 'a broken answer ends as if whole',
+    file: 'src/relay/stream.ts',
+    line: 'else this.#sink?.abort(reason);',
+    becomes: 'else this.#sink?.end();',
+  },
+  {
+    name: 'results are not sent again after a reconnect',
+    file: 'src/worker/jobs.ts',
+    line: 'this.#outbox.connected();',
+    becomes: '',
+  },
+  {
+    name: 'a restart hands out the same fences again',
+    file: 'src/queue/tables.ts',
+    line: 'SET value = CAST(value AS INTEGER) + ? RETURNING',
+    becomes: 'SET value = CAST(value AS INTEGER) + 0 * ? RETURNING',
+  },
+  {
+    name: 'a cancelled job is not revoked',
+    file: 'src/queue/cancel.ts',
+    line: 'revoke(core, row.worker_id, row.id, reason);',
+    becomes: '',
+  },
+  {
+    name: 'the spool is not read at the start',
+    file: 'src/worker/outbox.ts',
+    line: 'await inTime(clock, spool.load())',
+    becomes: '[] as SpooledSettlement[]',
+  },
+  {
+    name: 'sent is taken for acknowledged',
+    file: 'src/worker/outbox.ts',
+    line: "if (isSent && !grants(peer, 'ack'))",
+    becomes: 'if (isSent)',
+  },
+  {
+    name: 'a request tried again keeps its old slot',
+    file: 'src/queue/settle.ts',
+    line: 'core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);',
+    becomes: '',
+  },
+];
+
+const { values } = parseArgs({
+  options: { seeds: { type: 'string', default: '500' }, only: { type: 'string', default: '' } },
+});
+const root = fileURLToPath(new URL('..', import.meta.url));
+const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
+try {
+  for (const part of ['src', 'test/simulation', 'scripts/simulate.ts', 'package.json']) {
+    await cp(join(root, part), join(folder, part), { recursive: true });
+  }
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');
+  const rows: string[][] = [];
+  for (const bug of BUGS.filter(({ name }) => name.includes(values.only))) {
+    const row = await plant(bug);
+    console.log(row.join(' | '));
+    rows.push(row);
+  }
+  console.log(`\n| bug | found | seeds | the promise that was broken |\n| --- | --- | --- | --- |`);
+  for (const row of rows) console.log(`| ${row.join(' | ')} |`);
+  process.exitCode = rows.every(([, found]) => found === 'yes') ? 0 : 1;
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** One row of the table; the copy is as before when it is done. */
+async function plant(bug: Bug): Promise<string[]> {
+  const path = join(folder, bug.file);
+  const text = await readFile(path, 'utf8');
+  const places = text.split(bug.line).length - 1;
+  if (places !== 1) return [bug.name, 'NOT PLANTED', '', `its line is ${places} times in ${bug.file}`];
+  await writeFile(
+    path,
+    text.replace(bug.line, () => bug.becomes),
+  );
+  try {
+    const { seeds, promise } = await simulate();
+    return [bug.name, promise === null ? 'NO' : 'yes', String(seeds), promise ?? ''];
+  } finally {
+    await writeFile(path, text);
+  }
+}
+
+async function simulate(): Promise<{ seeds: number; promise: string | null }> {
+  const child = spawn(process.execPath, ['scripts/simulate.ts', '--json', '--seeds', values.seeds], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let printed = '';
+  for await (const piece of child.stdout) printed += String(piece);
+  return JSON.parse(printed.trim().split('\n').at(-1) ?? '');
+}

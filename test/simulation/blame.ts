@@ -1,0 +1,104 @@
+import type { AttemptError } from '../../src/protocol/index.ts';
+import type { Exchange } from './engine.ts';
+import type { Link } from './network.ts';
+import type { Plan } from './plan.ts';
+import type { Timeline } from './timeline.ts';
+
+interface Dispatch {
+  jobId: string;
+  at: number;
+  link: Link;
+  /** When the queue last heard from its holder that it still has it. */
+  heardAt: number;
+}
+
+/** Whether a charged attempt had a reason to be: what went wrong, where and when, is known here. */
+export class Blame {
+  readonly #plan: Plan;
+  readonly #timeline: Timeline;
+  readonly #violated: (promise: string, message: string) => void;
+  readonly #dispatches = new Map<number, Dispatch>();
+  readonly #deadBoots = new Set<string>();
+  readonly #deadEngines = new Set<string>();
+  /** Worker → until when it was last in trouble. */
+  readonly #troubledUntil = new Map<string, number>();
+  readonly #failedFences = new Set<number>();
+
+  constructor(plan: Plan, timeline: Timeline, violated: (promise: string, message: string) => void) {
+    this.#plan = plan;
+    this.#timeline = timeline;
+    this.#violated = violated;
+  }
+
+  dispatched(jobId: string, fence: number, link: Link): void {
+    const now = this.#timeline.now;
+    this.#dispatches.set(fence, { jobId, at: now, link, heardAt: now });
+  }
+
+  heard(fence: number): void {
+    const dispatch = this.#dispatches.get(fence);
+    if (dispatch) dispatch.heardAt = this.#timeline.now;
+  }
+
+  bootDied(boot: string): void {
+    this.#deadBoots.add(boot);
+  }
+
+  engineDied(boot: string): void {
+    this.#deadEngines.add(boot);
+  }
+
+  trouble(worker: string, until: number): void {
+    this.#troubledUntil.set(worker, Math.max(until, this.#troubledUntil.get(worker) ?? 0));
+  }
+
+  exchangeEnded({ fence, state, ending, status }: Exchange): void {
+    if (state === 'failed' || ending !== 'whole' || status >= 400) this.#failedFences.add(fence);
+  }
+
+  /** Nothing has come between the queue and the holder of an attempt since then. */
+  isSteadySince(fence: number, since: number): boolean {
+    const dispatch = this.#dispatches.get(fence);
+    if (!dispatch?.link.isOpen) return false;
+    return (this.#troubledUntil.get(dispatch.link.process.name) ?? 0) < since;
+  }
+
+  charged(jobId: string, error: AttemptError, deadlineAt: number | null): void {
+    const dispatch = this.#dispatches.get(error.fence_token);
+    const why = dispatch ? this.#unjust(dispatch, error, deadlineAt) : 'nobody was ever sent that attempt';
+    if (why === null) return;
+    this.#violated(
+      'only what a job can be blamed for is charged',
+      `${jobId}#${error.fence_token} was charged ${error.code}, but ${why}`,
+    );
+  }
+
+  /** Null when it was right to charge it. */
+  #unjust(dispatch: Dispatch, error: AttemptError, deadlineAt: number | null): string | null {
+    const { boot, name } = dispatch.link.process;
+    const now = this.#timeline.now;
+    switch (error.code) {
+      case 'worker_died':
+        return this.#deadBoots.has(boot) ? null : `${boot} lives`;
+      case 'lease_expired': {
+        const silentMs = now - dispatch.heardAt;
+        const leastMs = Math.min(this.#plan.leaseSeconds, this.#plan.graceSeconds) * 1000;
+        if (silentMs < leastMs) return `${boot} said ${silentMs} ms ago that it runs`;
+        if (this.#deadBoots.has(boot)) return null;
+        const wasTroubled = (this.#troubledUntil.get(name) ?? 0) >= dispatch.at || dispatch.link.isBroken;
+        return wasTroubled ? null : `nothing had happened to ${boot}`;
+      }
+      case 'engine_refused':
+      case 'engine_error':
+      case 'engine_overloaded':
+      case 'engine_died':
+      case 'engine_unreachable':
+        if (this.#failedFences.has(error.fence_token) || this.#deadEngines.has(boot)) return null;
+        return 'its engine had not failed it';
+      case 'deadline':
+        return deadlineAt !== null && now >= deadlineAt ? null : 'it had time left';
+      default:
+        return 'that is no failure of this run';
+    }
+  }
+}

@@ -1,0 +1,170 @@
+import { type ConductorParts, conduct } from '../../src/gateway/conduct.ts';
+import { HttpError } from '../../src/gateway/errors.ts';
+import { callQueue } from '../../src/gateway/queues.ts';
+import type { TransientCall } from '../../src/queue/calls.ts';
+import type { Exchange } from './engine.ts';
+import type { CallerPlan } from './plan.ts';
+import type { CallerBody } from './relay-host.ts';
+import type { Life } from './server.ts';
+import type { Surroundings } from './worker-boot.ts';
+
+const RETRY_MS = 1000;
+
+type End = 'whole' | 'broken' | 'gone' | 'refused' | 'failed';
+
+/** A caller of `/v1/chat/completions`: reads at its own pace, may hang up, asks again when it got no answer. */
+export class Caller {
+  readonly #around: Surroundings;
+  readonly #plan: CallerPlan;
+  isDone = false;
+
+  constructor(around: Surroundings, plan: CallerPlan) {
+    this.#around = around;
+    this.#plan = plan;
+  }
+
+  get id(): string {
+    return this.#plan.id;
+  }
+
+  async run(): Promise<void> {
+    const { timeline, trace, server } = this.#around;
+    for (let attempt = 1; attempt <= this.#plan.tries; attempt++) {
+      const life = server.life;
+      const end = life ? await this.#request(life, `${this.id}-${attempt}`) : 'broken';
+      trace.say(`${this.id}-${attempt} ended: ${end}`);
+      if (end === 'whole' || end === 'gone') break;
+      await timeline.sleep(RETRY_MS);
+    }
+    this.isDone = true;
+  }
+
+  async #request(life: Life, jobId: string): Promise<End> {
+    const { timeline } = this.#around;
+    const hangUp = new AbortController();
+    const { hangsUpAfterMs } = this.#plan;
+    let body: CallerBody | null = null;
+    if (hangsUpAfterMs !== null) timeline.after(hangsUpAfterMs, () => this.#hangUp(jobId, hangUp));
+    const over = new Promise<'over'>((resolve) => life.whenOver(() => resolve('over')));
+    const gone = new Promise<'gone'>((resolve) =>
+      hangUp.signal.addEventListener('abort', () => resolve('gone')),
+    );
+    const conducted = conduct(
+      this.#call(jobId),
+      hangUp.signal,
+      this.#parts(life, (opened) => (body = opened)),
+    );
+    const answered = conducted.catch((error: unknown) => {
+      if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
+      throw error;
+    });
+    const outcome = await Promise.race([answered, over, gone]);
+    if (outcome === 'restarting') return 'failed';
+    if (outcome === 'over') return 'broken';
+    if (outcome === 'gone' || outcome.kind === 'gone') return 'gone';
+    if (outcome.kind === 'refused') return 'refused';
+    if (outcome.kind === 'failed') return 'failed';
+    if (outcome.kind === 'result' || body === null) {
+      this.#around.oracle.violated('an answer comes over its relay', `${jobId}: ${outcome.kind}`);
+      return 'broken';
+    }
+    return await this.#read(jobId, body, life, hangUp.signal);
+  }
+
+  #hangUp(jobId: string, hangUp: AbortController): void {
+    this.#around.oracle.callerGone(jobId);
+    hangUp.abort();
+  }
+
+  #call(jobId: string): TransientCall {
+    const body = JSON.stringify({ model: 'tiny', messages: [], stream: this.#plan.streams });
+    return {
+      job_id: jobId,
+      job_type: 'engine_request',
+      payload: JSON.stringify({ method: 'POST', path: '/v1/chat/completions', body }),
+      model: 'tiny',
+      priority: 0,
+      wait_for_worker_ms: this.#plan.waitMs,
+      wait_for_slot_ms: Math.max(this.#plan.waitMs, 20_000),
+    };
+  }
+
+  #parts(life: Life, opened: (body: CallerBody) => void): ConductorParts {
+    const { server, timeline } = this.#around;
+    const env = server.env(life);
+    return {
+      queue: {
+        call: (wanted) => callQueue(env, 'q', (queue) => queue.call(wanted)),
+        cancel: (id, reason) => callQueue(env, 'q', (queue) => queue.cancel(id, reason)),
+      },
+      openStream: (relay, stream, signal) => server.openStream(life, relay, stream, signal, opened),
+      waitUntil: (promise) => void promise.catch(() => {}),
+      now: () => timeline.now,
+      // A timer of a process that has ended never fires.
+      sleep: (ms) => new Promise((resolve) => timeline.after(ms, () => life.isAlive && resolve())),
+    };
+  }
+
+  /** Reads to the end and holds every byte against what the engine said. */
+  async #read(jobId: string, body: CallerBody, life: Life, signal: AbortSignal): Promise<End> {
+    const { timeline } = this.#around;
+    const answer = new ReadAnswer(this.#around, jobId);
+    for (;;) {
+      await timeline.sleep(this.#plan.readEveryMs);
+      if (signal.aborted) return 'gone';
+      if (!life.isAlive) return 'broken';
+      for (const piece of body.read(this.#plan.readBytes)) answer.take(piece);
+      if (body.isEmpty && body.state === 'aborted') return 'broken';
+      if (body.isEmpty && body.state === 'ended') {
+        answer.ended();
+        return 'whole';
+      }
+    }
+  }
+}
+
+/** What one caller has read of one answer. */
+class ReadAnswer {
+  readonly #around: Surroundings;
+  readonly #jobId: string;
+  #exchange: Exchange | null = null;
+  #bytes = 0;
+
+  constructor(around: Surroundings, jobId: string) {
+    this.#around = around;
+    this.#jobId = jobId;
+  }
+
+  take(piece: Uint8Array): void {
+    const { oracle } = this.#around;
+    const text = Buffer.from(piece).toString();
+    this.#exchange ??= oracle.exchangeOf(text);
+    const exchange = this.#exchange;
+    if (!exchange) {
+      this.#wrong(`began with ${text.slice(0, 80)}`);
+      return;
+    }
+    if (exchange.jobId !== this.#jobId) this.#wrong(`has the answer of ${exchange.jobId}`);
+    const expected = exchange.bytes.subarray(this.#bytes, this.#bytes + piece.byteLength);
+    this.#bytes += piece.byteLength;
+    if (this.#bytes > exchange.emitted || !expected.equals(piece)) {
+      this.#wrong(
+        `is not what exchange ${exchange.id} said before byte ${this.#bytes}: ${text.slice(0, 80)}`,
+      );
+    }
+  }
+
+  ended(): void {
+    const exchange = this.#exchange;
+    if (!exchange || this.#bytes !== exchange.bytes.byteLength || exchange.state !== 'whole') {
+      const said = exchange
+        ? `${exchange.bytes.byteLength} bytes, ${exchange.state}, ${exchange.ending}`
+        : 'nothing';
+      this.#wrong(`ended as if whole after ${this.#bytes} bytes; the engine said ${said}`);
+    }
+  }
+
+  #wrong(what: string): void {
+    this.#around.oracle.violated('an answer is one attempt, whole and in order', `${this.#jobId} ${what}`);
+  }
+}

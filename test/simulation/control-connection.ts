@@ -1,0 +1,47 @@
+import type { Connection, Session } from '../../src/queue/ports.ts';
+import type { Link } from './network.ts';
+import type { Oracle } from './oracle.ts';
+
+/** What a connection asks of the object it belongs to. */
+interface Host {
+  readonly oracle: Oracle;
+  hold(output: () => void): void;
+}
+
+/** The queue's end of one control socket. */
+export class ControlConnection implements Connection {
+  readonly id: string;
+  readonly link: Link;
+  readonly #host: Host;
+  #session: Session | null = null;
+
+  constructor(host: Host, link: Link) {
+    this.#host = host;
+    this.link = link;
+    this.id = link.name;
+  }
+
+  load(): Session | null {
+    return this.#session;
+  }
+
+  save(session: Session | null): void {
+    this.#session = structuredClone(session);
+  }
+
+  lastHeardMs(): number {
+    return this.link.heardAt;
+  }
+
+  send(text: string): void {
+    this.#host.oracle.frameWritten(text, this.link);
+    this.#host.hold(() => {
+      this.#host.oracle.frameSent(text);
+      this.link.sendDown(text);
+    });
+  }
+
+  close(code: number, reason: string): void {
+    this.#host.hold(() => this.link.closeDown(code, reason));
+  }
+}

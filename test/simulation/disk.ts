@@ -1,0 +1,106 @@
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { Row, Sql, SqlValue } from '../../src/queue/ports.ts';
+
+/** What one statement did to one row of `jobs`. */
+export interface JobChange {
+  id: string;
+  deleted: boolean;
+  /** Null where the row was inserted. */
+  before: JobColumns | null;
+  after: JobColumns;
+}
+
+export interface JobColumns {
+  state: string;
+  fence_token: number;
+  attempts: number;
+  max_attempts: number;
+  attempt_errors: string;
+  worker_id: string | null;
+  result: string | null;
+  error: string | null;
+  deadline_at: number | null;
+}
+
+const COLUMNS: readonly (keyof JobColumns)[] = [
+  'state',
+  'fence_token',
+  'attempts',
+  'max_attempts',
+  'attempt_errors',
+  'worker_id',
+  'result',
+  'error',
+  'deadline_at',
+];
+
+/** Real SQLite in memory. What was written since the last commit is gone when its process is. */
+export class Disk implements Sql {
+  readonly #database = new DatabaseSync(':memory:');
+  readonly #statements = new Map<string, { statement: StatementSync; reads: boolean }>();
+  #changes: JobChange[] = [];
+  #isOpen = false;
+
+  /** Something waits to be committed. */
+  get isDirty(): boolean {
+    return this.#isOpen;
+  }
+
+  exec(query: string, ...bindings: SqlValue[]): Row[] {
+    let known = this.#statements.get(query);
+    if (!known?.reads) this.touch();
+    if (!known) {
+      known = { statement: this.#database.prepare(query), reads: /^\s*SELECT/i.test(query) };
+      this.#statements.set(query, known);
+    }
+    return known.statement.all(...bindings) as unknown as Row[];
+  }
+
+  /** Opens a transaction, if none is. */
+  touch(): void {
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    this.#database.exec('BEGIN');
+  }
+
+  /** Reports every change of a job's row from now on; once the tables exist. */
+  watch(): void {
+    const values = (side: string) => COLUMNS.map((column) => `${side}.${column}`).join(', ');
+    this.#database.function('seen', { varargs: true }, (id, kind, ...values) => {
+      const columns = (from: number) =>
+        Object.fromEntries(COLUMNS.map((column, at) => [column, values[from + at]])) as unknown as JobColumns;
+      this.#changes.push({
+        id: id as string,
+        deleted: kind === 'deleted',
+        before: kind === 'inserted' ? null : columns(0),
+        after: kind === 'updated' ? columns(COLUMNS.length) : columns(0),
+      });
+      return null;
+    });
+    this.#database.exec(`
+      CREATE TEMP TRIGGER inserted AFTER INSERT ON jobs BEGIN SELECT seen(NEW.id, 'inserted', ${values('NEW')}); END;
+      CREATE TEMP TRIGGER updated AFTER UPDATE ON jobs BEGIN
+        SELECT seen(NEW.id, 'updated', ${values('OLD')}, ${values('NEW')}); END;
+      CREATE TEMP TRIGGER deleted AFTER DELETE ON jobs BEGIN SELECT seen(OLD.id, 'deleted', ${values('OLD')}); END;`);
+  }
+
+  /** @returns what became of the jobs since the last commit, in order */
+  commit(): JobChange[] {
+    if (this.#isOpen) this.#database.exec('COMMIT');
+    this.#isOpen = false;
+    const changes = this.#changes;
+    this.#changes = [];
+    return changes;
+  }
+
+  rollback(): void {
+    if (this.#isOpen) this.#database.exec('ROLLBACK');
+    this.#isOpen = false;
+    this.#changes = [];
+  }
+
+  close(): void {
+    this.rollback();
+    this.#database.close();
+  }
+}

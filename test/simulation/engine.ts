@@ -1,0 +1,229 @@
+import {
+  type EngineAnswer,
+  type EngineCall,
+  type EngineClient,
+  type EngineGauges,
+  EngineGone,
+  EngineUnreachable,
+} from '../../src/engine/types.ts';
+import type { Clock } from '../../src/worker/clock.ts';
+import type { Random } from './random.ts';
+
+/** How one request at the engine goes. */
+type Ending =
+  | 'whole'
+  | 'cut'
+  | 'gone_before_head'
+  | 'unreachable'
+  | 'aborted_by_engine'
+  | 'no_end_mark'
+  | 'hang';
+
+/** One request that reached an engine: what it said, so that it can be told from every other. */
+export interface Exchange {
+  readonly id: number;
+  readonly jobId: string;
+  readonly fence: number;
+  readonly worker: string;
+  readonly status: number;
+  readonly ending: Ending;
+  /** All that it says if nothing cuts it short. */
+  readonly bytes: Buffer;
+  /** How much of it has left the engine. */
+  emitted: number;
+  state: 'running' | 'whole' | 'failed' | 'aborted';
+}
+
+/** Every answer of an engine names its exchange in this form. */
+export const EXCHANGE_MARK = /x-(\d+)-x/;
+
+/** About the most pieces one answer comes in. */
+const MOST_PIECES = 30;
+
+export interface EngineParts {
+  clock: Clock;
+  random: Random;
+  worker: string;
+  /** Share of requests that go wrong, now. */
+  trouble(): number;
+  /** The fence token under which the worker runs this job. */
+  fenceOf(jobId: string): number;
+  begun(exchange: Omit<Exchange, 'id' | 'bytes'>, bytesOf: (id: number) => Buffer): Exchange;
+  ended(exchange: Exchange): void;
+}
+
+/** An engine that follows a script drawn from the seed. */
+export class SimulatedEngine implements EngineClient {
+  readonly #parts: EngineParts;
+  readonly #open = new Set<{ exchange: Exchange; die: () => void }>();
+  isHealthyNow = true;
+  /** Requests from elsewhere that wait in it. */
+  waiting = 0;
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  /** Requests that nobody aborted and that have not ended. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** The process is gone: whatever it was saying breaks off. */
+  die(): void {
+    this.isHealthyNow = false;
+    for (const { die } of [...this.#open]) die();
+  }
+
+  async request(call: EngineCall): Promise<EngineAnswer> {
+    const { random } = this.#parts;
+    if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
+    const jobId = call.requestId ?? '';
+    const streams = (JSON.parse(call.body ?? '{}') as { stream?: boolean }).stream === true;
+    const goesWrong = random.chance(this.#parts.trouble());
+    const { status, ending } = goesWrong
+      ? drawTrouble(random, streams)
+      : { status: 200, ending: 'whole' as const };
+    const tokens = random.int(1, 12);
+    const exchange = this.#parts.begun(
+      {
+        jobId,
+        fence: this.#parts.fenceOf(jobId),
+        worker: this.#parts.worker,
+        status,
+        ending,
+        emitted: 0,
+        state: 'running',
+      },
+      (id) => Buffer.from(answerText(id, status, streams, ending, tokens, random)),
+    );
+    if (ending === 'unreachable' || ending === 'gone_before_head') {
+      await this.#sleep(random.wait(200), call.signal, exchange);
+      this.#end(exchange, 'failed');
+      if (ending === 'unreachable') throw new EngineUnreachable('nothing listens');
+      throw new EngineGone('broke before it answered');
+    }
+    await this.#sleep(random.wait(random.chance(0.1) ? 5000 : 300), call.signal, exchange);
+    const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
+    return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
+  }
+
+  /** Pieces of any size, as a network cuts them. */
+  async *#body(exchange: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    const { random } = this.#parts;
+    const { bytes, ending } = exchange;
+    const gapMs = random.pick([10, 100, 1000]);
+    const size = Math.max(random.pick([40, 150, 5000]), bytes.byteLength / MOST_PIECES);
+    const breaksAt =
+      ending === 'cut' || ending === 'hang' ? random.int(0, bytes.byteLength - 1) : bytes.byteLength;
+    try {
+      while (exchange.emitted < breaksAt) {
+        await this.#sleep(random.wait(gapMs), signal, exchange);
+        const to = Math.min(breaksAt, exchange.emitted + random.int(1, Math.ceil(size)));
+        const piece = bytes.subarray(exchange.emitted, to);
+        exchange.emitted = to;
+        yield piece;
+      }
+      if (ending === 'hang') await this.#sleep(random.int(5000, 60_000), signal, exchange);
+      if (breaksAt < bytes.byteLength) {
+        this.#end(exchange, 'failed');
+        throw new EngineGone('broke off in the middle');
+      }
+      this.#end(exchange, ending === 'whole' ? 'whole' : 'failed');
+    } finally {
+      // Whoever read it went away before the end: the socket is closed, and the engine stops.
+      this.#end(exchange, 'aborted');
+    }
+  }
+
+  /** Time passes, unless the request is aborted or the engine dies. */
+  #sleep(ms: number, signal: AbortSignal, exchange: Exchange): Promise<void> {
+    const { clock } = this.#parts;
+    return new Promise((resolve, reject) => {
+      const entry = {
+        exchange,
+        die: () => {
+          this.#end(exchange, 'failed');
+          finish(() => reject(new EngineGone('the engine died')));
+        },
+      };
+      const onAbort = () => {
+        this.#end(exchange, 'aborted');
+        finish(() => reject(signal.reason));
+      };
+      const timer = clock.setTimeout(() => finish(resolve), ms);
+      const finish = (how: () => void) => {
+        clock.clearTimeout(timer);
+        signal.removeEventListener('abort', onAbort);
+        this.#open.delete(entry);
+        how();
+      };
+      this.#open.add(entry);
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort);
+    });
+  }
+
+  #end(exchange: Exchange, state: Exchange['state']): void {
+    if (exchange.state !== 'running') return;
+    exchange.state = state;
+    this.#parts.ended(exchange);
+  }
+
+  async probe(): Promise<'healthy' | 'unhealthy'> {
+    return this.isHealthyNow ? 'healthy' : 'unhealthy';
+  }
+
+  async isHealthy(): Promise<boolean> {
+    return this.isHealthyNow;
+  }
+
+  async models(): Promise<string[]> {
+    return ['tiny'];
+  }
+
+  async gauges(): Promise<EngineGauges | null> {
+    return { running: this.#open.size, waiting: this.waiting, kvCacheUsage: 0.1 };
+  }
+
+  async close(): Promise<void> {}
+}
+
+function drawTrouble(random: Random, streams: boolean): { status: number; ending: Ending } {
+  if (random.chance(0.4)) return { status: random.pick([400, 429, 500, 503]), ending: 'whole' };
+  const endings: Ending[] = ['cut', 'gone_before_head', 'unreachable', 'aborted_by_engine', 'hang'];
+  // An answer in one piece that ends early is cut: its length is known.
+  if (streams) endings.push('no_end_mark');
+  return { status: 200, ending: random.pick(endings) };
+}
+
+function answerText(
+  id: number,
+  status: number,
+  streams: boolean,
+  ending: Ending,
+  tokens: number,
+  random: Random,
+): string {
+  const mark = `x-${id}-x`;
+  if (status >= 400) return JSON.stringify({ error: { message: `${mark} refused`, code: status } });
+  const reason = ending === 'aborted_by_engine' ? 'abort' : 'stop';
+  if (!streams) {
+    return JSON.stringify({
+      id: mark,
+      object: 'chat.completion',
+      model: 'tiny',
+      choices: [
+        { index: 0, message: { role: 'assistant', content: 'word '.repeat(tokens) }, finish_reason: reason },
+      ],
+      usage: { prompt_tokens: 1, completion_tokens: tokens, total_tokens: tokens + 1 },
+    });
+  }
+  const padding = '.'.repeat(random.pick([0, 0, 50, 8000]));
+  const event = (content: string, finish: string | null) =>
+    `data: ${JSON.stringify({ id: mark, choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
+  let text = '';
+  for (let token = 0; token < tokens; token++) text += event(`word ${token} ${padding}`, null);
+  text += event('', reason);
+  return ending === 'no_end_mark' ? text : `${text}data: [DONE]\n\n`;
+}

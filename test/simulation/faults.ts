@@ -1,0 +1,49 @@
+import type { Fault } from './plan.ts';
+import type { Surroundings } from './worker-boot.ts';
+import type { WorkerProcess } from './worker-process.ts';
+
+/** Lets one planned fault happen. */
+export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess): void {
+  const { server, trace, oracle } = around;
+  const { at: _at, kind, worker: name, ...more } = fault;
+  trace.say(`*** ${kind} ${name} ${JSON.stringify(more)}`);
+  switch (fault.kind) {
+    case 'cut':
+      return worker.cut(fault.channel, 'nobody');
+    case 'half_open':
+      return worker.cut('both', fault.unseenBy);
+    case 'stall':
+      return worker.stall(fault.direction, fault.ms);
+    case 'partition':
+      return worker.partition(fault.ms);
+    case 'kill':
+      return worker.kill(fault.downMs, fault.isPowerLoss);
+    case 'freeze':
+      return worker.freeze(fault.ms);
+    case 'drain':
+      return worker.drain(fault.secondSignalAfterMs);
+    case 'engine_dies':
+      return worker.engineDies();
+    case 'engine_unhealthy':
+      return worker.engineUnhealthy(fault.ms);
+    case 'engine_flooded':
+      return worker.floodEngine(fault.ms);
+    case 'disk_full':
+      return worker.fillDisk(fault.ms);
+    case 'queue_crash':
+      if (fault.isInCommit) return server.crashInCommit(fault.downMs, fault.isPowerLoss);
+      return server.crash(fault.downMs, fault.isPowerLoss);
+    case 'queue_restart':
+      return server.restart(fault.downMs);
+    case 'queue_reset':
+      if (server.life) server.queue.reset();
+      return;
+    case 'hibernate':
+      if (server.life && !server.queue.hibernate()) trace.say('not hibernated: busy');
+      return;
+    case 'relay_reset':
+      // Which stream an attempt's bytes are for is lost with it: those attempts are in trouble.
+      oracle.trouble(name, 0);
+      return server.resetRelay(name);
+  }
+}

@@ -1,0 +1,50 @@
+interface Frame {
+  type: string;
+  job_id?: string;
+  fence_token?: number;
+  jobs?: { job_id: string; fence_token: number }[];
+  lost?: string[];
+  revoked?: { job_id: string }[];
+}
+
+/**
+ * What one boot of a worker holds by the frames that passed: every attempt it was given, until its settlement
+ * is acknowledged, it handed it back, or the queue took it away.
+ */
+export class Holdings {
+  readonly #held = new Map<string, number>();
+
+  /** The process was given a frame. */
+  received(text: string): void {
+    const frame = JSON.parse(text) as Frame;
+    if (frame.type === 'job') this.#held.set(frame.job_id!, frame.fence_token!);
+    if (frame.type === 'ack' && this.#held.get(frame.job_id!) === frame.fence_token)
+      this.#gone(frame.job_id!);
+    if (frame.type === 'job_revoked') this.#gone(frame.job_id!);
+    for (const jobId of frame.lost ?? []) this.#gone(jobId);
+    for (const { job_id } of frame.revoked ?? []) this.#gone(job_id);
+  }
+
+  /**
+   * The process says something.
+   * @returns attempts that it holds and does not list where it should
+   */
+  said(text: string): string[] {
+    const frame = JSON.parse(text) as Frame;
+    if (frame.type === 'job_release') this.#gone(frame.job_id!);
+    if (frame.type !== 'register') return [];
+    const listed = new Map((frame.jobs ?? []).map((job) => [job.job_id, job.fence_token]));
+    return [...this.#held]
+      .filter(([jobId, fence]) => listed.get(jobId) !== fence)
+      .map(([jobId, fence]) => `${jobId}#${fence}`);
+  }
+
+  /** Handed back while there was no connection to say so on: told by its absence from the next list. */
+  handedBack(jobId: string): void {
+    this.#gone(jobId);
+  }
+
+  #gone(jobId: string): void {
+    this.#held.delete(jobId);
+  }
+}

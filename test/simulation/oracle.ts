@@ -1,0 +1,219 @@
+import type { AttemptError } from '../../src/protocol/index.ts';
+import { Blame } from './blame.ts';
+import type { JobChange, JobColumns } from './disk.ts';
+import { EXCHANGE_MARK, type Exchange } from './engine.ts';
+import type { Link } from './network.ts';
+import type { Plan } from './plan.ts';
+import type { Timeline } from './timeline.ts';
+
+/** A promise that was broken. */
+export interface Violation {
+  promise: string;
+  message: string;
+}
+
+const SETTLED = new Set(['succeeded', 'failed', 'cancelled', 'expired']);
+/** Columns that never change once a job is settled. */
+const FINAL = ['state', 'fence_token', 'attempts', 'attempt_errors', 'worker_id', 'result', 'error'] as const;
+
+/** A word to the worker takes no longer than this while nothing is wrong, ms. */
+const ABORTED_WITHIN_MS = 3000;
+
+/** Sees everything that happens and says when a promise is broken. It decides nothing in the run. */
+export class Oracle {
+  violation: Violation | null = null;
+  readonly exchanges: Exchange[] = [];
+  readonly #timeline: Timeline;
+  readonly #blame: Blame;
+  readonly #cancelled = new Set<string>();
+  /** Renewals heard since `listenForRenewals`. */
+  renewals = 0;
+  #lastFence = 0;
+  /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
+  /** Job → the fence tokens of its dispatches, in order. */
+  readonly fences = new Map<string, number[]>();
+  readonly #unwanted = new Map<string, number>();
+
+  constructor(plan: Plan, timeline: Timeline) {
+    this.#timeline = timeline;
+    this.#blame = new Blame(plan, timeline, (promise, message) => this.violated(promise, message));
+  }
+
+  /** The first one counts: what follows may follow from it. */
+  violated(promise: string, message: string): void {
+    this.violation ??= { promise, message };
+  }
+
+  exchangeBegun(exchange: Omit<Exchange, 'id' | 'bytes'>, bytesOf: (id: number) => Buffer): Exchange {
+    const id = this.exchanges.length;
+    const begun = { ...exchange, id, bytes: bytesOf(id) };
+    this.exchanges.push(begun);
+    return begun;
+  }
+
+  exchangeEnded(exchange: Exchange): void {
+    this.#blame.exchangeEnded(exchange);
+    const since = this.#unwanted.get(exchange.jobId);
+    if (since === undefined || this.#timeline.now - since <= ABORTED_WITHIN_MS) return;
+    if (!this.#blame.isSteadySince(exchange.fence, since)) return;
+    this.violated(
+      'what nobody wants is aborted at once',
+      `exchange ${exchange.id} of ${exchange.jobId} ran ${this.#timeline.now - since} ms longer`,
+    );
+  }
+
+  /** Its caller hung up. */
+  callerGone(jobId: string): void {
+    this.#unwanted.set(jobId, this.#timeline.now);
+  }
+
+  bootDied(boot: string): void {
+    this.#blame.bootDied(boot);
+  }
+
+  engineDied(boot: string): void {
+    this.#blame.engineDied(boot);
+  }
+
+  /** The network or the process of a worker is in trouble for so long. */
+  trouble(worker: string, ms: number): void {
+    this.#blame.trouble(worker, this.#timeline.now + ms);
+  }
+
+  /** Somebody is about to ask for it. */
+  cancelAsked(jobId: string): void {
+    this.#cancelled.add(jobId);
+  }
+
+  /** A frame was written on a connection; it leaves after the commit. */
+  frameWritten(text: string, link: Link): void {
+    if (!text.startsWith('{"type":"job"')) return;
+    const frame = JSON.parse(text) as { job_id: string; fence_token: number };
+    this.#blame.dispatched(frame.job_id, frame.fence_token, link);
+  }
+
+  /** It left. */
+  frameSent(text: string): void {
+    if (!text.startsWith('{"type":"job"')) return;
+    const { job_id, fence_token } = JSON.parse(text) as { job_id: string; fence_token: number };
+    if (fence_token <= this.#lastFence) {
+      this.violated(
+        'fence tokens only grow',
+        `${job_id} was sent with ${fence_token} after a dispatch with ${this.#lastFence}`,
+      );
+    }
+    this.#lastFence = fence_token;
+  }
+
+  /** The queue is given a frame of a worker. */
+  frameHeard(text: string): void {
+    const frame = JSON.parse(text) as {
+      type: string;
+      job_id?: string;
+      fence_token?: number;
+      jobs?: { fence_token: number }[];
+    };
+    if (frame.type === 'renew') this.renewals += 1;
+    if (frame.type === 'renew' || frame.type === 'register') {
+      for (const job of frame.jobs ?? []) this.#blame.heard(job.fence_token);
+    }
+  }
+
+  committed(changes: JobChange[]): void {
+    for (const change of changes) this.#changed(change);
+  }
+
+  exchangeOf(text: string): Exchange | null {
+    const mark = EXCHANGE_MARK.exec(text);
+    return mark ? (this.exchanges[Number(mark[1])] ?? null) : null;
+  }
+
+  #changed({ id, before, after, deleted }: JobChange): void {
+    if (deleted) {
+      if (!SETTLED.has(after.state))
+        this.violated('an accepted job is settled', `${id} was deleted ${after.state}`);
+      return;
+    }
+    if (!before) return;
+    if (SETTLED.has(before.state)) {
+      const changed = FINAL.find((column) => before[column] !== after[column]);
+      if (changed) {
+        this.violated(
+          'a job settles once',
+          `${id} was ${before.state}, then ${changed} became ${after[changed]} (was ${before[changed]})`,
+        );
+      }
+      return;
+    }
+    if (after.fence_token < before.fence_token) {
+      this.violated('fence tokens only grow', `${id}: ${before.fence_token} → ${after.fence_token}`);
+    }
+    if (after.state === 'leased' && after.fence_token !== before.fence_token) {
+      const fences = this.fences.get(id) ?? [];
+      fences.push(after.fence_token);
+      this.fences.set(id, fences);
+    }
+    this.#attempts(id, before, after);
+    if (after.state === 'succeeded') this.#succeeded(id, after);
+    if (after.state === 'failed') this.#failed(id, after);
+    if (after.state === 'cancelled' || after.state === 'expired') this.#unwanted.set(id, this.#timeline.now);
+    if (after.state === 'cancelled' && !this.#cancelled.has(id)) {
+      this.violated('only its owner cancels a job', id);
+    }
+    if (
+      after.state === 'expired' &&
+      !((after.deadline_at ?? Number.POSITIVE_INFINITY) <= this.#timeline.now)
+    ) {
+      this.violated('a job expires at its deadline', id);
+    }
+  }
+
+  #attempts(id: string, before: JobColumns, after: JobColumns): void {
+    const errors = JSON.parse(after.attempt_errors) as AttemptError[];
+    if (after.attempts === before.attempts && errors.length === after.attempts) return;
+    const charged = errors.at(-1);
+    if (after.attempts !== before.attempts + 1 || errors.length !== after.attempts || !charged) {
+      this.violated(
+        'an attempt is charged once',
+        `${id}: attempts ${before.attempts} → ${after.attempts}, with ${errors.length} errors in its record`,
+      );
+      return;
+    }
+    if (errors.some((error) => error !== charged && error.fence_token === charged.fence_token)) {
+      this.violated('an attempt is charged once', `${id}: attempt #${charged.fence_token} is there twice`);
+    }
+    if (after.attempts > after.max_attempts) {
+      this.violated('attempts are limited', `${id}: ${after.attempts} of ${after.max_attempts}`);
+    }
+    this.#blame.charged(id, charged, after.deadline_at);
+  }
+
+  #succeeded(id: string, after: JobColumns): void {
+    const exchange = this.exchangeOf(after.result ?? '');
+    if (
+      exchange?.jobId !== id ||
+      exchange.fence !== after.fence_token ||
+      exchange.worker !== after.worker_id
+    ) {
+      this.violated(
+        'a result is what the engine said in that attempt',
+        `${id}#${after.fence_token} by ${after.worker_id} has the result of ${exchange ? `${exchange.jobId}#${exchange.fence} by ${exchange.worker}` : 'nobody'}`,
+      );
+    } else if (exchange.state !== 'whole' || exchange.ending !== 'whole' || exchange.status >= 400) {
+      this.violated(
+        'a result is whole',
+        `${id}#${after.fence_token}: exchange ${exchange.id} is ${exchange.state}, ${exchange.ending}, ${exchange.status}`,
+      );
+    }
+  }
+
+  #failed(id: string, after: JobColumns): void {
+    const last = (JSON.parse(after.attempt_errors) as AttemptError[]).at(-1);
+    if (!last || (last.retryable && after.attempts < after.max_attempts)) {
+      this.violated(
+        'a job fails when its attempts are spent',
+        `${id} failed after ${after.attempts} of ${after.max_attempts}: ${after.error}`,
+      );
+    }
+  }
+}

@@ -1,0 +1,208 @@
+import { Random } from './random.ts';
+
+/** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
+export interface Plan {
+  seed: number;
+  leaseSeconds: number;
+  graceSeconds: number;
+  workers: WorkerPlan[];
+  jobs: JobPlan[];
+  callers: CallerPlan[];
+  faults: Fault[];
+  /** Faults and new work end here; ms after the start. */
+  troubleEndsMs: number;
+  /** Share of the engine's requests that go wrong. */
+  engineTrouble: number;
+  /** Share of HTTP answers that never reach their caller. */
+  httpLoss: number;
+  /** Mean of what a message takes on its way, ms. */
+  latencyMs: number;
+  /** Longest time a commit takes, ms; 0: done at once. */
+  commitMs: number;
+  /** Longest time an alarm is late, ms. */
+  alarmLateMs: number;
+}
+
+export interface WorkerPlan {
+  name: string;
+  capacity: number;
+  /** Its clock is wrong by this, ms. */
+  clockOffsetMs: number;
+}
+
+/** A persisted job and what its submitter does; times are ms after the start. */
+export interface JobPlan {
+  id: string;
+  at: number;
+  jobType: 'chat_completion' | 'engine_request';
+  priority: number;
+  maxAttempts: number;
+  deadlineSeconds: number | null;
+  /** How long after acceptance it is cancelled; null: never. */
+  cancelAfterMs: number | null;
+  waits: boolean;
+}
+
+/** A caller of `/v1`; times are ms after the start. */
+export interface CallerPlan {
+  id: string;
+  at: number;
+  streams: boolean;
+  hangsUpAfterMs: number | null;
+  /** How often it reads, ms, and how much, bytes. */
+  readEveryMs: number;
+  readBytes: number;
+  tries: number;
+  waitMs: number;
+}
+
+export type Fault = { at: number; worker: string } & (
+  | { kind: 'cut'; channel: 'control' | 'answer' | 'both' }
+  /** A connection breaks and one side, or both, see nothing of it. */
+  | { kind: 'half_open'; unseenBy: 'worker' | 'queue' | 'both' }
+  | { kind: 'stall'; direction: 'up' | 'down'; ms: number }
+  | { kind: 'partition'; ms: number }
+  | { kind: 'kill'; downMs: number; isPowerLoss: boolean }
+  /** The process stands still. */
+  | { kind: 'freeze'; ms: number }
+  | { kind: 'drain'; secondSignalAfterMs: number | null }
+  | { kind: 'engine_dies' }
+  | { kind: 'engine_unhealthy'; ms: number }
+  | { kind: 'engine_flooded'; ms: number }
+  | { kind: 'disk_full'; ms: number }
+  /** In a commit: what was done last was not on disk yet, and nobody has heard of it. */
+  | { kind: 'queue_crash'; downMs: number; isPowerLoss: boolean; isInCommit: boolean }
+  | { kind: 'queue_restart'; downMs: number }
+  /** The queue object is thrown out of its process and comes back; the rest of the process lives on. */
+  | { kind: 'queue_reset' }
+  | { kind: 'hibernate' }
+  | { kind: 'relay_reset' }
+);
+
+type DrawnFault = Fault extends infer F ? (F extends Fault ? Omit<F, 'at' | 'worker'> : never) : never;
+
+const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] = [
+  [5, (r) => ({ kind: 'cut', channel: r.pick(['control', 'answer', 'both', 'both'] as const) })],
+  [3, (r) => ({ kind: 'half_open', unseenBy: r.pick(['worker', 'queue', 'both'] as const) })],
+  [
+    4,
+    (r) => ({ kind: 'stall', direction: r.pick(['up', 'up', 'down'] as const), ms: r.wait(10_000, 60_000) }),
+  ],
+  [2, (r) => ({ kind: 'partition', ms: r.wait(15_000, 90_000) })],
+  [3, (r) => ({ kind: 'kill', downMs: r.wait(4000, 30_000), isPowerLoss: r.chance(0.3) })],
+  [2, (r) => ({ kind: 'freeze', ms: r.wait(12_000, 60_000) })],
+  [2, (r) => ({ kind: 'drain', secondSignalAfterMs: r.chance(0.4) ? r.wait(2000) : null })],
+  [1, () => ({ kind: 'engine_dies' })],
+  [1, (r) => ({ kind: 'engine_unhealthy', ms: r.wait(5000) })],
+  [1, (r) => ({ kind: 'engine_flooded', ms: r.wait(10_000) })],
+  [1, (r) => ({ kind: 'disk_full', ms: r.wait(20_000) })],
+  [3, queueCrash],
+  [2, (r) => ({ kind: 'queue_restart', downMs: r.wait(2000, 20_000) })],
+  [2, () => ({ kind: 'queue_reset' })],
+  [1, () => ({ kind: 'hibernate' })],
+  [1, () => ({ kind: 'relay_reset' })],
+];
+
+function queueCrash(random: Random): DrawnFault {
+  const isPowerLoss = random.chance(0.3);
+  return {
+    kind: 'queue_crash',
+    downMs: random.wait(3000, 40_000),
+    isPowerLoss,
+    isInCommit: random.chance(0.5),
+  };
+}
+
+export function drawPlan(seed: number): Plan {
+  const random = new Random(seed, 'plan');
+  const troubleEndsMs = random.int(20, 120) * 1000;
+  const leaseSeconds = random.pick([4, 10, 30]);
+  const workers = Array.from({ length: random.int(1, 3) }, (_, index) => ({
+    name: `w${index + 1}`,
+    capacity: random.int(1, 3),
+    clockOffsetMs: random.int(-3_600_000, 3_600_000),
+  }));
+  const calm = random.chance(0.2);
+  const kinds = drawKinds(random);
+  return {
+    seed,
+    leaseSeconds,
+    graceSeconds: random.pick([3, 10, 10]),
+    workers,
+    jobs: list(random.int(0, 14), (index) => drawJob(new Random(seed, `job ${index}`), index, troubleEndsMs)),
+    callers: list(random.int(0, 10), (index) =>
+      drawCaller(new Random(seed, `caller ${index}`), index, troubleEndsMs),
+    ),
+    faults: list(calm ? random.int(1, 2) : random.int(1, 12), (index) =>
+      drawFault(new Random(seed, `fault ${index}`), kinds, workers, troubleEndsMs),
+    ).sort((a, b) => a.at - b.at),
+    troubleEndsMs,
+    engineTrouble: random.pick([0, 0.1, 0.4]),
+    httpLoss: random.pick([0, 0.1, 0.3]),
+    latencyMs: random.pick([2, 20, 80]),
+    commitMs: random.pick([0, 3, 40]),
+    alarmLateMs: random.pick([0, 100, 4000]),
+  };
+}
+
+function list<T>(length: number, draw: (index: number) => T): T[] {
+  return Array.from({ length }, (_, index) => draw(index + 1));
+}
+
+function drawJob(random: Random, index: number, endsMs: number): JobPlan {
+  return {
+    id: `j${index}`,
+    at: random.int(0, Math.round(endsMs * 0.8)),
+    jobType: random.chance(0.6) ? 'chat_completion' : 'engine_request',
+    priority: random.int(0, 2),
+    maxAttempts: random.int(1, 4),
+    deadlineSeconds: random.chance(0.15) ? random.int(2, 60) : null,
+    cancelAfterMs: random.chance(0.2) ? random.wait(8000) : null,
+    waits: random.chance(0.5),
+  };
+}
+
+function drawCaller(random: Random, index: number, endsMs: number): CallerPlan {
+  const reads = random.pick([
+    [5, 100_000],
+    [300, 2000],
+    [2000, 600],
+  ] as const);
+  return {
+    id: `c${index}`,
+    at: random.int(0, Math.round(endsMs * 0.8)),
+    streams: random.chance(0.7),
+    hangsUpAfterMs: random.chance(0.25) ? random.wait(5000) : null,
+    readEveryMs: reads[0],
+    readBytes: reads[1],
+    tries: random.int(1, 4),
+    waitMs: random.pick([0, 5000, 60_000]),
+  };
+}
+
+/** A run with few kinds of faults meets those more often, and more of them in one place. */
+function drawKinds(random: Random): typeof FAULTS {
+  if (random.chance(0.3)) return FAULTS;
+  const kinds = FAULTS.filter(() => random.chance(0.25));
+  return kinds.length > 0 ? kinds : [random.pick(FAULTS)];
+}
+
+function drawFault(
+  random: Random,
+  kinds: typeof FAULTS,
+  workers: readonly WorkerPlan[],
+  endsMs: number,
+): Fault {
+  const at = random.int(1000, endsMs);
+  const worker = random.pick(workers).name;
+  let left = random.next() * kinds.reduce((sum, [weight]) => sum + weight, 0);
+  for (const [weight, draw] of kinds) {
+    left -= weight;
+    if (left >= 0) continue;
+    const fault = { at, worker, ...draw(random) } as Fault;
+    // What lasts is over when the others are.
+    if ('ms' in fault) fault.ms = Math.min(fault.ms, endsMs - at);
+    return fault;
+  }
+  throw new Error('the weights add up to what was drawn from');
+}

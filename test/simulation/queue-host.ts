@@ -1,0 +1,288 @@
+import type { BrokenReason } from '../../src/protocol/index.ts';
+import type { QueueCalls } from '../../src/queue/calls.ts';
+import type { Ports } from '../../src/queue/ports.ts';
+import { Queue } from '../../src/queue/queue.ts';
+import { ControlConnection } from './control-connection.ts';
+import { Disk } from './disk.ts';
+import type { Link } from './network.ts';
+import type { Oracle } from './oracle.ts';
+import type { Plan } from './plan.ts';
+import { Random } from './random.ts';
+import type { Planned, Timeline } from './timeline.ts';
+import type { Trace } from './trace.ts';
+
+/** Longer than any run takes until its workers retire. */
+export const RETENTION_SECONDS = 7200;
+
+export interface QueueHostParts {
+  plan: Plan;
+  timeline: Timeline;
+  trace: Trace;
+  oracle: Oracle;
+  breakStream(relay: string, stream: number, reason: BrokenReason): void;
+}
+
+/**
+ * The queue object as its runtime runs it: what is done between two commits is on disk together or not at all,
+ * and nothing that speaks of it leaves before. Its memory goes with its process; the disk stays.
+ */
+export class QueueHost {
+  readonly oracle: Oracle;
+  readonly disk = new Disk();
+  readonly #parts: QueueHostParts;
+  readonly #random: Random;
+  readonly #connections = new Set<ControlConnection>();
+  /** Questions of the gateway that this object has begun to answer. */
+  readonly #asked = new Set<(error: Error) => void>();
+  #queue: Queue | null = null;
+  #held: (() => void)[] = [];
+  #commit: Planned | null = null;
+  /** Counts lives of the object: what belongs to an earlier one is void. */
+  #life = 0;
+  #alarmAt: number | null = null;
+  #durableAlarm: number | null = null;
+  #alarm: { at: number; planned: Planned } | null = null;
+  #tick: { at: number; planned: Planned } | null = null;
+  #sessions = 0;
+  /** Runs when something has been done that is not on disk yet. */
+  #beforeCommit: (() => void) | null = null;
+  #isWatched = false;
+
+  constructor(parts: QueueHostParts) {
+    this.#parts = parts;
+    this.oracle = parts.oracle;
+    this.#random = new Random(parts.plan.seed, 'queue');
+  }
+
+  get isUp(): boolean {
+    return this.#queue !== null;
+  }
+
+  /** For looking only. */
+  get rules(): Queue | null {
+    return this.#queue;
+  }
+
+  get alarmAt(): number | null {
+    return this.#durableAlarm;
+  }
+
+  start(): void {
+    const { plan } = this.#parts;
+    this.#alarmAt = this.#durableAlarm;
+    this.#do(() => {
+      this.#queue = new Queue(this.#ports(), {
+        queue_id: 'q',
+        lease_seconds: plan.leaseSeconds,
+        reconnect_grace_seconds: plan.graceSeconds,
+        retention_seconds: RETENTION_SECONDS,
+      });
+    });
+    if (!this.#isWatched) this.disk.watch();
+    this.#isWatched = true;
+    this.#planAlarm();
+  }
+
+  /** Memory, sockets and whatever was not on disk are gone. */
+  stop(isPowerLoss: boolean): void {
+    this.#forget();
+    this.disk.rollback();
+    for (const { link } of this.#connections) link.serverDied(isPowerLoss);
+    this.#connections.clear();
+  }
+
+  /** The object dies alone: who waits for it in the same process hears that it is gone. */
+  reset(): void {
+    const asked = [...this.#asked];
+    this.stop(false);
+    for (const reject of asked) reject(Object.assign(new Error('the object was reset'), { retryable: true }));
+    this.start();
+  }
+
+  /** Memory goes, sockets stay; only where nothing is kept in memory. */
+  hibernate(): boolean {
+    if (!this.#queue || this.disk.isDirty || this.#asked.size > 0 || this.#queue.nextTick() !== null)
+      return false;
+    this.#forget();
+    this.start();
+    return true;
+  }
+
+  /** The process is about to end: every worker is told. */
+  leave(): void {
+    this.#do((queue) => {
+      queue.leave();
+      for (const connection of this.#connections) connection.close(1012, 'queue restarting');
+    });
+  }
+
+  /** Once, between a piece of work and its commit. */
+  beforeNextCommit(run: () => void): void {
+    this.#beforeCommit = run;
+  }
+
+  accept(link: Link): void {
+    const connection = new ControlConnection(this, link);
+    this.#connections.add(connection);
+    link.accepted({
+      text: (text) => {
+        this.oracle.frameHeard(text);
+        this.#do((queue) => queue.onFrame(connection, text, `session-${++this.#sessions}`));
+      },
+      binary: () => {},
+      closed: () => {
+        this.#connections.delete(connection);
+        this.#do((queue) => queue.onClose(connection));
+      },
+    });
+  }
+
+  /** Lets something out when the commit that it speaks of is on disk. */
+  hold(output: () => void): void {
+    this.#held.push(output);
+  }
+
+  /** What the gateway may ask, each question and answer with a delay of its own. */
+  calls(isAlive: () => boolean): QueueCalls {
+    const rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
+      new Promise<T>((resolve, reject) => {
+        const { timeline } = this.#parts;
+        timeline.after(this.#random.int(0, 3), () => {
+          if (!isAlive() || !this.#queue) return;
+          this.#asked.add(reject);
+          const answer = (value: T) =>
+            this.hold(() => {
+              this.#asked.delete(reject);
+              timeline.after(this.#random.int(0, 3), () => {
+                if (isAlive()) resolve(value);
+              });
+            });
+          this.#do((queue) => ask(queue, answer));
+        });
+      });
+    const unasked = () => Promise.reject(new Error('not part of this run'));
+    return {
+      submit: (jobs) =>
+        rpc((queue, answer) =>
+          answer(
+            queue.submit(
+              jobs,
+              jobs.map((job) => job.id ?? 'x'),
+            ),
+          ),
+        ),
+      call: (job) => rpc((queue, answer) => queue.call(job, answer)),
+      get: (id) => rpc((queue, answer) => answer(queue.get(id))),
+      wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
+      cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
+      status: () => rpc((queue, answer) => answer(queue.status())),
+      ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
+      models: unasked,
+      workers: unasked,
+      heartbeat: unasked,
+      closeSockets: unasked,
+    };
+  }
+
+  #do(work: (queue: Queue) => void): void {
+    try {
+      work(this.#queue as Queue);
+    } catch (error) {
+      this.oracle.violated('the rules throw nothing', (error as Error).stack ?? String(error));
+    }
+    if (this.disk.isDirty && this.#beforeCommit) {
+      const run = this.#beforeCommit;
+      this.#beforeCommit = null;
+      run();
+      return;
+    }
+    this.#armTick();
+    if (!this.disk.isDirty) this.#letOut();
+    else if (this.#parts.plan.commitMs === 0) this.#committed();
+    else {
+      this.#commit ??= this.#parts.timeline.after(this.#random.int(0, this.#parts.plan.commitMs), () =>
+        this.#committed(),
+      );
+    }
+  }
+
+  #committed(): void {
+    this.#commit = null;
+    const changes = this.disk.commit();
+    this.#durableAlarm = this.#alarmAt;
+    this.oracle.committed(changes);
+    this.#planAlarm();
+    this.#letOut();
+  }
+
+  #letOut(): void {
+    const held = this.#held;
+    this.#held = [];
+    for (const output of held) output();
+  }
+
+  #forget(): void {
+    this.#life += 1;
+    this.#queue = null;
+    this.#held = [];
+    this.#asked.clear();
+    for (const planned of [this.#commit, this.#tick?.planned, this.#alarm?.planned]) {
+      if (planned) planned.run = null;
+    }
+    this.#commit = null;
+    this.#beforeCommit = null;
+    this.#tick = null;
+    this.#alarm = null;
+  }
+
+  #planAlarm(): void {
+    const at = this.#durableAlarm;
+    if (this.#alarm?.at === at) return;
+    if (this.#alarm) this.#alarm.planned.run = null;
+    this.#alarm = null;
+    if (at === null) return;
+    const late = this.#random.int(0, this.#parts.plan.alarmLateMs);
+    const planned = this.#parts.timeline.at(Math.max(at, this.#parts.timeline.now) + late, () => {
+      this.#alarm = null;
+      this.#alarmAt = null;
+      this.disk.touch();
+      this.#do((queue) => queue.onAlarm());
+    });
+    this.#alarm = { at, planned };
+  }
+
+  #armTick(): void {
+    const at = this.#queue?.nextTick() ?? null;
+    if (at === null || (this.#tick && this.#tick.at <= at)) return;
+    if (this.#tick) this.#tick.planned.run = null;
+    const { timeline } = this.#parts;
+    const planned = timeline.at(Math.max(at, timeline.now + 1), () => {
+      this.#tick = null;
+      this.#do((queue) => queue.onTick());
+    });
+    this.#tick = { at, planned };
+  }
+
+  #ports(): Ports {
+    const { timeline, trace } = this.#parts;
+    const life = this.#life;
+    const setAlarm = (at: number | null) => {
+      this.disk.touch();
+      this.#alarmAt = at;
+    };
+    return {
+      sql: this.disk,
+      alarm: { get: () => this.#alarmAt, set: setAlarm, clear: () => setAlarm(null) },
+      now: () => timeline.now,
+      random: () => this.#random.next(),
+      connections: () => [...this.#connections],
+      breakStream: (relay, stream, reason) =>
+        this.hold(() => {
+          if (life === this.#life) this.#parts.breakStream(relay, stream, reason);
+        }),
+      log: (level, message, fields) => {
+        if (level !== 'debug') trace.say(`queue ${level} ${message} ${JSON.stringify(fields ?? {})}`);
+      },
+    };
+  }
+}

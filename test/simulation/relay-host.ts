@@ -1,0 +1,170 @@
+import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
+import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
+import { BROKEN_HEADER } from '../../src/relay/calls.ts';
+import { type AnswerSocket, Relay } from '../../src/relay/relay.ts';
+import type { CallerSink } from '../../src/relay/stream.ts';
+import type { Link } from './network.ts';
+import type { Timeline } from './timeline.ts';
+
+const TICK_MS = 1000;
+/** What is held for a caller before the worker is paused, bytes: small, so that it happens. */
+const CALLER_BUFFER_BYTES = 4000;
+
+/** The body of a caller's response on its way out of the process. */
+export class CallerBody implements CallerSink {
+  readonly head: AnswerHead;
+  readonly #reads: () => void;
+  #buffered: Uint8Array[] = [];
+  #bytes = 0;
+  state: 'open' | 'ended' | 'aborted' = 'open';
+  reason: BrokenReason | null = null;
+
+  constructor(head: AnswerHead, reads: () => void) {
+    this.head = head;
+    this.#reads = reads;
+  }
+
+  get isEmpty(): boolean {
+    return this.#buffered.length === 0;
+  }
+
+  write(data: Uint8Array): boolean {
+    if (this.state !== 'open') return false;
+    if (!isKeepAlive(data)) {
+      this.#buffered.push(data.slice());
+      this.#bytes += data.byteLength;
+    }
+    return this.#bytes < CALLER_BUFFER_BYTES;
+  }
+
+  end(): void {
+    if (this.state === 'open') this.state = 'ended';
+  }
+
+  abort(reason: BrokenReason): void {
+    if (this.state !== 'open') return;
+    this.state = 'aborted';
+    this.reason = reason;
+  }
+
+  /** At most so many bytes, whole writes at a time. */
+  read(most: number): Uint8Array[] {
+    const taken: Uint8Array[] = [];
+    let bytes = 0;
+    while (bytes < most && this.#buffered.length > 0) {
+      const piece = this.#buffered.shift()!;
+      bytes += piece.byteLength;
+      taken.push(piece);
+    }
+    this.#bytes -= bytes;
+    if (this.#bytes < CALLER_BUFFER_BYTES) this.#reads();
+    return taken;
+  }
+}
+
+function isKeepAlive(data: Uint8Array): boolean {
+  return data[0] === 0x3a && Buffer.from(data).toString() === ': keep-alive\n\n';
+}
+
+/** One relay object as its runtime runs it; nothing of it is stored. */
+export class RelayHost {
+  readonly #timeline: Timeline;
+  readonly #relay: Relay;
+  readonly #links = new Set<Link>();
+  #ticking = false;
+  #isAlive = true;
+  readonly #bodies = new Set<CallerBody>();
+  readonly #opening = new Set<(error: Error) => void>();
+
+  constructor(timeline: Timeline, graceSeconds: number) {
+    this.#timeline = timeline;
+    this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds });
+  }
+
+  get isBusy(): boolean {
+    return this.#relay.isBusy;
+  }
+
+  accept(link: Link): void {
+    this.#links.add(link);
+    const socket: AnswerSocket = {
+      send: (message) => link.sendDown(message),
+      close: (code, reason) => link.closeDown(code, reason),
+    };
+    link.accepted({
+      text: (text) => {
+        if (!this.#isAlive || text !== PING_TEXT) return;
+        this.#relay.onPing();
+        link.sendDown(PONG_TEXT);
+      },
+      binary: (data) => {
+        if (!this.#isAlive) return;
+        this.#relay.onMessage(socket, data.slice().buffer as ArrayBuffer);
+        this.#arm();
+      },
+      closed: () => {
+        this.#links.delete(link);
+        if (this.#isAlive) this.#relay.onSocketClosed(socket);
+      },
+    });
+    this.#relay.onSocket(socket);
+    this.#arm();
+  }
+
+  /** As the gateway asks for it; `opened` has the body, the response what the conductor looks at. */
+  open(id: number, signal: AbortSignal, opened: (body: CallerBody) => void): Promise<Response> {
+    const gone = () => {
+      if (this.#isAlive) this.#relay.callerGone(id);
+    };
+    if (signal.aborted) gone();
+    else signal.addEventListener('abort', gone);
+    return new Promise((resolve, reject) => {
+      this.#opening.add(reject);
+      this.#relay.open(id, (opening) => {
+        this.#opening.delete(reject);
+        if (!opening.ok) {
+          const headers = { [BROKEN_HEADER]: JSON.stringify(opening.reason) };
+          resolve(new Response(null, { status: 502, headers }));
+          return;
+        }
+        const body = new CallerBody(opening.head, () => {
+          if (this.#isAlive) this.#relay.callerReads(id);
+        });
+        this.#bodies.add(body);
+        this.#relay.attach(id, body);
+        opened(body);
+        resolve(new Response(null, { status: opening.head.status }));
+      });
+      this.#arm();
+    });
+  }
+
+  breakStream(id: number, reason: BrokenReason): void {
+    this.#relay.breakStream(id, reason);
+    this.#arm();
+  }
+
+  closeSockets(): void {
+    for (const link of this.#links) link.closeDown(1012, 'queue restarting');
+  }
+
+  /** Everything it held is gone; its callers see their responses break. */
+  end(isPowerLoss: boolean): void {
+    this.#isAlive = false;
+    for (const link of this.#links) link.serverDied(isPowerLoss);
+    const reason = { message: 'the relay is gone', code: 'relay_gone', retryable: false };
+    for (const body of this.#bodies) body.abort(reason);
+    for (const reject of this.#opening) reject(new Error('the relay is gone'));
+  }
+
+  #arm(): void {
+    if (this.#ticking || !this.#relay.isBusy) return;
+    this.#ticking = true;
+    this.#timeline.after(TICK_MS, () => {
+      this.#ticking = false;
+      if (!this.#isAlive) return;
+      this.#relay.onTick();
+      this.#arm();
+    });
+  }
+}

@@ -1,0 +1,133 @@
+import type { Env } from '../../src/gateway/env.ts';
+import { relayName } from '../../src/relay/calls.ts';
+import type { Link } from './network.ts';
+import { QueueHost, type QueueHostParts } from './queue-host.ts';
+import { Random } from './random.ts';
+import { type CallerBody, RelayHost } from './relay-host.ts';
+
+/** One life of the server's process; callers in it end with it. */
+export class Life {
+  isAlive = true;
+  readonly #onEnd = new Set<() => void>();
+
+  whenOver(run: () => void): () => void {
+    this.#onEnd.add(run);
+    return () => this.#onEnd.delete(run);
+  }
+
+  end(): void {
+    this.isAlive = false;
+    for (const run of [...this.#onEnd]) run();
+  }
+}
+
+/** Gateway, queue and relays in one process, as workerd runs them. */
+export class Server {
+  readonly queue: QueueHost;
+  readonly #parts: Omit<QueueHostParts, 'breakStream'>;
+  readonly #random: Random;
+  readonly #relays = new Map<string, RelayHost>();
+  #life: Life | null = null;
+
+  constructor(parts: Omit<QueueHostParts, 'breakStream'>) {
+    this.#parts = parts;
+    this.#random = new Random(parts.plan.seed, 'server');
+    this.queue = new QueueHost({
+      ...parts,
+      breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
+    });
+  }
+
+  /** Null while the process is down. */
+  get life(): Life | null {
+    return this.#life;
+  }
+
+  get isBusy(): boolean {
+    return [...this.#relays.values()].some((relay) => relay.isBusy);
+  }
+
+  start(): void {
+    this.#parts.trace.say('server starts');
+    this.#life = new Life();
+    this.queue.start();
+  }
+
+  crash(downMs: number, isPowerLoss: boolean): void {
+    if (!this.#life) return;
+    const life = this.#life;
+    this.#life = null;
+    this.queue.stop(isPowerLoss);
+    for (const relay of this.#relays.values()) relay.end(isPowerLoss);
+    this.#relays.clear();
+    life.end();
+    this.#parts.timeline.after(downMs, () => this.start());
+  }
+
+  /** Between the next thing that is done and its commit. */
+  crashInCommit(downMs: number, isPowerLoss: boolean): void {
+    if (this.#life) this.queue.beforeNextCommit(() => this.crash(downMs, isPowerLoss));
+  }
+
+  /** Tells every worker first, as the launcher does. */
+  restart(downMs: number): void {
+    if (!this.#life) return;
+    const life = this.#life;
+    this.queue.leave();
+    for (const relay of this.#relays.values()) relay.closeSockets();
+    this.#parts.timeline.after(50, () => {
+      if (this.#life === life) this.crash(downMs, false);
+    });
+  }
+
+  resetRelay(worker: string): void {
+    const name = relayName('q', worker);
+    this.#relays.get(name)?.end(false);
+    this.#relays.delete(name);
+  }
+
+  accept(link: Link): void {
+    if (!link.isDialling) return;
+    if (!this.#life) link.refused();
+    else if (link.channel === 'control') this.queue.accept(link);
+    else this.#relay(relayName('q', link.process.name)).accept(link);
+  }
+
+  /** The gateway's bindings, for as long as this life of the process lasts. */
+  env(life: Life): Env {
+    const calls = this.queue.calls(() => life.isAlive);
+    return {
+      QUEUE: { idFromName: () => 'q', get: () => calls as never },
+      RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
+    };
+  }
+
+  openStream(
+    life: Life,
+    relay: string,
+    stream: number,
+    signal: AbortSignal,
+    opened: (body: CallerBody) => void,
+  ): Promise<Response> {
+    const { timeline } = this.#parts;
+    return new Promise((resolve, reject) => {
+      timeline.after(this.#random.int(0, 3), () => {
+        if (!life.isAlive) return;
+        this.#relay(relay)
+          .open(stream, signal, opened)
+          .then(
+            (response) => timeline.after(this.#random.int(0, 3), () => life.isAlive && resolve(response)),
+            (error) => life.isAlive && reject(error),
+          );
+      });
+    });
+  }
+
+  #relay(name: string): RelayHost {
+    const known = this.#relays.get(name);
+    if (known) return known;
+    const relay = new RelayHost(this.#parts.timeline, this.#parts.plan.graceSeconds);
+    this.#relays.set(name, relay);
+    return relay;
+  }
+}

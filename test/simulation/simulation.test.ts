@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest';
+import { drawPlan } from './plan.ts';
+import { failureReport } from './report.ts';
+import { simulate } from './simulation.ts';
+
+/** More on demand: npm run simulate -- --seeds 10000. */
+const SEEDS = 500;
+
+describe('the whole road in one virtual world', () => {
+  it('runs the same, event for event, for the same seed', async () => {
+    for (const seed of [3, 91, 284]) {
+      const first = await simulate(drawPlan(seed));
+      const second = await simulate(drawPlan(seed));
+      expect(second.lines).toEqual(first.lines);
+      expect(second.hash).toBe(first.hash);
+    }
+  });
+
+  it('runs differently for another seed', async () => {
+    const [one, other] = [await simulate(drawPlan(1)), await simulate(drawPlan(2))];
+    expect(other.hash).not.toBe(one.hash);
+  });
+
+  it(`keeps every promise over ${SEEDS} seeds of broken networks, processes, disks and engines`, async () => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const plan = drawPlan(seed);
+      const result = await simulate(plan);
+      if (result.violation) expect.fail(failureReport(plan, result));
+    }
+  }, 300_000);
+});

@@ -1,0 +1,188 @@
+import type { Clock, Timer } from '../../src/worker/clock.ts';
+import { Worker } from '../../src/worker/worker.ts';
+import type { World } from '../../src/worker/world.ts';
+import { SimulatedEngine } from './engine.ts';
+import { Holdings } from './holdings.ts';
+import { type ClientProcess, Link } from './network.ts';
+import type { Oracle } from './oracle.ts';
+import type { Plan, WorkerPlan } from './plan.ts';
+import { Random } from './random.ts';
+import type { Server } from './server.ts';
+import type { Planned, Timeline } from './timeline.ts';
+import type { Trace } from './trace.ts';
+import type { WorkerDisk } from './worker-disk.ts';
+
+export interface Surroundings {
+  plan: Plan;
+  timeline: Timeline;
+  trace: Trace;
+  server: Server;
+  oracle: Oracle;
+  /** False once faults have stopped. */
+  isTroubled(): boolean;
+}
+
+/** One boot of a worker's process: real rules, everything around them virtual. */
+export class Boot implements ClientProcess {
+  readonly name: string;
+  readonly boot: string;
+  readonly engine: SimulatedEngine;
+  readonly worker: Worker;
+  readonly links: Link[] = [];
+  readonly #holdings = new Holdings();
+  isAlive = true;
+  frozenUntil = 0;
+  readonly #timers = new Set<Planned>();
+  /** Job → fence token of the newest `job` frame. */
+  readonly #fences = new Map<string, number>();
+  #dials = 0;
+  /** Settlements in the spool when it started. */
+  #left: string[];
+
+  constructor(
+    around: Surroundings,
+    plan: WorkerPlan,
+    number: number,
+    disk: WorkerDisk,
+    events: { ended(): void; canDial(): boolean },
+  ) {
+    const { timeline, trace, oracle } = around;
+    const { seed, latencyMs, leaseSeconds } = around.plan;
+    this.name = plan.name;
+    this.boot = `${plan.name}.${number}`;
+    this.#left = disk.newest();
+    const random = new Random(seed, `boot ${this.boot}`);
+    const clock = this.#clock(timeline, plan.clockOffsetMs);
+    this.engine = new SimulatedEngine({
+      clock,
+      random: new Random(seed, `engine ${this.boot}`),
+      worker: plan.name,
+      trouble: () => (around.isTroubled() ? around.plan.engineTrouble : 0),
+      fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
+      begun: (exchange, bytesOf) => oracle.exchangeBegun(exchange, bytesOf),
+      ended: (exchange) => oracle.exchangeEnded(exchange),
+    });
+    const log = (level: string) => (fields: object, message: string) => {
+      trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
+      if (message === 'job handed back') this.#holdings.handedBack((fields as { job_id: string }).job_id);
+    };
+    const world: World = {
+      clock,
+      engine: this.engine,
+      spool: disk.spool(clock),
+      random: () => random.next(),
+      fetch: () => Promise.reject(new Error('no HTTP in this run')),
+      log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
+      dial: (target, socketEvents) => {
+        const channel = target.url.includes('/answers?') ? 'answer' : 'control';
+        const name = `${this.boot}/${channel}${++this.#dials}`;
+        const link = new Link({ timeline, trace, seed, latencyMs }, name, channel, this, {
+          ...socketEvents,
+          text: (text) => {
+            this.#note(text);
+            socketEvents.text(text);
+          },
+        });
+        this.links.push(link);
+        // A network that is away says nothing; the worker gives the dial up by itself.
+        timeline.after(1 + random.wait(latencyMs), () => {
+          if (events.canDial()) around.server.accept(link);
+        });
+        return { ...link.socket, send: (data) => this.#say(link, data, around) };
+      },
+    };
+    const settings = {
+      wsUrl: 'ws://queue',
+      apiUrl: undefined,
+      token: undefined,
+      payloadHosts: null,
+      queueId: 'q',
+      configId: 'cfg',
+      workerId: plan.name,
+      capacity: plan.capacity,
+      instance: { id: plan.name, boot_id: this.boot },
+      renewAfterSeconds: leaseSeconds * 0.8,
+      graceSeconds: 5,
+      heartbeatIntervalSeconds: 60,
+      backpressure: { checkIntervalSeconds: 2, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
+    };
+    this.worker = new Worker(world, settings, null, {
+      ready: () => {},
+      draining: () => {},
+      ended: (code) => {
+        trace.say(`${this.boot} ended with ${code}`);
+        events.ended();
+      },
+    });
+  }
+
+  get armedTimers(): number {
+    return this.#timers.size;
+  }
+
+  end(isPowerLoss: boolean): void {
+    this.isAlive = false;
+    this.engine.die();
+    for (const timer of this.#timers) timer.run = null;
+    this.#timers.clear();
+    for (const link of this.links) link.clientDied(isPowerLoss);
+  }
+
+  #say(link: Link, data: string | Uint8Array, { oracle }: Surroundings): void {
+    if (typeof data === 'string') {
+      const missing = this.#holdings.said(data);
+      if (data.startsWith('{"type":"register"')) missing.push(...this.#inherited(data));
+      if (missing.length > 0)
+        oracle.violated('a reconnect lists what is held', `${this.boot} lacks ${missing}`);
+    }
+    link.socket.send(data);
+  }
+
+  /** What earlier boots left in the spool and the first frame of this one does not list. */
+  #inherited(register: string): string[] {
+    const { jobs } = JSON.parse(register) as { jobs: { job_id: string; fence_token: number }[] };
+    const left = this.#left;
+    this.#left = [];
+    return left.filter((key) => !jobs.some((job) => `${job.job_id}#${job.fence_token}` === key));
+  }
+
+  #note(text: string): void {
+    this.#holdings.received(text);
+    const frame = JSON.parse(text) as { type: string; job_id: string; fence_token: number };
+    if (frame.type === 'job') this.#fences.set(frame.job_id, frame.fence_token);
+  }
+
+  #clock(timeline: Timeline, offsetMs: number): Clock {
+    const arm = (run: () => void, at: number): Planned => {
+      const timer = timeline.at(at, () => {
+        this.#timers.delete(timer);
+        if (!this.isAlive) return;
+        if (this.frozenUntil <= timeline.now) run();
+        else {
+          const later = arm(run, this.frozenUntil);
+          forward.set(timer, later);
+        }
+      });
+      this.#timers.add(timer);
+      return timer;
+    };
+    /** Timers that fell due while the process stood still. */
+    const forward = new WeakMap<Planned, Planned>();
+    const clear = (timer: Timer): void => {
+      if (!timer) return;
+      const planned = timer as Planned;
+      planned.run = null;
+      this.#timers.delete(planned);
+      const later = forward.get(planned);
+      if (later) clear(later);
+    };
+    return {
+      now: () => timeline.now + offsetMs,
+      setTimeout: (run, ms) => arm(run, timeline.now + ms),
+      clearTimeout: clear,
+      setImmediate: (run) => {
+        arm(run, timeline.now);
+      },
+    };
+  }
+}

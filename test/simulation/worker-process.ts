@@ -1,0 +1,150 @@
+import type { Link } from './network.ts';
+import type { WorkerPlan } from './plan.ts';
+import { Random } from './random.ts';
+import { Boot, type Surroundings } from './worker-boot.ts';
+import { WorkerDisk } from './worker-disk.ts';
+
+/** How long a worker that ended by itself takes to be started again, ms. */
+const RESTART_MS = 1500;
+/** How long its engine takes to start, ms. */
+const ENGINE_START_MS = 800;
+
+/** A worker as its machine runs it: ends, is started again, its network comes and goes. */
+export class WorkerProcess {
+  readonly plan: WorkerPlan;
+  readonly #around: Surroundings;
+  #boot: Boot | null = null;
+  #boots = 0;
+  readonly disk: WorkerDisk;
+  #isRetired = false;
+  #awayUntil = 0;
+
+  constructor(around: Surroundings, plan: WorkerPlan) {
+    this.#around = around;
+    this.plan = plan;
+    this.disk = new WorkerDisk(new Random(around.plan.seed, `disk ${plan.name}`));
+  }
+
+  get boot(): Boot | null {
+    return this.#boot;
+  }
+
+  start(): void {
+    const { timeline, trace } = this.#around;
+    const boot = new Boot(this.#around, this.plan, ++this.#boots, this.disk, {
+      ended: () => {
+        this.#around.oracle.bootDied(boot.boot);
+        boot.end(false);
+        this.disk.processEnded();
+        if (this.#boot !== boot) return;
+        this.#boot = null;
+        if (!this.#isRetired) timeline.after(RESTART_MS, () => this.start());
+      },
+      canDial: () => boot.isAlive && this.#awayUntil <= timeline.now,
+    });
+    this.#boot = boot;
+    trace.say(`${boot.boot} starts`);
+    boot.worker.start();
+    this.#onBoot(boot, ENGINE_START_MS, () => {
+      boot.worker.engineHealthy(['tiny']);
+    });
+  }
+
+  kill(downMs: number, isPowerLoss: boolean): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    this.#boot = null;
+    this.#around.oracle.bootDied(boot.boot);
+    boot.end(isPowerLoss);
+    this.disk.processEnded();
+    this.#around.timeline.after(downMs, () => this.start());
+  }
+
+  freeze(ms: number): void {
+    if (!this.#boot) return;
+    this.#boot.frozenUntil = Math.max(this.#boot.frozenUntil, this.#around.timeline.now + ms);
+    this.#trouble(ms);
+  }
+
+  partition(ms: number): void {
+    this.#awayUntil = Math.max(this.#awayUntil, this.#around.timeline.now + ms);
+    this.cut('both', 'both');
+    this.#trouble(ms);
+  }
+
+  cut(channel: 'control' | 'answer' | 'both', unseenBy: 'nobody' | 'worker' | 'queue' | 'both'): void {
+    for (const link of this.#openLinks(channel)) link.cut(unseenBy);
+    this.#trouble(0);
+  }
+
+  stall(direction: 'up' | 'down', ms: number): void {
+    const until = this.#around.timeline.now + ms;
+    for (const link of this.#openLinks('both')) link.stall(direction, until);
+    this.#trouble(ms);
+  }
+
+  drain(secondSignalAfterMs: number | null): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    this.#onBoot(boot, 0, () => boot.worker.drain());
+    if (secondSignalAfterMs !== null) this.#onBoot(boot, secondSignalAfterMs, () => boot.worker.force());
+  }
+
+  /** Ends for good, in order. */
+  retire(): void {
+    this.#isRetired = true;
+    this.drain(null);
+  }
+
+  fillDisk(ms: number): void {
+    this.disk.isFull = true;
+    this.#around.timeline.after(ms, () => {
+      this.disk.isFull = false;
+    });
+  }
+
+  /** More waits in the engine than it can do: the worker takes no more for a while. */
+  floodEngine(ms: number): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    boot.engine.waiting = 5;
+    this.#around.timeline.after(ms, () => {
+      boot.engine.waiting = 0;
+    });
+  }
+
+  engineDies(): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    boot.engine.die();
+    this.#around.oracle.engineDied(boot.boot);
+    this.#onBoot(boot, 0, () => boot.worker.engineFailed('killed', true));
+  }
+
+  engineUnhealthy(ms: number): void {
+    const boot = this.#boot;
+    if (!boot) return;
+    this.#onBoot(boot, 0, () => boot.worker.engineUnhealthy('silent'));
+    this.#onBoot(boot, ms, () => {
+      boot.worker.engineHealthy(['tiny']);
+    });
+  }
+
+  #openLinks(channel: 'control' | 'answer' | 'both'): Link[] {
+    const links = this.#boot?.links ?? [];
+    return links.filter((link) => link.isOpen && (channel === 'both' || link.channel === channel));
+  }
+
+  #onBoot(boot: Boot, ms: number, run: () => void): void {
+    const { timeline } = this.#around;
+    timeline.after(ms, () => {
+      if (!boot.isAlive) return;
+      if (boot.frozenUntil > timeline.now) this.#onBoot(boot, boot.frozenUntil - timeline.now, run);
+      else run();
+    });
+  }
+
+  #trouble(ms: number): void {
+    this.#around.oracle.trouble(this.plan.name, ms);
+  }
+}
