@@ -60,14 +60,18 @@ export class EngineHealth {
     void this.#probe(this.#life);
   }
 
-  /** The engine is started again: nothing of its last life counts, the answer to a probe under way included. */
-  restart(): void {
+  /**
+   * The engine is started again: nothing of its last life counts, the answer to a probe under way included.
+   * @param afterMs the pause before, which does not count against its start-up time
+   */
+  restart(afterMs = 0): void {
     if (this.#stopped) return;
     this.#options.clock.clearTimeout(this.#timer);
     this.#life += 1;
     this.#misses = 0;
     this.#state = 'starting';
     this.start();
+    this.#startedAt += afterMs;
   }
 
   /** No probe and no callback after this. */

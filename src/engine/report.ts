@@ -32,8 +32,8 @@ export type SupervisorMessage =
   | { case: 'phase'; phase: EnginePhase; detail: string; progress?: string }
   /** The engine's process ended without being asked to. The worker reports, hands its jobs back and exits. */
   | { case: 'engine_exited'; message: string; wasHealthy: boolean; kind: FailureKind }
-  /** The same, but the engine is started again: the worker fails what ran, and waits. */
-  | { case: 'engine_restarting'; message: string };
+  /** The same, but the engine is started again after this pause: the worker fails what ran, and waits. */
+  | { case: 'engine_restarting'; message: string; afterMs: number };
 
 /** A phase in one line, for people: `loading 3 of 8`. */
 export function phaseText({ phase, progress }: { phase: EnginePhase; progress?: string }): string {

@@ -189,7 +189,7 @@ function restart(
     [
       ...first,
       { action: 'say', level: 'warn', text },
-      { action: 'tell_worker', message: { case: 'engine_restarting', message } },
+      { action: 'tell_worker', message: { case: 'engine_restarting', message, afterMs: ms } },
       { action: 'limit', ms },
     ],
   ];

@@ -51,11 +51,11 @@ export class EngineWatch {
     this.#hang.stop();
   }
 
-  /** The engine's process ended and is started again. */
-  restarting(message: string): void {
+  /** The engine's process ended and is started again after a pause. */
+  restarting(message: string, afterMs: number): void {
     this.#hang.stop();
     this.#parts.worker.engineRestarting(message);
-    this.#health.restart();
+    this.#health.restart(afterMs);
   }
 
   async #healthChanged(state: HealthState, message: string): Promise<void> {

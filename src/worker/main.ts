@@ -121,7 +121,7 @@ function listenToSupervisor(worker: Worker, watch: EngineWatch): () => void {
   if (!process.send) return () => {};
   const onMessage = (message: SupervisorMessage) => {
     if (message.case === 'phase') worker.enginePhase(phaseText(message));
-    else if (message.case === 'engine_restarting') watch.restarting(message.message);
+    else if (message.case === 'engine_restarting') watch.restarting(message.message, message.afterMs);
     else worker.engineFailed(message.message, message.wasHealthy, message.kind);
   };
   // Nobody is left who would stop the engine in order or wait for us.

@@ -38,8 +38,8 @@ describe('the health watch', () => {
     await world.pass(25);
     expect(world.changes).toEqual(['healthy', 'healthy']);
     world.answer = 'refused';
-    world.health.restart();
-    await world.pass(4900);
+    world.health.restart(60_000);
+    await world.pass(64_900);
     expect(world.health.state).toBe('starting');
     await world.pass(200);
     expect(world.changes).toEqual(['healthy', 'healthy', 'failed']);
