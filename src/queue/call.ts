@@ -67,7 +67,8 @@ export function nextRefusal(core: Core): number | null {
   return next;
 }
 
-function refuseIfHopeless(core: Core, job: TransientJob): boolean {
+/** Refuses a waiting job whose time is over, or that every worker has refused; true: it is told. */
+export function refuseIfHopeless(core: Core, job: TransientJob): boolean {
   const now = core.now();
   const workers = workersFor(core, job);
   if (workers.length > 0 && workers.every(({ refused }) => refused.has(job.id))) {

@@ -1,5 +1,5 @@
 import type { JobRelease } from '../protocol/index.ts';
-import { requeue } from './call.ts';
+import { refuseIfHopeless, requeue } from './call.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
@@ -25,6 +25,9 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
       if (transient.answer) requeue(core, transient);
     }
     fillWorker(core, worker);
+    // The gateway may have heard it from the relay before, and asked again.
+    const again = core.transients.get(frame.job_id);
+    if (again?.state === 'waiting') refuseIfHopeless(core, again);
     return;
   }
   const row = findJob(core.sql, frame.job_id);

@@ -113,6 +113,35 @@ describe('a full queue', () => {
   });
 });
 
+describe('a caller with a deadline', () => {
+  it('hears at once that no worker can meet it', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
+    const answered = fetch(`${road.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'x-queue-id': queue, 'x-queue-deadline': '20' },
+      body: JSON.stringify({ model: 'tiny', messages: [], stream: true }),
+    });
+    const job = await worker.job();
+    expect(job.deadline_ms).toBeGreaterThan(0);
+    expect(job.deadline_ms).toBeLessThanOrEqual(20_000);
+    // What the gateway learns first, the queue or the relay, is for chance to say.
+    worker.send({
+      type: 'job_release',
+      job_id: job.job_id,
+      fence_token: job.fence_token,
+      reason: 'deadline',
+    });
+    const reason = { message: 'too busy', code: 'deadline', retryable: true };
+    worker.answer({ type: 'broken', stream: job.stream_id as number, reason });
+    const response = await answered;
+    expect(response.status).toBe(503);
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+    const { error } = (await response.json()) as { error: { message: string } };
+    expect(error).toMatchObject({ code: 'deadline', message: expect.stringContaining('deadline') });
+  });
+});
+
 describe('retention', () => {
   it('forgets a settled job by alarm, and its id may be used for another one', {
     timeout: 60_000,

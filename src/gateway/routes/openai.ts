@@ -22,7 +22,7 @@ const PASSED_THROUGH = [
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, seconds. */
 const WAIT_FOR_SLOT_SECONDS = 600;
 
-/** The longest X-Queue-Wait, seconds. */
+/** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
 /** Room in a frame for everything but the payload. */
@@ -87,16 +87,22 @@ function payloadOf(path: string, body: string): string {
 }
 
 /** @throws HttpError 400 */
-function waitsOf(request: Request): Pick<TransientCall, 'wait_for_worker_ms' | 'wait_for_slot_ms'> {
-  const header = request.headers.get('x-queue-wait');
-  if (header === null) return { wait_for_worker_ms: 0, wait_for_slot_ms: WAIT_FOR_SLOT_SECONDS * 1000 };
+function waitsOf(
+  request: Request,
+): Pick<TransientCall, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
+  const wait = secondsIn(request, 'X-Queue-Wait');
+  const deadline = secondsIn(request, 'X-Queue-Deadline');
+  return {
+    wait_for_worker_ms: (wait ?? 0) * 1000,
+    wait_for_slot_ms: (wait ?? WAIT_FOR_SLOT_SECONDS) * 1000,
+    ...(deadline === null ? {} : { deadline_ms: deadline * 1000 }),
+  };
+}
+
+function secondsIn(request: Request, name: 'X-Queue-Wait' | 'X-Queue-Deadline'): number | null {
+  const header = request.headers.get(name);
+  if (header === null) return null;
   const seconds = header.trim() === '' ? Number.NaN : Number(header);
-  if (!(seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS)) {
-    throw new HttpError(
-      400,
-      `X-Queue-Wait: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`,
-      'invalid_wait',
-    );
-  }
-  return { wait_for_worker_ms: seconds * 1000, wait_for_slot_ms: seconds * 1000 };
+  if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds;
+  throw new HttpError(400, `${name}: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`, 'invalid_wait');
 }

@@ -118,6 +118,24 @@ describe('conducting a request', () => {
     expect(seen.waited).toBeLessThan(CALL.wait_for_slot_ms + 1001);
   });
 
+  it('gives each attempt what is left of the deadline, and ends with it', async () => {
+    const { parts, seen } = script([STREAM], [DRAINING]);
+    const outcome = await conduct({ ...CALL, deadline_ms: 700 }, alive(), parts);
+    expect(outcome).toMatchObject({ kind: 'failed', failure: { code: 'deadline', retryable: false } });
+    const left = seen.calls.map((call) => call.deadline_ms as number);
+    expect(left[0]).toBe(700);
+    expect(left).toEqual(left.toSorted((one, other) => other - one));
+    expect(left.at(-1)).toBeGreaterThan(0);
+  });
+
+  it('asks again after a worker could not meet the deadline, not after the deadline has passed', async () => {
+    const refused = broken({ message: 'too busy', code: 'deadline', retryable: true });
+    const passed = broken({ message: 'too late', code: 'deadline', retryable: false });
+    const { parts, seen } = script([STREAM], [refused, passed]);
+    expect(await conduct(CALL, alive(), parts)).toMatchObject({ kind: 'failed', attempts: 1 });
+    expect(seen.calls).toHaveLength(2);
+  });
+
   it('hands on a result, a refusal and a final error as they are', async () => {
     const result: CallAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
     expect(await conduct(CALL, alive(), script([result]).parts)).toEqual(result);

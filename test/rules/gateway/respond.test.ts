@@ -151,6 +151,8 @@ describe('the end of a request without an answer', () => {
     ['ambiguous_model', 400, 'model_required', null],
     ['no_worker', 503, 'no_worker', '7'],
     ['no_slot', 503, 'no_slot', '7'],
+    ['queue_full', 429, 'queue_full', '7'],
+    ['deadline', 503, 'deadline', '7'],
   ] as const)('maps the refusal %s to %i', async (reason, status, code, retryAfter) => {
     const response = ask({
       kind: 'refused',

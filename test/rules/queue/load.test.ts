@@ -136,6 +136,17 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     expect(queue.call({ job_id: 'another' })).toMatchObject([{ kind: 'stream' }]);
   });
 
+  it('is told at once also to a caller that was sent back before the refusal came here', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'c', deadline_ms: 9000 });
+    const again = queue.call({ job_id: 'c', deadline_ms: 8000 });
+    expect(again).toEqual([]);
+    queue.say(worker, refuse(worker.lastJob()));
+    expect(again).toMatchObject([{ kind: 'refused', reason: 'deadline' }]);
+    expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
+  });
+
   it('is told what is left of its deadline after it waited', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');

@@ -1,0 +1,29 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { bindingsOf, readQueueSettings } from '../../../src/launcher/settings.ts';
+
+const state = join(tmpdir(), 'no-such-state-folder');
+
+it('hands the operator’s variables to the queue object under its own names, and only those that are set', async () => {
+  const env = {
+    QUEUE_RETENTION_SECONDS: '3600',
+    QUEUE_MAX_PENDING: '5',
+    QUEUE_MAX_WAITING: '7',
+    CASOLA_RECONNECT_GRACE: '0',
+  };
+  const { TOKENS, ...bindings } = bindingsOf(await readQueueSettings({ state }, env));
+  expect(TOKENS).toBe('[]');
+  expect(bindings).toEqual({
+    RETENTION_SECONDS: '3600',
+    MAX_PENDING: '5',
+    MAX_WAITING: '7',
+    RECONNECT_GRACE_SECONDS: '0',
+  });
+});
+
+it('names a variable that cannot be', async () => {
+  await expect(readQueueSettings({ state }, { QUEUE_MAX_PENDING: 'many' })).rejects.toThrow(
+    'QUEUE_MAX_PENDING',
+  );
+});
