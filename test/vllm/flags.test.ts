@@ -1,0 +1,106 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ensureVllm, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { EXIT } from '../../src/process/index.ts';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import { startProcess, stopAllProcesses } from '../support/processes.ts';
+
+const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+/** The help is asked for once, which takes as long as a start; both on a busy machine. */
+const LIMIT_MS = 480_000;
+let vllm: VllmInstall;
+let folder: string;
+beforeAll(async () => {
+  vllm = await ensureVllm();
+  folder = mkdtempSync(join(tmpdir(), 'worker-vllm-flags-'));
+});
+afterEach(stopAllProcesses);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** What suits the tiny model on two cores, all by environment. */
+const TINY = { LOAD_FORMAT: 'dummy', DTYPE: 'bfloat16', ENFORCE_EAGER: 'true', MAX_NUM_SEQS: '16' };
+
+describe('variables over real vLLM', () => {
+  it(
+    'are shown as its flags by --print-command, each of the kind that its help tells',
+    async () => {
+      const { process } = await supervise({ ...TINY, MAX_MODEL_LEN: '1024', ENABLE_PREFIX_CACHING: '0' }, [
+        '--print-command',
+      ]);
+      expect((await process.exited).code).toBe(EXIT.ok);
+      const shown = process.output().replace(/ +/g, ' ');
+      for (const part of [
+        'serve # the program',
+        `${vllm.modelDir} # MODEL_NAME`,
+        '--enforce-eager # ENFORCE_EAGER',
+        '--no-enable-prefix-caching # ENABLE_PREFIX_CACHING',
+        '--max-model-len 1024 # MAX_MODEL_LEN',
+      ]) {
+        expect(shown).toContain(part);
+      }
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    'reach the engine',
+    async () => {
+      const { url } = await supervise({ ...TINY, MAX_MODEL_LEN: '1024', SERVED_MODEL_NAME: 'tiny,small' });
+      const models = await until(
+        async () => {
+          const answer = await fetch(`${url}/v1/models`).catch(() => null);
+          if (!answer?.ok) return null;
+          return (await answer.json()) as { data: { id: string; max_model_len: number }[] };
+        },
+        'the engine tells its models',
+        { timeoutMs: LIMIT_MS },
+      );
+      expect(models.data.map(({ id, max_model_len }) => [id, max_model_len])).toEqual([
+        ['tiny', 1024],
+        ['small', 1024],
+      ]);
+    },
+    LIMIT_MS,
+  );
+
+  it.each([
+    [{ MAX_MODEL_LEN: 'abc' }, /does not accept MAX_MODEL_LEN \(--max-model-len\): invalid .*'abc'/],
+    [{ MAX_NUM_BATCHED_TOKENS: '0' }, /does not accept MAX_NUM_BATCHED_TOKENS .*: Input should be greater/],
+  ])(
+    'end with their name and the code of a bad configuration when vLLM refuses them: %o',
+    async (env, message) => {
+      const { process } = await supervise({ ...TINY, ...env });
+      expect((await process.exited).code).toBe(EXIT.configuration);
+      expect(process.output()).toMatch(message);
+    },
+    LIMIT_MS,
+  );
+});
+
+/** Nobody is at the queue's address: the worker keeps dialling. */
+async function supervise(env: NodeJS.ProcessEnv, args: string[] = []) {
+  const port = await freePort();
+  const child = startProcess(process.execPath, [CLI, 'supervise', ...args], {
+    name: 'supervisor',
+    cwd: folder,
+    env: {
+      ...process.env,
+      ...vllm.env,
+      XDG_CACHE_HOME: folder,
+      ENGINE: 'vllm',
+      MODEL_NAME: vllm.modelDir,
+      VLLM_SERVE_COMMAND: vllm.vllmCommand,
+      VLLM_PORT: String(port),
+      VLLM_STARTUP_TIMEOUT: '480',
+      CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
+      CASOLA_CONFIG_ID: 'flags',
+      WORKER_SPOOL_BYTES: '0',
+      ...env,
+    },
+  });
+  return { process: child, url: `http://127.0.0.1:${port}` };
+}
