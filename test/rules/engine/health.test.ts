@@ -30,7 +30,22 @@ describe('the health watch', () => {
     expect(world.probes).toBe(11);
   });
 
-  it('starts anew with a new engine, deaf to a probe of the old one', async () => {
+  it('is deaf to an answer that the old engine gave before it was started again', async () => {
+    const world = new World('healthy');
+    await world.pass(10_000);
+    const late = Promise.withResolvers<void>();
+    world.delay = late.promise;
+    await world.pass(1000);
+    world.delay = undefined;
+    world.answer = 'refused';
+    world.health.restart();
+    late.resolve();
+    await world.pass(1000);
+    expect(world.changes).toEqual(['healthy']);
+    expect(world.timers.size).toBe(1);
+  });
+
+  it('starts anew with a new engine', async () => {
     const world = new World('healthy', 5000);
     await world.pass(10_000);
     world.health.restart();
@@ -92,6 +107,8 @@ describe('the health watch', () => {
 class World {
   answer: Probe;
   probes = 0;
+  /** Answers to probes wait for it. */
+  delay: Promise<void> | undefined;
   readonly changes: HealthState[] = [];
   readonly messages: string[] = [];
   readonly timers = new Map<number, { at: number; run: () => void }>();
@@ -105,7 +122,9 @@ class World {
       startupTimeoutMs,
       probe: async () => {
         this.probes += 1;
-        return this.answer;
+        const { answer } = this;
+        await this.delay;
+        return answer;
       },
       clock: {
         now: () => this.#now,
