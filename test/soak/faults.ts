@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { HalfOpenSide } from '../support/faulty-proxy.ts';
 import { killHard } from './proc.ts';
 import { pick } from './random.ts';
-import type { SoakRoad, SoakWorker } from './road.ts';
+import { type SoakRoad, type SoakWorker, TIMES } from './road.ts';
 
 /** What the soak does to the road, and how often in proportion. */
 const WEIGHTS = {
@@ -22,6 +22,11 @@ export type FaultKind = keyof typeof WEIGHTS;
 /** How long a network stalls or is slow, ms. Some stalls outlast lease and grace, most do not. */
 const STALL_MS = { least: 500, most: 18_000 };
 const SLOW_MS = { least: 2000, most: 10_000 };
+
+/** A worker that was cut off is back by then if nothing else happens to it, ms. */
+const REDIAL_MS = 3000;
+/** A half-open connection is found by then: a ping period, two pings unanswered, and a redial, ms. */
+const FOUND_MS = 3 * TIMES.ping * 1000 + REDIAL_MS;
 
 /** One fault as it happened. */
 export interface Fault {
@@ -93,10 +98,10 @@ export class Faults {
     switch (kind) {
       case 'cut':
         proxy.cut();
-        return Promise.resolve();
+        return sleep(REDIAL_MS);
       case 'half_open':
         proxy.halfOpen(pick<HalfOpenSide>(['neither', 'client', 'server'], this.#random));
-        return Promise.resolve();
+        return sleep(FOUND_MS);
       case 'stall':
         return proxy.stall(this.#between(STALL_MS));
       case 'slow':

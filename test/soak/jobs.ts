@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
+import type { LedgerView } from '../../src/queue/calls.ts';
 import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
 
 /** Tokens of one answer: long enough that faults meet running jobs. */
@@ -151,10 +152,18 @@ async function post(url: string, body: string): Promise<Answer[] | null> {
 
 /** One job's view; null when it could not be had now. */
 export async function look(url: string, id: string): Promise<JobView | null> {
+  return await ask<JobView>(`${url}/api/jobs/${id}`);
+}
+
+export async function readLedger(url: string, id: string): Promise<LedgerView | null> {
+  return await ask<LedgerView>(`${url}/api/jobs/${id}/ledger`);
+}
+
+async function ask<T>(url: string): Promise<T | null> {
   try {
-    const response = await fetch(`${url}/api/jobs/${id}`, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
     const text = await response.text();
-    return response.ok ? (JSON.parse(text) as JobView) : null;
+    return response.ok ? (JSON.parse(text) as T) : null;
   } catch {
     return null;
   }

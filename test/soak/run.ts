@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
 import { Faults } from './faults.ts';
-import { JobBook, look } from './jobs.ts';
+import { JobBook, look, readLedger } from './jobs.ts';
 import { processesOf } from './proc.ts';
 import { seededRandom } from './random.ts';
-import { SoakRoad, TIMES } from './road.ts';
+import { SoakRoad } from './road.ts';
 import { readTables } from './tables.ts';
 import { type Counts, wrongCharges } from './verdict.ts';
 
@@ -30,8 +30,6 @@ const BACKLOG = 150;
 const FAULT_SPACING_MS = 300;
 /** No progress for this long is the end of a run, ms. Longer than any retry delay. */
 const STUCK_MS = 180_000;
-/** Consequences of a fault show within lease, grace and what a loaded machine adds, ms. */
-const AFTER_MS = (TIMES.lease + TIMES.grace + 5) * 1000;
 const SAY_EVERY_MS = 5000;
 
 /** What is known of the queue at the moment. */
@@ -185,15 +183,16 @@ export class Soak {
       processesLeft: [],
     };
     counts.lost.push(...this.#book.refused);
-    await this.#readAll((id, view) => {
+    await this.#readAll(async (id, view) => {
       if (view) this.#book.see(view);
       if (view?.state !== 'succeeded')
         counts.lost.push(`${id}: ${view?.state} ${JSON.stringify(view?.error)}`);
       else if (!this.#book.isRight(view)) counts.wrongAnswers.push(id);
-      if (view) counts.wronglyCharged.push(...wrongCharges(view, this.#faults.done, AFTER_MS));
-      if (view) this.#charged += view.attempts;
+      if (view && view.attempts + view.attempt_errors.length > 0) {
+        counts.wronglyCharged.push(...(await this.#chargesOf(view)));
+      }
     });
-    await this.#readAll((_, view) => {
+    await this.#readAll(async (_, view) => {
       if (view) this.#book.see(view);
     });
     counts.settledTwice.push(...this.#book.settledTwice);
@@ -203,10 +202,16 @@ export class Soak {
     }
     return counts;
   }
-  async #readAll(each: (id: string, view: JobView | null) => void): Promise<void> {
+  async #chargesOf(view: JobView): Promise<string[]> {
+    this.#charged += view.attempts;
+    const ledger = await readLedger(this.#road.queueUrl, view.id);
+    return ledger ? wrongCharges(view, ledger, this.#faults.done) : [`${view.id}: it has no ledger`];
+  }
+
+  async #readAll(each: (id: string, view: JobView | null) => Promise<void>): Promise<void> {
     const ids = this.#book.ids.values();
     const read = async () => {
-      for (const id of ids) each(id, await look(this.#road.queueUrl, id));
+      for (const id of ids) await each(id, await look(this.#road.queueUrl, id));
     };
     await Promise.all(Array.from({ length: 8 }, read));
   }
@@ -235,7 +240,7 @@ export class Soak {
       ['worker containers started again', starts],
       ['queue started again', this.#road.queue.starts - 1],
       ['submissions made again', this.#book.resubmissions],
-      ['attempts charged to jobs, all accounted for', this.#charged],
+      ['attempts charged to jobs', this.#charged],
     ];
   }
 }

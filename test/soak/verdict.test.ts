@@ -1,52 +1,77 @@
 import { describe, expect, it } from 'vitest';
 import type { AttemptError, JobView } from '../../src/protocol/index.ts';
+import type { LedgerView } from '../../src/queue/calls.ts';
 import type { Fault, FaultKind } from './faults.ts';
-import { isExplained, wrongCharges } from './verdict.ts';
+import { type Charge, isExplained, wrongCharges } from './verdict.ts';
 
 const NOON = Date.UTC(2026, 0, 1, 12);
-const AFTER_MS = 20_000;
+const at = (seconds: number) => NOON + seconds * 1000;
 
-function fault(kind: FaultKind, worker: string | null, seconds: number, until = seconds): Fault {
-  return { kind, worker, at: NOON + seconds * 1000, until: NOON + until * 1000, inFlight: 1 };
+function fault(kind: FaultKind, worker: string | null, from: number, until = from): Fault {
+  return { kind, worker, at: at(from), until: at(until), inFlight: 1 };
 }
 
-function charge(code: string, seconds: number, fence = 1): AttemptError {
-  const at = new Date(NOON + seconds * 1000).toISOString();
-  return { message: code, code, retryable: true, attempt: 1, fence_token: fence, worker_id: 'w1', at };
+function charge(code: string, from: number, to: number): Charge {
+  return { code, worker: 'w1', from: at(from), to: at(to) };
+}
+
+function job(
+  attempts: number,
+  charges: { fence: number; from: number; to: number }[],
+): [JobView, LedgerView] {
+  const attempt_errors = charges.map(
+    ({ fence, to }): AttemptError => ({
+      message: 'm',
+      code: 'worker_died',
+      retryable: true,
+      attempt: 1,
+      fence_token: fence,
+      worker_id: 'w1',
+      at: new Date(at(to)).toISOString(),
+    }),
+  );
+  const steps = charges.map(({ fence, from }) => ({
+    at: new Date(at(from)).toISOString(),
+    step: 'dispatched',
+    attempt: 1,
+    fence_token: fence,
+    worker_id: 'w1',
+    detail: null,
+  }));
+  return [{ id: 'j', attempts, attempt_errors } as unknown as JobView, { job_id: 'j', steps }];
 }
 
 describe('a charged attempt', () => {
-  it('is accounted for by a fault of its own worker that can cause it, soon after', () => {
-    const killed = [fault('kill_worker', 'w1', 0, 2)];
-    expect(isExplained(charge('worker_died', 5), killed, AFTER_MS)).toBe(true);
-    expect(isExplained(charge('lease_expired', 5), killed, AFTER_MS)).toBe(true);
-    expect(isExplained(charge('engine_error', 5), killed, AFTER_MS)).toBe(false);
-    expect(isExplained(charge('worker_died', 30), killed, AFTER_MS)).toBe(false);
-    expect(isExplained(charge('worker_died', -1), killed, AFTER_MS)).toBe(false);
-    expect(isExplained(charge('worker_died', 5), [fault('kill_worker', 'w2', 0, 2)], AFTER_MS)).toBe(false);
+  it('is accounted for by a fault that can cause it, of its own worker, while it ran', () => {
+    const killed = [fault('kill_worker', 'w1', 10, 14)];
+    expect(isExplained(charge('worker_died', 8, 13), killed)).toBe(true);
+    expect(isExplained(charge('lease_expired', 8, 20), killed)).toBe(true);
+    expect(isExplained(charge('engine_error', 8, 13), killed)).toBe(false);
+    expect(isExplained(charge('worker_died', 3, 8), killed)).toBe(false);
+    expect(isExplained(charge('worker_died', 17, 19), killed)).toBe(false);
+    expect(isExplained(charge('worker_died', 8, 13), [fault('kill_worker', 'w2', 10, 14)])).toBe(false);
   });
 
   it('is not accounted for by one cut, one drain or one restart of the queue, which cost nobody anything', () => {
-    for (const [kind, worker] of [
-      ['cut', 'w1'],
-      ['drain', 'w1'],
-      ['kill_queue', null],
-    ] as const) {
-      expect(isExplained(charge('lease_expired', 5), [fault(kind, worker, 0)], AFTER_MS)).toBe(false);
-    }
-    const two = [fault('cut', 'w1', 0), fault('kill_queue', null, 1)];
-    expect(isExplained(charge('lease_expired', 5), two, AFTER_MS)).toBe(true);
+    const alone = [fault('cut', 'w1', 5), fault('drain', 'w1', 5, 9), fault('kill_queue', null, 5, 7)];
+    for (const one of alone) expect(isExplained(charge('lease_expired', 4, 12), [one])).toBe(false);
+    expect(isExplained(charge('lease_expired', 4, 12), alone)).toBe(true);
+    expect(isExplained(charge('lease_expired', 20, 32), alone)).toBe(false);
+    // No lease is as short as this.
+    expect(isExplained(charge('lease_expired', 4, 7), alone)).toBe(false);
   });
 
-  it('is wrong when its fence was charged before, or when the count says more than the errors', () => {
-    const killed = [fault('kill_worker', 'w1', 0, 2)];
-    const view = (attempts: number, attempt_errors: AttemptError[]) =>
-      ({ id: 'j', attempts, attempt_errors }) as JobView;
-    const both = [charge('worker_died', 1, 1), charge('worker_died', 2, 2)];
-    expect(wrongCharges(view(2, both), killed, AFTER_MS)).toEqual([]);
-    expect(wrongCharges(view(3, both), killed, AFTER_MS)).toHaveLength(1);
-    const twice = [charge('worker_died', 1, 1), charge('worker_died', 2, 1)];
-    expect(wrongCharges(view(2, twice), killed, AFTER_MS)).toHaveLength(1);
-    expect(wrongCharges(view(1, [charge('worker_died', 1)]), [], AFTER_MS)).toHaveLength(1);
+  it('is wrong when its fence was charged before, when the count differs, or when nobody was given it', () => {
+    const killed = [fault('kill_worker', 'w1', 0, 4)];
+    const [first, second] = [
+      { fence: 1, from: -1, to: 1 },
+      { fence: 2, from: 2, to: 3 },
+    ];
+    expect(wrongCharges(...job(2, [first, second]), killed)).toEqual([]);
+    expect(wrongCharges(...job(3, [first, second]), killed)).toHaveLength(1);
+    expect(wrongCharges(...job(2, [first, { ...second, fence: 1 }]), killed)).toHaveLength(1);
+    expect(wrongCharges(...job(1, [first]), [])).toHaveLength(1);
+    const [view, ledger] = job(1, [first]);
+    expect(wrongCharges(view, { ...ledger, steps: [] }, killed)).toHaveLength(1);
   });
 });

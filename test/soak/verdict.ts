@@ -1,5 +1,7 @@
-import type { AttemptError, JobView } from '../../src/protocol/index.ts';
+import type { JobView } from '../../src/protocol/index.ts';
+import type { LedgerView } from '../../src/queue/calls.ts';
 import type { Fault, FaultKind } from './faults.ts';
+import { TIMES } from './road.ts';
 
 /** What a run may not leave behind, each with what was found. */
 export interface Counts {
@@ -33,37 +35,55 @@ const EXPLAINED_BY: Record<string, { strong: FaultKind[]; weak: FaultKind[] }> =
   engine_unreachable: { strong: ['kill_engine', 'kill_supervisor'], weak: [] },
 };
 
-/**
- * Whether what happened to its worker accounts for this charge.
- * @param afterMs how long after a fault was over its consequences may still show
- */
-export function isExplained(charge: AttemptError, faults: readonly Fault[], afterMs: number): boolean {
+/** One charged attempt: from its dispatch to the moment it was charged, epoch ms, on one worker. */
+export interface Charge {
+  code: string;
+  worker: string | null;
+  from: number;
+  to: number;
+}
+
+/** What the clocks of two processes on a loaded machine may be apart from what they measure, ms. */
+const SLACK_MS = 500;
+
+/** No lease ends sooner after its dispatch, whatever happens: a socket that closes leaves the grace, ms. */
+const SHORTEST_LEASE_MS = TIMES.grace * 1000 - SLACK_MS;
+
+/** Whether what happened to its worker, while the attempt ran and at no other time, accounts for this charge. */
+export function isExplained(charge: Charge, faults: readonly Fault[]): boolean {
   const by = EXPLAINED_BY[charge.code];
   if (!by) return false;
-  const at = Date.parse(charge.at);
-  const near = faults.filter(
+  if (charge.code === 'lease_expired' && charge.to - charge.from < SHORTEST_LEASE_MS) return false;
+  const during = faults.filter(
     (fault) =>
-      (fault.worker === null || fault.worker === charge.worker_id) &&
-      fault.at <= at &&
-      at <= (fault.until ?? Number.POSITIVE_INFINITY) + afterMs,
+      (fault.worker === null || fault.worker === charge.worker) &&
+      fault.at <= charge.to + SLACK_MS &&
+      charge.from - SLACK_MS <= (fault.until ?? Number.POSITIVE_INFINITY),
   );
-  const strong = near.filter(({ kind }) => by.strong.includes(kind));
-  const weak = near.filter(({ kind }) => by.weak.includes(kind));
+  const strong = during.filter(({ kind }) => by.strong.includes(kind));
+  const weak = during.filter(({ kind }) => by.weak.includes(kind));
   return strong.length > 0 || weak.length > 1;
 }
 
-/** What is wrong with a job's charges; empty: nothing. */
-export function wrongCharges(view: JobView, faults: readonly Fault[], afterMs: number): string[] {
+/** What is wrong with a job's charges, by its record and its ledger; empty: nothing. */
+export function wrongCharges(view: JobView, ledger: LedgerView, faults: readonly Fault[]): string[] {
   const wrong: string[] = [];
   const { attempts, attempt_errors: errors } = view;
   if (attempts !== errors.length) wrong.push(`${view.id}: ${attempts} attempts, ${errors.length} errors`);
   const fences = errors.map(({ fence_token }) => fence_token);
   if (new Set(fences).size !== fences.length) wrong.push(`${view.id}: one attempt charged twice: ${fences}`);
-  for (const charge of errors) {
-    if (isExplained(charge, faults, afterMs)) continue;
-    wrong.push(
-      `${view.id}: ${charge.code} at ${charge.at} on ${charge.worker_id} (fence ${charge.fence_token}): ${charge.message}`,
+  for (const error of errors) {
+    const what = `${view.id}: ${error.code} at ${error.at} on ${error.worker_id} (fence ${error.fence_token})`;
+    const dispatched = ledger.steps.find(
+      ({ step, fence_token }) => step === 'dispatched' && fence_token === error.fence_token,
     );
+    if (!dispatched) {
+      wrong.push(`${what}: its ledger knows no dispatch`);
+      continue;
+    }
+    const { code, worker_id: worker = null } = error;
+    const charge = { code, worker, from: Date.parse(dispatched.at), to: Date.parse(error.at) };
+    if (!isExplained(charge, faults)) wrong.push(`${what}, dispatched at ${dispatched.at}: ${error.message}`);
   }
   return wrong;
 }
