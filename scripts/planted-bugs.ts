@@ -23,7 +23,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a settlement counts whatever its fence',
     file: 'src/queue/settle.ts',
-    line: "if (row.fence_token !== fenceToken) return 'stale';",
+    line: "if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';",
     becomes: '',
   },
   {

@@ -17,6 +17,8 @@ export class Caller {
   readonly #around: Surroundings;
   readonly #plan: CallerPlan;
   isDone = false;
+  /** The request under way. */
+  #asking: string | null = null;
 
   constructor(around: Surroundings, plan: CallerPlan) {
     this.#around = around;
@@ -32,6 +34,7 @@ export class Caller {
     for (let attempt = 1; attempt <= this.#plan.tries; attempt++) {
       const life = server.life;
       const end = life ? await this.#request(life, `${this.id}-${attempt}`) : 'broken';
+      this.#asking = null;
       trace.say(`${this.id}-${attempt} ended: ${end}`);
       if (end === 'whole' || end === 'gone') break;
       await timeline.sleep(RETRY_MS);
@@ -45,6 +48,7 @@ export class Caller {
     const { hangsUpAfterMs } = this.#plan;
     let body: CallerBody | null = null;
     if (hangsUpAfterMs !== null) timeline.after(hangsUpAfterMs, () => this.#hangUp(jobId, hangUp));
+    this.#asking = jobId;
     const over = new Promise<'over'>((resolve) => life.whenOver(() => resolve('over')));
     const gone = new Promise<'gone'>((resolve) =>
       hangUp.signal.addEventListener('abort', () => resolve('gone')),
@@ -72,6 +76,7 @@ export class Caller {
   }
 
   #hangUp(jobId: string, hangUp: AbortController): void {
+    if (this.#asking !== jobId) return;
     this.#around.oracle.callerGone(jobId);
     hangUp.abort();
   }

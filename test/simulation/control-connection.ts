@@ -12,6 +12,8 @@ interface Host {
 export class ControlConnection implements Connection {
   readonly id: string;
   readonly link: Link;
+  /** Closed from this side: what still comes is not listened to. */
+  isGivenUp = false;
   readonly #host: Host;
   #session: Session | null = null;
 
@@ -42,6 +44,7 @@ export class ControlConnection implements Connection {
   }
 
   close(code: number, reason: string): void {
+    this.isGivenUp = true;
     this.#host.hold(() => this.link.closeDown(code, reason));
   }
 }

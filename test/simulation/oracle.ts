@@ -30,6 +30,8 @@ export class Oracle {
   renewals = 0;
   #lastFence = 0;
   /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
+  /** Job → the fence token it was sent with last. */
+  readonly #newest = new Map<string, number>();
   /** Job → the fence tokens of its dispatches, in order. */
   readonly fences = new Map<string, number[]>();
   readonly #unwanted = new Map<string, number>();
@@ -54,6 +56,8 @@ export class Oracle {
   exchangeEnded(exchange: Exchange): void {
     this.#blame.exchangeEnded(exchange);
     const since = this.#unwanted.get(exchange.jobId);
+    // One in whose place another was sent is told with the next renewal.
+    if (this.#newest.get(exchange.jobId) !== exchange.fence) return;
     if (since === undefined || this.#timeline.now - since <= ABORTED_WITHIN_MS) return;
     if (!this.#blame.isSteadySince(exchange.fence, since)) return;
     this.violated(
@@ -103,6 +107,7 @@ export class Oracle {
       );
     }
     this.#lastFence = fence_token;
+    this.#newest.set(job_id, fence_token);
   }
 
   /** The queue is given a frame of a worker. */

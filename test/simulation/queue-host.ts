@@ -126,7 +126,7 @@ export class QueueHost {
     this.#connections.add(connection);
     link.accepted({
       text: (text) => {
-        this.oracle.frameHeard(text);
+        if (!connection.isGivenUp) this.oracle.frameHeard(text);
         this.#do((queue) => queue.onFrame(connection, text, `session-${++this.#sessions}`));
       },
       binary: () => {},
