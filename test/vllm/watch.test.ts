@@ -65,7 +65,8 @@ async function engineProcesses({ enginePort }: WorkerProcess): Promise<Map<strin
   const titles = new Map<string, number[]>();
   for (const pid of group === undefined ? [] : await processesOfGroup(group)) {
     const [title = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    const name = /VLLM::\w+/.exec(title)?.[0] ?? 'other';
+    // A tensor-parallel worker is called VLLM::Worker_TP0.
+    const name = /VLLM::(?:EngineCore|Worker)/.exec(title)?.[0] ?? 'other';
     titles.set(name, [...(titles.get(name) ?? []), pid]);
   }
   return titles;
