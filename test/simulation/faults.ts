@@ -2,6 +2,9 @@ import type { Fault } from './plan.ts';
 import type { Surroundings } from './worker-boot.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
+/** Longer than a relay keeps an answer that nobody asks for, ms. */
+const UNCLAIMED_MS = 35_000;
+
 /** Lets one planned fault happen. */
 export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess): void {
   const { server, trace, oracle } = around;
@@ -42,8 +45,8 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
       if (server.life && !server.queue.hibernate()) trace.say('not hibernated: busy');
       return;
     case 'relay_reset':
-      // Which stream an attempt's bytes are for is lost with it: those attempts are in trouble.
-      oracle.trouble(name, 0);
+      // A new relay does not know whose answers these are, and waits for somebody to ask for them.
+      oracle.trouble(name, UNCLAIMED_MS);
       return server.resetRelay(name);
   }
 }

@@ -202,10 +202,13 @@ export class Link {
     this.#serverNotice = this.#timeline.after(atServer, () => this.#serverClosed(1006));
   }
 
-  /** The worker's process is gone. Its kernel says so, unless the power is gone too. */
+  /**
+   * The worker's process is gone. Its kernel says so, unless the power is gone too, or nothing gets through:
+   * a `register` held up until its worker's next process has registered could not be told from a newer one.
+   */
   clientDied(isPowerLoss: boolean): void {
     this.#client = 'closed';
-    if (isPowerLoss) this.cut('queue');
+    if (isPowerLoss || this.#up.stalledUntil > this.#timeline.now) this.cut('queue');
     else this.#up.push({ kind: 'gone' });
   }
 

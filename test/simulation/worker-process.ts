@@ -124,9 +124,9 @@ export class WorkerProcess {
   engineUnhealthy(ms: number): void {
     const boot = this.#boot;
     if (!boot) return;
-    this.#onBoot(boot, 0, () => boot.worker.engineUnhealthy('silent'));
-    this.#onBoot(boot, ms, () => {
-      boot.worker.engineHealthy(['tiny']);
+    this.#onBoot(boot, 0, () => {
+      boot.worker.engineUnhealthy('silent');
+      this.#onBoot(boot, ms, () => boot.worker.engineHealthy(['tiny']));
     });
   }
 
