@@ -11,14 +11,15 @@ const RETRY_AFTER_SECONDS = 10;
 
 /**
  * Persisted jobs, all in one commit. The same id with the same payload answers the job there is; a different
- * payload under a known id is a conflict.
+ * payload under a known id is a conflict. Results stay out of an answer for several jobs, since a thousand of
+ * them would not fit it: they are read one by one.
  * @param ids new ids for jobs that bring none, in order
  */
 export function submit(core: Core, jobs: readonly SubmitJob[], ids: readonly string[]): SubmitAnswer[] {
   const configs = new Set<string>();
   const answers = jobs.map((job, index): (() => SubmitAnswer) => {
     const existing = job.id === undefined ? null : findJob(core.sql, job.id);
-    if (existing) return () => repeated(core, existing, job);
+    if (existing) return () => repeated(core, existing, job, jobs.length === 1);
     const config = chooseConfig(core, job);
     if (!config.ok) return () => config;
     const full = refuseWhenFull(core, config.config_id, job.tenant ?? null);
@@ -73,9 +74,9 @@ function fullness(core: Core, configId: string, tenant: string | null): string |
   return null;
 }
 
-function repeated(core: Core, row: JobRow, job: SubmitJob): SubmitAnswer {
+function repeated(core: Core, row: JobRow, job: SubmitJob, withResult: boolean): SubmitAnswer {
   if (row.job_type === job.job_type && readPayload(core.sql, row.id) === job.payload) {
-    return { ok: true, job: viewOf(core, row), created: false };
+    return { ok: true, job: viewOf(core, row, withResult), created: false };
   }
   return {
     ok: false,

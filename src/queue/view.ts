@@ -3,9 +3,12 @@ import { packText } from './calls.ts';
 import type { Core } from './core.ts';
 import { findJob, type JobRow, readResult } from './tables.ts';
 
-/** A job as the API shows it; a long result as `unpackView` reads it. */
-export function viewOf(core: Core, row: JobRow): JobView {
-  const result = row.state === 'succeeded' ? readResult(core.sql, row.id) : null;
+/**
+ * A job as the API shows it; a long result as `unpackView` reads it.
+ * @param withResult false leaves the result out: many together would not fit one answer
+ */
+export function viewOf(core: Core, row: JobRow, withResult = true): JobView {
+  const result = withResult && row.state === 'succeeded' ? readResult(core.sql, row.id) : null;
   return {
     id: row.id,
     job_type: row.job_type,

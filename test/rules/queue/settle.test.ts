@@ -196,6 +196,17 @@ describe('submission', () => {
     expect(other).toMatchObject({ ok: false, reason: 'conflict' });
   });
 
+  it('tells one caller the result of a finished job again, and leaves results out of an answer for many', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.submit({ id: 'mine', payload: '{"a":1}' });
+    queue.say(worker, result(worker.lastJob(), 'done'));
+    const [alone] = queue.submit({ id: 'mine', payload: '{"a":1}' });
+    expect(alone).toMatchObject({ ok: true, job: { state: 'succeeded', result: { value: 'done' } } });
+    const [among] = queue.submit({ id: 'mine', payload: '{"a":1}' }, { id: 'other', payload: '{"a":1}' });
+    expect(among).toMatchObject({ ok: true, job: { state: 'succeeded', result: null } });
+  });
+
   it('finds the config by the model, by being the only one, or says which there are', () => {
     const queue = new QueueHarness();
     expect(queue.submit({ config_id: undefined })).toMatchObject([{ ok: false, reason: 'no_config' }]);
