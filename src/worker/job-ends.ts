@@ -19,3 +19,11 @@ export const NOT_RELAYED: BrokenReason = {
 export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker handed the job back: ${reason}`, code: reason, retryable: true };
 }
+
+/** Reasons of a revocation after which there is nobody to tell. */
+export const NOBODY_WAITS: ReadonlySet<string> = new Set(['caller_gone', 'cancelled']);
+
+/** What whoever still waits for the answer is told of a job that is no longer ours: a queue may forget it. */
+export function takenAway(reason: string): BrokenReason {
+  return { message: `the queue took the request away: ${reason}`, code: 'lease_expired', retryable: true };
+}

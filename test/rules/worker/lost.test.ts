@@ -38,3 +38,16 @@ describe('a stream of an earlier process that somebody still waits for', () => {
     expect(bench.relay.records).toEqual([]);
   });
 });
+
+describe('a request that the queue has forgotten', () => {
+  it('is broken for its caller when the worker hears of it', async () => {
+    const bench = await new WorkerBench().ready();
+    await bench.push(STREAM_JOB);
+    bench.engine.last.head(200, 'text/event-stream').write('data: 1\n\n');
+    await bench.clock.advance(0);
+    bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'lease_lost' });
+    await bench.clock.advance(0);
+    expect(bench.engine.last.isAborted).toBe(true);
+    expect(bench.relay.records.at(-1)).toMatchObject({ type: 'broken', reason: { code: 'lease_expired' } });
+  });
+});
