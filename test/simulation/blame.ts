@@ -35,9 +35,9 @@ export class Blame {
     this.#dispatches.set(fence, { jobId, at: now, link, heardAt: now });
   }
 
-  heard(fence: number): void {
+  heard(fence: number, at: number): void {
     const dispatch = this.#dispatches.get(fence);
-    if (dispatch) dispatch.heardAt = this.#timeline.now;
+    if (dispatch) dispatch.heardAt = at;
   }
 
   bootDied(boot: string): void {

@@ -29,6 +29,8 @@ export class Oracle {
   /** Renewals heard since `listenForRenewals`. */
   renewals = 0;
   #lastFence = 0;
+  /** Attempts heard of and not yet on disk. */
+  #unstored: { fence: number; at: number }[] = [];
   /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
   /** Job → the fence token it was sent with last. */
   readonly #newest = new Map<string, number>();
@@ -120,11 +122,19 @@ export class Oracle {
     };
     if (frame.type === 'renew') this.renewals += 1;
     if (frame.type === 'renew' || frame.type === 'register') {
-      for (const job of frame.jobs ?? []) this.#blame.heard(job.fence_token);
+      for (const job of frame.jobs ?? [])
+        this.#unstored.push({ fence: job.fence_token, at: this.#timeline.now });
     }
   }
 
+  /** What the queue heard since its last commit it never heard. */
+  rolledBack(): void {
+    this.#unstored = [];
+  }
+
   committed(changes: JobChange[]): void {
+    for (const { fence, at } of this.#unstored) this.#blame.heard(fence, at);
+    this.#unstored = [];
     for (const change of changes) this.#changed(change);
   }
 

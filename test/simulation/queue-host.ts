@@ -87,6 +87,7 @@ export class QueueHost {
   stop(isPowerLoss: boolean): void {
     this.#forget();
     this.disk.rollback();
+    this.oracle.rolledBack();
     for (const { link } of this.#connections) link.serverDied(isPowerLoss);
     this.#connections.clear();
   }
