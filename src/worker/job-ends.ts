@@ -1,4 +1,5 @@
 import type { BrokenReason, Failure, ReleaseReason } from '../protocol/index.ts';
+import type { AnswerStream } from './answer-stream.ts';
 
 /** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
 export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
@@ -21,9 +22,14 @@ export function brokenBy(reason: ReleaseReason): BrokenReason {
 }
 
 /** Reasons of a revocation after which there is nobody to tell. */
-export const NOBODY_WAITS: ReadonlySet<string> = new Set(['caller_gone', 'cancelled']);
+const NOBODY_WAITS: ReadonlySet<string> = new Set(['caller_gone', 'cancelled']);
 
-/** What whoever still waits for the answer is told of a job that is no longer ours: a queue may forget it. */
-export function takenAway(reason: string): BrokenReason {
-  return { message: `the queue took the request away: ${reason}`, code: 'lease_expired', retryable: true };
+/** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */
+export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
+  if (NOBODY_WAITS.has(reason)) {
+    stream?.drop();
+    return;
+  }
+  const message = `the queue took the request away: ${reason}`;
+  stream?.break({ message, code: 'lease_expired', retryable: true });
 }

@@ -11,14 +11,7 @@ import type {
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
-import {
-  brokenBy,
-  DEADLINE_PASSED,
-  LEFT_TO_ITS_LEASE,
-  NOBODY_WAITS,
-  NOT_RELAYED,
-  takenAway,
-} from './job-ends.ts';
+import { brokenBy, DEADLINE_PASSED, endRevoked, LEFT_TO_ITS_LEASE, NOT_RELAYED } from './job-ends.ts';
 import { Judge } from './judge.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import type { Outbox, Settlement } from './outbox.ts';
@@ -267,9 +260,7 @@ export class Jobs {
   #void(running: RunningJob, reason: string): void {
     this.#world.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
     running.abort();
-    const stream = this.#streams.get(running);
-    if (NOBODY_WAITS.has(reason)) stream?.drop();
-    else stream?.break(takenAway(reason));
+    endRevoked(this.#streams.get(running), reason);
     this.#leave(running);
   }
 
