@@ -144,7 +144,8 @@ describe('an engine that dies', () => {
 describe('the start of an engine', () => {
   it('is told phase by phase, with how far it is, in the log and in the heartbeat', async () => {
     const phases = new Set<string | null | undefined>();
-    const starting = worker('starting', {}, '--startup-seconds 3');
+    // Long enough for the worker's own process to be there before the engine is done, on a busy machine too.
+    const starting = worker('starting', {}, '--startup-seconds 12');
     let ready = false;
     void starting.then(() => {
       ready = true;
