@@ -76,8 +76,14 @@ async function attempt(
   signal: AbortSignal,
   parts: ConductorParts,
 ): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
-  const dispatched = await orAborted(parts.queue.call(call), signal);
-  if (dispatched === GONE) return GONE;
+  const asked = parts.queue.call(call);
+  const dispatched = await orAborted(asked, signal);
+  if (dispatched === GONE) {
+    // The cancellation may come to the queue before the call does.
+    const again = () => parts.queue.cancel(call.job_id, 'caller_gone');
+    parts.waitUntil(asked.then(again, () => {}));
+    return GONE;
+  }
   if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;

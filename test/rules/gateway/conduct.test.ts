@@ -174,7 +174,20 @@ describe('conducting a request', () => {
     caller.abort();
     expect(await conducted).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1 caller_gone']);
-    expect(background).toHaveLength(1);
+    expect(background).toHaveLength(2);
+  });
+
+  it('cancels once more when the call came to the queue after the cancellation', async () => {
+    const { parts, seen, background } = script([STREAM]);
+    const called = Promise.withResolvers<CallAnswer>();
+    parts.queue.call = () => called.promise;
+    const caller = new AbortController();
+    const conducted = conduct(CALL, caller.signal, parts);
+    caller.abort();
+    await conducted;
+    called.resolve(STREAM);
+    await Promise.all(background);
+    expect(seen.cancelled).toEqual(['job-1 caller_gone', 'job-1 caller_gone']);
   });
 
   it('cancels the job of a caller who hangs up while the answer is awaited', async () => {
