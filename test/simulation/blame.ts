@@ -63,9 +63,11 @@ export class Blame {
     return (this.#troubledUntil.get(dispatch.link.process.name) ?? 0) < since;
   }
 
-  charged(jobId: string, error: AttemptError, deadlineAt: number | null): void {
+  charged(jobId: string, error: AttemptError, deadlineAt: number | null, at: number): void {
     const dispatch = this.#dispatches.get(error.fence_token);
-    const why = dispatch ? this.#unjust(dispatch, error, deadlineAt) : 'nobody was ever sent that attempt';
+    const why = dispatch
+      ? this.#unjust(dispatch, error, deadlineAt, at)
+      : 'nobody was ever sent that attempt';
     if (why === null) return;
     this.#violated(
       'only what a job can be blamed for is charged',
@@ -74,9 +76,8 @@ export class Blame {
   }
 
   /** Null when it was right to charge it. */
-  #unjust(dispatch: Dispatch, error: AttemptError, deadlineAt: number | null): string | null {
+  #unjust(dispatch: Dispatch, error: AttemptError, deadlineAt: number | null, now: number): string | null {
     const { boot, name } = dispatch.link.process;
-    const now = this.#timeline.now;
     switch (error.code) {
       case 'worker_died':
         return this.#deadBoots.has(boot) ? null : `${boot} lives`;

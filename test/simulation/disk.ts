@@ -38,8 +38,13 @@ const COLUMNS: readonly (keyof JobColumns)[] = [
 export class Disk implements Sql {
   readonly #database = new DatabaseSync(':memory:');
   readonly #statements = new Map<string, { statement: StatementSync; reads: boolean }>();
-  #changes: JobChange[] = [];
+  readonly #changed: (change: JobChange) => void;
   #isOpen = false;
+
+  /** @param changed hears of each change as it is made; it is undone if no commit follows */
+  constructor(changed: (change: JobChange) => void) {
+    this.#changed = changed;
+  }
 
   /** Something waits to be committed. */
   get isDirty(): boolean {
@@ -69,7 +74,7 @@ export class Disk implements Sql {
     this.#database.function('seen', { varargs: true }, (id, kind, ...values) => {
       const columns = (from: number) =>
         Object.fromEntries(COLUMNS.map((column, at) => [column, values[from + at]])) as unknown as JobColumns;
-      this.#changes.push({
+      this.#changed({
         id: id as string,
         deleted: kind === 'deleted',
         before: kind === 'inserted' ? null : columns(0),
@@ -84,19 +89,14 @@ export class Disk implements Sql {
       CREATE TEMP TRIGGER deleted AFTER DELETE ON jobs BEGIN SELECT seen(OLD.id, 'deleted', ${values('OLD')}); END;`);
   }
 
-  /** @returns what became of the jobs since the last commit, in order */
-  commit(): JobChange[] {
+  commit(): void {
     if (this.#isOpen) this.#database.exec('COMMIT');
     this.#isOpen = false;
-    const changes = this.#changes;
-    this.#changes = [];
-    return changes;
   }
 
   rollback(): void {
     if (this.#isOpen) this.#database.exec('ROLLBACK');
     this.#isOpen = false;
-    this.#changes = [];
   }
 
   close(): void {

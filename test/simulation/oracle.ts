@@ -29,8 +29,8 @@ export class Oracle {
   /** Renewals heard since `listenForRenewals`. */
   renewals = 0;
   #lastFence = 0;
-  /** Attempts heard of and not yet on disk. */
-  #unstored: { fence: number; at: number }[] = [];
+  /** What happened at the queue since its last commit, in order: rows that changed, attempts it heard of. */
+  #uncommitted: { at: number; change?: JobChange; heard?: number }[] = [];
   /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
   /** Job → the fence token it was sent with last. */
   readonly #newest = new Map<string, number>();
@@ -123,19 +123,27 @@ export class Oracle {
     if (frame.type === 'renew') this.renewals += 1;
     if (frame.type === 'renew' || frame.type === 'register') {
       for (const job of frame.jobs ?? [])
-        this.#unstored.push({ fence: job.fence_token, at: this.#timeline.now });
+        this.#uncommitted.push({ at: this.#timeline.now, heard: job.fence_token });
     }
   }
 
-  /** What the queue heard since its last commit it never heard. */
-  rolledBack(): void {
-    this.#unstored = [];
+  /** A statement changed a job's row. */
+  rowChanged(change: JobChange): void {
+    this.#uncommitted.push({ at: this.#timeline.now, change });
   }
 
-  committed(changes: JobChange[]): void {
-    for (const { fence, at } of this.#unstored) this.#blame.heard(fence, at);
-    this.#unstored = [];
-    for (const change of changes) this.#changed(change);
+  /** What was done since the last commit was never done. */
+  rolledBack(): void {
+    this.#uncommitted = [];
+  }
+
+  committed(): void {
+    const done = this.#uncommitted;
+    this.#uncommitted = [];
+    for (const { at, change, heard } of done) {
+      if (heard !== undefined) this.#blame.heard(heard, at);
+      if (change) this.#changed(change, at);
+    }
   }
 
   exchangeOf(text: string): Exchange | null {
@@ -143,7 +151,7 @@ export class Oracle {
     return mark ? (this.exchanges[Number(mark[1])] ?? null) : null;
   }
 
-  #changed({ id, before, after, deleted }: JobChange): void {
+  #changed({ id, before, after, deleted }: JobChange, at: number): void {
     if (deleted) {
       if (!SETTLED.has(after.state))
         this.violated('an accepted job is settled', `${id} was deleted ${after.state}`);
@@ -168,7 +176,7 @@ export class Oracle {
       fences.push(after.fence_token);
       this.fences.set(id, fences);
     }
-    this.#attempts(id, before, after);
+    this.#attempts(id, before, after, at);
     if (after.state === 'succeeded') this.#succeeded(id, after);
     if (after.state === 'failed') this.#failed(id, after);
     if (after.state === 'cancelled' || after.state === 'expired') this.#unwanted.set(id, this.#timeline.now);
@@ -183,7 +191,7 @@ export class Oracle {
     }
   }
 
-  #attempts(id: string, before: JobColumns, after: JobColumns): void {
+  #attempts(id: string, before: JobColumns, after: JobColumns, at: number): void {
     const errors = JSON.parse(after.attempt_errors) as AttemptError[];
     if (after.attempts === before.attempts && errors.length === after.attempts) return;
     const charged = errors.at(-1);
@@ -200,7 +208,7 @@ export class Oracle {
     if (after.attempts > after.max_attempts) {
       this.violated('attempts are limited', `${id}: ${after.attempts} of ${after.max_attempts}`);
     }
-    this.#blame.charged(id, charged, after.deadline_at);
+    this.#blame.charged(id, charged, after.deadline_at, at);
   }
 
   #succeeded(id: string, after: JobColumns): void {

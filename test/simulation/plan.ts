@@ -116,7 +116,7 @@ function queueCrash(random: Random): DrawnFault {
 export function drawPlan(seed: number): Plan {
   const random = new Random(seed, 'plan');
   const troubleEndsMs = random.int(20, 120) * 1000;
-  const leaseSeconds = random.pick([4, 10, 30]);
+  const leaseSeconds = random.pick([4, 4, 10, 30]);
   const workers = Array.from({ length: random.int(1, 3) }, (_, index) => ({
     name: `w${index + 1}`,
     capacity: random.int(1, 3),

@@ -28,7 +28,7 @@ export interface QueueHostParts {
  */
 export class QueueHost {
   readonly oracle: Oracle;
-  readonly disk = new Disk();
+  readonly disk: Disk;
   readonly #parts: QueueHostParts;
   readonly #random: Random;
   readonly #connections = new Set<ControlConnection>();
@@ -51,6 +51,7 @@ export class QueueHost {
   constructor(parts: QueueHostParts) {
     this.#parts = parts;
     this.oracle = parts.oracle;
+    this.disk = new Disk((change) => parts.oracle.rowChanged(change));
     this.#random = new Random(parts.plan.seed, 'queue');
   }
 
@@ -209,9 +210,9 @@ export class QueueHost {
 
   #committed(): void {
     this.#commit = null;
-    const changes = this.disk.commit();
+    this.disk.commit();
     this.#durableAlarm = this.#alarmAt;
-    this.oracle.committed(changes);
+    this.oracle.committed();
     this.#planAlarm();
     this.#letOut();
   }

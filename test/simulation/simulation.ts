@@ -30,6 +30,8 @@ const FORGETS_WITHIN_MS = 5 * 60_000;
 const TIMERS_AT_REST = 4;
 /** What the queue stores of jobs and workers. */
 const TABLES = ['jobs', 'ledger', 'long_texts', 'workers'] as const;
+/** How often it is looked at whether all is over, ms of virtual time. */
+const LOOKS_EVERY_MS = 200;
 /** Steps after which a run is taken to go round in circles. */
 const MOST_STEPS = 300_000;
 
@@ -196,13 +198,14 @@ class Simulation {
 
   async #until(reached: () => boolean, what: string, withinMs: number): Promise<void> {
     const limit = this.#timeline.now + withinMs;
-    while (!this.#oracle.violation && !reached()) {
-      if (this.#timeline.now > limit || this.#timeline.steps > MOST_STEPS) {
-        this.#oracle.violated(what, this.#unfinished() ?? this.#leftover() ?? 'something remains');
-        return;
+    let looksAt = this.#timeline.now;
+    while (!this.#oracle.violation) {
+      if (this.#timeline.now >= looksAt || this.#timeline.isEmpty) {
+        if (reached()) return;
+        looksAt = this.#timeline.now + LOOKS_EVERY_MS;
       }
-      if (!this.#timeline.step()) {
-        this.#oracle.violated(what, 'nothing is planned any more');
+      if (this.#timeline.now > limit || this.#timeline.steps > MOST_STEPS || !this.#timeline.step()) {
+        this.#oracle.violated(what, this.#unfinished() ?? this.#leftover() ?? 'something remains');
         return;
       }
       await quiescent();

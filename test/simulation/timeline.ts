@@ -13,6 +13,10 @@ export class Timeline {
   #heap: Planned[] = [];
   #order = 0;
 
+  get isEmpty(): boolean {
+    return this.#heap.length === 0;
+  }
+
   at(time: number, run: () => void): Planned {
     const planned: Planned = { at: Math.max(this.now, Math.round(time)), order: this.#order++, run };
     this.#heap.push(planned);

@@ -104,7 +104,7 @@ export class Boot implements ClientProcess {
       renewAfterSeconds: leaseSeconds * 0.8,
       graceSeconds: 5,
       heartbeatIntervalSeconds: 60,
-      backpressure: { checkIntervalSeconds: 2, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
+      backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
     };
     this.worker = new Worker(world, settings, null, {
       ready: () => {},
