@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
 import { readyWorker, startQueue, tearDown } from '../test/support/road.ts';
 
 /**
@@ -7,7 +8,8 @@ import { readyWorker, startQueue, tearDown } from '../test/support/road.ts';
  *
  *   npm run bench [-- --rounds 5]
  */
-const rounds = Number(process.argv[process.argv.indexOf('--rounds') + 1] || 5);
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '5' } } });
+const rounds = Number(values.rounds);
 
 interface Load {
   name: string;
