@@ -48,12 +48,22 @@ export const Register = z.object({
 });
 export type Register = z.infer<typeof Register>;
 
+/** Extension, on a settlement: where the attempt's time went, ms since its job came to the worker. */
+export const Timing = z.object({
+  /** Its request left for the engine. */
+  started_ms: z.number().min(0).optional(),
+  /** The first bytes of an answer that the engine streams came back. */
+  first_token_ms: z.number().min(0).optional(),
+});
+export type Timing = z.infer<typeof Timing>;
+
 /** Settles a job as succeeded. */
 export const JobResult = z.object({
   type: z.literal('job_result'),
   job_id: jobId,
   fence_token: fence.default(0),
   result: z.record(z.string(), z.unknown()),
+  timing: Timing.optional(),
 });
 export type JobResult = z.infer<typeof JobResult>;
 
@@ -62,6 +72,7 @@ export const JobResultRef = z.object({
   type: z.literal('job_result_ref'),
   job_id: jobId,
   fence_token: fence.default(0),
+  timing: Timing.optional(),
 });
 export type JobResultRef = z.infer<typeof JobResultRef>;
 
@@ -75,6 +86,7 @@ export const JobError = z.object({
   retryable: z.boolean().optional(),
   http_status: z.number().int().min(100).max(599).optional(),
   body: z.unknown().optional(),
+  timing: Timing.optional(),
 });
 export type JobError = z.infer<typeof JobError>;
 

@@ -34,6 +34,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
   const before = core.transients.get(job.id);
   if (before) core.transients.remove(before);
   core.transients.add(job);
+  if (!core.callLedgers.has(job.id)) core.callLedgers.record(job, 'submitted');
   if (dispatchTransient(core, job) || refuseIfHopeless(core, job)) return;
   if (core.transients.waitingFor(job.waits_for) > core.settings.max_waiting)
     refuse(core, job, tooMany(core, job));
@@ -82,8 +83,9 @@ export function refuseIfHopeless(core: Core, job: TransientJob): boolean {
   return true;
 }
 
-function refuse(core: Core, job: TransientJob, answer: CallAnswer): void {
+function refuse(core: Core, job: TransientJob, answer: Refusal): void {
   core.transients.remove(job);
+  core.callLedgers.record(job, 'refused', answer.message);
   job.answer?.(answer);
 }
 
@@ -102,7 +104,8 @@ function configOf(core: Core, model: string | null): string {
   );
 }
 
-type Named = { ok: true; model: string | null } | { ok: false; refusal: CallAnswer };
+type Refusal = Extract<CallAnswer, { kind: 'refused' }>;
+type Named = { ok: true; model: string | null } | { ok: false; refusal: Refusal };
 
 /** "default" and no model at all mean the only one there is; several make it a question. */
 function nameModel(core: Core, request: TransientCall): Named {
@@ -123,7 +126,7 @@ function nameModel(core: Core, request: TransientCall): Named {
   };
 }
 
-function noWorker(core: Core, job: TransientJob): CallAnswer {
+function noWorker(core: Core, job: TransientJob): Refusal {
   const model = job.call.model;
   const known = knownModels(core.sql);
   const seen = known.some((entry) => entry.model === model || entry.config_id === model);
@@ -152,7 +155,7 @@ function noWorker(core: Core, job: TransientJob): CallAnswer {
   };
 }
 
-function noSlot(core: Core, job: TransientJob): CallAnswer {
+function noSlot(core: Core, job: TransientJob): Refusal {
   return {
     kind: 'refused',
     reason: 'no_slot',
@@ -162,7 +165,7 @@ function noSlot(core: Core, job: TransientJob): CallAnswer {
   };
 }
 
-function tooMany(core: Core, job: TransientJob): CallAnswer {
+function tooMany(core: Core, job: TransientJob): Refusal {
   const most = core.settings.max_waiting;
   return {
     kind: 'refused',
@@ -173,7 +176,7 @@ function tooMany(core: Core, job: TransientJob): CallAnswer {
   };
 }
 
-function tooLate(core: Core, job: TransientJob): CallAnswer {
+function tooLate(core: Core, job: TransientJob): Refusal {
   return {
     kind: 'refused',
     reason: 'deadline',

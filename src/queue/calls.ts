@@ -10,7 +10,7 @@ export interface QueueCalls {
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
   call(job: TransientCall): Promise<CallAnswer>;
   get(jobId: string): Promise<JobView | null>;
-  /** What happened to a persisted job, step by step. Null: no such job is stored. */
+  /** What happened to a persisted job, or to a call of late, step by step. Null: there is none of this id. */
   ledger(jobId: string): Promise<LedgerView | null>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number): Promise<JobView | null>;
@@ -142,7 +142,7 @@ export interface FileTicket {
 export type FileAnswer = { ok: true; text: string } | { ok: false; reason: 'stale' | 'unknown' };
 export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>;
 
-/** A persisted job's history. Times are ISO strings of the queue's clock. */
+/** A job's history. Times are ISO strings of the queue's clock. */
 export interface LedgerView {
   job_id: string;
   steps: {

@@ -43,6 +43,7 @@ function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'calle
   const job = core.transients.get(jobId);
   if (!job) return false;
   core.transients.remove(job);
+  core.callLedgers.record(job, 'cancelled', reason);
   job.answer?.({
     kind: 'refused',
     reason: 'cancelled',

@@ -1,4 +1,5 @@
 import type { JobView } from '../protocol/index.ts';
+import { CallLedgers } from './call-ledgers.ts';
 import { Fences } from './fences.ts';
 import { Fleet } from './fleet.ts';
 import { Pending } from './pending.ts';
@@ -17,6 +18,7 @@ export interface Core extends Ports {
   settings: QueueSettings;
   fleet: Fleet;
   transients: Transients;
+  callLedgers: CallLedgers;
   fences: Fences;
   pending: Pending;
   waiters: Map<string, Waiter[]>;
@@ -28,6 +30,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     settings,
     fleet: new Fleet(),
     transients: new Transients(),
+    callLedgers: new CallLedgers(ports.now),
     fences: new Fences(ports.sql),
     pending: new Pending(ports.sql),
     waiters: new Map(),

@@ -59,6 +59,7 @@ function giveUp(core: Core, job: TransientJob): void {
     retryable: true,
   };
   core.transients.remove(job);
+  core.callLedgers.record(job, 'attempt_failed', `${reason.code}: ${reason.message}`);
   if (job.answer) {
     job.answer({ kind: 'error', failure: reason, worker_id: job.worker_id ?? '' });
     return;

@@ -132,6 +132,7 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   const relayed = hasFeature(worker, 'answer');
   const streamId = streamIdOf(fenceToken);
   core.transients.dispatched(job, fenceToken, worker.session.worker_id);
+  core.callLedgers.record(job, 'dispatched');
   job.file_key = newFileKey(core);
   const ticket = { job_id: job.id, fence_token: fenceToken, key: job.file_key };
   worker.running.set(job.id, fenceToken);
@@ -155,6 +156,7 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   if (refusal !== null) {
     core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
     core.transients.remove(job);
+    core.callLedgers.record(job, 'attempt_failed', refusal);
     const failure = { message: refusal, code: 'too_large', retryable: false };
     job.answer?.({ kind: 'error', failure, worker_id: worker.session.worker_id });
     return;

@@ -6,12 +6,13 @@ import { attemptErrors, iso } from './view.ts';
 /**
  * What happened to each persisted job, step by step, for whoever asks why it ran twice or where its time went.
  *
- * The job's row tells its submission, its newest dispatch and its end; the table `ledger` holds what the row
+ * The job's row tells its submission, its newest attempt and its end; the table `ledger` holds what the row
  * does not keep, written in the commit of the verb that takes the step. A job that runs through without a
  * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
  *
  * - `submitted`, `dispatched` (to the worker named)
- * - `started`            the worker's first progress of this attempt, where it reports any
+ * - `started`            its request went to the engine; of a base worker, its first progress
+ * - `first_token`        where the engine streams the answer. These two are told by the settlement, afterwards
  * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
  * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
  * - `resumed`            the worker is back and goes on
@@ -26,6 +27,7 @@ import { attemptErrors, iso } from './view.ts';
 export type RecordedStep =
   | 'dispatched'
   | 'started'
+  | 'first_token'
   | 'renewed_late'
   | 'disconnected'
   | 'resumed'
@@ -55,8 +57,9 @@ type Step = LedgerView['steps'][number];
  * @param row as it stood during the attempt that the step is about
  */
 export function record(core: Core, row: JobRow, step: RecordedStep, detail: string | null = null): void {
-  if (ENDS_ATTEMPT.has(step) && !hasDispatch(core, row)) {
-    insert(core, row, 'dispatched', row.leased_at ?? core.now(), null);
+  if (ENDS_ATTEMPT.has(step)) {
+    const known = stepsRecorded(core, row);
+    for (const [kept, at] of keptByRow(row)) if (!known.has(kept)) insert(core, row, kept, at, null);
   }
   insert(core, row, step, core.now(), detail);
 }
@@ -66,12 +69,12 @@ export function ledgerOf(core: Core, jobId: string): LedgerView | null {
   const row = findJob(core.sql, jobId);
   if (!row) return null;
   const steps = recorded(core, row);
-  const dispatched = steps.find((step) => isDispatch(step, row));
-  const attempt = dispatched?.attempt ?? attemptOf(row);
   const { fence_token, worker_id } = row;
-  if (row.leased_at !== null && !dispatched) {
-    const at = iso(row.leased_at);
-    steps.push({ at, step: 'dispatched', attempt, fence_token, worker_id, detail: null });
+  const newest = steps.filter((step) => step.fence_token === fence_token);
+  const attempt = newest.find(({ step }) => step === 'dispatched')?.attempt ?? attemptOf(row);
+  for (const [step, atMs] of keptByRow(row)) {
+    if (newest.some((recorded) => recorded.step === step)) continue;
+    steps.push({ at: iso(atMs), step, attempt, fence_token, worker_id, detail: null });
   }
   if (row.settled_at !== null) {
     const step = row.state === 'cancelled' || row.state === 'expired' ? row.state : 'settled';
@@ -101,14 +104,24 @@ function insert(core: Core, row: JobRow, step: RecordedStep, at: number, detail:
   core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
 }
 
-/** It has where a worker came back after its lease had run out, and loses the job once more. */
-function hasDispatch(core: Core, row: JobRow): boolean {
+/** What the row tells of its newest attempt, each with its time in epoch ms. */
+function keptByRow(row: JobRow): [RecordedStep, number][] {
+  const kept: [RecordedStep, number | null][] = [
+    ['dispatched', row.leased_at],
+    ['started', row.started_at],
+    ['first_token', row.first_token_at],
+  ];
+  return kept.filter((step): step is [RecordedStep, number] => step[1] !== null);
+}
+
+/** Steps of the row's attempt: a worker that comes back after its lease had run out may lose the job once more. */
+function stepsRecorded(core: Core, row: JobRow): Set<unknown> {
   const found = core.sql.exec(
-    `SELECT 1 FROM ledger WHERE job = ? AND step = 'dispatched' AND fence_token = ? LIMIT 1`,
+    `SELECT step FROM ledger WHERE job = ? AND fence_token = ?`,
     row.seq,
     row.fence_token,
   );
-  return found.length > 0;
+  return new Set(found.map(({ step }) => step));
 }
 
 function recorded(core: Core, row: JobRow): Step[] {
@@ -119,11 +132,7 @@ function recorded(core: Core, row: JobRow): Step[] {
   return steps.map((step) => ({ ...(step as unknown as Step), at: iso(Number(step.at)) }));
 }
 
-function isDispatch(step: Step, row: JobRow): boolean {
-  return step.step === 'dispatched' && step.fence_token === row.fence_token;
-}
-
-/** By time; within a millisecond by attempt, its dispatch first and what follows its end last. */
+/** By time; within a millisecond by attempt, and there as they follow on each other. */
 function inOrder(one: Step, other: Step): number {
   if (one.at !== other.at) return one.at < other.at ? -1 : 1;
   return one.fence_token - other.fence_token || rank(one) - rank(other);
@@ -131,8 +140,10 @@ function inOrder(one: Step, other: Step): number {
 
 function rank({ step }: Step): number {
   if (step === 'dispatched') return 0;
-  if (step === 'settled' || step === 'cancelled' || step === 'expired') return 2;
-  return step === 'acknowledged_again' || step === 'refused_stale' ? 3 : 1;
+  if (step === 'started') return 1;
+  if (step === 'first_token') return 2;
+  if (step === 'settled' || step === 'cancelled' || step === 'expired') return 4;
+  return step === 'acknowledged_again' || step === 'refused_stale' ? 5 : 3;
 }
 
 /** The attempt a row is in, or was in last; 0 before the first. */

@@ -94,6 +94,11 @@ const MIGRATIONS: readonly string[][] = [
     // The key to the files of the newest attempt.
     `ALTER TABLE jobs ADD COLUMN file_key TEXT`,
   ],
+  [
+    // Of the newest attempt, told by its settlement (ledger.ts); epoch ms.
+    `ALTER TABLE jobs ADD COLUMN started_at INTEGER`,
+    `ALTER TABLE jobs ADD COLUMN first_token_at INTEGER`,
+  ],
 ];
 
 /** Brings a database to the newest schema; a new one gets every step. */

@@ -74,9 +74,9 @@ export class Queue {
     return row === null ? null : viewOf(this.#core, row);
   }
 
-  /** Null: no such job is stored. */
+  /** Null: no such job is stored, nor among the newest of those whose caller waited. */
   ledger(jobId: string): LedgerView | null {
-    return ledgerOf(this.#core, jobId);
+    return ledgerOf(this.#core, jobId) ?? this.#core.callLedgers.of(jobId);
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base'): FileAnswer {

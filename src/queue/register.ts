@@ -165,12 +165,10 @@ function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void
   }
   for (const job of [...core.transients.all()]) {
     if (job.state !== 'running' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
+    const reason = { message: 'the worker lost the request', code: 'worker_died', retryable: true };
     core.transients.remove(job);
-    core.breakStream(relayName(core.settings.queue_id, worker_id), streamIdOf(job.fence_token), {
-      message: 'the worker lost the request',
-      code: 'worker_died',
-      retryable: true,
-    });
+    core.callLedgers.record(job, 'attempt_failed', `${reason.code}: ${reason.message}`);
+    core.breakStream(relayName(core.settings.queue_id, worker_id), streamIdOf(job.fence_token), reason);
   }
 }
 

@@ -21,6 +21,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     core.fleet.vacate(worker.session.worker_id, frame.job_id, frame.fence_token);
     if (transient.fence_token === frame.fence_token && transient.worker_id === worker.session.worker_id) {
       core.transients.remove(transient);
+      core.callLedgers.record(transient, 'released', frame.reason);
       // Where a relay carries the answer it told the gateway, which asks again.
       if (transient.answer) requeue(core, transient);
     }

@@ -1,4 +1,4 @@
-import type { AckOutcome, Failure, JobError, JobResult, JobResultRef } from '../protocol/index.ts';
+import type { AckOutcome, Failure, JobError, JobResult, JobResultRef, Timing } from '../protocol/index.ts';
 import { isRetryableStatus } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
@@ -15,12 +15,12 @@ import { attemptErrors } from './view.ts';
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
   const transient = core.transients.get(frame.job_id);
   if (transient) {
-    settleTransient(core, worker, transient, frame.fence_token, () =>
+    settleTransient(core, worker, transient, frame, () =>
       transient.answer?.({ kind: 'result', result: frame.result, worker_id: worker.session.worker_id }),
     );
     return;
   }
-  settlePersisted(core, worker, frame.job_id, frame.fence_token, 'succeeded', (row) => {
+  settlePersisted(core, worker, frame, 'succeeded', (row) => {
     const { attempts } = row;
     const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
     const { worker_id } = worker.session;
@@ -33,7 +33,7 @@ export function settleResult(core: Core, worker: Worker, frame: JobResult): void
 export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
   const { job_id, fence_token } = frame;
   const { worker_id } = worker.session;
-  settlePersisted(core, worker, job_id, fence_token, 'succeeded', (row) => {
+  settlePersisted(core, worker, frame, 'succeeded', (row) => {
     if (!adoptUpload(core.sql, job_id, fence_token)) {
       const message = 'the worker announced a result that it had not put there';
       return failAttempt(core, { ...row, worker_id }, { message, code: 'worker_error', retryable: true });
@@ -51,12 +51,12 @@ export function settleError(core: Core, worker: Worker, frame: JobError): void {
   const failure = failureOf(worker, frame);
   const transient = core.transients.get(frame.job_id);
   if (transient) {
-    settleTransient(core, worker, transient, frame.fence_token, () =>
+    settleTransient(core, worker, transient, frame, () =>
       transient.answer?.({ kind: 'error', failure, worker_id: worker.session.worker_id }),
     );
     return;
   }
-  settlePersisted(core, worker, frame.job_id, frame.fence_token, 'failed', (row) => {
+  settlePersisted(core, worker, frame, 'failed', (row) => {
     failAttempt(core, { ...row, worker_id: worker.session.worker_id }, failure);
   });
 }
@@ -64,16 +64,16 @@ export function settleError(core: Core, worker: Worker, frame: JobError): void {
 function settlePersisted(
   core: Core,
   worker: Worker,
-  jobId: string,
-  fenceToken: number,
+  frame: JobResult | JobResultRef | JobError,
   state: 'succeeded' | 'failed',
   settle: (row: JobRow) => void,
 ): void {
+  const { job_id: jobId, fence_token: fenceToken } = frame;
   const row = findJob(core.sql, jobId);
   const outcome = judge(row, worker, jobId, fenceToken, state);
   if (row !== null && outcome === 'settle') {
     core.fleet.vacate(row.worker_id, jobId, fenceToken);
-    settle(row);
+    settle({ ...row, ...timesOf(core, row, frame.timing) });
   } else if (row !== null) {
     const told = { ...row, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') record(core, told, 'acknowledged_again');
@@ -110,14 +110,18 @@ function settleTransient(
   core: Core,
   worker: Worker,
   job: TransientJob,
-  fenceToken: number,
+  frame: JobResult | JobError,
   answer: () => void,
 ): void {
+  const fenceToken = frame.fence_token;
   const mine = job.state === 'running' && job.worker_id === worker.session.worker_id;
   // A base worker keeps no token of transient jobs and sends 0: the connection that holds the job counts.
   const fenced = fenceToken === job.fence_token || (!worker.session.extended && fenceToken === 0);
   if (mine && fenced) {
     core.transients.remove(job);
+    core.callLedgers.recordTiming(job, frame.timing);
+    if (frame.type === 'job_result') core.callLedgers.record(job, 'settled', 'succeeded');
+    else core.callLedgers.record(job, 'attempt_failed', frame.error);
     core.fleet.vacate(job.worker_id, job.id, job.fence_token);
     answer();
   }
@@ -131,6 +135,17 @@ function settleTransient(
 function acknowledge(worker: Worker, jobId: string, fenceToken: number, outcome: AckOutcome): void {
   if (!hasFeature(worker, 'ack')) return;
   worker.connection.send(JSON.stringify({ type: 'ack', job_id: jobId, fence_token: fenceToken, outcome }));
+}
+
+/** The worker tells durations, from when the job came to it: clocks are never compared across machines. */
+function timesOf(
+  core: Core,
+  row: JobRow,
+  timing: Timing = {},
+): Pick<JobRow, 'started_at' | 'first_token_at'> {
+  const at = (ms: number | undefined) =>
+    ms === undefined || row.leased_at === null ? null : Math.min(core.now(), Math.round(row.leased_at + ms));
+  return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
 /** A base worker gives only a text; its manner tells the engine's status, from which the rest follows. */

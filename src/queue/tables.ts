@@ -26,6 +26,9 @@ export interface JobRow {
   status_message: string | null;
   created_at: number;
   leased_at: number | null;
+  /** When the newest attempt reached the engine, and its first token came; null where its worker did not tell. */
+  started_at: number | null;
+  first_token_at: number | null;
   settled_at: number | null;
   run_after: number | null;
   deadline_at: number | null;
@@ -38,8 +41,8 @@ export interface JobRow {
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 const COLUMNS = `seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
-  attempt_errors, error, progress, status_message, created_at, leased_at, settled_at, run_after, deadline_at,
-  lease_expires_at, lease_orphaned, tenant`;
+  attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant`;
 
 export interface NewJobRow {
   id: string;
@@ -100,7 +103,7 @@ export function leaseJob(
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'leased', fence_token = ?, worker_id = ?, leased_at = ?, lease_expires_at = ?,
-       file_key = ?, lease_orphaned = 0, progress = NULL, status_message = NULL
+       file_key = ?, started_at = NULL, first_token_at = NULL, lease_orphaned = 0, progress = NULL, status_message = NULL
      WHERE id = ? AND state = 'pending'`,
     lease.fence_token,
     lease.worker_id,
@@ -206,7 +209,8 @@ export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
   const inline = settlement.result === null ? null : storeText(sql, row.id, 'result', settlement.result);
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
-       lease_expires_at = NULL, run_after = NULL WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
+       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
+     WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     settlement.state,
     settlement.settled_at,
     settlement.worker_id,
@@ -214,6 +218,8 @@ export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
     JSON.stringify(settlement.attempt_errors),
     inline,
     settlement.error === null ? null : JSON.stringify(settlement.error),
+    row.started_at,
+    row.first_token_at,
     row.id,
     row.fence_token,
   );

@@ -13,6 +13,8 @@ export interface Attempt {
   servedModel: string | undefined;
   /** The request leaves now. */
   requested(): void;
+  /** The engine streams its answer, and a piece of it has come. */
+  streamed(): void;
   /** How many tokens the engine says it generated for one choice; null: it does not say. */
   generated(tokens: number | null): void;
   /** ISO time for the result. */

@@ -24,7 +24,7 @@ const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
 export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  const bytes = await readWhole(answer.body);
+  const bytes = await readWhole(answer.body, isEventStream(answer) ? attempt.streamed : undefined);
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
   checkWhole(request, answer, bytes);
@@ -49,7 +49,7 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  if (isEventStream(answer)) await relayEvents(request, answer, stream);
+  if (isEventStream(answer)) await relayEvents(attempt, request, answer, stream);
   else await relayWhole(attempt, request, answer, stream);
   stream.end();
   return {
@@ -86,6 +86,7 @@ function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
 
 /** Event by event. A generation that the engine gave up is cut off before it looks finished. */
 async function relayEvents(
+  attempt: Attempt,
   request: EngineRequest,
   answer: EngineAnswer,
   stream: AnswerStream,
@@ -93,6 +94,7 @@ async function relayEvents(
   const watch = COMPLETIONS.test(request.path) ? new CompletionWatch() : null;
   stream.head(headOf(answer));
   for await (const piece of answer.body) {
+    attempt.streamed();
     if (watch?.sawAbort(piece)) throw engineDied('the engine ended the generation before it was finished');
     stream.write(piece);
     if (stream.isFull) await stream.room();

@@ -193,7 +193,7 @@ export class Jobs {
   }
 
   #start(job: Job): void {
-    const running = new RunningJob(job);
+    const running = new RunningJob(job, this.#world.clock.now());
     this.#slots.take(running);
     void this.#run(running);
     this.update();
@@ -239,7 +239,7 @@ export class Jobs {
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
     this.#leave(running);
-    this.#settle(running.job, settlement);
+    this.#settle(running.job, { ...settlement, timing: running.timing() });
   }
 
   #fail(running: RunningJob, failure: Failure): void {
@@ -247,7 +247,7 @@ export class Jobs {
     running.abort();
     const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
     this.#leave(running);
-    this.#settle(running.job, settlement);
+    this.#settle(running.job, { ...settlement, timing: running.timing() });
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {

@@ -74,6 +74,7 @@ function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Atte
     modelAliases: parts.modelAliases,
     servedModel: parts.servedModel,
     requested: () => running.requested(parts.world.clock.now()),
+    streamed: () => running.streamed(parts.world.clock.now()),
     generated: (tokens) => {
       running.generatedTokens = tokens;
     },

@@ -1,4 +1,4 @@
-import type { Job } from '../protocol/index.ts';
+import type { Job, Timing } from '../protocol/index.ts';
 
 /**
  * One attempt at a job, on this worker.
@@ -14,11 +14,14 @@ export class RunningJob {
   /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
   generatedTokens: number | null = null;
   readonly #abort = new AbortController();
+  readonly #arrivedAtMs: number;
   #state: RunState = 'preparing';
   #requestedAtMs: number | null = null;
+  #firstTokenAtMs: number | null = null;
 
-  constructor(job: Job) {
+  constructor(job: Job, nowMs: number) {
     this.job = job;
+    this.#arrivedAtMs = nowMs;
   }
 
   get state(): RunState {
@@ -43,6 +46,18 @@ export class RunningJob {
   /** Time since its request went to the engine, ms; 0 before. */
   elapsedMs(nowMs: number): number {
     return this.#requestedAtMs === null ? 0 : nowMs - this.#requestedAtMs;
+  }
+
+  /** The engine streams its answer, and something of it has come. */
+  streamed(nowMs: number): void {
+    this.#firstTokenAtMs ??= nowMs;
+  }
+
+  /** What the queue is told of the attempt's time; undefined: it did not reach the engine. */
+  timing(): Timing | undefined {
+    if (this.#requestedAtMs === null) return undefined;
+    const since = (at: number | null) => (at === null ? undefined : Math.max(0, at - this.#arrivedAtMs));
+    return { started_ms: since(this.#requestedAtMs), first_token_ms: since(this.#firstTokenAtMs) };
   }
 
   /** The attempt came to its own end. */

@@ -20,7 +20,8 @@ export function settlementText(settlement: Settlement, peer: Peer): string {
 }
 
 function baseForm(settlement: Settlement): Settlement {
-  if (settlement.type !== 'job_error') return settlement;
-  const { type, job_id, fence_token, error } = settlement;
+  const { timing: _, ...known } = settlement;
+  if (known.type !== 'job_error') return known;
+  const { type, job_id, fence_token, error } = known;
   return { type, job_id, fence_token, error };
 }

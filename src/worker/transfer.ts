@@ -109,11 +109,16 @@ export async function uploadResult(
   return false;
 }
 
-/** Collects a body. @throws JobFailure `too_large` */
-export async function readWhole(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
+/**
+ * Collects a body.
+ * @param arrived told at every piece
+ * @throws JobFailure `too_large`
+ */
+export async function readWhole(body: AsyncIterable<Uint8Array>, arrived?: () => void): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   for await (const piece of body) {
+    arrived?.();
     bytes += piece.byteLength;
     if (bytes > limits.PAYLOAD_BYTES) {
       throw finalFailure('too_large', `more than ${limits.PAYLOAD_BYTES} bytes`);

@@ -65,7 +65,7 @@ describe('the ledger route', () => {
     ]);
     const missing = await ask(queue, 'GET', '/api/jobs/nobody/ledger');
     expect(missing.response.status).toBe(404);
-    expect(errorOf(missing.body).message).toContain('are not stored and have no ledger');
+    expect(errorOf(missing.body).message).toContain('those of the newest 1,000 are kept in memory');
   });
 });
 

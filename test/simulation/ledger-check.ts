@@ -17,6 +17,12 @@ export function ledgerProblem(job: JobView, ledger: LedgerView, fences: readonly
   const dispatched = fencesOf((step) => step === 'dispatched');
   if (String(dispatched) !== String(fences))
     return `it tells of dispatches ${dispatched}; there were ${fences}`;
+  for (const fence of dispatched) {
+    const ofAttempt = steps.filter(({ fence_token }) => fence_token === fence).map(({ step }) => step);
+    const order = ['dispatched', 'started', 'first_token'].map((step) => ofAttempt.indexOf(step));
+    if (order.some((at, index) => at >= 0 && order.slice(0, index).some((before) => before > at)))
+      return `attempt ${fence} has its steps as ${ofAttempt}`;
+  }
   const charged = new Set(fencesOf((step) => CHARGES.has(step)));
   const inRecord = new Set(job.attempt_errors.map((error) => error.fence_token));
   // The failure that ends a job is told by its end.

@@ -50,7 +50,7 @@ export function jobRoutes(app: Gateway): void {
     const id = context.req.param('id');
     const ledger = await callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.ledger(id));
     if (ledger) return context.json(ledger);
-    const message = `No stored job has the id "${id}". Requests that wait for their answer (/v1/…) are not stored and have no ledger; that of a stored job is removed with it, some time after it is settled.`;
+    const message = `No job has the id "${id}" (any more). A stored job keeps its ledger until it is removed, some time after it is settled; of requests that waited for their answer (/v1/…) those of the newest 1,000 are kept in memory.`;
     throw new HttpError(404, message, 'job_not_found');
   });
 

@@ -173,6 +173,59 @@ describe('the ledger of a job', () => {
     expect(steps(queue, expired)[2]?.detail).toContain('deadline');
   });
 
+  it('tells when an attempt reached the engine and when its first token came, of failed attempts too', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const told = () =>
+      steps(queue, id).map(({ step, attempt, at }) => `${attempt} ${step} ${at.slice(17, 23)}`);
+    queue.advance(2);
+    queue.say(worker, { ...failure(worker.lastJob()), timing: { started_ms: 250 } });
+    queue.advance(1);
+    // More than has passed: a worker's clock may run fast.
+    queue.advance(1);
+    queue.say(worker, { ...result(worker.lastJob()), timing: { started_ms: 500, first_token_ms: 9000 } });
+    expect(told()).toEqual([
+      '0 submitted 00.000',
+      '1 dispatched 00.000',
+      '1 started 00.250',
+      '1 attempt_failed 02.000',
+      '2 dispatched 02.750',
+      '2 started 03.250',
+      '2 first_token 04.000',
+      '2 settled 04.000',
+    ]);
+  });
+
+  it('is kept in memory for the newest jobs whose callers waited', () => {
+    const queue = new QueueHarness();
+    const [leaving, staying] = [queue.worker('leaving'), queue.worker('staying')];
+    queue.call({ job_id: 'mine' });
+    const [busy, other] = leaving.frames('job').length > 0 ? [leaving, staying] : [staying, leaving];
+    queue.advance(1);
+    queue.say(busy, release(busy.lastJob(), 'draining'));
+    queue.say(busy, { type: 'drain' });
+    queue.call({ job_id: 'mine' });
+    queue.advance(1);
+    queue.say(other, { ...result(other.lastJob()), timing: { started_ms: 0, first_token_ms: 700 } });
+    expect(
+      steps(queue, 'mine').map(({ at, step, attempt, detail }) => [at.slice(17, 22), step, attempt, detail]),
+    ).toEqual([
+      ['00.00', 'submitted', 0, null],
+      ['00.00', 'dispatched', 1, null],
+      ['01.00', 'released', 1, 'draining'],
+      ['01.00', 'dispatched', 2, null],
+      ['01.00', 'started', 2, null],
+      ['01.70', 'first_token', 2, null],
+      ['02.00', 'settled', 2, 'succeeded'],
+    ]);
+    queue.call({ job_id: 'unserved', model: 'nobody-serves-this' });
+    expect(names(queue, 'unserved')).toEqual(['submitted', 'refused']);
+    for (let turn = 0; turn < 1000; turn++) queue.call({ model: 'nobody-serves-this' });
+    expect(queue.queue.ledger('mine')).toBeNull();
+    expect(rows(queue).n).toBe(0);
+  });
+
   it('stays bounded for a job that is handed back again and again, its beginning kept', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');

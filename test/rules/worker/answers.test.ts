@@ -38,6 +38,17 @@ test('an answer travels with its status, headers and bytes, and its job is settl
   ]);
 });
 
+test('the settlement of a stream tells when its first token came', async () => {
+  const bench = await streaming();
+  bench.engine.last.head(200, EVENTS);
+  await bench.clock.advance(250);
+  bench.engine.last.write('data: 1\n\n');
+  await bench.clock.advance(400);
+  bench.engine.last.write(DONE).end();
+  await bench.clock.advance(0);
+  expect(bench.results).toMatchObject([{ timing: { started_ms: 0, first_token_ms: 250 } }]);
+});
+
 test('what several streams bring in one turn is one message, one record each', async () => {
   const bench = await streaming();
   await bench.push({ ...STREAM_JOB, job_id: 'j2', stream_id: 8, fence_token: 2 });

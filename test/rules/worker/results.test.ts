@@ -57,6 +57,7 @@ test('a chat result has the form of the base protocol', async () => {
           usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
         },
       },
+      timing: { started_ms: 0 },
     },
   ]);
 });
@@ -117,6 +118,7 @@ test.each([
       retryable,
       http_status: status,
       body,
+      timing: { started_ms: 0 },
     },
   ]);
 });
@@ -219,7 +221,7 @@ test('a payload whose server is away for a moment is asked for again', async () 
   expect(asked).toBe(3);
   bench.engine.last.complete();
   await settled();
-  expect(bench.results).toHaveLength(1);
+  expect(bench.results).toMatchObject([{ timing: { started_ms: 3000 } }]);
 });
 
 test('a payload whose server stays away fails the attempt, and another may be made', async () => {
@@ -274,7 +276,7 @@ test('a large result is put to its address and announced, a small one sent inlin
   expect(puts).toEqual([['PUT https://files/result', expect.any(Number)]]);
   expect(puts[0]![1]).toBeGreaterThan(300_000);
   expect(bench.queue.framesOf('job_result_ref')).toEqual([
-    { type: 'job_result_ref', job_id: 'j1', fence_token: 1 },
+    { type: 'job_result_ref', job_id: 'j1', fence_token: 1, timing: { started_ms: 0 } },
   ]);
   await bench.push({ job_id: 'j2', result_upload_url: 'https://files/result' });
   bench.engine.last.complete('x');
