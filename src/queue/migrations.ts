@@ -99,6 +99,20 @@ const MIGRATIONS: readonly string[][] = [
     `ALTER TABLE jobs ADD COLUMN started_at INTEGER`,
     `ALTER TABLE jobs ADD COLUMN first_token_at INTEGER`,
   ],
+  [
+    // Long texts that lie in the bucket instead of in rows (bucket-files.ts).
+    `CREATE TABLE bucket_files (
+       key TEXT PRIMARY KEY,
+       job_id TEXT NOT NULL,
+       state TEXT NOT NULL,
+       fence_token INTEGER,
+       sha256 TEXT,
+       suits_base INTEGER,
+       delete_at INTEGER
+     ) WITHOUT ROWID`,
+    `CREATE INDEX bucket_files_job ON bucket_files (job_id)`,
+    `CREATE INDEX bucket_files_due ON bucket_files (delete_at) WHERE delete_at IS NOT NULL`,
+  ],
 ];
 
 /** Brings a database to the newest schema; a new one gets every step. */
