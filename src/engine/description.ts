@@ -52,6 +52,8 @@ export interface EngineDescription {
   name: EngineName;
   /** Null: it runs already and is not ours to start or stop. */
   command: ((settings: EngineSettings) => EngineCommand) | null;
+  /** It runs on GPUs, so these are checked before its first start. */
+  usesGpu: boolean;
   /** How to get the program when it is not installed; null when it cannot be missing. */
   installHelp: string | null;
   /** Health routes in order of preference; the next is asked only when one answers 404. */

@@ -6,6 +6,7 @@ export const external: EngineDescription = {
   ...vllm,
   name: 'external',
   command: null,
+  usesGpu: false,
   installHelp: null,
   // Ollama has no /health.
   healthPaths: ['/health', '/v1/models'],

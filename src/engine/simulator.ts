@@ -10,5 +10,6 @@ export const simulator: EngineDescription = {
     program: process.execPath,
     args: [fileURLToPath(new URL('../simulator/main.ts', import.meta.url)), ...serveArguments(settings)],
   }),
+  usesGpu: false,
   installHelp: null,
 };

@@ -139,6 +139,8 @@ function workerEnvironment(
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
     CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
     VLLM_PORT: enginePort,
+    // On a machine of one's own, GPUs are shared with a screen and other programs.
+    GPU_CHECK: env.GPU_CHECK || 'warn',
   };
 }
 

@@ -12,6 +12,7 @@ export const variable = {
     numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
   seconds: (min: number, max = 86_400 * 30) =>
     numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
+  number: (min: number) => numberFrom(z.number().min(min), `expected a number, at least ${min}`),
   share: () => numberFrom(z.number().min(0).max(1), 'expected a number from 0 to 1'),
   port: () => numberFrom(z.number().int().min(1).max(65_535), 'expected a port between 1 and 65535'),
   flag: () =>

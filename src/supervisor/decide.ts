@@ -4,10 +4,11 @@ import { EXIT } from '../process/index.ts';
 /**
  * States of the supervisor.
  *
- * - `starting`        → `running` (engine healthy for the first time)
+ * - `starting`        → `running` (engine healthy for the first time); it begins with a look at the machine
  * - `starting`, `running` → `waiting` (the engine ended and is to be started again, after a pause)
  * - `waiting`         → `starting` (the pause is over)
- * - `starting`, `running`, `waiting` → `draining` (signal, or the engine ended for good: the worker is to finish)
+ * - `starting`, `running`, `waiting` → `draining` (signal, or the engine ended for good or is not to be started
+ *                        here: the worker is to finish)
  * - `starting`, `running`, `draining` → `stopping_engine` (the worker is gone, the engine is not)
  * - any → `stopped` (both gone, or a second signal forced it)
  */
@@ -16,6 +17,7 @@ export type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 
 /** All the decisions depend on. */
 export interface Situation {
   readonly state: SupervisorState;
+  /** `gone`: it has no process, be it not yet. */
   readonly engine: 'alive' | 'gone' | 'not_ours';
   /** Since its last start. */
   readonly engineWasHealthy: boolean;
@@ -32,6 +34,8 @@ export interface Situation {
 }
 
 export type SupervisorEvent =
+  /** Before the first start. `problem`: why the engine is not to be started on this machine. */
+  | { event: 'machine_checked'; problem: string | null; at: number }
   | { event: 'engine_healthy'; at: number }
   /** `message`: cause and advice; `lastLines`: the end of its log. */
   | {
@@ -65,6 +69,8 @@ export const WORKER_MARGIN_MS = 2500;
 export const ENGINE_STOP_MS = 2000;
 /** What the worker has to report and hand back its jobs after the engine has died. */
 export const WORKER_AFTER_ENGINE_MS = 5000;
+/** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
+export const WORKER_AFTER_FAILED_START_MS = 20_000;
 /** A process that outlives SIGKILL this long hangs in the kernel: nobody can wait for it. */
 const KILL_MS = 1000;
 /** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
@@ -81,7 +87,7 @@ const DIED_OF_SIGTERM = 128 + 15;
 export function initialSituation(engineIsOurs: boolean): Situation {
   return {
     state: 'starting',
-    engine: engineIsOurs ? 'alive' : 'not_ours',
+    engine: engineIsOurs ? 'gone' : 'not_ours',
     engineWasHealthy: false,
     healthyAt: null,
     restarts: 0,
@@ -104,6 +110,8 @@ export interface DecideSettings {
 export function decide(now: Situation, event: SupervisorEvent, settings: DecideSettings): Decision {
   if (now.state === 'stopped') return [now, []];
   switch (event.event) {
+    case 'machine_checked':
+      return onMachineChecked(now, event, settings.maxRestarts);
     case 'engine_healthy':
       return onEngineHealthy(now, event.at);
     case 'engine_exited':
@@ -117,6 +125,18 @@ export function decide(now: Situation, event: SupervisorEvent, settings: DecideS
     case 'limit_reached':
       return onLimit(now);
   }
+}
+
+function onMachineChecked(
+  now: Situation,
+  { problem, at }: Extract<SupervisorEvent, { event: 'machine_checked' }>,
+  maxRestarts: number,
+): Decision {
+  // The end has begun meanwhile, without an engine.
+  if (now.state !== 'starting') return [now, []];
+  if (problem === null) return [{ ...now, engine: 'alive' }, [{ action: 'start_engine' }]];
+  const refused = { event: 'engine_exited', message: problem, kind: 'bad_host', lastLines: [], at } as const;
+  return onEngineExited(now, refused, maxRestarts);
 }
 
 function onEngineHealthy(now: Situation, at: number): Decision {
@@ -159,10 +179,8 @@ function onEngineExited(
   // A drain that was asked for goes on under its own limit, and the worker's code stays the outcome.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
   const exitCode = failureExitCode(kind, now.engineWasHealthy);
-  return [
-    { ...gone, state: 'draining', exitCode },
-    [sweep, say, tell, { action: 'limit', ms: WORKER_AFTER_ENGINE_MS }],
-  ];
+  const ms = now.engineWasHealthy ? WORKER_AFTER_ENGINE_MS : WORKER_AFTER_FAILED_START_MS;
+  return [{ ...gone, state: 'draining', exitCode }, [sweep, say, tell, { action: 'limit', ms }]];
 }
 
 function restartsBefore({ healthyAt, restarts }: Situation, at: number): number {

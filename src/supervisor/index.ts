@@ -29,6 +29,7 @@ import {
 } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
+import { gpuPreflight, gpuVariables, type Preflight } from './gpu-preflight.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 
 const WORKER_ENTRY = fileURLToPath(new URL('../worker/main.ts', import.meta.url));
@@ -53,6 +54,7 @@ export async function runSupervisor(
   const own = {
     CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
     ENGINE_RESTARTS: variable.integer(0).default(0),
+    ...gpuVariables,
   };
   const settled = readSettledEnvironment(given);
   const { env } = settled;
@@ -70,6 +72,7 @@ export async function runSupervisor(
     engine,
     given: command?.arguments ?? [],
     start: await starter(configuration, command),
+    preflight: gpuPreflight(engine, values, env, log),
     limits: {
       graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,
       maxRestarts: values.ENGINE_RESTARTS,
@@ -113,6 +116,8 @@ interface Parts {
   /** What the engine is started with. */
   given: readonly Argument[];
   start: StartEngine | null;
+  /** Before its first start; restarts in place go without. */
+  preflight: Preflight;
   limits: DecideSettings;
 }
 
@@ -122,6 +127,7 @@ class Supervisor {
   readonly #log: Logger;
   readonly #engineLog: Logger;
   readonly #watchdog = startWatchdog();
+  readonly #stopped = new AbortController();
   readonly #ended = Promise.withResolvers<number>();
   #situation: Situation;
   #worker: WorkerProcess | null = null;
@@ -146,6 +152,7 @@ class Supervisor {
     try {
       return await this.#ended.promise;
     } finally {
+      this.#stopped.abort();
       this.#engine?.release();
       clearTimeout(this.#limit);
     }
@@ -162,8 +169,13 @@ class Supervisor {
       },
     });
     if (this.#worker.group !== null) this.#watchdog.watch(this.#worker.group, WORKER_ALONE_SECONDS);
-    if (start) this.#startEngine(start);
+    if (start) void this.#checkMachine();
     else this.#log.info(`attached to the engine at ${configuration.url}`);
+  }
+
+  async #checkMachine(): Promise<void> {
+    const problem = await this.#parts.preflight(this.#stopped.signal);
+    this.#happen({ event: 'machine_checked', problem, at: performance.now() });
   }
 
   #startEngine(start: StartEngine): void {

@@ -243,6 +243,7 @@ async function start({ args = '', env = {} }: Options = {}) {
     env: {
       PATH: process.env.PATH,
       VLLM_MODEL: 'stand-in',
+      GPU_CHECK: 'off',
       VLLM_PORT: String(port),
       VLLM_SERVE_COMMAND: ENGINE,
       VLLM_EXTRA_ARGS: args,

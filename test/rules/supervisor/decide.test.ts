@@ -13,6 +13,8 @@ import {
 } from '../../../src/supervisor/decide.ts';
 
 const GRACE_MS = 5000;
+const MACHINE_FIT: SupervisorEvent = { event: 'machine_checked', problem: null, at: 0 };
+const MACHINE_UNFIT: SupervisorEvent = { event: 'machine_checked', problem: 'a bad GPU', at: 0 };
 const HEALTHY: SupervisorEvent = { event: 'engine_healthy', at: 0 };
 const engineExited = (kind: FailureKind, at = 0): SupervisorEvent => ({
   event: 'engine_exited',
@@ -55,7 +57,7 @@ describe('the supervisor', () => {
     expect(story.deeds).toEqual([
       'engine SIGKILL',
       'tell engine_exited wasHealthy=false',
-      'limit 5000',
+      'limit 20000',
       `exit ${EXIT.engineFailedToStart}`,
     ]);
   });
@@ -173,7 +175,7 @@ describe('with restarts allowed', () => {
     expect(story.deeds).toEqual([
       ...['engine SIGKILL', 'tell engine_restarting', 'limit 1000', 'start_engine'],
       ...['engine SIGKILL', 'tell engine_restarting', 'limit 2000', 'start_engine'],
-      ...['engine SIGKILL', 'tell engine_exited wasHealthy=false', 'limit 5000'],
+      ...['engine SIGKILL', 'tell engine_exited wasHealthy=false', 'limit 20000'],
       `exit ${EXIT.engineFailedToStart}`,
     ]);
     expect(story.states).toEqual([
@@ -204,7 +206,14 @@ describe('with restarts allowed', () => {
   });
 });
 
-function tell(...events: (SupervisorEvent | { external: true } | { restarts: number })[]) {
+/** With the engine started. */
+function tell(...events: Event[]) {
+  return tellFromStart(MACHINE_FIT, ...events);
+}
+
+type Event = SupervisorEvent | { external: true } | { restarts: number };
+
+function tellFromStart(...events: Event[]) {
   let maxRestarts = 0;
   let now: Situation = initialSituation(true);
   const deeds: string[] = [];
@@ -224,9 +233,33 @@ function tell(...events: (SupervisorEvent | { external: true } | { restarts: num
     if (now.state !== before) states.push(now.state);
     deeds.push(...actions.filter((action) => action.action !== 'say').map(short));
   }
+  if (events[0] === MACHINE_FIT) deeds.shift();
   const exit = deeds.find((deed) => deed.startsWith('exit '));
   return { deeds, states, exit: exit ? Number(exit.slice(5)) : null };
 }
+
+describe('before the first start', () => {
+  it('the engine is started on a machine that is fit for it', () => {
+    expect(decide(initialSituation(true), MACHINE_FIT, { graceMs: 0, maxRestarts: 0 })).toEqual([
+      { ...initialSituation(true), engine: 'alive' },
+      [{ action: 'start_engine' }],
+    ]);
+  });
+
+  it('an unfit machine is reported by the worker, and ends all without a start, restarts or not', () => {
+    const story = tellFromStart({ restarts: 5 }, MACHINE_UNFIT, workerExited(EXIT.badHost));
+    expect(story.deeds).toContain('tell engine_exited wasHealthy=false');
+    expect(story.deeds).not.toContain('start_engine');
+    expect(story.exit).toBe(EXIT.badHost);
+  });
+
+  it('a signal or the end of the worker ends all, and a check that comes late starts nothing', () => {
+    const signalled = tellFromStart(signal(0), MACHINE_FIT, workerExited(0), MACHINE_UNFIT);
+    expect(signalled.deeds).toEqual(['worker SIGTERM', `limit ${GRACE_MS + WORKER_MARGIN_MS}`, 'exit 0']);
+    const refused = tellFromStart(workerExited(EXIT.configuration), MACHINE_FIT);
+    expect(refused.deeds).toEqual([`exit ${EXIT.configuration}`]);
+  });
+});
 
 function short(action: Action): string {
   switch (action.action) {
