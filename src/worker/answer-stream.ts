@@ -39,6 +39,8 @@ export class AnswerStream {
   #sent = 0;
   #headSent = false;
   #endSent = false;
+  /** The relay of the present connection has heard of it. A new stream it hears of from the caller too. */
+  #isKnown = true;
   #broken: BrokenReason | null = null;
   /** Offset after the last byte made into a record. */
   #recorded = 0;
@@ -121,6 +123,7 @@ export class AnswerStream {
   /** Appends what is to be sent now. */
   collect(records: AnswerRecord[]): void {
     if (this.#state === 'dropped' || this.#state === 'complete') return;
+    const before = records.length;
     this.#record();
     if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
     this.#headSent = this.#head !== null;
@@ -128,6 +131,11 @@ export class AnswerStream {
       const { offset, data } = this.#kept[this.#sent]!;
       records.push({ type: 'bytes', stream: this.id, offset, data });
     }
+    // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
+    if (!this.#isKnown && this.#state === 'open' && records.length === before) {
+      records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
+    }
+    this.#isKnown = true;
     if (this.#state === 'open' || this.#endSent) return;
     this.#endSent = true;
     if (this.#broken) records.push({ type: 'broken', stream: this.id, reason: this.#broken });
@@ -139,6 +147,7 @@ export class AnswerStream {
     this.#sent = 0;
     this.#headSent = this.#taken > 0;
     this.#endSent = false;
+    this.#isKnown = false;
     // The word to go on may have been lost with the old connection; if the caller is still slow, it comes again.
     this.resume();
   }

@@ -202,6 +202,24 @@ describe('an answer through the relay', () => {
     expect(harness.sent.at(-1)).toEqual({ type: 'cancel', stream: 9, reason: 'caller_gone' });
   });
 
+  it('is cancelled too when its worker only names it after the relay restarted, and not while its caller waits', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(2);
+    for (const stream of [1, 2]) harness.say({ type: 'bytes', stream, offset: 0, data: text('') });
+    harness.advance(20);
+    harness.relay.onPing();
+    harness.advance(11);
+    const cancelled = harness.sent.filter(({ type }) => type === 'cancel');
+    expect(cancelled).toEqual([{ type: 'cancel', stream: 1, reason: 'caller_gone' }]);
+    harness.say(
+      { type: 'head', stream: 2, head: sse },
+      { type: 'bytes', stream: 2, offset: 0, data: text('a') },
+    );
+    expect(caller.received).toBe('a');
+    harness.say({ type: 'bytes', stream: 9, offset: 500, data: text('') });
+    expect(harness.sent.at(-1)).toEqual({ type: 'cancel', stream: 9, reason: 'caller_gone' });
+  });
+
   it('opens a silent event stream after a while and keeps it alive, so that a hang-up shows', () => {
     const harness = new Harness();
     const { caller, openings } = harness.open(1);

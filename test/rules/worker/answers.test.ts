@@ -106,6 +106,20 @@ test('a relay that has taken nothing gets the head again too', async () => {
   expect(bench.relay.bytesOf(7)).toBe('data: 1\n\n');
 });
 
+test('a stream with nothing to send is named to the relay after a reconnect, which may know nobody that waits', async () => {
+  const bench = await streaming();
+  await reconnectRelay(bench);
+  expect(bench.relay.records).toEqual([{ type: 'bytes', stream: 7, offset: 0, data: new Uint8Array() }]);
+  bench.engine.last.head(200, EVENTS).write('data: 1\n\n');
+  await bench.clock.advance(0);
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: 9 });
+  await reconnectRelay(bench);
+  expect(bench.relay.records).toEqual([{ type: 'bytes', stream: 7, offset: 9, data: new Uint8Array() }]);
+  bench.relay.pushRecords({ type: 'cancel', stream: 7, reason: 'caller_gone' });
+  await bench.clock.advance(0);
+  expect(bench.engine.last.isAborted).toBe(true);
+});
+
 test('a stream is forgotten once the relay has all of it, and not before', async () => {
   const bench = await streaming();
   bench.engine.last.head(200, EVENTS).write(DONE).end();
