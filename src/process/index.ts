@@ -2,3 +2,4 @@
 export * from './environment.ts';
 export * from './exit-codes.ts';
 export * from './log.ts';
+export * from './shipping.ts';

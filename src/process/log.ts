@@ -10,8 +10,13 @@ const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.tok
  * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
  * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`.
  * @param name which part of the road speaks, e.g. `worker`
+ * @param also gets each line too, as JSON; must not throw
  */
-export function createLogger(name: string, env: NodeJS.ProcessEnv = process.env): Logger {
+export function createLogger(
+  name: string,
+  env: NodeJS.ProcessEnv = process.env,
+  also?: (line: string) => void,
+): Logger {
   const options: pino.LoggerOptions = {
     base: { name },
     level: env.LOG_LEVEL ?? 'info',
@@ -19,18 +24,25 @@ export function createLogger(name: string, env: NodeJS.ProcessEnv = process.env)
     formatters: { level: (label) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };
+  const local = localDestination(env);
+  if (!also) return pino(options, local);
+  const write = (line: string) => {
+    local.write(line);
+    also(line);
+  };
+  return pino(options, { write });
+}
+
+function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
-  if (!wantsPretty) return pino(options, pino.destination({ dest: 1, sync: true }));
+  if (!wantsPretty) return pino.destination({ dest: 1, sync: true });
   // Run in this thread: a transport thread would lose the last lines of a process that exits.
-  return pino(
-    options,
-    pretty({
-      colorize: env.NO_COLOR === undefined,
-      ignore: 'pid,hostname,name',
-      translateTime: 'HH:MM:ss.l',
-      messageFormat: '{name}: {msg}',
-      singleLine: true,
-      sync: true,
-    }),
-  );
+  return pretty({
+    colorize: env.NO_COLOR === undefined,
+    ignore: 'pid,hostname,name',
+    translateTime: 'HH:MM:ss.l',
+    messageFormat: '{name}: {msg}',
+    singleLine: true,
+    sync: true,
+  });
 }

@@ -73,6 +73,8 @@ export const WORKER_AFTER_ENGINE_MS = 5000;
 export const WORKER_AFTER_FAILED_START_MS = 20_000;
 /** A process that outlives SIGKILL this long hangs in the kernel: nobody can wait for it. */
 const KILL_MS = 1000;
+/** Log lines that are still to be sent when all else has ended. */
+const LAST_LINES_MS = 400;
 /** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
 const SAME_SIGNAL_MS = 300;
 
@@ -83,6 +85,11 @@ const RESTART_AFTER_AT_MOST_MS = 60_000;
 export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
 
 const DIED_OF_SIGTERM = 128 + 15;
+
+/** From the first signal to the end, where nothing has to be killed. */
+export function wayDownMs(graceMs: number): number {
+  return graceMs + WORKER_MARGIN_MS + ENGINE_STOP_MS + LAST_LINES_MS;
+}
 
 export function initialSituation(engineIsOurs: boolean): Situation {
   return {

@@ -17,7 +17,7 @@ import {
   readEngineConfiguration,
   type WorkerMessage,
 } from '../engine/index.ts';
-import { createLogger, EXIT, type Logger, readEnvironment, variable } from '../process/index.ts';
+import { EXIT, type Logger, type Logging, readEnvironment, variable, withLogging } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import {
   type Action,
@@ -26,6 +26,7 @@ import {
   initialSituation,
   type Situation,
   type SupervisorEvent,
+  wayDownMs,
 } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
@@ -47,10 +48,14 @@ const PHASE_LINE_EVERY_MS = 5000;
  * @returns the exit code, with which the caller is to exit at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
-export async function runSupervisor(
+export function runSupervisor(
   given: NodeJS.ProcessEnv,
   { workerEntry = WORKER_ENTRY }: { workerEntry?: string } = {},
 ): Promise<number> {
+  return withLogging('supervisor', given, (logging) => supervise(given, workerEntry, logging));
+}
+
+async function supervise(given: NodeJS.ProcessEnv, workerEntry: string, logging: Logging): Promise<number> {
   const own = {
     CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
     ENGINE_RESTARTS: variable.integer(0).default(0),
@@ -61,12 +66,13 @@ export async function runSupervisor(
   const values = readEnvironment(z.object({ ...engineVariables(env), ...own }), env, ENGINE_SECRETS);
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
-  const log = createLogger('supervisor', env);
+  const log = logging.createLogger('supervisor');
   const command = await prepareCommand(configuration, engine, settled, (text) => log.info(text));
   for (const warning of command?.warnings ?? settled.warnings) log.warn(warning);
   return new Supervisor({
     env,
     log,
+    logging,
     workerEntry,
     configuration,
     engine,
@@ -110,6 +116,7 @@ async function starter(
 interface Parts {
   env: NodeJS.ProcessEnv;
   log: Logger;
+  logging: Logging;
   workerEntry: string;
   configuration: EngineConfiguration;
   engine: EngineDescription;
@@ -140,12 +147,15 @@ class Supervisor {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#log = parts.log;
-    this.#engineLog = createLogger('engine', parts.env);
+    this.#engineLog = parts.logging.createLogger('engine');
     this.#situation = initialSituation(parts.start !== null);
   }
 
   async run(): Promise<number> {
-    const onSignal = (name: NodeJS.Signals) => this.#happen({ event: 'signal', name, at: performance.now() });
+    const onSignal = (name: NodeJS.Signals) => {
+      this.#parts.logging.mustEndWithin(wayDownMs(this.#parts.limits.graceMs));
+      this.#happen({ event: 'signal', name, at: performance.now() });
+    };
     // They stay to the end: a signal in the last moment must not change the exit code.
     for (const name of SIGNALS) process.on(name, onSignal);
     this.#startBoth();
@@ -267,6 +277,7 @@ class Supervisor {
         this.#limit = setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
         return;
       case 'exit':
+        if (action.code === EXIT.forced) this.#parts.logging.mustEndWithin(0);
         return this.#ended.resolve(action.code);
     }
   }

@@ -8,7 +8,7 @@ import {
   engineConfiguration,
   engineVariables,
 } from '../engine/configuration.ts';
-import { readEnvironment, variable } from '../process/index.ts';
+import { containerVariables, instanceIdOf, readEnvironment, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import type { BackpressureSettings } from './backpressure.ts';
 
@@ -38,20 +38,17 @@ export interface WorkerConfiguration {
   hangSeconds: number;
   /** An engine without work is asked for a token this often; 0: never. */
   canarySeconds: number;
+  /** Where snapshots of engine and GPU go; null: nowhere. */
+  metricsUrl: string | null;
   engine: EngineConfiguration;
 }
 
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 const variables = {
+  ...containerVariables,
   CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
-  CASOLA_CONFIG_ID: variable.text().max(256).describe('which jobs this worker takes, e.g. my-model'),
-  CASOLA_QUEUE_ID: variable.text().max(256).default('vllm-queue'),
   CASOLA_API_URL: variable.url('http:', 'https:').optional(),
-  CASOLA_API_TOKEN: variable.text().optional(),
-  CASOLA_INSTANCE_ID: variable.text().max(256).optional(),
-  RUNPOD_POD_ID: variable.text().max(200).optional(),
-  CONTAINER_ID: variable.text().max(200).optional(),
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
   CASOLA_MAX_JOBS: variable.integer(1, 100_000).optional(),
   CASOLA_CAPACITY: variable.integer(1, 100_000).optional(),
@@ -79,13 +76,13 @@ const SECRETS = ['CASOLA_API_TOKEN', ...ENGINE_SECRETS];
 export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfiguration {
   const schema = withCrossChecks(z.object({ ...engineVariables(env), ...variables }));
   const given = readEnvironment(schema, env, SECRETS);
-  const host = hostname();
+  const workerId = instanceIdOf(given);
   return {
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
     queueId: given.CASOLA_QUEUE_ID,
     configId: given.CASOLA_CONFIG_ID,
-    instanceId: instanceId(given, host),
-    host,
+    instanceId: workerId,
+    host: hostname(),
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
     token: given.CASOLA_API_TOKEN,
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
@@ -95,19 +92,13 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     backpressure: backpressureOf(given),
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
-    spoolFolder: spoolFolder(given, instanceId(given, host)),
+    spoolFolder: spoolFolder(given, workerId),
     spoolBytes: given.WORKER_SPOOL_BYTES,
     hangSeconds: given.ENGINE_HANG_SECONDS,
     canarySeconds: given.ENGINE_CANARY_SECONDS,
+    metricsUrl: given.CASOLA_METRICS_URL ?? null,
     engine: engineConfiguration(given),
   };
-}
-
-function instanceId(given: Own, host: string): string {
-  if (given.CASOLA_INSTANCE_ID) return given.CASOLA_INSTANCE_ID;
-  if (given.RUNPOD_POD_ID) return `runpod-${given.RUNPOD_POD_ID}`;
-  if (given.CONTAINER_ID) return `vast-${given.CONTAINER_ID}`;
-  return host;
 }
 
 function backpressureOf(given: Own): BackpressureSettings | null {

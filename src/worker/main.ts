@@ -8,17 +8,23 @@ import {
   type SupervisorMessage,
   type WorkerMessage,
 } from '../engine/index.ts';
-import { createLogger, EXIT, type Logger, UserError } from '../process/index.ts';
+import { EXIT, type Logger, type Logging, postJson, UserError, withLogging } from '../process/index.ts';
 import type { Instance } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { dialWebSocket } from './dial.ts';
 import { DiskSpool } from './disk-spool.ts';
+import { FORCE_SECONDS } from './drain.ts';
 import { EngineWatch } from './engine-watch.ts';
+import { gpuReader } from './gpu-snapshot.ts';
 import { heartbeatPoster } from './heartbeat.ts';
+import { MetricShipper } from './metric-shipper.ts';
 import { onEndSignals } from './signals.ts';
 import { Worker } from './worker.ts';
 import type { World } from './world.ts';
+
+/** After a signal and the grace the supervisor waits a little longer than this before it kills the worker. */
+const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
 
 /**
  * Runs one worker until it ends; the caller is to exit with the code it resolves to.
@@ -27,7 +33,15 @@ import type { World } from './world.ts';
  */
 export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
   const configuration = readWorkerConfiguration(env);
-  const log = createLogger('worker', env);
+  return await withLogging('worker', env, (logging) => work(env, configuration, logging));
+}
+
+async function work(
+  env: NodeJS.ProcessEnv,
+  configuration: WorkerConfiguration,
+  logging: Logging,
+): Promise<number> {
+  const log = logging.createLogger('worker');
   const { engine: engineConfiguration } = configuration;
   const engine = createEngineClient({
     baseUrl: engineConfiguration.url,
@@ -55,18 +69,27 @@ export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
     canarySeconds: configuration.canarySeconds,
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
+  const metrics = createMetrics(env, world, worker, configuration);
   const stopListening = onEndSignals(
-    () => worker.drain(),
-    () => worker.force(),
+    () => {
+      logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
+      worker.drain();
+    },
+    () => {
+      logging.mustEndWithin(0);
+      worker.force();
+    },
   );
   const hangUp = listenToSupervisor(worker, watch);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
   worker.start();
   watch.start();
+  metrics?.start();
   try {
     return await ended.promise;
   } finally {
     watch.stop();
+    metrics?.stop();
     stopListening();
     hangUp();
     await engine.close();
@@ -93,6 +116,26 @@ function createWorker(
       tellSupervisor({ case: 'stopped' });
       ended(exitCode);
     },
+  });
+}
+
+function createMetrics(
+  env: NodeJS.ProcessEnv,
+  world: World,
+  worker: Worker,
+  { metricsUrl, token, instanceId, queueId, configId }: WorkerConfiguration,
+): MetricShipper | null {
+  if (!metricsUrl) return null;
+  const identity = { instance_id: instanceId, queue_id: queueId, config_id: configId };
+  return new MetricShipper({
+    world,
+    post: async (snapshots) => {
+      const status = await postJson(metricsUrl, token, { ...identity, snapshots });
+      if (status !== 200) throw new Error(`HTTP ${status}`);
+    },
+    gauges: () => world.engine.gauges(),
+    gpu: gpuReader(env),
+    currentJobId: () => worker.currentJobId,
   });
 }
 

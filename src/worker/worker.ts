@@ -83,6 +83,11 @@ export class Worker {
     return this.#jobs.running;
   }
 
+  /** Any one of the jobs in slots, which come first among those held. */
+  get currentJobId(): string | undefined {
+    return this.running > 0 ? this.#jobs.refs()[0]?.job_id : undefined;
+  }
+
   /** Settlements the queue has not acknowledged. */
   get unacknowledged(): number {
     return this.#outbox.size;

@@ -1,0 +1,131 @@
+/** One log line as the receiver at `CASOLA_LOGS_URL` gets it. */
+export interface LogEntry {
+  /** Epoch, whole seconds. */
+  timestamp: number;
+  level: 'info' | 'warning' | 'error';
+  /** `vllm`: the engine, whichever it is. */
+  source: 'worker' | 'vllm';
+  message: string;
+  job_id?: string;
+  config_id?: string;
+}
+
+/** The base protocol's bounds. */
+const MOST_IN_BATCH = 1000;
+const MOST_KEPT = 10_000;
+/** Characters of one message; with MOST_KEPT it bounds the memory of a receiver's outage to some 40 MB. */
+const LONGEST_MESSAGE = 4096;
+
+export interface LogShipperParts {
+  clock: {
+    setTimeout(run: () => void, ms: number): unknown;
+    clearTimeout(timer: unknown): void;
+  };
+  intervalMs: number;
+  /** Rejects when the batch was refused or did not arrive. */
+  post(entries: LogEntry[]): Promise<void>;
+  /** Called when it begins to fail, with the reason, and with null when it works again. */
+  changed(problem: unknown): void;
+}
+
+/**
+ * Log lines on their way to a receiver: kept, sent in batches in order, and put back when refused. It never
+ * throws. When there are too many the oldest go, and the next batch says how many.
+ */
+export class LogShipper {
+  readonly #parts: LogShipperParts;
+  #entries: LogEntry[] = [];
+  #dropped = 0;
+  #posting: Promise<void> | null = null;
+  #timer: unknown;
+  #isFailing = false;
+
+  constructor(parts: LogShipperParts) {
+    this.#parts = parts;
+  }
+
+  /** From now on what there is goes out each interval. */
+  start(): void {
+    const { clock, intervalMs } = this.#parts;
+    this.#timer = clock.setTimeout(() => {
+      void this.flush();
+      this.start();
+    }, intervalMs);
+  }
+
+  add(entry: LogEntry): void {
+    this.#entries.push({ ...entry, message: cut(entry.message) });
+    this.#dropOldest();
+    // A flood does not wait for its interval, unless nobody takes it.
+    if (this.#entries.length >= MOST_IN_BATCH && !this.#isFailing) void this.flush();
+  }
+
+  /** Sends all there is, batch after batch, until one is refused. One batch is on its way at a time. */
+  flush(): Promise<void> {
+    this.#posting ??= this.#postAll().finally(() => {
+      this.#posting = null;
+    });
+    return this.#posting;
+  }
+
+  /** No more by itself; resolves when all is out or refused once more, or the limit is reached. */
+  async close(limitMs: number): Promise<void> {
+    const { clock } = this.#parts;
+    clock.clearTimeout(this.#timer);
+    if (limitMs <= 0) return;
+    const limit = Promise.withResolvers<void>();
+    const timer = clock.setTimeout(limit.resolve, limitMs);
+    const inFlight = this.#posting;
+    await Promise.race([Promise.resolve(inFlight).then(() => this.flush()), limit.promise]);
+    clock.clearTimeout(timer);
+  }
+
+  async #postAll(): Promise<void> {
+    while (this.#entries.length > 0) {
+      const dropped = this.#dropped;
+      const batch = this.#entries.splice(0, dropped > 0 ? MOST_IN_BATCH - 1 : MOST_IN_BATCH);
+      const whole = dropped > 0 ? [gap(dropped, batch[0]!), ...batch] : batch;
+      try {
+        await this.#parts.post(whole);
+      } catch (error) {
+        this.#entries.unshift(...batch);
+        this.#dropOldest();
+        this.#report(error);
+        return;
+      }
+      this.#dropped -= dropped;
+      this.#report(null);
+    }
+  }
+
+  #dropOldest(): void {
+    const tooMany = this.#entries.length - MOST_KEPT;
+    if (tooMany <= 0) return;
+    this.#entries.splice(0, tooMany);
+    this.#dropped += tooMany;
+  }
+
+  #report(problem: unknown): void {
+    const isFailing = problem !== null;
+    if (isFailing === this.#isFailing) return;
+    this.#isFailing = isFailing;
+    this.#parts.changed(problem);
+  }
+}
+
+/** Stands where the dropped lines would have stood. */
+function gap(dropped: number, next: LogEntry): LogEntry {
+  const { timestamp, config_id } = next;
+  const message = `${dropped} older log lines were dropped: they could not be sent in time`;
+  return {
+    timestamp,
+    level: 'warning',
+    source: 'worker',
+    message,
+    ...(config_id === undefined ? {} : { config_id }),
+  };
+}
+
+function cut(message: string): string {
+  return message.length <= LONGEST_MESSAGE ? message : `${message.slice(0, LONGEST_MESSAGE)}… (cut)`;
+}

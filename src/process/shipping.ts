@@ -1,0 +1,158 @@
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import { readEnvironment, variable } from './environment.ts';
+import { UserError } from './exit-codes.ts';
+import { createLogger, type Logger } from './log.ts';
+import { type LogEntry, LogShipper } from './log-shipper.ts';
+import { secretHider } from './secrets.ts';
+
+/** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
+export const containerVariables = {
+  CASOLA_CONFIG_ID: variable.text().max(256).describe('which jobs this worker takes, e.g. my-model'),
+  CASOLA_QUEUE_ID: variable.text().max(256).default('vllm-queue'),
+  CASOLA_INSTANCE_ID: variable.text().max(256).optional(),
+  RUNPOD_POD_ID: variable.text().max(200).optional(),
+  CONTAINER_ID: variable.text().max(200).optional(),
+  CASOLA_API_TOKEN: variable.text().optional(),
+  CASOLA_LOGS_URL: variable.url('http:', 'https:').optional(),
+  CASOLA_LOG_FLUSH_INTERVAL: variable.seconds(0.1).default(30),
+  CASOLA_METRICS_URL: variable.url('http:', 'https:').optional(),
+};
+
+/** The last lines of a process get this long at most, ms. */
+const LAST_LINES_MS = 800;
+/** A receiver that does not answer a batch within this has refused it, ms. */
+const POST_WITHIN_MS = 10_000;
+
+/** The name of a container: one it was given, else the platform's, else the machine's. */
+export function instanceIdOf(
+  given: Pick<
+    z.infer<z.ZodObject<typeof containerVariables>>,
+    'CASOLA_INSTANCE_ID' | 'RUNPOD_POD_ID' | 'CONTAINER_ID'
+  >,
+): string {
+  if (given.CASOLA_INSTANCE_ID) return given.CASOLA_INSTANCE_ID;
+  if (given.RUNPOD_POD_ID) return `runpod-${given.RUNPOD_POD_ID}`;
+  if (given.CONTAINER_ID) return `vast-${given.CONTAINER_ID}`;
+  return hostname();
+}
+
+/** The loggers of one process, whose lines may also go elsewhere. */
+export interface Logging {
+  /** @param name `engine` for the lines of the engine, else which part of the road speaks */
+  createLogger(name: string): Logger;
+  /** The process is to be gone by then: the last lines get no more than what is left, ms from now. */
+  mustEndWithin(ms: number): void;
+}
+
+/**
+ * Runs a process whose log lines are sent to `CASOLA_LOGS_URL` too, if that is set, the last of them before
+ * it resolves or rejects. An error it rejects with is one of these lines.
+ *
+ * Variables that are wrong are left to the worker to complain of: here they mean that nothing is sent.
+ * @param name of the process, for the line that says that log lines do not arrive
+ */
+export async function withLogging<T>(
+  name: string,
+  env: NodeJS.ProcessEnv,
+  run: (logging: Logging) => Promise<T>,
+): Promise<T> {
+  const shipping = startShipping(name, env);
+  if (!shipping) {
+    return await run({ createLogger: (part) => createLogger(part, env), mustEndWithin: () => {} });
+  }
+  const { shipper, entryOf } = shipping;
+  let endsAt = Number.POSITIVE_INFINITY;
+  try {
+    return await run({
+      createLogger: (part) => createLogger(part, env, (line) => shipper.add(entryOf(line))),
+      mustEndWithin: (ms) => {
+        endsAt = Math.min(endsAt, performance.now() + ms);
+      },
+    });
+  } catch (error) {
+    const { message: msg } = error as Error;
+    shipper.add(entryOf(JSON.stringify({ level: 'error', time: new Date().toISOString(), msg })));
+    throw error;
+  } finally {
+    await shipper.close(Math.min(LAST_LINES_MS, endsAt - performance.now()));
+  }
+}
+
+function startShipping(name: string, env: NodeJS.ProcessEnv) {
+  const given = readQuietly(env);
+  if (!given?.CASOLA_LOGS_URL) return null;
+  const { CASOLA_LOGS_URL: url, CASOLA_API_TOKEN: token } = given;
+  const identity = { instance_id: instanceIdOf(given), queue_id: given.CASOLA_QUEUE_ID };
+  // Its own lines stay here: one about a failure to send is of no use there.
+  const log = createLogger(name, env);
+  const shipper = new LogShipper({
+    clock: { setTimeout, clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout) },
+    intervalMs: given.CASOLA_LOG_FLUSH_INTERVAL * 1000,
+    post: async (entries) => {
+      const status = await postJson(url, token, { ...identity, entries });
+      if (status < 200 || status > 299) throw new Error(`HTTP ${status}`);
+    },
+    changed: (problem) => {
+      if (problem === null) log.info('log lines arrive at CASOLA_LOGS_URL again');
+      else
+        log.warn(
+          { problem: causeOf(problem) },
+          'log lines do not arrive at CASOLA_LOGS_URL; jobs are not affected',
+        );
+    },
+  });
+  shipper.start();
+  const hide = secretHider(env);
+  return { shipper, entryOf: (line: string) => entryOf(line, given.CASOLA_CONFIG_ID, hide) };
+}
+
+function readQuietly(env: NodeJS.ProcessEnv) {
+  try {
+    return readEnvironment(z.object(containerVariables), env);
+  } catch (error) {
+    if (error instanceof UserError) return null;
+    throw error;
+  }
+}
+
+/**
+ * A line of the local log as an entry: fields beside the message follow it as JSON, as on a terminal.
+ * @param line as the logger wrote it, secret fields already hidden
+ * @param hide hides secrets that stand in the text itself: what leaves the machine may be read by others
+ */
+export function entryOf(line: string, configId: string, hide: (text: string) => string): LogEntry {
+  const { level, time, name, msg = '', job_id, ...fields } = JSON.parse(line);
+  const more = Object.keys(fields).length > 0 ? JSON.stringify(fields) : '';
+  return {
+    timestamp: Math.floor(Date.parse(time) / 1000),
+    level: level === 'warn' ? 'warning' : level === 'error' || level === 'fatal' ? 'error' : 'info',
+    source: name === 'engine' ? 'vllm' : 'worker',
+    message: hide(`${msg} ${more}`.trim()),
+    ...(typeof job_id === 'string' ? { job_id } : {}),
+    config_id: configId,
+  };
+}
+
+/**
+ * @returns the status of the answer
+ * @throws Error when there was none
+ */
+export async function postJson(url: string, token: string | undefined, body: unknown): Promise<number> {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (token) headers.authorization = `Bearer ${token}`;
+  const response = await fetch(url, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(POST_WITHIN_MS),
+  });
+  await response.body?.cancel();
+  return response.status;
+}
+
+/** fetch says only that it failed; its cause says why. */
+function causeOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error && cause.message ? cause.message : message;
+}

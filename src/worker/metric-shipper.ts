@@ -1,0 +1,104 @@
+import type { EngineGauges } from '../engine/types.ts';
+import type { Timer } from './clock.ts';
+import type { GpuSnapshot } from './gpu-snapshot.ts';
+import { reasonOf } from './transfer.ts';
+import type { World } from './world.ts';
+
+/** The base protocol's pace, ms. */
+const SNAPSHOT_EVERY_MS = 30_000;
+/** Snapshots of half an hour: an outage of the receiver no longer than that leaves no gap. */
+const MOST_KEPT = 60;
+
+/** How worker, engine and the first GPU do at one moment, as the receiver at `CASOLA_METRICS_URL` gets it. */
+export interface MetricSnapshot extends GpuSnapshot {
+  /** Epoch, whole seconds. */
+  timestamp: number;
+  worker_uptime_s: number;
+  vllm_running_requests?: number;
+  vllm_waiting_requests?: number;
+  /** Any one of the jobs that run. */
+  current_job_id?: string;
+}
+
+export interface MetricShipperParts {
+  world: Pick<World, 'clock' | 'log'>;
+  /** Rejects when the snapshots were refused or did not arrive. */
+  post(snapshots: MetricSnapshot[]): Promise<void>;
+  /** Null: the engine does not tell. */
+  gauges(): Promise<EngineGauges | null>;
+  gpu(): Promise<GpuSnapshot>;
+  currentJobId(): string | undefined;
+}
+
+/** Takes a snapshot every 30 s and sends it; refused ones go with the next, the oldest are dropped. Never throws. */
+export class MetricShipper {
+  readonly #parts: MetricShipperParts;
+  readonly #startedAt: number;
+  #unsent: MetricSnapshot[] = [];
+  #timer: Timer = null;
+  #isFailing = false;
+  #isStopped = false;
+
+  constructor(parts: MetricShipperParts) {
+    this.#parts = parts;
+    this.#startedAt = parts.world.clock.now();
+  }
+
+  /** The first at once, then one each interval, or later where one takes longer. */
+  start(): void {
+    void this.#run();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#parts.world.clock.clearTimeout(this.#timer);
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#parts.world;
+    const nextAt = clock.now() + SNAPSHOT_EVERY_MS;
+    const snapshot = await this.#take();
+    this.#unsent = [...this.#unsent, snapshot].slice(-MOST_KEPT);
+    if (!this.#isStopped) await this.#send();
+    if (this.#isStopped) return;
+    this.#timer = clock.setTimeout(() => this.start(), Math.max(0, nextAt - clock.now()));
+  }
+
+  async #take(): Promise<MetricSnapshot> {
+    const { world, gauges, gpu, currentJobId } = this.#parts;
+    const [engine, card] = await Promise.all([gauges().catch(() => null), gpu()]);
+    const now = world.clock.now();
+    const jobId = currentJobId();
+    return {
+      timestamp: Math.floor(now / 1000),
+      worker_uptime_s: Math.floor((now - this.#startedAt) / 1000),
+      ...card,
+      ...(engine ? { vllm_running_requests: engine.running, vllm_waiting_requests: engine.waiting } : {}),
+      ...(jobId === undefined ? {} : { current_job_id: jobId }),
+    };
+  }
+
+  async #send(): Promise<void> {
+    try {
+      await this.#parts.post(this.#unsent);
+      this.#unsent = [];
+      this.#report(null);
+    } catch (error) {
+      this.#report(error);
+    }
+  }
+
+  /** A line when it starts to fail and one when it works again, none in between. */
+  #report(error: unknown): void {
+    const isFailing = error !== null;
+    if (isFailing === this.#isFailing) return;
+    this.#isFailing = isFailing;
+    const { log } = this.#parts.world;
+    if (isFailing) {
+      log.warn(
+        { problem: reasonOf(error) },
+        'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
+      );
+    } else log.info({}, 'metrics arrive at CASOLA_METRICS_URL again');
+  }
+}

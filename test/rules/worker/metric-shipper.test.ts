@@ -1,0 +1,101 @@
+import { expect, test } from 'vitest';
+import type { EngineGauges } from '../../../src/engine/types.ts';
+import { gpuReader, readRow } from '../../../src/worker/gpu-snapshot.ts';
+import { MetricShipper, type MetricSnapshot } from '../../../src/worker/metric-shipper.ts';
+import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
+import { VirtualClock } from '../../support/worker-fakes.ts';
+
+function shipping() {
+  const clock = new VirtualClock();
+  const posts: MetricSnapshot[][] = [];
+  const logged: string[] = [];
+  const log = (_fields: object, message: string) => {
+    logged.push(message);
+  };
+  const now = {
+    gauges: null as EngineGauges | null,
+    gpu: {},
+    jobId: undefined as string | undefined,
+    refuses: false,
+  };
+  const shipper = new MetricShipper({
+    world: { clock, log: { debug: log, info: log, warn: log, error: log } },
+    post: async (snapshots) => {
+      posts.push(snapshots);
+      if (now.refuses) throw new Error('HTTP 500');
+    },
+    gauges: async () => now.gauges,
+    gpu: async () => now.gpu,
+    currentJobId: () => now.jobId,
+  });
+  return { clock, posts, logged, now, shipper };
+}
+
+test('a snapshot goes at once and every 30 s, with all that is known and nothing that is not', async () => {
+  const { clock, posts, now, shipper } = shipping();
+  shipper.start();
+  await clock.advance(29_999);
+  expect(posts).toEqual([[{ timestamp: 1_767_225_600, worker_uptime_s: 0 }]]);
+  now.gauges = { running: 2, waiting: 1, kvCacheUsage: 0.5 };
+  now.gpu = { gpu_memory_used_mb: 100 };
+  now.jobId = 'j1';
+  await clock.advance(1);
+  expect(posts[1]).toEqual([
+    {
+      timestamp: 1_767_225_630,
+      worker_uptime_s: 30,
+      gpu_memory_used_mb: 100,
+      vllm_running_requests: 2,
+      vllm_waiting_requests: 1,
+      current_job_id: 'j1',
+    },
+  ]);
+  shipper.stop();
+  await clock.advance(120_000);
+  expect(posts).toHaveLength(2);
+});
+
+test('refused snapshots go again with the next, the oldest of them are dropped, and both turns are told once', async () => {
+  const { clock, posts, logged, now, shipper } = shipping();
+  now.refuses = true;
+  shipper.start();
+  await clock.advance(70 * 30_000);
+  now.refuses = false;
+  await clock.advance(2 * 30_000);
+  expect(logged).toEqual([
+    'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
+    'metrics arrive at CASOLA_METRICS_URL again',
+  ]);
+  const [recovery, after] = posts.slice(-2);
+  expect(recovery).toHaveLength(60);
+  const uptimes = recovery?.map((snapshot) => snapshot.worker_uptime_s / 30);
+  expect(uptimes).toEqual(Array.from({ length: 60 }, (_, n) => n + 12));
+  expect(after).toHaveLength(1);
+});
+
+test('of what nvidia-smi prints the first GPU counts, and what it does not know is left out', () => {
+  expect(readRow('1024, 24576, 37, 61\n5, 24576, 0, 30\n')).toEqual({
+    gpu_memory_used_mb: 1024,
+    gpu_memory_total_mb: 24576,
+    gpu_utilization_pct: 37,
+    gpu_temperature_c: 61,
+  });
+  expect(readRow('1024, 24576, [N/A], [Not Supported]\n')).toEqual({
+    gpu_memory_used_mb: 1024,
+    gpu_memory_total_mb: 24576,
+  });
+  expect(readRow('')).toEqual({});
+});
+
+test('the first GPU that is visible is asked for, and none where none is', async () => {
+  const script = `case "$*" in *--id=3*) echo 3, 3, 3, 3 ;; *) echo 0, 0, 0, 0 ;; esac`;
+  const PATH = `${standInNvidiaSmi(script)}:${process.env.PATH}`;
+  const used = async (visible?: string) =>
+    (await gpuReader({ PATH, ...(visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible }) })())
+      .gpu_memory_used_mb;
+  expect(await used()).toBe(0);
+  expect(await used('3,1')).toBe(3);
+  expect(await used('-1')).toBe(undefined);
+  expect(await used('MIG-1')).toBe(undefined);
+  expect(await gpuReader({ PATH: '/nowhere' })()).toEqual({});
+});

@@ -1,0 +1,51 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What a post carried. */
+export interface Received {
+  path: string;
+  authorization: string | undefined;
+  body: Record<string, unknown>;
+  /** How it was answered; null: not at all. */
+  status: number | null;
+}
+
+/** A server that takes posts of JSON, in its own way of answering. */
+export interface Receiver {
+  url: string;
+  posts: Received[];
+  /** The status of the next answers; null leaves callers waiting. */
+  status: number | null;
+  stop(): Promise<void>;
+}
+
+export async function startReceiver({
+  port = 0,
+  status = 200,
+}: {
+  port?: number;
+  status?: number | null;
+} = {}): Promise<Receiver> {
+  const posts: Received[] = [];
+  const server = createServer(async (request, response) => {
+    const parts: Buffer[] = [];
+    for await (const part of request) parts.push(part as Buffer);
+    const { url: path = '', headers } = request;
+    const body = JSON.parse(Buffer.concat(parts).toString());
+    posts.push({ path, authorization: headers.authorization, body, status: receiver.status });
+    if (receiver.status !== null) response.writeHead(receiver.status).end('{}');
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  const receiver: Receiver = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    posts,
+    status,
+    stop: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return receiver;
+}
