@@ -126,8 +126,8 @@ async function makeFolders(...folders: string[]): Promise<void> {
   }
 }
 
-/** Synchronous, because the other form leaves a helper process running. */
-function bundle(outfile: string): void {
+/** The gateway and its objects in one file. Synchronous, because the other form leaves a helper process running. */
+export function bundle(outfile: string): void {
   buildSync({
     entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
     outfile,

@@ -1,5 +1,6 @@
 import { limits } from '../protocol/index.ts';
 import { relayName } from '../relay/calls.ts';
+import { payloadFile } from './bucket-files.ts';
 import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from './files.ts';
@@ -14,6 +15,8 @@ import type { TransientJob } from './transients.ts';
  * Who runs what next. Every event that frees a slot or makes a job ready ends here, so that between events
  * no slot is free while a job that fits it is ready: whoever is handed a slot need look at nobody else.
  */
+
+const TOO_LARGE = 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
 
 /** Gives a worker jobs until its slots or the jobs are used up. */
 export function fillWorker(core: Core, worker: Worker): void {
@@ -101,24 +104,24 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
   core.pending.left(row);
   worker.running.set(row.id, fenceToken);
   const files = fileAddresses(core, worker, { job_id: row.id, fence_token: fenceToken, key: fileKey });
-  // What is stored in pieces is large: for a worker of ours it need not be read.
+  // What is not in the row is large: for a worker of ours it need not be read. What is in the bucket cannot be.
   const short = readShortPayload(core.sql, row.id);
-  const isLeftOut = short === null && worker.session.extended;
+  const payload = short ?? (worker.session.extended ? null : readPayload(core.sql, row.id));
   const frame: JobFrame = {
     job_id: row.id,
     mode: 'persisted',
     config_id: row.config_id,
     fence_token: fenceToken,
-    payload: isLeftOut ? '' : (short ?? readPayload(core.sql, row.id)),
+    payload: payload ?? '',
     job_type: row.job_type,
     attempt: row.attempts + 1,
     lease_seconds: leaseSeconds,
     deadline_ms: row.deadline_at === null ? null : Math.max(0, row.deadline_at - now),
     stream_id: null,
-    payload_url: isLeftOut ? (files?.payload ?? null) : null,
+    payload_url: payload === null ? (files?.payload ?? null) : null,
     result_upload_url: files?.result ?? null,
   };
-  const refusal = send(worker, frame, files);
+  const refusal = refuseUnread(core, worker, frame) ?? send(worker, frame, files);
   if (refusal !== null) {
     core.fleet.vacate(worker.session.worker_id, row.id, fenceToken);
     const leased = findJob(core.sql, row.id);
@@ -172,6 +175,13 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   job.answer = null;
 }
 
+/** Why a base worker cannot be given a job whose payload is in the bucket, seen when it came; null: it can. */
+function refuseUnread(core: Core, worker: Worker, frame: JobFrame): string | null {
+  if (worker.session.extended || frame.payload !== '') return null;
+  if (!payloadFile(core.sql, frame.job_id)?.suits_base) return unsuited(frame);
+  return frame.payload_url === null ? TOO_LARGE : null;
+}
+
 /**
  * Sends the frame in the worker's own protocol; a text says why it cannot be sent.
  * @param files where a payload that is large may be fetched; null: it must go in the frame
@@ -186,16 +196,19 @@ function send(worker: Worker, frame: JobFrame, files: FileAddresses | null): str
     connection.send(extendedJobFrame(refer(frame.payload)));
     return null;
   }
-  const payload = basePayload(frame.job_type, frame.payload);
-  if (payload === null)
-    return `the worker that serves this model cannot run ${frame.job_type} jobs of this kind`;
+  const payload = frame.payload_url === null ? basePayload(frame.job_type, frame.payload) : '';
+  if (payload === null) return unsuited(frame);
   const text = baseJobFrame(refer(payload), payload);
   // UTF-16 units can be three bytes of UTF-8 each.
   if (text.length * 3 > limits.BASE_FRAME_BYTES && utf8Bytes(text) >= limits.BASE_FRAME_BYTES) {
-    return 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
+    return TOO_LARGE;
   }
   connection.send(text);
   return null;
+}
+
+function unsuited(frame: JobFrame): string {
+  return `the worker that serves this model cannot run ${frame.job_type} jobs of this kind`;
 }
 
 export function leaseSecondsFor(core: Core, worker: Worker): number {

@@ -7,7 +7,7 @@ import { tellWaiters } from './view.ts';
 export function endJob(core: Core, row: JobRow, settlement: Omit<Settlement, 'settled_at'>): void {
   const now = core.now();
   if (row.state === 'pending') core.pending.left(row);
-  dropUploads(core.sql, row.id);
+  dropUploads(core, row.id);
   settleJob(core.sql, row, { ...settlement, settled_at: now });
   due(core, now + core.settings.retention_seconds * 1000);
   tellWaiters(core, row.id);

@@ -1,3 +1,4 @@
+import { type Deletion, takeDeletions } from './bucket-files.ts';
 import { endUnfinished } from './cancel.ts';
 import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
@@ -9,10 +10,10 @@ import { deadlinesDue, type JobRow, leasesDue, nextDue, ORPHANED, wakeDelayed } 
 
 /**
  * The alarm: leases that ran out, deadlines that passed, retry delays that are over, workers that are
- * silent, jobs to be forgotten.
+ * silent, jobs to be forgotten and what of the bucket goes with them.
  * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
  */
-export function expire(core: Core): void {
+export function expire(core: Core): Deletion {
   const now = core.now();
   closeSilent(core);
   const configs = new Set<string>(wakeDelayed(core.sql, now));
@@ -28,6 +29,7 @@ export function expire(core: Core): void {
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextSilence(core)]) if (next !== null) due(core, next);
   sweep(core);
+  return takeDeletions(core);
 }
 
 /** Charged to the job, unless the queue itself was gone: then its worker may well have the job still. */

@@ -1,4 +1,5 @@
 import { limits } from '../protocol/index.ts';
+import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from './bucket-files.ts';
 import type { FileAnswer, FileTicket, FileUploadAnswer } from './calls.ts';
 import type { Core } from './core.ts';
 import type { Worker } from './fleet.ts';
@@ -14,7 +15,8 @@ import { findJob, type JobRow, readFileKey, readPayload } from './tables.ts';
  * no token along.
  *
  * An upload is kept beside its job until a `job_result_ref` of the same attempt settles the job with it, or
- * until the job is settled in any other way.
+ * until the job is settled in any other way. Long texts lie in pieces in rows or, where a bucket is bound, there
+ * (bucket-files.ts).
  */
 
 /** Where one attempt may fetch its payload and put its result. */
@@ -51,6 +53,13 @@ export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): F
   };
 }
 
+/** A result in the bucket. */
+interface PutResult {
+  key: string;
+  /** For when it took too long to be put. */
+  text(): string;
+}
+
 /** Whether a text is better fetched than sent in a frame. */
 export function isLarge(text: string): boolean {
   // A UTF-16 unit is at most three bytes of UTF-8.
@@ -58,20 +67,43 @@ export function isLarge(text: string): boolean {
   return text.length > limits.INLINE_BYTES || new TextEncoder().encode(text).byteLength > limits.INLINE_BYTES;
 }
 
-/** @param form `base`: as a worker that speaks only the base takes it */
-export function readFile(core: Core, ticket: FileTicket, form: 'own' | 'base'): FileAnswer {
+/**
+ * The payload, or the key of the bucket under which it lies as it was submitted.
+ * @param form `base`: as a worker that speaks only the base takes it
+ */
+export function readFile(
+  core: Core,
+  ticket: FileTicket,
+  form: 'own' | 'base',
+): FileAnswer | { ok: true; key: string; job_type: string } {
   const found = payloadOf(core, ticket);
   if ('reason' in found) return found;
-  const text = form === 'base' ? basePayload(found.job_type, found.payload) : found.payload;
+  const { job_type, payload } = found;
+  if (payload === null) {
+    const file = payloadFile(core.sql, ticket.job_id);
+    return file ? { ok: true, key: file.key, job_type } : { ok: false, reason: 'unknown' };
+  }
+  const text = form === 'base' ? basePayload(job_type, payload) : payload;
   return text === null ? { ok: false, reason: 'unknown' } : { ok: true, text };
 }
 
-/** Stores a result until it is announced; a repeated upload replaces the first. */
-export function storeFile(core: Core, ticket: FileTicket, text: string): FileUploadAnswer {
+/** A result is about to be put into the bucket, if it may be. */
+export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUploadAnswer {
+  const { job_id } = ticket;
+  const refusal = judge(core, findJob(core.sql, job_id), ticket);
+  if (refusal) return refusal;
+  beginFile(core, { key, job_id });
+  return { ok: true };
+}
+
+/** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */
+export function storeFile(core: Core, ticket: FileTicket, result: string | PutResult): FileUploadAnswer {
   const row = findJob(core.sql, ticket.job_id);
   const refusal = judge(core, row, ticket);
   if (refusal) return refusal;
-  dropUploads(core.sql, ticket.job_id);
+  dropUploads(core, ticket.job_id);
+  if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
+  const text = typeof result === 'string' ? result : result.text();
   for (const [part, piece] of pieces(text, limits.ROW_TEXT_CHARACTERS).entries()) {
     core.sql.exec(
       `INSERT INTO uploads (job_id, part, fence_token, text) VALUES (?, ?, ?, ?)`,
@@ -92,17 +124,18 @@ export function adoptUpload(sql: Sql, jobId: string, fenceToken: number): boolea
     jobId,
     fenceToken,
   );
-  return moved.length > 0;
+  return moved.length > 0 || keepResult(sql, jobId, fenceToken);
 }
 
-export function dropUploads(sql: Sql, jobId: string): void {
-  sql.exec(`DELETE FROM uploads WHERE job_id = ?`, jobId);
+export function dropUploads(core: Core, jobId: string): void {
+  core.sql.exec(`DELETE FROM uploads WHERE job_id = ?`, jobId);
+  dropUploaded(core, jobId);
 }
 
 function payloadOf(
   core: Core,
   ticket: FileTicket,
-): { job_type: string; payload: string } | Extract<FileAnswer, { ok: false }> {
+): { job_type: string; payload: string | null } | Extract<FileAnswer, { ok: false }> {
   const transient = core.transients.get(ticket.job_id);
   if (transient) {
     const isRight = transient.file_key === ticket.key && transient.fence_token === ticket.fence_token;

@@ -66,13 +66,20 @@ const BASE_TASKS: Record<string, string> = {
  * null when it cannot run this job.
  */
 export function basePayload(jobType: string, payload: string): string | null {
-  if ((jobType as JobType) !== 'engine_request') return withTask(payload, 'openai/chat-completion');
+  const request = baseRequest(jobType, payload);
+  return request && JSON.stringify({ task: request.task, ...(JSON.parse(request.body) as object) });
+}
+
+/** Whether `basePayload` gives one. */
+export function suitsBase(jobType: string, payload: string): boolean {
+  return baseRequest(jobType, payload) !== null;
+}
+
+/** @returns `body` as JSON text */
+function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
+  if ((jobType as JobType) !== 'engine_request') return { task: 'openai/chat-completion', body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok || request.value.body === undefined) return null;
   const task = BASE_TASKS[request.value.path];
-  return task === undefined ? null : withTask(request.value.body, task);
-}
-
-function withTask(objectText: string, task: string): string {
-  return JSON.stringify({ task, ...(JSON.parse(objectText) as object) });
+  return task === undefined ? null : { task, body: request.value.body };
 }

@@ -1,9 +1,9 @@
 import { DurableObject } from 'cloudflare:workers';
 import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import type { RelayCalls } from '../relay/calls.ts';
+import { TextCalls } from './bucket.ts';
 import {
   type CallAnswer,
-  type FileAnswer,
   type FileTicket,
   type FileUploadAnswer,
   type LedgerView,
@@ -23,6 +23,8 @@ import { Queue } from './queue.ts';
 /** Bindings and settings the object reads. */
 interface QueueEnv {
   RELAY: DurableObjectNamespace;
+  /** For long payloads and results; absent: they stay in rows. */
+  FILES?: R2Bucket;
   LEASE_SECONDS?: string;
   RECONNECT_GRACE_SECONDS?: string;
   PING_SECONDS?: string;
@@ -42,6 +44,7 @@ const CLOSE_HANDSHAKE_MS = 50;
  */
 export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
+  #texts!: TextCalls;
   readonly #connections = new WeakMap<WebSocket, Connection>();
   /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
   readonly #heardAt = new WeakMap<WebSocket, number>();
@@ -65,6 +68,13 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         ...given('max_pending', env.MAX_PENDING),
         ...given('max_pending_per_tenant', env.MAX_PENDING_PER_TENANT),
         ...given('max_waiting', env.MAX_WAITING),
+      });
+      this.#texts = new TextCalls({
+        queue: this.#queue,
+        bucket: env.FILES ?? null,
+        prefix: ctx.id.toString(),
+        commit: (work) => this.#together(work),
+        log,
       });
     });
   }
@@ -107,13 +117,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
-    await this.#together(() => this.#queue.onAlarm());
+    const deletion = await this.#together(() => this.#queue.onAlarm());
+    // Not waited for: no lease is looked after while an alarm runs.
+    this.ctx.waitUntil(this.#texts.delete(deletion));
   }
 
   submit(sent: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
-    const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
-    const ids = jobs.map(() => crypto.randomUUID());
-    return this.#together(() => this.#queue.submit(jobs, ids));
+    const ids = sent.map(() => crypto.randomUUID());
+    return this.#texts.submit(sent, ids);
   }
 
   /** Not put into the box: a dispatch writes nothing, and the caller waits for its first token. */
@@ -123,31 +134,28 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async get(jobId: string): Promise<JobView | null> {
-    return this.#queue.get(jobId);
+    return this.#texts.withResult(this.#queue.get(jobId));
   }
 
   async ledger(jobId: string): Promise<LedgerView | null> {
     return this.#queue.ledger(jobId);
   }
 
-  wait(jobId: string, waitMs: number): Promise<JobView | null> {
-    return this.#answered((answer) => this.#queue.wait(jobId, waitMs, answer));
+  async wait(jobId: string, waitMs: number): Promise<JobView | null> {
+    const view = await this.#answered<JobView | null>((answer) => this.#queue.wait(jobId, waitMs, answer));
+    return this.#texts.withResult(view);
   }
 
-  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
-    return this.#together(() => this.#queue.cancel(jobId, reason));
+  async cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
+    return this.#texts.withResult(await this.#together(() => this.#queue.cancel(jobId, reason)));
   }
 
-  async readFile(ticket: FileTicket, form: 'own' | 'base') {
-    const answer: FileAnswer = this.#queue.readFile(ticket, form);
-    return answer.ok
-      ? { ok: true as const, bytes: new TextEncoder().encode(answer.text) as Uint8Array<ArrayBuffer> }
-      : answer;
+  readFile(ticket: FileTicket, form: 'own' | 'base') {
+    return this.#texts.readFile(ticket, form);
   }
 
   storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
-    const text = new TextDecoder().decode(bytes);
-    return this.#together(() => this.#queue.storeFile(ticket, text));
+    return this.#texts.storeFile(ticket, bytes);
   }
 
   async models(): Promise<ModelView[]> {
@@ -245,7 +253,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
         this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {}));
       },
-      log: (level, message, fields) => console.log(JSON.stringify({ level, msg: message, ...fields })),
+      log,
     };
   }
 
@@ -281,6 +289,9 @@ function originOf(request: Request): string {
   const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
   return `${scheme}//${url.host}`;
 }
+
+const log: Ports['log'] = (level, message, fields) =>
+  console.log(JSON.stringify({ level, msg: message, ...fields }));
 
 /** A setting that has a value. */
 function given<Name extends Exclude<keyof QueueSettings, 'queue_id'>>(name: Name, value: string | undefined) {

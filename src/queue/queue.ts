@@ -6,17 +6,16 @@ import {
   type WorkerFrame,
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
+import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './bucket-files.ts';
 import { call, nextRefusal, refuseOverdue } from './call.ts';
 import type {
   CallAnswer,
-  FileAnswer,
   FileTicket,
   FileUploadAnswer,
   LedgerView,
   ModelView,
   QueueStatus,
   SubmitAnswer,
-  SubmitJob,
   TransientCall,
   WorkerView,
 } from './calls.ts';
@@ -25,7 +24,7 @@ import { type Core, createCore, due } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
 import { fillWorker } from './dispatch.ts';
 import { expire } from './expire.ts';
-import { readFile, storeFile } from './files.ts';
+import { beginUpload, readFile, storeFile } from './files.ts';
 import { setLoad, type Worker } from './fleet.ts';
 import { saveHeartbeat } from './fleet-tables.ts';
 import { models, status, workers } from './fleet-views.ts';
@@ -38,7 +37,7 @@ import { progress, renew } from './renew.ts';
 import { restoreFleet } from './restore.ts';
 import { settleError, settleResult, settleResultRef } from './settle.ts';
 import { closeSilent } from './silence.ts';
-import { submit as submitJobs } from './submit.ts';
+import { beginPayload, type NewJob, submit as submitJobs } from './submit.ts';
 import { findJob } from './tables.ts';
 import { viewOf } from './view.ts';
 
@@ -61,7 +60,7 @@ export class Queue {
     orphanAfterRestart(this.#core);
   }
 
-  submit(jobs: readonly SubmitJob[], ids: readonly string[]): SubmitAnswer[] {
+  submit(jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
     return submitJobs(this.#core, jobs, ids);
   }
 
@@ -79,12 +78,28 @@ export class Queue {
     return ledgerOf(this.#core, jobId) ?? this.#core.callLedgers.of(jobId);
   }
 
-  readFile(ticket: FileTicket, form: 'own' | 'base'): FileAnswer {
+  readFile(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
     return readFile(this.#core, ticket, form);
   }
 
-  storeFile(ticket: FileTicket, text: string): FileUploadAnswer {
-    return storeFile(this.#core, ticket, text);
+  storeFile(ticket: FileTicket, result: Parameters<typeof storeFile>[2]): FileUploadAnswer {
+    return storeFile(this.#core, ticket, result);
+  }
+
+  beginPayload(job: NewJob, file: BucketFile): boolean {
+    return beginPayload(this.#core, job, file);
+  }
+
+  beginUpload(ticket: FileTicket, key: string): FileUploadAnswer {
+    return beginUpload(this.#core, ticket, key);
+  }
+
+  abandonFiles(files: readonly BucketFile[]): void {
+    abandonFiles(this.#core, files);
+  }
+
+  confirmDeletions(deletion: Deletion): void {
+    confirmDeletions(this.#core, deletion);
   }
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
@@ -158,8 +173,9 @@ export class Queue {
     this.#isLeaving = true;
   }
 
-  onAlarm(): void {
-    expire(this.#core);
+  /** @returns what is to be deleted from the bucket */
+  onAlarm(): Deletion {
+    return expire(this.#core);
   }
 
   /** What only memory knows of: waits that are over, workers that are silent or did not come back. */

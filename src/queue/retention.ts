@@ -1,3 +1,4 @@
+import { forgetFiles } from './bucket-files.ts';
 import { type Core, due } from './core.ts';
 
 /** Settled jobs forgotten in one event, and pieces of long text: what one event deletes stays short. */
@@ -35,6 +36,7 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
   const seqs = JSON.stringify(jobs.map((job) => job.seq));
   const ids = JSON.stringify(jobs.map((job) => job.id));
   core.sql.exec(`DELETE FROM long_texts WHERE job_id IN (SELECT value FROM json_each(?))`, ids);
+  forgetFiles(core, ids);
   core.sql.exec(`DELETE FROM ledger WHERE job IN (SELECT value FROM json_each(?))`, seqs);
   core.sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, seqs);
 }

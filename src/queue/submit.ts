@@ -1,13 +1,21 @@
+import { type BucketFile, beginFile, keepPayload, payloadFile } from './bucket-files.ts';
 import type { SubmitAnswer, SubmitJob } from './calls.ts';
 import { type Core, due } from './core.ts';
 import { fillConfig } from './dispatch.ts';
 import { servesModel } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
+import { suitsBase } from './job-frame.ts';
 import { findJob, insertJob, type JobRow, readPayload } from './tables.ts';
 import { viewOf } from './view.ts';
 
 /** What a submitter is told to wait when the queue is full, s. */
 const RETRY_AFTER_SECONDS = 10;
+
+/** A submission as the rules take it. */
+export interface NewJob extends SubmitJob {
+  /** Of a long payload where a bucket is bound: its digest, and the key it was put under; null: it was not. */
+  long_payload?: { sha256: string; key: string | null };
+}
 
 /**
  * Persisted jobs, all in one commit. The same id with the same payload answers the job there is; a different
@@ -15,15 +23,13 @@ const RETRY_AFTER_SECONDS = 10;
  * them would not fit it: they are read one by one.
  * @param ids new ids for jobs that bring none, in order
  */
-export function submit(core: Core, jobs: readonly SubmitJob[], ids: readonly string[]): SubmitAnswer[] {
+export function submit(core: Core, jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
   const configs = new Set<string>();
   const answers = jobs.map((job, index): (() => SubmitAnswer) => {
-    const existing = job.id === undefined ? null : findJob(core.sql, job.id);
+    const existing = existingJob(core, job);
     if (existing) return () => repeated(core, existing, job, jobs.length === 1);
-    const config = chooseConfig(core, job);
+    const config = admit(core, job);
     if (!config.ok) return () => config;
-    const full = refuseWhenFull(core, config.config_id, job.tenant ?? null);
-    if (full) return () => full;
     const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
     configs.add(config.config_id);
     // Read again after dispatch, so that the answer tells how the job stands when the commit is done.
@@ -33,7 +39,24 @@ export function submit(core: Core, jobs: readonly SubmitJob[], ids: readonly str
   return answers.map((answer) => answer());
 }
 
-function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRow {
+/** The payload of a job is about to be put into the bucket; false: the job would not be taken, or is there. */
+export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean {
+  if (existingJob(core, job) || !admit(core, job).ok) return false;
+  beginFile(core, file);
+  return true;
+}
+
+function existingJob(core: Core, job: NewJob): JobRow | null {
+  return job.id === undefined ? null : findJob(core.sql, job.id);
+}
+
+/** The config whose workers may take the job, or why it is refused. */
+function admit(core: Core, job: NewJob): Config | Refusal {
+  const config = chooseConfig(core, job);
+  return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null) ?? config) : config;
+}
+
+function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
   const now = core.now();
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   if (deadlineAt !== null) due(core, deadlineAt);
@@ -43,7 +66,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRo
     config_id: configId,
     priority: job.priority,
     max_attempts: job.max_attempts,
-    payload: job.payload,
+    payload: isInBucket(core, job) ? null : job.payload,
     created_at: now,
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
@@ -52,8 +75,13 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): JobRo
   return row;
 }
 
+function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): boolean {
+  if (!long_payload?.key) return false;
+  return keepPayload(core, long_payload.key, long_payload.sha256, suitsBase(job_type, payload));
+}
+
 /** Pending jobs are bounded for each config and each tenant. */
-function refuseWhenFull(core: Core, configId: string, tenant: string | null): SubmitAnswer | null {
+function refuseWhenFull(core: Core, configId: string, tenant: string | null): Refusal | null {
   let reason = fullness(core, configId, tenant);
   if (!reason) return null;
   // Those of this very submission may still find slots.
@@ -74,8 +102,8 @@ function fullness(core: Core, configId: string, tenant: string | null): string |
   return null;
 }
 
-function repeated(core: Core, row: JobRow, job: SubmitJob, withResult: boolean): SubmitAnswer {
-  if (row.job_type === job.job_type && readPayload(core.sql, row.id) === job.payload) {
+function repeated(core: Core, row: JobRow, job: NewJob, withResult: boolean): SubmitAnswer {
+  if (row.job_type === job.job_type && hasPayload(core, row, job)) {
     return { ok: true, job: viewOf(core, row, withResult), created: false };
   }
   return {
@@ -85,11 +113,16 @@ function repeated(core: Core, row: JobRow, job: SubmitJob, withResult: boolean):
   };
 }
 
-type Config =
-  | { ok: true; config_id: string }
-  | Extract<SubmitAnswer, { reason: 'no_config' | 'unknown_config' | 'conflict' }>;
+function hasPayload(core: Core, row: JobRow, job: NewJob): boolean {
+  const payload = readPayload(core.sql, row.id);
+  if (payload !== null) return payload === job.payload;
+  return payloadFile(core.sql, row.id)?.sha256 === job.long_payload?.sha256;
+}
 
-function chooseConfig(core: Core, job: SubmitJob): Config {
+type Refusal = Extract<SubmitAnswer, { ok: false }>;
+type Config = { ok: true; config_id: string } | Refusal;
+
+function chooseConfig(core: Core, job: NewJob): Config {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
   const model = job.model === 'default' ? undefined : job.model;
   const known = knownModels(core.sql);

@@ -50,14 +50,15 @@ export interface NewJobRow {
   config_id: string;
   priority: number;
   max_attempts: number;
-  payload: string;
+  /** Null: it lies in the bucket. */
+  payload: string | null;
   created_at: number;
   deadline_at: number | null;
   tenant: string | null;
 }
 
 export function insertJob(sql: Sql, job: NewJobRow): JobRow {
-  const inline = storeText(sql, job.id, 'payload', job.payload);
+  const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   return sql.exec(
     `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant)
      VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
@@ -225,11 +226,12 @@ export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
   );
 }
 
-export function readPayload(sql: Sql, id: string): string {
-  return readText(sql, id, 'payload') ?? 'null';
+/** Null: it lies in the bucket. */
+export function readPayload(sql: Sql, id: string): string | null {
+  return readText(sql, id, 'payload');
 }
 
-/** The payload, or null when it is so long that it was stored in pieces. */
+/** The payload, or null when it is so long that it is not in the row. */
 export function readShortPayload(sql: Sql, id: string): string | null {
   return (sql.exec(`SELECT payload FROM jobs WHERE id = ?`, id)[0]?.payload as string | null) ?? null;
 }
@@ -239,6 +241,7 @@ export function readFileKey(sql: Sql, id: string): string | null {
   return (sql.exec(`SELECT file_key FROM jobs WHERE id = ?`, id)[0]?.file_key as string | null) ?? null;
 }
 
+/** Null: there is none, or it lies in the bucket. */
 export function readResult(sql: Sql, id: string): string | null {
   return readText(sql, id, 'result');
 }

@@ -1,14 +1,14 @@
 import type { AttemptError, Failure, JobView } from '../protocol/index.ts';
+import { InBucket, resultKey } from './bucket-files.ts';
 import { packText } from './calls.ts';
 import type { Core } from './core.ts';
 import { findJob, type JobRow, readResult } from './tables.ts';
 
 /**
- * A job as the API shows it; a long result as `unpackView` reads it.
+ * A job as the API shows it; a long result as `unpackView` reads it, or as InBucket.
  * @param withResult false leaves the result out: many together would not fit one answer
  */
 export function viewOf(core: Core, row: JobRow, withResult = true): JobView {
-  const result = withResult && row.state === 'succeeded' ? readResult(core.sql, row.id) : null;
   return {
     id: row.id,
     job_type: row.job_type,
@@ -24,13 +24,18 @@ export function viewOf(core: Core, row: JobRow, withResult = true): JobView {
     created_at: iso(row.created_at),
     leased_at: row.leased_at === null ? null : iso(row.leased_at),
     settled_at: row.settled_at === null ? null : iso(row.settled_at),
-    result: result === null ? null : resultOf(result),
+    result: withResult && row.state === 'succeeded' ? resultOf(core, row.id) : null,
     error: row.error === null ? null : (JSON.parse(row.error) as Failure),
     attempt_errors: attemptErrors(row),
   };
 }
 
-function resultOf(text: string): unknown {
+function resultOf(core: Core, jobId: string): unknown {
+  const text = readResult(core.sql, jobId);
+  if (text === null) {
+    const key = resultKey(core.sql, jobId);
+    return key === null ? null : new InBucket(key);
+  }
   const packed = packText(text);
   return typeof packed === 'string' ? JSON.parse(packed) : packed;
 }

@@ -1,5 +1,6 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
+import type { Deletion } from '../../src/queue/bucket-files.ts';
 import type {
   CallAnswer,
   FileTicket,
@@ -79,6 +80,8 @@ export class QueueHarness {
   nowMs = Date.UTC(2026, 0, 1);
   alarmAt: number | null = null;
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
+  /** What alarms gave to be deleted from the bucket. */
+  readonly deletions: Deletion[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database = new DatabaseSync(':memory:');
   queue: Queue;
@@ -184,7 +187,7 @@ export class QueueHarness {
       this.nowMs = Math.max(this.nowMs, next);
       if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
         this.alarmAt = null;
-        this.queue.onAlarm();
+        this.deletions.push(this.queue.onAlarm());
       } else if (tick !== null && tick <= this.nowMs) {
         this.queue.onTick();
       }

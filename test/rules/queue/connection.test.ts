@@ -250,12 +250,12 @@ describe('workers that speak only the base', () => {
     expect(payload).toEqual({});
     expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
     const file = queue.queue.readFile(ticketOf(payload_url), 'base');
-    expect(file.ok && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
+    expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
 
     const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
     queue.call({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
     const waited = queue.queue.readFile(ticketOf(worker.lastJob().payload_url), 'base');
-    expect(waited.ok && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
+    expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
     expect(worker.lastJob().result_upload_url).toBeUndefined();
   });
 });

@@ -1,0 +1,71 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Miniflare } from 'miniflare';
+import { bundle } from '../../src/launcher/workerd.ts';
+import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/launcher/workerd-config.ts';
+
+/** The queue in workerd as wrangler runs it locally, with its stand-in for an R2 bucket bound as FILES. */
+export interface MiniflareQueue {
+  /** Without a trailing slash. */
+  url: string;
+  /** Keys of all that lies in the bucket. */
+  keys(): Promise<string[]>;
+  /** Statement on the database of a queue's object. */
+  sql(queueId: string, query: string): Promise<Record<string, unknown>[]>;
+  stop(): Promise<void>;
+}
+
+/** @param variables of the gateway and its objects */
+export async function startMiniflareQueue(variables: Record<string, string>): Promise<MiniflareQueue> {
+  const contents = await bundled();
+  const object = (exportName: string) => ({ type: 'durable-object' as const, worker: 'queue', exportName });
+  const stored = { type: 'durable-object', storage: 'sqlite' } as const;
+  const miniflare = new Miniflare({
+    host: '127.0.0.1',
+    port: 0,
+    unsafeInspectDurableObjects: true,
+    handleStructuredLogs: () => {},
+    // Neither writes outside its own folder nor asks anybody anything.
+    cf: false,
+    enableDevRegistry: false,
+    telemetry: { enabled: false },
+    workers: [
+      {
+        config: {
+          name: 'queue',
+          compatibilityDate: COMPATIBILITY_DATE,
+          compatibilityFlags: COMPATIBILITY_FLAGS,
+          manifest: { mainModule: 'main.js', modules: { 'main.js': { type: 'esm', contents } } },
+          env: {
+            ...Object.fromEntries(
+              Object.entries(variables).map(([name, value]) => [name, { type: 'text' as const, value }]),
+            ),
+            QUEUE: object('QueueObject'),
+            RELAY: object('RelayObject'),
+            FILES: { type: 'r2', name: 'files' },
+          },
+          exports: { QueueObject: stored, RelayObject: stored },
+        },
+      },
+    ],
+  });
+  const url = (await miniflare.ready).origin;
+  return {
+    url,
+    keys: async () => (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key),
+    sql: async (name, query) =>
+      (await miniflare.unsafeGetDurableObjectStorage('queue', 'QueueObject', { name })).exec(query),
+    stop: () => miniflare.dispose(),
+  };
+}
+
+async function bundled(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'bundle-'));
+  try {
+    bundle(join(folder, 'main.js'));
+    return await readFile(join(folder, 'main.js'), 'utf8');
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
