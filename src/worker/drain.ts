@@ -27,11 +27,19 @@ export class Drain {
   #phase: DrainPhase = 'finishing';
   #graceTimer: Timer;
   #forceTimer: Timer;
+  /** Epoch ms at which the force clock runs out. */
+  #endsAt: number;
 
   constructor(parts: DrainParts, graceMs: number) {
     this.#parts = parts;
     this.#graceTimer = parts.clock.setTimeout(() => this.#graceOver(), graceMs);
+    this.#endsAt = parts.clock.now() + graceMs + FORCE_SECONDS * 1000;
     this.#forceTimer = parts.clock.setTimeout(() => this.#finish(), graceMs + FORCE_SECONDS * 1000);
+  }
+
+  /** Time that both clocks still have, ms; none after `force`. */
+  get leftMs(): number {
+    return Math.max(0, this.#endsAt - this.#parts.clock.now());
   }
 
   get phase(): DrainPhase {
@@ -51,6 +59,7 @@ export class Drain {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#parts;
     clock.clearTimeout(this.#forceTimer);
+    this.#endsAt = clock.now() + FORCE_SECONDS * 1000;
     this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_SECONDS * 1000);
     this.#graceOver();
   }
@@ -58,6 +67,7 @@ export class Drain {
   /** Ends at once, whatever is unfinished. */
   force(): void {
     if (this.#phase === 'finishing') this.#parts.handBack();
+    this.#endsAt = this.#parts.clock.now();
     this.#finish();
   }
 

@@ -68,10 +68,15 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#parts.post);
   }
 
-  /** No more beats by themselves; resolves when the last one is out or given up. */
-  async stop(): Promise<void> {
-    this.#parts.world.clock.clearTimeout(this.#timer);
-    await this.#posting;
+  /** No more beats by themselves; resolves when the last one is out, given up, or `withinMs` are over. */
+  async stop(withinMs: number): Promise<void> {
+    const { clock } = this.#parts.world;
+    clock.clearTimeout(this.#timer);
+    if (!this.#posting) return;
+    const late = Promise.withResolvers<void>();
+    const timer = clock.setTimeout(late.resolve, withinMs);
+    await Promise.race([this.#posting, late.promise]);
+    clock.clearTimeout(timer);
   }
 
   async #postPending(post: PostHeartbeat): Promise<void> {

@@ -4,7 +4,7 @@ import { EXIT } from '../process/exit-codes.ts';
 import type { Instance } from '../protocol/index.ts';
 import { Answers } from './answers.ts';
 import type { BackpressureSettings } from './backpressure.ts';
-import { Drain } from './drain.ts';
+import { Drain, FORCE_SECONDS } from './drain.ts';
 import type { FileAccessSettings } from './file-access.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Jobs } from './jobs.ts';
@@ -15,6 +15,9 @@ import { Session } from './session.ts';
 import type { SessionSettings } from './session-parts.ts';
 import type { SessionState } from './session-state.ts';
 import type { World } from './world.ts';
+
+/** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */
+const LAST_HEARTBEAT_MS = 300;
 
 export interface WorkerSettings extends SessionSettings, FileAccessSettings {
   instance: Instance;
@@ -306,7 +309,8 @@ export class Worker {
     this.#load.stop();
     this.#jobs.stop();
     this.#heartbeats.say(this.#lastWords);
-    await Promise.all([this.#session.stop(), this.#answers.close(), this.#heartbeats.stop()]);
+    const heartbeatMs = (this.#drain?.leftMs ?? FORCE_SECONDS * 1000) + LAST_HEARTBEAT_MS;
+    await Promise.all([this.#session.stop(), this.#answers.close(), this.#heartbeats.stop(heartbeatMs)]);
     this.#events.ended(this.#exitCode);
   }
 }

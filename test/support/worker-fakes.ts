@@ -306,6 +306,8 @@ export class WorkerBench {
   readonly logged: string[] = [];
   readonly worker: Worker;
   fetch: World['fetch'] = () => Promise.reject(new Error('no network in this test'));
+  /** How the API takes a heartbeat. */
+  post: () => Promise<void> = async () => {};
   exitCode: number | null = null;
   readyCount = 0;
 
@@ -351,6 +353,7 @@ export class WorkerBench {
       },
       async (beat) => {
         this.beats.push(beat);
+        await this.post();
       },
       {
         ready: () => {

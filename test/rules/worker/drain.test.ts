@@ -42,6 +42,20 @@ test('a job that fits the grace finishes, and the worker ends when it is acknowl
   expect(bench.queue.framesOf('job_release')).toEqual([]);
 });
 
+test('an API that never answers heartbeats does not hold up the end beyond both clocks', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push();
+  bench.post = () => new Promise(() => {});
+  bench.worker.drain();
+  await bench.clock.advance(4000);
+  bench.engine.last.complete();
+  await bench.clock.advance(3000);
+  expect(bench.exitCode).toBeNull();
+  await bench.clock.advance(300);
+  expect(bench.exitCode).toBe(EXIT.ok);
+  expect(bench.clock.armed).toBe(0);
+});
+
 test('a job that does not fit the grace is aborted and handed back', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();
   await bench.push(STREAM_JOB);

@@ -64,7 +64,7 @@ test('while one is on its way the newest waits and those between are left out', 
   beats.say({ status: 'running' });
   beats.say({ status: 'stopping' });
   first.resolve();
-  await beats.stop();
+  await beats.stop(1000);
   expect(arrived).toEqual(['starting', 'stopping']);
 });
 
@@ -80,7 +80,7 @@ test('a failing address is warned of once, and once more when it works again', a
   works = true;
   await clock.advance(120_000);
   expect(logged).toEqual(['heartbeats do not arrive; jobs are not affected', 'heartbeats arrive again']);
-  await beats.stop();
+  await beats.stop(1000);
   expect(clock.armed).toBe(0);
 });
 
