@@ -25,6 +25,8 @@ console.log(
   tableOf([
     ['lost', counts.lost.length],
     ['wrong answers', counts.wrongAnswers.length],
+    ['large results wrong', counts.largeResultsWrong.length],
+    ['streams wrong', counts.streamsWrong.length],
     ['settled twice', counts.settledTwice.length],
     ['attempts wrongly charged', counts.wronglyCharged.length],
     ['leftovers in tables, slots and spools', counts.leftovers.length],

@@ -151,12 +151,15 @@ export class Faults {
     const processes = this.#road.queueProcesses();
     if (!processes?.workerd) return null;
     killHard(this.#random() < 0.7 ? processes.workerd : processes.launcher);
-    return this.#queueIsBack();
+    return this.#queueIsBack(processes.workerd);
   }
 
-  async #queueIsBack(): Promise<void> {
+  /** A workerd outlives its launcher by a moment, and still answers. */
+  async #queueIsBack(killed: number): Promise<void> {
     for (;;) {
       await sleep(200);
+      const workerd = this.#road.queueProcesses()?.workerd ?? null;
+      if (workerd === null || workerd === killed) continue;
       const ok = await fetch(`${this.#road.queueUrl}/health`, { signal: AbortSignal.timeout(2000) }).then(
         (response) => response.ok,
         () => false,

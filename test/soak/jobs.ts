@@ -1,14 +1,17 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { JobView } from '../../src/protocol/index.ts';
 import type { LedgerView } from '../../src/queue/calls.ts';
-import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
+import { chatText, echoedTexts, LARGE_TEXT, type Message, modelOf } from './engine-text.ts';
 
 /** Tokens of one answer: long enough that faults meet running jobs. */
 const TOKENS = { least: 10, most: 80 };
-/** One job in so many has a payload of 300 KB, which goes by reference. */
-const LARGE_EVERY = 25;
-const LARGE = 'Consider this well. '.repeat(15_000);
+/** One job in so many has a payload of 300 KB, and one a result of 330 KB: both go by reference. */
+const LARGE_PAYLOAD_EVERY = 25;
+const LARGE_RESULT_EVERY = 50;
+/** A prompt that stays in its frame and is repeated before each of the result's choices. */
+const ECHOED = { prompt: LARGE_TEXT.slice(0, 33_000), choices: 10 };
 /** More than faults can take from one job. */
 const MAX_ATTEMPTS = 50;
 const BATCH = 10;
@@ -18,6 +21,7 @@ const ANSWER_WITHIN_MS = 5000;
 /** One job as its submitter knows it. */
 interface Entry {
   id: string;
+  kind: 'chat' | 'large_payload' | 'large_result';
   prompt: string;
   tokens: number;
   state: 'new' | 'accepted';
@@ -43,9 +47,12 @@ export class JobBook {
     this.#random = random;
     for (let number = 0; number < count; number++) {
       const tokens = TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least));
+      const kind = kindOf(number);
+      const long = { chat: '', large_payload: LARGE_TEXT, large_result: ECHOED.prompt }[kind];
       const entry: Entry = {
         id: `${mark}-${number}`,
-        prompt: `Job ${number} of ${mark}. ${number % LARGE_EVERY === 0 ? LARGE : ''}`,
+        kind,
+        prompt: `Job ${number} of ${mark}. ${long}`,
         tokens,
         state: 'new',
         settled: null,
@@ -99,11 +106,19 @@ export class JobBook {
       .map(({ id }) => id);
   }
 
-  /** Whether the result is what the engine says to this job's prompt. */
+  /** Whether the result is what the engine of the worker that settled it says to this job's prompt. */
   isRight(view: JobView): boolean {
     const entry = this.#byId.get(view.id);
-    const result = view.result as { completion?: { choices: { message: { content: string } }[] } } | null;
-    return entry !== undefined && result?.completion?.choices[0]?.message.content === expectedAnswer(entry);
+    if (!entry || view.worker_id === null) return false;
+    return isDeepStrictEqual(answersIn(view.result), expectedAnswers(entry, modelOf(view.worker_id)));
+  }
+
+  isLargeResult(id: string): boolean {
+    return this.#byId.get(id)?.kind === 'large_result';
+  }
+
+  countOf(kind: Entry['kind']): number {
+    return this.#entries.filter((entry) => entry.kind === kind).length;
   }
 
   async #submit(url: string, batch: Entry[]): Promise<void> {
@@ -169,24 +184,47 @@ async function ask<T>(url: string): Promise<T | null> {
   }
 }
 
-function submission(entry: Entry) {
-  return {
-    id: entry.id,
-    job_type: 'chat_completion',
-    config_id: 'soak',
-    max_attempts: MAX_ATTEMPTS,
-    payload: { messages: messagesOf(entry), max_tokens: entry.tokens, ignore_eos: true },
-  };
+/** A large result's place is between those of two large payloads. */
+function kindOf(number: number): Entry['kind'] {
+  if (number % LARGE_PAYLOAD_EVERY === 0) return 'large_payload';
+  return number % LARGE_RESULT_EVERY === Math.floor(LARGE_PAYLOAD_EVERY / 2) ? 'large_result' : 'chat';
 }
 
-function messagesOf(entry: Entry) {
+function submission(entry: Entry) {
+  const { id, tokens: max_tokens } = entry;
+  const shared = { id, config_id: 'soak', max_attempts: MAX_ATTEMPTS };
+  if (entry.kind !== 'large_result') {
+    const payload = { messages: messagesOf(entry), max_tokens, ignore_eos: true };
+    return { ...shared, job_type: 'chat_completion', payload };
+  }
+  const asked = { prompt: entry.prompt, n: ECHOED.choices, echo: true, max_tokens, ignore_eos: true };
+  const payload = { method: 'POST', path: '/v1/completions', body: JSON.stringify(asked) };
+  return { ...shared, job_type: 'engine_request', payload };
+}
+
+function messagesOf(entry: Entry): Message[] {
   return [{ role: 'user', content: entry.prompt }];
 }
 
-/** What the simulator answers: it depends on the messages and the model's name alone. */
-function expectedAnswer(entry: Entry): string {
-  const source = tokenSource(seedFrom(JSON.stringify([null, messagesOf(entry), 'tiny'])));
-  return Array.from({ length: entry.tokens }, () => source.next()).join('');
+function expectedAnswers(entry: Entry, model: string): string[] {
+  const { kind, prompt, tokens } = entry;
+  if (kind === 'large_result') return echoedTexts(prompt, ECHOED.choices, tokens, model);
+  return [chatText(messagesOf(entry), tokens, model)];
+}
+
+/** The text of every choice, in both forms of a result. */
+function answersIn(result: unknown): (string | undefined)[] | null {
+  const { completion, response } = (result ?? {}) as {
+    completion?: { choices: Choice[] };
+    response?: { body: { choices: Choice[] } };
+  };
+  const choices = completion?.choices ?? response?.body.choices;
+  return choices?.map(({ text, message }) => text ?? message?.content) ?? null;
+}
+
+interface Choice {
+  text?: string;
+  message?: { content: string };
 }
 
 function fingerprint(view: JobView): string {

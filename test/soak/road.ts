@@ -6,6 +6,7 @@ import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { cli } from '../support/road.ts';
+import { modelOf } from './engine-text.ts';
 import { Kept } from './kept.ts';
 import { childrenOf, commandLine, MARK } from './proc.ts';
 
@@ -78,6 +79,13 @@ export class SoakRoad {
     return ((await response.json()) as { workers: WorkerView[] }).workers;
   }
 
+  /** Requests that this worker's engine has, running and waiting. @throws Error when it does not answer */
+  async engineRequests({ enginePort }: SoakWorker): Promise<number> {
+    const page = await fetch(`http://127.0.0.1:${enginePort}/metrics`, { signal: AbortSignal.timeout(5000) });
+    const gauges = (await page.text()).matchAll(/^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$/gm);
+    return [...gauges].reduce((sum, [, value]) => sum + Number(value), 0);
+  }
+
   /** The worker's own process and its engine, below their supervisor; null while there is none. */
   processesOf(
     worker: SoakWorker,
@@ -125,12 +133,14 @@ export class SoakRoad {
     );
   }
 
-  writeLogs(): string {
+  /** @param happened what else is worth knowing, one line each */
+  writeLogs(happened: readonly object[]): string {
     const folder = join(this.folder, 'logs');
     mkdirSync(folder, { recursive: true });
     for (const kept of [this.queue, ...this.workers.map((worker) => worker.kept)]) {
       writeFileSync(join(folder, `${kept.name}.log`), kept.output());
     }
+    writeFileSync(join(folder, 'faults.log'), happened.map((one) => `${JSON.stringify(one)}\n`).join(''));
     return folder;
   }
 
@@ -156,7 +166,7 @@ export class SoakRoad {
     const env = {
       ...this.#env,
       ENGINE: 'simulator',
-      VLLM_MODEL: 'tiny',
+      VLLM_MODEL: modelOf(id),
       VLLM_PORT: String(enginePort),
       VLLM_EXTRA_ARGS: `--inter-token-latency-ms ${TOKEN_MS} --disable-uvicorn-access-log --max-model-len 1m`,
       CASOLA_WS_URL: `ws://${address}`,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
+import { Callers, type CallersReport } from './callers.ts';
 import { Faults } from './faults.ts';
 import { JobBook, look, readLedger } from './jobs.ts';
 import { processesOf } from './proc.ts';
@@ -24,12 +25,17 @@ export interface SoakReport {
   logs: string | null;
 }
 
-/** Jobs that are accepted and not settled are kept at about this many for every slot. */
-const BACKLOG = 150;
+/** Jobs that are accepted and not settled are kept at about this many: what callers ask waits behind them. */
+const BACKLOG = 80;
 /** Faults follow the jobs' progress, but not faster than this, ms. */
 const FAULT_SPACING_MS = 300;
 /** No progress for this long is the end of a run, ms. Longer than any retry delay. */
 const STUCK_MS = 180_000;
+/** One caller for so many jobs, and no more of them at a time than this. */
+const JOBS_PER_CALLER = 10;
+const CALLERS_AT_A_TIME = 30;
+/** What was aborted leaves its engine within this, ms. */
+const ABORTED_WITHIN_MS = 10_000;
 const SAY_EVERY_MS = 5000;
 
 /** What is known of the queue at the moment. */
@@ -45,17 +51,21 @@ export class Soak {
   readonly #options: SoakOptions;
   readonly #road: SoakRoad;
   readonly #book: JobBook;
+  readonly #callers: Callers;
   readonly #faults: Faults;
   readonly #startedAt = Date.now();
   #sight: Sight = { settled: 0, open: 0, running: new Map() };
   #over = false;
   /** Attempts charged, over all jobs. */
   #charged = 0;
+  #called: CallersReport | null = null;
 
   private constructor(options: SoakOptions, random: () => number, road: SoakRoad) {
     this.#options = options;
     this.#road = road;
     this.#book = new JobBook(options.jobs, road.mark, random);
+    const workers = road.workers.map(({ id }) => id);
+    this.#callers = new Callers(road.queueUrl, workers, road.mark, random);
     this.#faults = new Faults(road, random);
   }
 
@@ -76,9 +86,10 @@ export class Soak {
     try {
       const mayGoOn = () => this.#book.accepted - this.#settled < BACKLOG;
       const submitting = Promise.all([1, 2].map(() => this.#book.submitAll(this.#road.callersUrl, mayGoOn)));
-      await Promise.race([Promise.all([submitting, this.#strikeAll()]), this.#stuck()]);
+      const trouble = Promise.all([submitting, this.#strikeAll(), this.#callAll()]);
+      await Promise.race([trouble, this.#stuck()]);
       await this.#faults.over();
-      await Promise.race([this.#quiet(), this.#stuck()]);
+      await Promise.race([Promise.all([this.#callers.ended(), this.#quiet()]), this.#stuck()]);
     } catch (error) {
       stuck = (error as Error).message;
     }
@@ -90,7 +101,7 @@ export class Soak {
     counts.leftovers.push(...tables.leftovers, ...this.#road.spooled());
     counts.processesLeft.push(...(await this.#processesLeft()));
     const isClean = Object.values(counts).every((found) => found.length === 0);
-    const logs = isClean ? null : this.#road.writeLogs();
+    const logs = isClean ? null : this.#road.writeLogs(this.#faults.done);
     const figures = this.#figures(tables.jobs);
     if (isClean) this.#road.remove();
     return { counts, figures, logs };
@@ -103,6 +114,17 @@ export class Soak {
       await sleep(FAULT_SPACING_MS);
       if (this.#settled < (done * jobs) / (faults + 1)) continue;
       if (this.#faults.strike(this.#sight.running)) done += 1;
+    }
+  }
+
+  /** Callers keep step with the jobs as the faults do. */
+  async #callAll(): Promise<void> {
+    const { jobs } = this.#options;
+    const callers = Math.ceil(jobs / JOBS_PER_CALLER);
+    while (this.#callers.started < callers) {
+      await sleep(50);
+      const isDue = this.#settled >= (this.#callers.started * jobs) / (callers + 1);
+      if (isDue && this.#callers.open < CALLERS_AT_A_TIME) this.#callers.start();
     }
   }
 
@@ -145,6 +167,7 @@ export class Soak {
       const seconds = Math.round((Date.now() - this.#startedAt) / 1000);
       say(
         `${seconds} s: ${this.#settled} of ${jobs} settled, ${this.#sight.open} open (${running}), ` +
+          `${this.#callers.started} callers, ${this.#callers.open} of them open, ` +
           `${this.#faults.done.length} of ${faults} faults, ${this.#book.resubmissions} resubmissions`,
       );
     }
@@ -156,7 +179,9 @@ export class Soak {
     let since = Date.now();
     for (;;) {
       await sleep(1000);
-      const now = `${this.#settled} settled, ${this.#sight.open} open, ${this.#faults.done.length} faults`;
+      const now =
+        `${this.#settled} settled, ${this.#sight.open} open, ${this.#callers.open} of ` +
+        `${this.#callers.started} callers open, ${this.#faults.done.length} faults`;
       if (now !== last) since = Date.now();
       last = now;
       if (this.#over) return new Promise(() => {});
@@ -177,6 +202,8 @@ export class Soak {
     const counts: Counts = {
       lost: [],
       wrongAnswers: [],
+      largeResultsWrong: [],
+      streamsWrong: [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: stuck === null ? [] : [stuck],
@@ -187,7 +214,9 @@ export class Soak {
       if (view) this.#book.see(view);
       if (view?.state !== 'succeeded')
         counts.lost.push(`${id}: ${view?.state} ${JSON.stringify(view?.error)}`);
-      else if (!this.#book.isRight(view)) counts.wrongAnswers.push(id);
+      else if (!this.#book.isRight(view)) {
+        (this.#book.isLargeResult(id) ? counts.largeResultsWrong : counts.wrongAnswers).push(id);
+      }
       if (view && view.attempts + view.attempt_errors.length > 0) {
         counts.wronglyCharged.push(...(await this.#chargesOf(view)));
       }
@@ -200,8 +229,24 @@ export class Soak {
     for (const { worker_id, running } of views) {
       if (running > 0) counts.leftovers.push(`${running} slots of ${worker_id} are taken by nothing`);
     }
+    counts.leftovers.push(...(await this.#enginesAtWork()));
+    this.#called = this.#callers.count(this.#faults.done);
+    counts.streamsWrong.push(...this.#called.wrong);
     return counts;
   }
+
+  /** Nobody waits for anything any more: what an engine does now, it does for nobody. */
+  async #enginesAtWork(): Promise<string[]> {
+    for (const from = Date.now(); ; await sleep(250)) {
+      const asked = this.#road.workers.map(async (worker) => {
+        const requests = await this.#road.engineRequests(worker).catch(String);
+        return requests === 0 ? [] : [`requests in the engine of ${worker.id}: ${requests}`];
+      });
+      const left = (await Promise.all(asked)).flat();
+      if (left.length === 0 || Date.now() - from > ABORTED_WITHIN_MS) return left;
+    }
+  }
+
   async #chargesOf(view: JobView): Promise<string[]> {
     this.#charged += view.attempts;
     const ledger = await readLedger(this.#road.queueUrl, view.id);
@@ -241,6 +286,18 @@ export class Soak {
       ['queue started again', this.#road.queue.starts - 1],
       ['submissions made again', this.#book.resubmissions],
       ['attempts charged to jobs', this.#charged],
+      ['large payloads of jobs', this.#book.countOf('large_payload')],
+      ['large results of jobs', this.#book.countOf('large_result')],
+      ['callers', this.#callers.started],
+      ['… whose answer was streamed', this.#callers.countStreams()],
+      ['… answered whole', this.#called?.endings.whole ?? 0],
+      ['… ended by an error', this.#called?.endings.error ?? 0],
+      ...Object.entries(this.#called?.errors ?? {}).map(([error, n]): [string, number] => [
+        `… … ${error}`,
+        n,
+      ]),
+      ['… broken by a queue kill', this.#called?.endings.broken ?? 0],
+      ['… hung up by choice', this.#called?.endings.hung_up ?? 0],
     ];
   }
 }

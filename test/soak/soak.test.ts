@@ -9,6 +9,8 @@ describe('the road under fire', () => {
     expect(report.counts, `the output of every process is in ${report.logs}`).toEqual({
       lost: [],
       wrongAnswers: [],
+      largeResultsWrong: [],
+      streamsWrong: [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: [],
@@ -17,6 +19,9 @@ describe('the road under fire', () => {
     const figures = Object.fromEntries(report.figures);
     expect(figures['rows in the jobs table']).toBe(300);
     expect(figures.faults).toBe(20);
+    expect(figures['large results of jobs']).toBeGreaterThan(0);
+    expect(figures['… whose answer was streamed']).toBeGreaterThan(0);
+    expect(figures['… answered whole']).toBeGreaterThan(0);
     expect(figures['… while jobs were in flight there']).toBeGreaterThan(0);
   });
 });

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { AttemptError, JobView } from '../../src/protocol/index.ts';
+import { type AttemptError, type JobView, limits } from '../../src/protocol/index.ts';
 import type { LedgerView } from '../../src/queue/calls.ts';
+import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
+import { modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';
+import { JobBook } from './jobs.ts';
 import { type Charge, isExplained, wrongCharges } from './verdict.ts';
 
 const NOON = Date.UTC(2026, 0, 1, 12);
@@ -73,5 +76,50 @@ describe('a charged attempt', () => {
     expect(wrongCharges(...job(1, [first]), [])).toHaveLength(1);
     const [view, ledger] = job(1, [first]);
     expect(wrongCharges(view, { ...ledger, steps: [] }, killed)).toHaveLength(1);
+  });
+});
+
+describe('a result', () => {
+  const book = new JobBook(50, 'run', () => 0);
+  const textOf = (seed: number) => {
+    const source = tokenSource(seed);
+    // The fewest tokens that a job asks for, since the book's random source gives 0.
+    return Array.from({ length: 10 }, () => source.next()).join('');
+  };
+  const chatView = (model: string, change = (text: string) => text): JobView => {
+    const messages = [{ role: 'user', content: 'Job 1 of run. ' }];
+    const content = change(textOf(seedFrom(JSON.stringify([null, messages, model]))));
+    const result = { completion: { choices: [{ message: { content } }] } };
+    return { id: 'run-1', worker_id: 'w1', result } as unknown as JobView;
+  };
+  const largeView = (change = (texts: string[]) => texts): JobView => {
+    const prompt = `Job 12 of run. ${'Consider this well. '.repeat(15_000).slice(0, 33_000)}`;
+    const seed = seedFrom(JSON.stringify([null, prompt, modelOf('w1')]));
+    const texts = Array.from({ length: 10 }, (_, choice) => prompt + textOf(seed + choice));
+    const choices = change(texts).map((text) => ({ text }));
+    return {
+      id: 'run-12',
+      worker_id: 'w1',
+      result: { response: { body: { choices } } },
+    } as unknown as JobView;
+  };
+
+  it('is right when it is the text of the engine of the worker that settled the job', () => {
+    expect(book.isRight(chatView(modelOf('w1')))).toBe(true);
+    expect(book.isRight(chatView(modelOf('w2')))).toBe(false);
+    expect(book.isRight(chatView(modelOf('w1'), (text) => text.slice(1)))).toBe(false);
+    expect(book.isRight({ ...chatView(modelOf('w1')), id: 'run-2' })).toBe(false);
+    expect(book.isRight({ ...chatView(modelOf('w1')), result: null })).toBe(false);
+  });
+
+  it('is larger than a frame takes in one job of fifty, and right with every choice in its place', () => {
+    expect(book.countOf('large_result')).toBe(1);
+    expect(book.isLargeResult('run-12')).toBe(true);
+    const view = largeView();
+    expect(JSON.stringify(view.result).length).toBeGreaterThan(limits.INLINE_BYTES);
+    expect(book.isRight(view)).toBe(true);
+    expect(book.isRight(largeView((texts) => texts.slice(1)))).toBe(false);
+    expect(book.isRight(largeView((texts) => texts.toReversed()))).toBe(false);
+    expect(book.isRight(largeView((texts) => texts.with(9, texts[9]!.slice(0, -1))))).toBe(false);
   });
 });

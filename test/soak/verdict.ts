@@ -9,6 +9,10 @@ export interface Counts {
   lost: string[];
   /** Succeeded with another answer than the engine gives. */
   wrongAnswers: string[];
+  /** The same of results that go by reference. */
+  largeResultsWrong: string[];
+  /** Answers to callers, streamed or in one piece, that did not end as they may. */
+  streamsWrong: string[];
   settledTwice: string[];
   wronglyCharged: string[];
   leftovers: string[];
@@ -44,25 +48,32 @@ export interface Charge {
 }
 
 /** What the clocks of two processes on a loaded machine may be apart from what they measure, ms. */
-const SLACK_MS = 500;
+export const SLACK_MS = 500;
 
 /** No lease ends sooner after its dispatch, whatever happens: a socket that closes leaves the grace, ms. */
 const SHORTEST_LEASE_MS = TIMES.grace * 1000 - SLACK_MS;
 
 /** Whether what happened to its worker, while the attempt ran and at no other time, accounts for this charge. */
 export function isExplained(charge: Charge, faults: readonly Fault[]): boolean {
-  const by = EXPLAINED_BY[charge.code];
-  if (!by) return false;
   if (charge.code === 'lease_expired' && charge.to - charge.from < SHORTEST_LEASE_MS) return false;
-  const during = faults.filter(
-    (fault) =>
-      (fault.worker === null || fault.worker === charge.worker) &&
-      fault.at <= charge.to + SLACK_MS &&
-      charge.from - SLACK_MS <= (fault.until ?? Number.POSITIVE_INFINITY),
-  );
+  const ofWorker = faults.filter(({ worker }) => worker === null || worker === charge.worker);
+  return canCause(charge.code, faultsDuring(charge, ofWorker));
+}
+
+/** Whether these faults account for an attempt that ended with this code. */
+export function canCause(code: string, during: readonly Fault[]): boolean {
+  const by = EXPLAINED_BY[code];
+  if (!by) return false;
   const strong = during.filter(({ kind }) => by.strong.includes(kind));
   const weak = during.filter(({ kind }) => by.weak.includes(kind));
   return strong.length > 0 || weak.length > 1;
+}
+
+/** The faults that had begun and were not yet over at some moment of this time. */
+export function faultsDuring({ from, to }: { from: number; to: number }, faults: readonly Fault[]): Fault[] {
+  return faults.filter(
+    (fault) => fault.at <= to + SLACK_MS && from - SLACK_MS <= (fault.until ?? Number.POSITIVE_INFINITY),
+  );
 }
 
 /** What is wrong with a job's charges, by its record and its ledger; empty: nothing. */
