@@ -1,4 +1,4 @@
-import type { QueueRpc } from '../queue/calls.ts';
+import { BUCKET_UNREADABLE, type QueueRpc } from '../queue/calls.ts';
 import { relayName } from '../relay/calls.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
@@ -22,7 +22,7 @@ export function queueIdOf(request: Request): string {
 /**
  * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
  * made twice, since jobs carry their ids.
- * @throws HttpError 503 when the second try meets a restart too
+ * @throws HttpError 503 when the second try meets a restart too, or the queue's bucket cannot be read
  */
 export async function callQueue<T>(
   env: Env,
@@ -32,12 +32,12 @@ export async function callQueue<T>(
   try {
     return await call(objectNamed(env.QUEUE, queueId));
   } catch (error) {
-    if (!isRestart(error)) throw error;
+    if (!isRestart(error)) throw told(error);
   }
   try {
     return await call(objectNamed(env.QUEUE, queueId));
   } catch (error) {
-    if (!isRestart(error)) throw error;
+    if (!isRestart(error)) throw told(error);
     throw new HttpError(
       503,
       'The queue is restarting; try again in a moment.',
@@ -45,6 +45,12 @@ export async function callQueue<T>(
       retryAfter(1),
     );
   }
+}
+
+/** What its callers are told of an error of the queue. */
+function told(error: unknown): unknown {
+  if ((error as Partial<Error>).message !== BUCKET_UNREADABLE) return error;
+  return new HttpError(503, BUCKET_UNREADABLE, 'bucket_unreadable', retryAfter(5));
 }
 
 /** The runtime marks what came from an object that ended, rather than from the code in it. */

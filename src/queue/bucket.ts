@@ -1,6 +1,7 @@
 import { limits } from '../protocol/index.ts';
 import { type BucketFile, type Deletion, InBucket } from './bucket-files.ts';
 import {
+  BUCKET_UNREADABLE,
   type FileTicket,
   type FileUploadAnswer,
   type Sent,
@@ -31,6 +32,8 @@ interface Parts {
   commit<T>(work: () => T): Promise<T>;
   log: Ports['log'];
 }
+
+const UNBOUND = 'no bucket is bound as FILES now: bind it again';
 
 type Bytes = Uint8Array<ArrayBuffer>;
 type FileBytes = { ok: true; bytes: Bytes } | Extract<FileUploadAnswer, { ok: false }>;
@@ -117,7 +120,7 @@ export class TextCalls {
     const { keys } = deletion;
     if (keys.length === 0) return;
     try {
-      if (bucket === null) throw new Error('no bucket is bound as FILES now');
+      if (bucket === null) throw new Error(UNBOUND);
       await bucket.delete(keys);
       await commit(() => queue.confirmDeletions(deletion));
     } catch (error) {
@@ -167,13 +170,17 @@ export class TextCalls {
     }
   }
 
+  /** @throws Error BUCKET_UNREADABLE */
   async #get(key: string): Promise<Bytes | null> {
-    const { bucket } = this.#parts;
-    if (bucket === null) {
-      throw new Error('a payload or result lies in the bucket that was bound as FILES: bind it again');
+    const { bucket, log } = this.#parts;
+    try {
+      if (bucket === null) throw new Error(UNBOUND);
+      const object = await bucket.get(key);
+      return object && new Uint8Array(await object.arrayBuffer());
+    } catch (error) {
+      log('warn', 'the bucket cannot be read', { key, error: String(error) });
+      throw new Error(BUCKET_UNREADABLE);
     }
-    const object = await bucket.get(key);
-    return object && new Uint8Array(await object.arrayBuffer());
   }
 
   #newKey(): string {

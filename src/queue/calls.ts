@@ -131,6 +131,10 @@ interface FileCalls {
   storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer>;
 }
 
+/** The message of what calls throw when a text lies in the bucket and cannot be had: RPC keeps nothing else. */
+export const BUCKET_UNREADABLE =
+  'The bucket of large payloads and results cannot be read at the moment; the log of the queue says why.';
+
 /** What the address of a payload or result says: which attempt it belongs to, and the key to it. */
 export interface FileTicket {
   job_id: string;

@@ -116,3 +116,20 @@ describe('an upload', () => {
     await isForgotten('cancelled');
   });
 });
+
+describe('a result', () => {
+  it('cannot be read while the bucket is not bound, and says so', async () => {
+    const played = await worker('unbound');
+    await submit('unbound', 'short');
+    const frame = await played.job();
+    await put(frame);
+    played.send({ type: 'job_result_ref', job_id: 'j', fence_token: frame.fence_token });
+    await played.next('ack');
+    await queue.bind(false);
+    const unread = await fetch(`${queue.url}/api/jobs/j?queue_id=unbound`, { headers: HEADERS });
+    expect(unread.status).toBe(503);
+    expect(await unread.json()).toMatchObject({ error: { code: 'bucket_unreadable' } });
+    await queue.bind(true);
+    expect(JSON.stringify((await job('unbound')).result) === RESULT).toBe(true);
+  });
+});

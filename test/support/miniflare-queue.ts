@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Miniflare } from 'miniflare';
+import { Miniflare, type MiniflareOptions } from 'miniflare';
 import { bundle } from '../../src/launcher/workerd.ts';
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/launcher/workerd-config.ts';
 
@@ -13,6 +13,8 @@ export interface MiniflareQueue {
   keys(): Promise<string[]>;
   /** Statement on the database of a queue's object. */
   sql(queueId: string, query: string): Promise<Record<string, unknown>[]>;
+  /** Binds the bucket or takes it away, as another deployment would. */
+  bind(isBound: boolean): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -21,7 +23,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   const contents = await bundled();
   const object = (exportName: string) => ({ type: 'durable-object' as const, worker: 'queue', exportName });
   const stored = { type: 'durable-object', storage: 'sqlite' } as const;
-  const miniflare = new Miniflare({
+  const options = (isBound: boolean): MiniflareOptions => ({
     host: '127.0.0.1',
     port: 0,
     unsafeInspectDurableObjects: true,
@@ -43,19 +45,21 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
             ),
             QUEUE: object('QueueObject'),
             RELAY: object('RelayObject'),
-            FILES: { type: 'r2', name: 'files' },
+            ...(isBound ? { FILES: { type: 'r2' as const, name: 'files' } } : {}),
           },
           exports: { QueueObject: stored, RelayObject: stored },
         },
       },
     ],
   });
+  const miniflare = new Miniflare(options(true));
   const url = (await miniflare.ready).origin;
   return {
     url,
     keys: async () => (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key),
     sql: async (name, query) =>
       (await miniflare.unsafeGetDurableObjectStorage('queue', 'QueueObject', { name })).exec(query),
+    bind: (isBound) => miniflare.setOptions(options(isBound)),
     stop: () => miniflare.dispose(),
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Bucket, TextCalls } from '../../../src/queue/bucket.ts';
-import { type SubmitJob, unpackView } from '../../../src/queue/calls.ts';
+import { BUCKET_UNREADABLE, type SubmitJob, unpackView } from '../../../src/queue/calls.ts';
 import { until } from '../../support/poll.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
@@ -174,7 +174,8 @@ describe('a bucket', () => {
     stage.announce(worker);
     await expect(stage.result()).rejects.toThrow(/lost .* the result of job j/);
     stage.bucket = null;
-    await expect(stage.result()).rejects.toThrow(/bound as FILES/);
+    await expect(stage.result()).rejects.toThrow(BUCKET_UNREADABLE);
+    expect(stage.logged).toEqual(['the bucket cannot be read']);
   });
 });
 
