@@ -1,9 +1,12 @@
 import { type FailureCode, isSettled, type JobView, type RevokeReason } from '../protocol/index.ts';
+import { relayName } from '../relay/calls.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
 import { endJob } from './end.ts';
+import { streamIdOf } from './fences.ts';
 import { revoke } from './revoke.ts';
 import { findJob, type JobRow } from './tables.ts';
+import type { TransientJob } from './transients.ts';
 import { attemptErrors, viewOf } from './view.ts';
 
 /** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job. */
@@ -39,6 +42,12 @@ export function endUnfinished(
   endJob(core, row, settlement);
 }
 
+function breakAnswer(core: Core, job: TransientJob): void {
+  const relay = relayName(core.settings.queue_id, job.worker_id ?? '');
+  const reason = { message: 'the request was cancelled', code: 'cancelled', retryable: false };
+  core.breakStream(relay, streamIdOf(job.fence_token), reason);
+}
+
 function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'caller_gone'): boolean {
   const job = core.transients.get(jobId);
   if (!job) return false;
@@ -52,6 +61,8 @@ function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'calle
     retry_after_seconds: 0,
   });
   revoke(core, job.worker_id, job.id, reason);
+  // Not by its caller, then, who still waits for an answer that a relay carries.
+  if (reason === 'cancelled' && job.state === 'running' && !job.answer) breakAnswer(core, job);
   core.fleet.vacate(job.worker_id, job.id, job.fence_token);
   const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
   if (worker) fillWorker(core, worker);

@@ -13,6 +13,9 @@ export interface CallerSink {
 /** How a stream opens for its caller. */
 export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: BrokenReason };
 
+/** What whoever asks for a cancelled answer is told: another caller than the one that went. */
+const CANCELLED: BrokenReason = { message: 'the request was cancelled', code: 'cancelled', retryable: false };
+
 /** Records the relay sends back to the worker. */
 export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' | 'cancel' }>;
 
@@ -40,6 +43,8 @@ export class AnswerStream {
   #taped = 0;
   #sink: CallerSink | null = null;
   #opening: Opening | null = null;
+  /** Why it broke after it had opened. */
+  #brokenBy: BrokenReason | null = null;
   #onOpening: ((opening: Opening) => void) | null = null;
   #paused = false;
   readonly #reply: (record: Reply) => void;
@@ -74,6 +79,7 @@ export class AnswerStream {
   /** Hears once how the stream opens. */
   whenOpening(listener: (opening: Opening) => void): void {
     if (this.#opening) listener(this.#opening);
+    else if (this.isOver) listener({ ok: false, reason: CANCELLED });
     else this.#onOpening = listener;
   }
 
@@ -86,6 +92,8 @@ export class AnswerStream {
     let keepsUp = true;
     for (const data of tape) keepsUp = sink.write(data);
     if (this.#state === 'ended') sink.end();
+    else if (this.#brokenBy) sink.abort(this.#brokenBy);
+    else if (this.#state === 'cancelled') sink.abort(CANCELLED);
     else if (this.#paused && keepsUp) this.callerReads();
     else if (!keepsUp) this.#pause();
   }
@@ -98,8 +106,7 @@ export class AnswerStream {
   /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
   onBytes(offset: number, data: Uint8Array): void {
     if (this.isOver) {
-      if (this.#state === 'cancelled')
-        this.#reply({ type: 'cancel', stream: this.id, reason: 'caller_gone' });
+      if (this.#state !== 'ended') this.#reply(this.#stop());
       return;
     }
     if (offset > this.#received || !this.#head) {
@@ -130,8 +137,12 @@ export class AnswerStream {
     if (this.isOver) return;
     const silent = this.#state === 'silent';
     this.#state = 'broken';
-    if (silent) this.#settleOpening({ ok: false, reason });
-    else this.#sink?.abort(reason);
+    if (silent) {
+      this.#settleOpening({ ok: false, reason });
+      return;
+    }
+    this.#brokenBy = reason;
+    this.#sink?.abort(reason);
   }
 
   /** Gives the caller the head although no byte has come. */
@@ -158,10 +169,16 @@ export class AnswerStream {
 
   /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
   resumePoint(): Reply[] {
-    if (this.#state === 'cancelled') return [{ type: 'cancel', stream: this.id, reason: 'caller_gone' }];
+    // One that was given up while its worker was away goes on there until it is told.
+    if (this.#state === 'cancelled' || this.#state === 'broken') return [this.#stop()];
     const taken: Reply = { type: 'taken', stream: this.id, offset: this.#received };
     // A new socket starts unpaused, and a `resume` may have been lost with the old one.
     return this.#paused ? [taken, { type: 'pause', stream: this.id }] : [taken];
+  }
+
+  #stop(): Reply {
+    const reason = this.#state === 'cancelled' ? 'caller_gone' : 'superseded';
+    return { type: 'cancel', stream: this.id, reason };
   }
 
   #give(data: Uint8Array): void {

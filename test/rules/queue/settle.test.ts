@@ -167,6 +167,20 @@ describe('cancel and deadline', () => {
   });
 });
 
+describe('a request that is cancelled by its id', () => {
+  it('is revoked at the worker, and its caller, who still waits, is told', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'mine' });
+    queue.queue.cancel('mine', 'cancelled');
+    expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'mine', reason: 'cancelled' }]);
+    expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled', retryable: false } }]);
+    queue.call({ job_id: 'gone' });
+    queue.queue.cancel('gone', 'caller_gone');
+    expect(queue.broken).toHaveLength(1);
+  });
+});
+
 describe('waiting for a job', () => {
   it('answers when it settles, and with what there is when the time is over', () => {
     const queue = new QueueHarness();

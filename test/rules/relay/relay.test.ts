@@ -191,6 +191,40 @@ describe('an answer through the relay', () => {
     expect(harness.sent).toEqual([cancel, cancel]);
   });
 
+  it('ends for a caller that asks for it after it broke, or after it was cancelled', () => {
+    const harness = new Harness();
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('data: a\n\n') },
+      {
+        type: 'broken',
+        stream: 1,
+        reason: { message: 'the engine died', code: 'engine_died', retryable: true },
+      },
+    );
+    const { caller } = harness.open(1);
+    expect([caller.received, caller.broken]).toEqual(['data: a\n\n', 'the engine died']);
+    harness.relay.callerGone(2);
+    expect(harness.open(2).openings).toMatchObject([{ ok: false, reason: { code: 'cancelled' } }]);
+  });
+
+  it('is cancelled at a worker that comes back after it was given up', () => {
+    const harness = new Harness();
+    const { caller } = harness.open(1);
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('data: a\n\n') },
+    );
+    harness.relay.onSocketClosed(harness.socket);
+    harness.advance(12);
+    expect(caller.broken).toContain('did not come back');
+    harness.sent = [];
+    harness.connect();
+    harness.say({ type: 'bytes', stream: 1, offset: 9, data: text('data: b\n\n') });
+    const cancel = { type: 'cancel', stream: 1, reason: 'superseded' };
+    expect(harness.sent).toEqual([cancel, cancel]);
+  });
+
   it('is cancelled when nobody ever asks for it, or when it goes on after the relay restarted', () => {
     const harness = new Harness();
     harness.say({ type: 'head', stream: 1, head: sse });
