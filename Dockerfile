@@ -59,6 +59,13 @@ COPY --from=dependencies /opt/worker-vllm/node_modules node_modules
 COPY package.json LICENSE entrypoint.sh ./
 COPY bin bin
 COPY src src
+# Which flags the engine has, told by itself once instead of by each container. Where it cannot tell without a
+# GPU, the image is built all the same and each container asks.
+RUN --mount=type=tmpfs,target=/tmp \
+    --mount=type=bind,source=scripts/help-without-gpu,target=/help-without-gpu \
+    XDG_CACHE_HOME=/tmp PYTHONPATH=/help-without-gpu PYTHONDONTWRITEBYTECODE=1 VLLM_MODEL=any SEED=0 \
+    node bin/worker-vllm.js supervise --print-command; \
+    if [ -d /tmp/worker-vllm ]; then cp -R /tmp/worker-vllm flags; fi
 # While a large model loads, nothing is wrong; the supervisor has a limit of its own (VLLM_STARTUP_TIMEOUT).
 HEALTHCHECK --interval=30s --timeout=10s --start-period=30m --retries=3 \
     CMD ["node", "/opt/worker-vllm/bin/worker-vllm.js", "health"]

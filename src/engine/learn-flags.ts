@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import manifest from '../../package.json' with { type: 'json' };
 import { type Flag, parseHelp } from './flag-help.ts';
@@ -10,6 +11,8 @@ import { type Flag, parseHelp } from './flag-help.ts';
 /** A slow machine needs 20 s to import vLLM, a busy one several times that. */
 const HELP_LIMIT_MS = 180_000;
 const HELP_BYTES = 16 * 1024 ** 2;
+/** Where an image keeps the list of its engine, made when it was built; nowhere else is there such a folder. */
+const OF_THE_IMAGE = fileURLToPath(new URL('../../flags/', import.meta.url));
 
 export interface HelpProgram {
   /** Full path. */
@@ -25,13 +28,14 @@ export interface HelpProgram {
  * @throws Error when there is no help to be had
  */
 export async function learnFlags(asked: HelpProgram, onAsking: () => void): Promise<Flag[]> {
-  const file = cacheFile(asked);
-  const kept = readKept(file);
+  const name = fileName(asked);
+  const folder = join(asked.env.XDG_CACHE_HOME?.trim() || join(homedir(), '.cache'), 'worker-vllm');
+  const kept = readKept(join(OF_THE_IMAGE, name)) ?? readKept(join(folder, name));
   if (kept) return kept;
   onAsking();
   const flags = parseHelp(await helpOf(asked));
   if (flags.length === 0) throw new Error(`${asked.program} lists no flags in its help`);
-  keep(file, flags);
+  keep(join(folder, name), flags);
   return flags;
 }
 
@@ -51,13 +55,12 @@ async function ask({ program, args, env }: HelpProgram, help: string): Promise<s
 }
 
 /** Another program, or the same in another version, is another file. */
-function cacheFile({ program, args, env }: HelpProgram): string {
+function fileName({ program, args }: HelpProgram): string {
   const versions = [program, ...args].map(versionOf);
   const key = createHash('sha256')
     .update(JSON.stringify([manifest.version, program, args, versions]))
     .digest('hex');
-  const folder = env.XDG_CACHE_HOME?.trim() || join(homedir(), '.cache');
-  return join(folder, 'worker-vllm', `flags-${key.slice(0, 24)}.json`);
+  return `flags-${key.slice(0, 24)}.json`;
 }
 
 /** An upgrade writes the program anew; of a script, any file beside it may be what changed. */
@@ -67,7 +70,8 @@ function versionOf(word: string): string {
       ? readdirSync(dirname(word)).map((name) => join(dirname(word), name))
       : [word];
     const stats = files.map((file) => statSync(file)).filter((stat) => stat.isFile());
-    return stats.map((stat) => `${stat.mtimeMs}/${stat.size}`).join();
+    // Whole seconds: what copies images between machines may keep no more of a time.
+    return stats.map((stat) => `${Math.floor(stat.mtimeMs / 1000)}/${stat.size}`).join();
   } catch {
     // A word that names no file stands for itself.
     return '';

@@ -1,11 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { parseDockerfile, stageChain } from '../../scripts/dockerfile.ts';
 import { type StagedImage, stageImage } from '../../scripts/stage-image.ts';
 import type { JobView } from '../../src/protocol/index.ts';
 import { type Container, canContain, startContainer } from '../support/container.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { stopAllProcesses } from '../support/processes.ts';
+import { type Child, stopAllProcesses } from '../support/processes.ts';
 import { chatJob, stateFolder, tearDown } from '../support/road.ts';
 
 /** Both images as their Dockerfiles describe them: only the files they copy, PID 1, a root nobody can write. */
@@ -61,6 +63,60 @@ describe.skipIf(!canContain())('the images', () => {
   });
 });
 
+describe.skipIf(!canContain())("the worker's image", () => {
+  /** The simulator by the name of vLLM; it notes how it was called. */
+  const STAND_IN = `#!/bin/sh
+echo "$*" >>/tmp/vllm-calls
+shift
+exec node /opt/worker-vllm/src/simulator/main.ts "$@"
+`;
+
+  it('knows the flags of its engine from its build, so that no container asks for them', async () => {
+    const { image, build } = await buildWith(STAND_IN);
+    expect((await build.exited).code, build.output()).toBe(0);
+    expect(build.output()).toContain('asking the engine for its flags');
+
+    const port = String(await freePort());
+    const env = { ENGINE: 'vllm', GPU_CHECK: 'off', MAX_MODEL_LEN: '1024', VLLM_PORT: port };
+    const worker = await startWorker('http://127.0.0.1:1', env, image);
+    const models = await until(
+      async () => (await (await fetch(`http://127.0.0.1:${port}/v1/models`)).json()) as ModelList,
+      'the engine tells its models',
+    );
+    expect(models.data[0]?.max_model_len).toBe(1024);
+    expect(worker.process.output()).not.toContain('asking the engine');
+    expect(worker.run(['cat', '/tmp/vllm-calls']).output).toMatch(/^serve tiny .*--max-model-len 1024.*\n$/);
+    await worker.stop();
+  });
+
+  it('is built all the same where the engine does not tell its flags', async () => {
+    const { image, build } = await buildWith('#!/bin/sh\necho "RuntimeError: no GPU here" >&2\nexit 1\n');
+    expect((await build.exited).code, build.output()).toBe(0);
+    expect(existsSync(join(image.root, 'opt/worker-vllm/flags'))).toBe(false);
+  });
+
+  /** The step of the Dockerfile that asks the engine, run over a stand-in for the program. */
+  async function buildWith(vllm: string): Promise<{ image: Staged; build: Child }> {
+    const image = stage('Dockerfile');
+    const program = join(image.root, 'usr/local/bin/vllm');
+    writeFileSync(program, vllm);
+    chmodSync(program, 0o755);
+    const stages = parseDockerfile(readFileSync(join(import.meta.dirname, '../../Dockerfile'), 'utf8'));
+    const step = stageChain(stages).instructions.find(({ text }) => text.includes('--print-command'))!;
+    const script = step.text.replaceAll(/--mount=\S+/g, '');
+    const { process: build } = startContainer(
+      { ...image, entrypoint: ['sh', '-c', script], command: [] },
+      image.root,
+      { name: 'a build', env: {}, isBuild: true },
+    );
+    return { image, build };
+  }
+});
+
+interface ModelList {
+  data: { max_model_len: number }[];
+}
+
 type Staged = StagedImage & { root: string };
 
 function stage(dockerfile: string): Staged {
@@ -80,7 +136,11 @@ async function startQueue(): Promise<{ container: Container; url: string }> {
 }
 
 /** As Kubernetes would start it: a user without rights, and a home that is a volume. */
-async function startWorker(queueUrl: string, more: NodeJS.ProcessEnv = {}): Promise<Container> {
+async function startWorker(
+  queueUrl: string,
+  more: NodeJS.ProcessEnv = {},
+  image: Staged = workerImage,
+): Promise<Container> {
   const env = {
     HOME: '/home/worker',
     ENGINE: 'simulator',
@@ -95,7 +155,7 @@ async function startWorker(queueUrl: string, more: NodeJS.ProcessEnv = {}): Prom
     CASOLA_SHUTDOWN_GRACE_PERIOD: '20',
     ...more,
   };
-  return startContainer(workerImage, workerImage.root, {
+  return startContainer(image, image.root, {
     name: 'the worker image',
     env,
     writable: ['/home/worker'],

@@ -32,11 +32,11 @@ const NAMESPACES = ['--mount', '--pid', '--fork', '--kill-child'];
 const SYSTEM_FOLDERS = ['bin', 'sbin', 'lib', 'lib64', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/lib64', 'etc'];
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Mounts everything, then becomes the command. Arguments: root, user, workdir, system folders, writable ones. */
+/** Mounts everything, then becomes the command. Arguments: root, mode, user, workdir, system folders, writable ones. */
 const ENTER = `
 set -e
-root=$1 user=$2 workdir=$3 system=$4 writable=$5
-shift 5
+root=$1 mode=$2 user=$3 workdir=$4 system=$5 writable=$6
+shift 6
 mount --make-rprivate /
 mount --bind "$root" "$root"
 for folder in $system; do
@@ -48,7 +48,7 @@ mount -t proc proc "$root/proc"
 # The engines' images have no tini: entrypoint.sh is to do without.
 for tini in bin/tini sbin/tini; do [ ! -e "$root/usr/$tini" ] || mount --bind /dev/null "$root/usr/$tini"; done
 for folder in $writable; do mount -t tmpfs -o mode=1777 tmpfs "$root$folder"; done
-mount -o remount,bind,ro "$root"
+mount -o "remount,bind,$mode" "$root"
 exec chroot --userspec="$user" "$root" /bin/sh -c 'cd "$0" && exec "$@"' "$workdir" "$@"
 `;
 
@@ -57,11 +57,14 @@ export function canContain(): boolean {
   return spawnSync('unshare', [...NAMESPACES, 'mount', '--make-rprivate', '/']).status === 0;
 }
 
-/** @param options.writable folders that are volumes, empty at the start; `/tmp` is one too */
+/**
+ * @param options.writable folders that are volumes, empty at the start; `/tmp` is one too
+ * @param options.isBuild the root itself is written to, as a RUN step of a Dockerfile does
+ */
 export function startContainer(
   image: StagedImage,
   root: string,
-  options: { name: string; env: NodeJS.ProcessEnv; writable?: string[]; user?: string },
+  options: { name: string; env: NodeJS.ProcessEnv; writable?: string[]; user?: string; isBuild?: boolean },
 ): Container {
   // A folder for temporary files is its owner's alone, and the owner is not always who runs inside.
   chmodSync(root, 0o755);
@@ -70,7 +73,19 @@ export function startContainer(
   const system = SYSTEM_FOLDERS.filter((folder) => prepareSystemFolder(folder, root));
   const user = options.user ?? image.user ?? '0:0';
   const env = { PATH, HOME: '/root', ...image.env, ...options.env };
-  const enter = ['sh', '-c', ENTER, 'enter', root, user, image.workdir, system.join(' '), writable.join(' ')];
+  const mode = options.isBuild ? 'rw' : 'ro';
+  const enter = [
+    'sh',
+    '-c',
+    ENTER,
+    'enter',
+    root,
+    mode,
+    user,
+    image.workdir,
+    system.join(' '),
+    writable.join(' '),
+  ];
   const child = startProcess('unshare', [...NAMESPACES, ...enter, ...image.entrypoint, ...image.command], {
     name: options.name,
     env,
