@@ -29,7 +29,7 @@ console.log(
     ['streams wrong', counts.streamsWrong.length],
     ['settled twice', counts.settledTwice.length],
     ['attempts wrongly charged', counts.wronglyCharged.length],
-    ['leftovers in tables, slots and spools', counts.leftovers.length],
+    ['leftovers in tables, slots, engines and spools', counts.leftovers.length],
     ['processes left', counts.processesLeft.length],
   ]),
 );
