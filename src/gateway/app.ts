@@ -1,5 +1,5 @@
 import { Hono } from 'hono';
-import { errorResponse, HttpError } from './errors.ts';
+import { errorResponse, HttpError, responseTo } from './errors.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
@@ -24,17 +24,7 @@ export function createApp(): Gateway {
       new HttpError(404, `There is no ${context.req.method} ${context.req.path}.`, 'route_not_found'),
     ),
   );
-  app.onError((error) => {
-    if (error instanceof HttpError) return errorResponse(error);
-    const requestId = crypto.randomUUID();
-    console.error(`request ${requestId} failed unexpectedly: ${error.stack ?? error.message}`);
-    return errorResponse(
-      new HttpError(
-        500,
-        `Something failed here that should not have; request ${requestId} in the log says what.`,
-      ),
-    );
-  });
+  app.onError(responseTo);
   return app;
 }
 

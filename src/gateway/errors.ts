@@ -27,6 +27,19 @@ export function errorResponse(error: HttpError): Response {
   });
 }
 
+/** What a caller is told of whatever was thrown: its own message where it was meant for callers, else where to look. */
+export function responseTo(error: Error): Response {
+  if (error instanceof HttpError) return errorResponse(error);
+  const requestId = crypto.randomUUID();
+  console.error(`request ${requestId} failed unexpectedly: ${error.stack ?? error.message}`);
+  return errorResponse(
+    new HttpError(
+      500,
+      `Something failed here that should not have; request ${requestId} in the log says what.`,
+    ),
+  );
+}
+
 /** Says when to come back; whole seconds, at least one. */
 export function retryAfter(seconds: number): Record<string, string> {
   return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };

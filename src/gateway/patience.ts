@@ -1,19 +1,63 @@
+import { responseTo } from './errors.ts';
+
 /**
  * A silent request whose caller has hung up looks like one whose caller waits: the runtime notices an orderly
- * close only when it writes. So the answer to a request that is not streamed and takes long is begun early,
+ * close only when it writes. So an answer that takes long is begun early: a stream with comments, any other
  * with blanks, which JSON allows before its value.
  */
 
-/** A running request is begun after this long, ms. Engines refuse bad requests within a second of taking them. */
+/** A request is begun after this long, ms. Engines refuse bad requests within a second of taking them. */
 const BEGIN_AFTER_MS = 10_000;
 /** Time between blanks, ms; two of them show a caller gone. */
 const BLANK_EVERY_MS = 2000;
-const BLANK = new TextEncoder().encode('\n');
+const encoder = new TextEncoder();
+const BLANK = encoder.encode('\n');
+const COMMENT = encoder.encode(': waiting\n\n');
 
 export interface PatienceParts {
   sleep(ms: number): Promise<void>;
   /** The caller is gone: stop what is done for it. */
   hangUp(): void;
+}
+
+/**
+ * The answer to a request for a stream when it comes soon, else an event stream that is begun now, while the
+ * caller may still wait for a worker. What turns out to be an error after that is its only event.
+ */
+export async function streamPatiently(
+  answered: Promise<Response>,
+  headers: Record<string, string>,
+  parts: PatienceParts,
+): Promise<Response> {
+  const first = await Promise.race([answered, parts.sleep(BEGIN_AFTER_MS)]);
+  if (first) return first;
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const told = answered.catch((error: Error) => responseTo(error));
+  // A write that fails is the caller gone, and so is every one after it.
+  void streamLate(writable, told, parts).catch(() => parts.hangUp());
+  const type = { 'content-type': 'text/event-stream; charset=utf-8' };
+  return new Response(readable, { status: 200, headers: { ...type, ...headers } });
+}
+
+async function streamLate(
+  writable: WritableStream<Uint8Array>,
+  answered: Promise<Response>,
+  parts: PatienceParts,
+): Promise<void> {
+  const writer = writable.getWriter();
+  const nothingYet = () => parts.sleep(BLANK_EVERY_MS).then(() => null);
+  let response: Response | null = null;
+  while (!response) {
+    await writer.write(COMMENT);
+    response = await Promise.race([answered, nothingYet()]);
+  }
+  if (response.ok && response.body) {
+    writer.releaseLock();
+    await response.body.pipeTo(writable);
+    return;
+  }
+  await writer.write(encoder.encode(`data: ${await response.text()}\n\ndata: [DONE]\n\n`));
+  await writer.close();
 }
 
 /**

@@ -137,6 +137,36 @@ describe('an answer', () => {
     );
   });
 
+  it('that waits long for a slot is begun, so that its caller is missed when it hangs up', async () => {
+    const queue = `q${++queueNumber}`;
+    const busy = await worker(queue);
+    void chat(queue).catch(() => {});
+    await busy.job();
+    const pending = async () => {
+      const health = await fetch(`${road.url}/health`, { headers: { 'x-queue-id': queue } });
+      return ((await health.json()) as { pending: number }).pending;
+    };
+    const hangUp = new AbortController();
+    const gone = chat(queue, { signal: hangUp.signal });
+    const patient = chat(queue);
+    await until(async () => (await pending()) === 2, 'both wait');
+    expect((await gone).headers.get('content-type')).toContain('text/event-stream');
+    hangUp.abort();
+    await until(async () => (await pending()) === 1, 'the caller that is gone waits no more');
+
+    const other = await worker(queue, 'other');
+    const next = await other.job();
+    const stream = streamOf(next);
+    other.answer(
+      { type: 'head', stream, head: eventStream },
+      { type: 'bytes', stream, offset: 0, data: bytes('data: [DONE]\n\n') },
+      { type: 'end', stream, size: 14 },
+    );
+    const response = await patient;
+    expect(response.headers.get('x-job-id')).toBe(next.job_id);
+    expect((await response.text()).replaceAll(/^: .*\n\n/gm, '')).toBe('data: [DONE]\n\n');
+  });
+
   it('goes on byte for byte when the answer socket breaks and comes back', async () => {
     const queue = `q${++queueNumber}`;
     const played = await worker(queue);

@@ -5,7 +5,7 @@ import { readFacts, readText, tooLarge } from '../body.ts';
 import { conduct } from '../conduct.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { answerPatiently } from '../patience.ts';
+import { answerPatiently, streamPatiently } from '../patience.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import { respond } from '../respond.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
@@ -70,9 +70,10 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
   context.executionCtx.waitUntil(conducted.catch(() => {}));
   const answered = conducted.then((outcome) => respond(outcome, facts, call.job_id, Date.now()));
-  if (facts.stream) return await answered;
   const headers = { 'x-job-id': call.job_id };
-  return await answerPatiently(answered, running.promise, headers, { sleep, hangUp: () => hungUp.abort() });
+  const patience = { sleep, hangUp: () => hungUp.abort() };
+  if (facts.stream) return await streamPatiently(answered, headers, patience);
+  return await answerPatiently(answered, running.promise, headers, patience);
 }
 
 /** @throws HttpError 413 when the payload would not fit into a frame to the worker */
