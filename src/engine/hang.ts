@@ -88,7 +88,15 @@ export class HangWatch {
     this.#state = 'watching';
     this.#progress = null;
     this.#signOfLife();
-    void this.#look(this.#round);
+    // Not at once: what was waiting for the engine goes first.
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    const { hangMs, canaryMs } = this.#parts;
+    const shortest = Math.min(hangMs || canaryMs, canaryMs || hangMs);
+    const round = this.#round;
+    this.#later(Math.min(LOOK_EVERY_MS, shortest / 4), () => void this.#look(round));
   }
 
   async #look(round: number): Promise<void> {
@@ -97,9 +105,7 @@ export class HangWatch {
     this.#note(gauges);
     const suspicion = this.#suspicion(gauges);
     if (suspicion) return await this.#confirm(round, suspicion);
-    const { hangMs, canaryMs } = this.#parts;
-    const shortest = Math.min(hangMs || canaryMs, canaryMs || hangMs);
-    this.#later(Math.min(LOOK_EVERY_MS, shortest / 4), () => void this.#look(round));
+    this.#lookLater();
   }
 
   /** @returns whether something moved since the last look */

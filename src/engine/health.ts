@@ -23,13 +23,15 @@ export interface EngineHealthOptions {
   /** The engine client's; must not throw. */
   probe(timeoutMs: number): Promise<Probe>;
   startupTimeoutMs: number;
+  /** Pause between two probes while it starts; without it as short as a waiting job wants it. */
+  startingEveryMs?: number;
   clock: HealthClock;
   /** Called on every change of state; `message` says why, for people. */
   onChange(state: HealthState, message: string): void;
 }
 
-/** While starting: offered to the queue within milliseconds of the first healthy answer. */
-const STARTING_EVERY_MS = 25;
+/** While starting: offered to the queue within milliseconds of the first healthy answer, for a tenth of a core. */
+const STARTING_EVERY_MS = 10;
 const STARTING_PROBE_MS = 1000;
 const EVERY_MS = 1000;
 /** vLLM's API server shares its core with tokenizing, so an answer may be late without meaning anything. */
@@ -85,7 +87,8 @@ export class EngineHealth {
     if (this.#stopped || life !== this.#life) return;
     this.#judge(answer);
     if (this.#stopped || this.#state === 'failed') return;
-    const pause = this.#state === 'starting' ? STARTING_EVERY_MS : EVERY_MS;
+    const starting = this.#options.startingEveryMs ?? STARTING_EVERY_MS;
+    const pause = this.#state === 'starting' ? starting : EVERY_MS;
     this.#timer = this.#options.clock.setTimeout(() => void this.#probe(life), pause);
   }
 

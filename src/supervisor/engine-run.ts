@@ -12,6 +12,8 @@ import type { EngineHandlers, EngineProcess } from './processes.ts';
 
 /** A progress bar is redrawn many times a second; people need it less often. */
 const PROGRESS_EVERY_MS = 1000;
+/** Often enough to tell a death after the first healthy answer from a failed start; the worker, whose jobs wait, asks more often. */
+const HEALTH_EVERY_MS = 25;
 
 export type StartEngine = (handlers: EngineHandlers) => EngineProcess;
 
@@ -89,6 +91,7 @@ export class EngineRun {
       probe: client.probe,
       // Giving up is the worker's decision: it reports, ends, and the engine is stopped after it.
       startupTimeoutMs: Number.POSITIVE_INFINITY,
+      startingEveryMs: HEALTH_EVERY_MS,
       clock: {
         now: () => performance.now(),
         setTimeout,

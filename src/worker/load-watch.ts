@@ -15,6 +15,9 @@ export interface LoadWatchParts {
   report(frame: Load): void;
 }
 
+/** The jobs that waited go first: a page of metrics keeps the engine, and the first of them, waiting. */
+const FIRST_CHECK_MS = 250;
+
 /** Looks at the engine's gauges from time to time: tells the queue of the load, and when it is too much. */
 export class LoadWatch {
   readonly #parts: LoadWatchParts;
@@ -31,10 +34,12 @@ export class LoadWatch {
 
   /** Jobs are taken, perhaps over a new connection: the queue knows nothing yet. */
   ready(): void {
+    const { settings } = this.#parts;
     this.#lastReport = '';
-    if (this.#isRunning || this.#isStopped || !this.#parts.settings) return;
+    if (this.#isRunning || this.#isStopped || !settings) return;
     this.#isRunning = true;
-    void this.#check(this.#parts.settings);
+    const firstMs = Math.min(FIRST_CHECK_MS, settings.checkIntervalSeconds * 1000);
+    this.#timer = this.#parts.world.clock.setTimeout(() => void this.#check(settings), firstMs);
   }
 
   /**

@@ -73,7 +73,10 @@ function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Atte
     signal: running.signal,
     modelAliases: parts.modelAliases,
     servedModel: parts.servedModel,
-    requested: () => running.requested(parts.world.clock.now()),
+    requested: () => {
+      parts.world.log.debug({ job_id: running.job.job_id }, 'request to the engine');
+      running.requested(parts.world.clock.now());
+    },
     streamed: () => running.streamed(parts.world.clock.now()),
     generated: (tokens) => {
       running.generatedTokens = tokens;

@@ -156,8 +156,9 @@ describe('the start of an engine', () => {
       return ready;
     }, 'it is ready');
     expect([...phases]).toEqual(expect.arrayContaining(['loading 1 of 2']));
-    expect((await starting).process.output()).toMatch(
-      /engine: starting[\s\S]*engine: loading[\s\S]*engine: ready/,
-    );
+    const { process: container } = await starting;
+    // The worker may be a moment ahead of the supervisor, who asks the engine for itself.
+    await container.waitForLine(/engine: ready/);
+    expect(container.output()).toMatch(/engine: starting[\s\S]*engine: loading[\s\S]*engine: ready/);
   });
 });

@@ -25,7 +25,10 @@ it('vLLM tells the same flags in the build of an image as on a machine that can 
     const options = { env: { ...process.env, COLUMNS: '400', ...env }, maxBuffer: 16 * 1024 ** 2 };
     return parseHelp((await promisify(execFile)(program, args, options)).stdout);
   };
-  const inBuild = await help(python, ['-c', WITHOUT_A_DEVICE], { PYTHONPATH: FOLDER, PYTHONDONTWRITEBYTECODE: '1' });
+  const inBuild = await help(python, ['-c', WITHOUT_A_DEVICE], {
+    PYTHONPATH: FOLDER,
+    PYTHONDONTWRITEBYTECODE: '1',
+  });
   expect(inBuild.length).toBeGreaterThan(100);
   expect(inBuild).toEqual(await help(vllmCommand, ['serve', '--help=all']));
 });

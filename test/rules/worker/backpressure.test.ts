@@ -37,6 +37,7 @@ test('gauges that cannot be read change nothing', () => {
   expect(course([null, 9, null, 9, null, 0])).toEqual([false, false, false, true, true, false]);
 });
 
+const FIRST_CHECK_MS = 250;
 const HIGH = { running: 2, waiting: 3, kvCacheUsage: 0.5 };
 const LOW = { running: 2, waiting: 0, kvCacheUsage: 0.5 };
 
@@ -44,6 +45,7 @@ test('under pressure a queue of ours hears of no free slot at once, and of them 
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = LOW;
   await bench.ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
   bench.engine.load = HIGH;
   await bench.clock.advance(10_000);
   bench.engine.load = LOW;
@@ -61,6 +63,7 @@ test('under pressure a queue of ours hears of no free slot at once, and of them 
 
 test('a job that the queue takes back is followed by a report: one that crossed it counted its slot as taken', async () => {
   const bench = await new WorkerBench({ capacity: 4, renewAfterSeconds: 1 }).ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
   await bench.push({ job_id: 'a', fence_token: 1 });
   await bench.push({ job_id: 'b', fence_token: 2 });
   await bench.clock.advance(5000);
@@ -74,6 +77,7 @@ test('a base queue is paused and resumed, also over a new connection', async () 
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = HIGH;
   await bench.readyWithBase();
+  await bench.clock.advance(FIRST_CHECK_MS);
   await bench.clock.advance(5000);
   expect(bench.queue.frames.map(({ type }) => type)).toEqual(['register', 'pause']);
   bench.queue.close();
@@ -90,6 +94,7 @@ test('pressure ends with the engine that was under it', async () => {
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = HIGH;
   await bench.ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
   await bench.clock.advance(5000);
   bench.worker.engineUnhealthy('refused');
   bench.engine.load = null;
@@ -111,6 +116,7 @@ test('jobs that were on their way when the pause went out are run', async () => 
   const bench = new WorkerBench({ capacity: 2 });
   bench.engine.load = HIGH;
   await bench.ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
   await bench.clock.advance(5000);
   await bench.push();
   await settled();
