@@ -1,8 +1,9 @@
 import type { CallAnswer, TransientCall } from './calls.ts';
 import type { Core } from './core.ts';
-import { dispatchTransient, mayRun } from './dispatch.ts';
+import { dispatchTransient, fillWorker, mayRun } from './dispatch.ts';
 import { servesModel, type Worker } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
+import { revoke } from './revoke.ts';
 import type { TransientJob } from './transients.ts';
 
 /** What a caller is told to wait before it tries again when no worker is there, s. */
@@ -56,6 +57,27 @@ export function requeue(core: Core, job: TransientJob): void {
 /** Refuses waiting jobs whose time is over. */
 export function refuseOverdue(core: Core): void {
   for (const job of [...core.transients.waiting()]) refuseIfHopeless(core, job);
+}
+
+/** Ends running jobs past their deadline where no relay carries the answer: a base worker knows of no deadlines. */
+export function endOverdue(core: Core): void {
+  for (const job of [...core.transients.all()]) {
+    const { deadline_ms } = job.call;
+    if (job.state !== 'running' || !job.answer || deadline_ms === undefined) continue;
+    if (core.now() < job.created_at + deadline_ms) continue;
+    const failure = {
+      message: 'the deadline of the request passed while a worker ran it',
+      code: 'deadline',
+      retryable: false,
+    };
+    core.transients.remove(job);
+    core.callLedgers.record(job, 'attempt_failed', `${failure.code}: ${failure.message}`);
+    revoke(core, job.worker_id, job.id, 'deadline');
+    core.fleet.vacate(job.worker_id, job.id, job.fence_token);
+    job.answer({ kind: 'error', failure, worker_id: job.worker_id ?? '' });
+    const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
+    if (worker) fillWorker(core, worker);
+  }
 }
 
 /** Epoch ms at which `refuseOverdue` has something to do; null: never. */

@@ -48,16 +48,14 @@ export function orphanAfterRestart(core: Core): void {
 export function giveUpOrphans(core: Core): void {
   const before = core.now() - core.settings.reconnect_grace_seconds * 1000;
   for (const job of [...core.transients.all()]) {
-    if (job.orphaned_at !== null && job.orphaned_at <= before) giveUp(core, job);
+    if (job.orphaned_at === null || job.orphaned_at > before) continue;
+    giveUp(core, job, 'the worker disconnected and did not come back');
   }
 }
 
-function giveUp(core: Core, job: TransientJob): void {
-  const reason = {
-    message: 'the worker disconnected and did not come back',
-    code: 'worker_died',
-    retryable: true,
-  };
+/** The attempt of a transient job went with its worker or the connection: whoever waits may ask again. */
+export function giveUp(core: Core, job: TransientJob, message: string): void {
+  const reason = { message, code: 'worker_died', retryable: true };
   core.transients.remove(job);
   core.callLedgers.record(job, 'attempt_failed', `${reason.code}: ${reason.message}`);
   if (job.answer) {

@@ -7,7 +7,7 @@ import {
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
 import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './bucket-files.ts';
-import { call, nextRefusal, refuseOverdue } from './call.ts';
+import { call, endOverdue, nextRefusal, refuseOverdue } from './call.ts';
 import type {
   CallAnswer,
   FileTicket,
@@ -178,9 +178,10 @@ export class Queue {
     return expire(this.#core);
   }
 
-  /** What only memory knows of: waits that are over, workers that are silent or did not come back. */
+  /** What only memory knows of: waits and deadlines that are over, workers that are silent or did not come back. */
   onTick(): void {
     refuseOverdue(this.#core);
+    endOverdue(this.#core);
     closeSilent(this.#core);
     giveUpOrphans(this.#core);
     const now = this.#core.now();

@@ -1,8 +1,7 @@
 import { CLOSE, FEATURES, type JobRef, limits, type Register, type Registered } from '../protocol/index.ts';
-import { relayName } from '../relay/calls.ts';
 import { type Core, due } from './core.ts';
+import { giveUp } from './disconnect.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
-import { streamIdOf } from './fences.ts';
 import type { Worker } from './fleet.ts';
 import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
 import { record } from './ledger.ts';
@@ -12,6 +11,7 @@ import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
+  const isNewConnection = core.fleet.byConnection(connection) === null;
   replaceOlder(core, connection, frame.worker_id);
   const bootBefore = findInstance(core.sql, frame.worker_id)?.boot_id;
   const session = sessionOf(core, frame, sessionId);
@@ -32,7 +32,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const lost: string[] = [];
   const resumed = session.extended
     ? resumeListed(core, worker, frame.jobs ?? [], lost)
-    : resumeAll(core, worker);
+    : resumeAll(core, worker, isNewConnection);
   if (session.extended)
     reclaimUnlisted(core, worker, bootBefore !== undefined && bootBefore === session.boot_id);
   if (session.extended) {
@@ -129,8 +129,11 @@ function judgeListed(
   return row.state === 'succeeded' || row.state === 'failed' ? 'settled' : 'lost';
 }
 
-/** A base worker lists nothing and goes on with what it has. */
-function resumeAll(core: Core, worker: Worker): string[] {
+/**
+ * A base worker lists nothing and goes on with what it has, but drops what it finishes between two connections.
+ * A stored job has its lease against that; whoever waits for another is to ask again.
+ */
+function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): string[] {
   const expiresAt = core.now() + limits.BASE_LEASE_SECONDS * 1000;
   const resumed: string[] = [];
   for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
@@ -138,9 +141,12 @@ function resumeAll(core: Core, worker: Worker): string[] {
     worker.running.set(row.id, row.fence_token);
     resumed.push(row.id);
   }
-  for (const job of core.transients.all()) {
+  for (const job of [...core.transients.all()]) {
     if (job.state !== 'running' || job.worker_id !== worker.session.worker_id) continue;
-    job.orphaned_at = null;
+    if (isNewConnection) {
+      giveUp(core, job, 'the worker connected anew, and an answer that it had ready meanwhile is lost');
+      continue;
+    }
     worker.running.set(job.id, job.fence_token);
     resumed.push(job.id);
   }
@@ -165,10 +171,7 @@ function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void
   }
   for (const job of [...core.transients.all()]) {
     if (job.state !== 'running' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
-    const reason = { message: 'the worker lost the request', code: 'worker_died', retryable: true };
-    core.transients.remove(job);
-    core.callLedgers.record(job, 'attempt_failed', `${reason.code}: ${reason.message}`);
-    core.breakStream(relayName(core.settings.queue_id, worker_id), streamIdOf(job.fence_token), reason);
+    giveUp(core, job, 'the worker lost the request');
   }
 }
 
