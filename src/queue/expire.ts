@@ -5,7 +5,7 @@ import { fillConfig } from './dispatch.ts';
 import { sweep } from './retention.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
 import { revoke } from './revoke.ts';
-import { closeSilent, nextSilence } from './silence.ts';
+import { closeSilent, leaseRanOut, nextSilence } from './silence.ts';
 import { deadlinesDue, type JobRow, leasesDue, nextDue, ORPHANED, wakeDelayed } from './tables.ts';
 
 /**
@@ -40,12 +40,12 @@ function expireLease(core: Core, row: JobRow): void {
     returnUncharged(core, row, 0, 'returned', 'the queue was down and the worker did not come back in time');
     return;
   }
-  const holder = worker_id === null ? null : core.fleet.byId(worker_id);
-  if (holder) holder.silent = true;
   revoke(core, worker_id, job_id, 'lease_lost');
   failAttempt(core, row, {
     message: 'the lease ran out: the worker was gone or did not renew it',
     code: 'lease_expired',
     retryable: true,
   });
+  const holder = worker_id === null ? null : core.fleet.byId(worker_id);
+  if (holder) leaseRanOut(core, holder);
 }

@@ -16,7 +16,7 @@ export interface Worker {
   ceiling: number | null;
   /** Jobs it handed back because it cannot meet their deadline at its present load. */
   refused: Set<string>;
-  /** It let a lease run out and has said nothing since: it gets nothing until it does. */
+  /** One of ours that let a lease run out and has said nothing since: it gets nothing until it does. */
   silent: boolean;
 }
 

@@ -1,4 +1,4 @@
-import { CLOSE } from '../protocol/index.ts';
+import { CLOSE, limits } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { disconnect } from './disconnect.ts';
 import type { Worker } from './fleet.ts';
@@ -21,14 +21,26 @@ export function silenceLimitMs(core: Core): number {
 export function closeIfSilent(core: Core, worker: Worker): boolean {
   const { session, connection } = worker;
   if (!session.extended || core.now() - connection.lastHeardMs() < silenceLimitMs(core)) return false;
-  core.log('warn', 'worker silent for more than two ping periods: closing its socket', {
-    worker_id: session.worker_id,
-  });
-  connection.close(CLOSE.silent, 'nothing heard for two ping periods');
+  close(core, worker, 'two ping periods');
+  return true;
+}
+
+/**
+ * A worker of ours that let a lease run out gets nothing until it says something. A base worker that is idle
+ * never does: silent for a whole lease it loses its socket, and one that lives dials again.
+ */
+export function leaseRanOut(core: Core, worker: Worker): void {
+  const silentMs = core.now() - worker.connection.lastHeardMs();
+  if (worker.session.extended) worker.silent = true;
+  else if (silentMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
+}
+
+function close(core: Core, { connection, session }: Worker, silence: string): void {
+  core.log('warn', `worker silent for ${silence}: closing its socket`, { worker_id: session.worker_id });
+  connection.close(CLOSE.silent, `nothing heard for ${silence}`);
   // The peer will hardly answer the close: until then the runtime lists the socket, without a session.
   connection.save(null);
   disconnect(core, connection);
-  return true;
 }
 
 /** The same for every worker. */

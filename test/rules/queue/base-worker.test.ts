@@ -51,3 +51,46 @@ describe('a caller that waits for a base worker', () => {
     expect(worker.lastJob().job_id).toBe(next);
   });
 });
+
+describe('a base worker that let a lease run out', () => {
+  it('and said nothing all the while loses its socket, and gets jobs again when it dials again', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    queue.drop(worker);
+    // Its result was ready while it had no connection: it dropped it.
+    const back = queue.baseWorker('old');
+    back.goSilent();
+    queue.advance(299);
+    expect([back.closed, queue.state(id)]).toEqual([null, 'leased']);
+    queue.advance(2);
+    expect(back.closed).toMatchObject({ code: 1001 });
+    const again = queue.baseWorker('old');
+    queue.advance(2);
+    expect(again.lastJob()).toMatchObject({ job_id: id });
+    expect(queue.queue.get(id)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
+  });
+
+  it('and never comes back costs one attempt, not all of them', () => {
+    const queue = new QueueHarness();
+    const gone = queue.baseWorker('gone');
+    gone.goSilent();
+    const id = queue.job();
+    queue.advance(900);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', attempts: 1 });
+  });
+
+  it('but spoke of another job keeps its socket and gets more', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const [lost, renewed] = [queue.job(), queue.job()];
+    worker.goSilent();
+    queue.advance(200);
+    queue.say(worker, { type: 'job_progress', job_id: renewed, fence_token: 0 });
+    worker.goSilent();
+    queue.advance(102);
+    expect([worker.closed, queue.state(renewed)]).toEqual([null, 'leased']);
+    expect(worker.lastJob().job_id).toBe(lost);
+    expect(worker.frames('job')).toHaveLength(3);
+  });
+});

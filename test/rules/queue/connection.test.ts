@@ -186,8 +186,9 @@ describe('workers that speak only the base', () => {
     queue.say(worker, { type: 'job_progress', job_id: id, fence_token: 0, status_message: 'processing' });
     queue.advance(299);
     expect(queue.queue.get(id)).toMatchObject({ state: 'leased', status_message: 'processing' });
+    expect(queue.queue.get(id)?.attempts).toBe(0);
     queue.advance(2);
-    expect(queue.state(id)).toBe('pending');
+    expect(queue.queue.get(id)?.attempts).toBe(1);
   });
 
   it('keep their jobs when they reconnect without listing them', () => {
