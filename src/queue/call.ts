@@ -17,6 +17,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     return;
   }
   const now = core.now();
+  const deadlineMs = request.deadline_ms ?? Number.POSITIVE_INFINITY;
   const slotWait = Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms);
   const job: TransientJob = {
     id: request.job_id,
@@ -24,8 +25,8 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     waits_for: configOf(core, named.model),
     state: 'waiting',
     created_at: now,
-    worker_by: now + request.wait_for_worker_ms,
-    slot_by: now + Math.min(request.deadline_ms ?? Number.POSITIVE_INFINITY, slotWait),
+    worker_by: now + Math.min(deadlineMs, request.wait_for_worker_ms),
+    slot_by: now + Math.min(deadlineMs, slotWait),
     fence_token: 0,
     worker_id: null,
     answer,
@@ -84,7 +85,7 @@ export function endOverdue(core: Core): void {
 export function nextRefusal(core: Core): number | null {
   let next: number | null = null;
   for (const job of core.transients.waiting()) {
-    const at = workersFor(core, job).length > 0 ? job.slot_by : Math.min(job.worker_by, job.slot_by);
+    const at = workersFor(core, job).length > 0 ? job.slot_by : job.worker_by;
     if (next === null || at < next) next = at;
   }
   return next;

@@ -159,6 +159,17 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     expect(worker.lastJob()).toMatchObject({ job_id: 'late', deadline_ms: 5000 });
   });
 
+  it('is refused at its deadline while no worker is there, however long it would wait for one', () => {
+    const queue = new QueueHarness();
+    const waits = { wait_for_worker_ms: 60_000, wait_for_slot_ms: 60_000 };
+    const hasty = queue.call({ job_id: 'hasty', ...waits, deadline_ms: 5000 });
+    const patient = queue.call({ job_id: 'patient', ...waits, model: null });
+    queue.advance(6);
+    expect(hasty).toMatchObject([{ kind: 'refused' }]);
+    expect(patient).toEqual([]);
+    expect(queue.queue.nextTick()).toBeGreaterThan(queue.nowMs);
+  });
+
   it('waits again when its worker hands it back and carries no answers to a relay', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { features: ['release'] });
