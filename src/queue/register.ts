@@ -7,6 +7,7 @@ import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
 import { record } from './ledger.ts';
 import type { Connection, Session } from './ports.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
+import { isSettledByWorker } from './settle.ts';
 import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
@@ -126,7 +127,7 @@ function judgeListed(
   if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'resume' : 'lost';
   if (row.state === 'pending') return 'resume';
   // Settled by this very attempt: the acknowledgement was lost, the settlement comes again and is acknowledged.
-  return row.state === 'succeeded' || row.state === 'failed' ? 'settled' : 'lost';
+  return isSettledByWorker(row) ? 'settled' : 'lost';
 }
 
 /**

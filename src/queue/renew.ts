@@ -3,6 +3,7 @@ import { type Core, due } from './core.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
 import { record } from './ledger.ts';
+import { isSettledByWorker } from './settle.ts';
 import { extendLease, findJob, setProgress } from './tables.ts';
 
 /** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
@@ -44,7 +45,7 @@ function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): 
   if (!row) return worker.running.get(jobId) === fenceToken;
   if (row.fence_token !== fenceToken) return false;
   // Settled by this attempt, its acknowledgement on the way: not lost.
-  if (row.state === 'succeeded' || row.state === 'failed') return true;
+  if (isSettledByWorker(row)) return true;
   if (row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return false;
   const leaseMs = leaseSecondsFor(core, worker) * 1000;
   const leftMs = (row.lease_expires_at ?? 0) - core.now();

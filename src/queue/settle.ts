@@ -106,6 +106,13 @@ function judge(
   return row.state === state && row.worker_id === worker.session.worker_id ? 'accepted' : 'stale';
 }
 
+/** Whether its worker's own word ended it. A job that the queue failed, its worker being gone, may run there still. */
+export function isSettledByWorker({ state, error }: JobRow): boolean {
+  if (state !== 'failed' || error === null) return state === 'succeeded';
+  const { code } = JSON.parse(error) as Failure;
+  return code !== 'lease_expired' && code !== 'worker_died';
+}
+
 function settleTransient(
   core: Core,
   worker: Worker,

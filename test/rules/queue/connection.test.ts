@@ -149,6 +149,37 @@ describe('leases and reconnects', () => {
     });
   });
 
+  it('revokes what the queue failed for good while the worker was gone, and fills its slot', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 1 });
+    const jobs = [{ job_id: id, fence_token: worker.lastJob().fence_token }];
+    queue.drop(worker);
+    queue.advance(12);
+    expect(queue.state(id)).toBe('failed');
+    const next = queue.job();
+    const back = queue.worker('w', { jobs });
+    expect(back.frames('registered')[0]).toMatchObject({ resumed: [], revoked: [{ job_id: id }] });
+    expect(back.lastJob().job_id).toBe(next);
+    // Had the frame not told it so, the renewal would.
+    queue.say(back, { type: 'renew', jobs });
+    expect(back.frames('renewed').at(-1)).toMatchObject({ lost: [id] });
+  });
+
+  it('neither revokes nor loses what the worker itself settled and has no acknowledgement of', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    const [good, bad] = [queue.job(), queue.job()];
+    const jobs = worker.frames('job').map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+    queue.say(worker, { type: 'job_result', ...jobs[0], result: {} });
+    queue.say(worker, { type: 'job_error', ...jobs[1], error: 'too long', retryable: false });
+    expect([queue.state(good), queue.state(bad)]).toEqual(['succeeded', 'failed']);
+    const back = queue.worker('w', { capacity: 2, jobs });
+    expect(back.frames('registered')[0]).toMatchObject({ resumed: [], revoked: [] });
+    queue.say(back, { type: 'renew', jobs });
+    expect(back.frames('renewed').at(-1)).toMatchObject({ lost: [] });
+  });
+
   it('gives every lease one grace after a restart of the queue, and only one', () => {
     const queue = new QueueHarness();
     queue.worker('w');
