@@ -34,9 +34,10 @@ export function endUnfinished(
   message: string,
 ): void {
   const code: FailureCode = state === 'expired' ? 'deadline' : 'cancelled';
-  revoke(core, row.worker_id, row.id, reason);
-  core.fleet.vacate(row.worker_id, row.id, row.fence_token);
-  const { worker_id, attempts } = row;
+  const { attempts } = row;
+  const worker_id = row.state === 'leased' ? row.worker_id : null;
+  revoke(core, worker_id, row.id, reason);
+  core.fleet.vacate(worker_id, row.id, row.fence_token);
   const error = { message, code, retryable: false };
   const settlement = { state, worker_id, attempts, attempt_errors: attemptErrors(row), result: null, error };
   endJob(core, row, settlement);

@@ -38,7 +38,7 @@ export type RecordedStep =
   | 'acknowledged_again'
   | 'refused_stale';
 
-/** Steps that give the job to someone else: its row forgets who had it. */
+/** Steps that give the job to someone else: its row is to forget who had it. */
 const ENDS_ATTEMPT: ReadonlySet<RecordedStep> = new Set([
   'released',
   'returned',

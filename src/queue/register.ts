@@ -124,8 +124,8 @@ function judgeListed(
   if (row === null) return 'resume';
   // 0 is the token of a job that nobody was ever given.
   if (row.fence_token !== fenceToken || fenceToken === 0) return 'lost';
-  if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'resume' : 'lost';
-  if (row.state === 'pending') return 'resume';
+  if (row.worker_id !== worker.session.worker_id) return 'lost';
+  if (row.state === 'leased' || row.state === 'pending') return 'resume';
   // Settled by this very attempt: the acknowledgement was lost, the settlement comes again and is acknowledged.
   return isSettledByWorker(row) ? 'settled' : 'lost';
 }

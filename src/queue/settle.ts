@@ -101,9 +101,10 @@ function judge(
   if (row === null) return worker.running.get(jobId) === fenceToken ? 'accepted' : 'unknown';
   // 0 is the token of a job that nobody was ever given.
   if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';
-  if (row.state === 'leased') return row.worker_id === worker.session.worker_id ? 'settle' : 'stale';
+  if (row.worker_id !== worker.session.worker_id) return 'stale';
+  if (row.state === 'leased') return 'settle';
   if (row.state === 'pending') return state === 'succeeded' ? 'settle' : 'accepted';
-  return row.state === state && row.worker_id === worker.session.worker_id ? 'accepted' : 'stale';
+  return row.state === state ? 'accepted' : 'stale';
 }
 
 /** Whether its worker's own word ended it. A job that the queue failed, its worker being gone, may run there still. */

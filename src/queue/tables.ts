@@ -19,6 +19,7 @@ export interface JobRow {
   attempts: number;
   max_attempts: number;
   fence_token: number;
+  /** Who holds it; of a pending job, who held it last and alone may still settle or resume it. */
   worker_id: string | null;
   attempt_errors: string;
   error: string | null;
@@ -185,7 +186,7 @@ export function returnJob(
   change: { attempts: number; attempt_errors: AttemptError[]; run_after: number | null },
 ): void {
   sql.exec(
-    `UPDATE jobs SET state = 'pending', worker_id = NULL, lease_expires_at = NULL, lease_orphaned = 0,
+    `UPDATE jobs SET state = 'pending', lease_expires_at = NULL, lease_orphaned = 0,
        attempts = ?, attempt_errors = ?, run_after = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     change.attempts,
     JSON.stringify(change.attempt_errors),

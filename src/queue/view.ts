@@ -18,7 +18,7 @@ export function viewOf(core: Core, row: JobRow, withResult = true): JobView {
     attempts: row.attempts,
     max_attempts: row.max_attempts,
     fence_token: row.fence_token,
-    worker_id: row.worker_id,
+    worker_id: row.state === 'pending' ? null : row.worker_id,
     progress: row.progress,
     status_message: row.status_message,
     created_at: iso(row.created_at),

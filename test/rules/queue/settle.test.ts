@@ -57,6 +57,26 @@ describe('settlement', () => {
     expect(queue.state(id)).toBe('leased');
   });
 
+  it('lets only the last holder settle or resume a job that is pending again', () => {
+    const queue = new QueueHarness();
+    const holder = queue.worker('holder');
+    const id = queue.job();
+    const job = holder.lastJob();
+    queue.say(holder, failure(job, { retryable: true }));
+    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', worker_id: null });
+    const { job_id, fence_token } = job;
+    const thief = queue.worker('thief', { config_id: 'other', jobs: [{ job_id, fence_token }] });
+    expect(thief.frames('registered')[0]).toMatchObject({ resumed: [], revoked: [{ job_id }] });
+    for (const frame of [result(job), failure(job)]) {
+      queue.say(thief, frame);
+      expect(thief.frames('ack').at(-1)).toMatchObject({ outcome: 'stale' });
+    }
+    expect(queue.state(id)).toBe('pending');
+    queue.queue.cancel(id, 'cancelled');
+    expect(queue.queue.get(id)).toMatchObject({ state: 'cancelled', worker_id: null });
+    expect(holder.frames('job_revoked')).toEqual([]);
+  });
+
   it('takes a late result while nobody else was given the job', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
