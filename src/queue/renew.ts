@@ -38,11 +38,12 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
 }
 
 function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): boolean {
-  // Transient jobs have no lease, and one taken over after a restart has no record at all.
+  // Transient jobs have no lease, and one taken over after a restart has no record at all: its relay knows
+  // whether its caller still waits, and cancels it if not.
   const transient = core.transients.get(jobId);
   if (transient) return transient.fence_token === fenceToken;
   const row = findJob(core.sql, jobId);
-  if (!row) return worker.running.get(jobId) === fenceToken;
+  if (!row) return true;
   if (row.fence_token !== fenceToken) return false;
   // Settled by this attempt, its acknowledgement on the way: not lost.
   if (isSettledByWorker(row)) return true;

@@ -398,6 +398,18 @@ describe('callers that wait', () => {
     expect(queue.state(id)).toBe('leased');
   });
 
+  it('keep their worker when the queue restarts and hibernates before they are answered', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'c' });
+    const jobs = [{ job_id: 'c', fence_token: worker.lastJob().fence_token }];
+    queue.restart();
+    const back = queue.worker('w', { jobs });
+    queue.hibernate();
+    queue.say(back, { type: 'renew', jobs });
+    expect(back.frames('renewed').at(-1)).toMatchObject({ lost: [] });
+  });
+
   it('may leave the model out when there is one, and are asked for it when there are several', () => {
     const queue = new QueueHarness();
     queue.worker('a', { capacity: 4 });
