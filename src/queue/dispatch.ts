@@ -27,14 +27,14 @@ export function fillWorker(core: Core, worker: Worker): void {
 
 /** Spreads ready jobs over the workers of a config, least loaded first. */
 export function fillConfig(core: Core, configId: string): void {
-  /** Those that refused all that is ready. */
+  /** Those that refused all that is ready, or serve no model that is waited for. */
   const unwilling = new Set<Worker>();
   const fits = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
   for (;;) {
     const worker = leastLoaded(core, fits);
     if (!worker) return;
     if (dispatchNext(core, worker)) continue;
-    if (worker.refused.size === 0) return;
+    if (worker.refused.size === 0 && core.transients.waiting().length === 0) return;
     unwilling.add(worker);
   }
 }

@@ -84,6 +84,18 @@ describe('dispatch', () => {
     expect(worker.frames('job')).toHaveLength(1);
   });
 
+  it('fills a slot that a cancellation frees, though a less loaded worker of the config serves another model', () => {
+    const queue = new QueueHarness();
+    const alpha = queue.worker('a', { instance: { models: ['alpha'] } });
+    const beta = queue.worker('b', { instance: { models: ['beta'] } });
+    queue.submit({}, {});
+    const answers = queue.call({ model: 'beta' });
+    queue.queue.cancel(alpha.lastJob().job_id, 'cancelled');
+    expect(answers).toEqual([]);
+    queue.queue.cancel(beta.lastJob().job_id, 'cancelled');
+    expect(answers).toMatchObject([{ kind: 'stream', worker_id: 'b' }]);
+  });
+
   it('runs a waiting caller and persisted jobs in one order of priority and age', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
