@@ -37,9 +37,25 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
   if (before) core.transients.remove(before);
   core.transients.add(job);
   if (!core.callLedgers.has(job.id)) core.callLedgers.record(job, 'submitted');
-  if (dispatchTransient(core, job) || refuseIfHopeless(core, job)) return;
+  if (dispatchTransient(core, job)) {
+    if (before) stopOlder(core, before, job);
+    return;
+  }
+  if (refuseIfHopeless(core, job)) return;
   if (core.transients.waitingFor(job.waits_for) > core.settings.max_waiting)
     refuse(core, job, tooMany(core, job));
+}
+
+/**
+ * The older attempt is aborted if it was given to another worker; the same one puts the newer in its place.
+ * A job that waits may be waiting for the older one's slot: that is freed when its worker tells or asks of it.
+ */
+function stopOlder(core: Core, older: TransientJob, newer: TransientJob): void {
+  const worker = older.worker_id === null ? null : core.fleet.byId(older.worker_id);
+  if (!worker || older.worker_id === newer.worker_id) return;
+  revoke(core, older.worker_id, older.id, 'superseded');
+  core.fleet.vacate(older.worker_id, older.id, older.fence_token);
+  fillWorker(core, worker);
 }
 
 /** A job whose attempt was handed back while its caller was still to be told: it waits again. */

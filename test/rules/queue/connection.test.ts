@@ -384,6 +384,30 @@ describe('callers that wait', () => {
     expect(second.frames('job_revoked')).toEqual([]);
   });
 
+  it('that ask again and get another worker stop their older attempt, whose slot is filled', () => {
+    const queue = new QueueHarness();
+    const first = queue.worker('first');
+    queue.call({ job_id: 'c' });
+    const second = queue.worker('second', { capacity: 2 });
+    queue.job();
+    queue.call({ job_id: 'c' });
+    expect(second.lastJob().job_id).toBe('c');
+    expect(first.frames('job_revoked')).toMatchObject([{ job_id: 'c', reason: 'superseded' }]);
+    expect(second.frames('job_revoked')).toEqual([]);
+    expect(queue.queue.status().running).toBe(2);
+    expect(queue.state(queue.job())).toBe('leased');
+  });
+
+  it('that ask again and get the same worker have one attempt there, which nothing revokes', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.call({ job_id: 'c' });
+    const [again] = queue.call({ job_id: 'c' });
+    expect(again).toMatchObject({ kind: 'stream', fence_token: worker.lastJob().fence_token });
+    expect(worker.frames('job_revoked')).toEqual([]);
+    expect(queue.queue.status().running).toBe(1);
+  });
+
   it('keep their slot with a worker that lists them after a restart of the queue', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
