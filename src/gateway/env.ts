@@ -18,6 +18,7 @@ export interface Env {
   MAX_PENDING?: string;
   MAX_PENDING_PER_TENANT?: string;
   MAX_WAITING?: string;
+  MAX_WAITING_PER_TENANT?: string;
 }
 
 /** The part of a DurableObjectNamespace that is used here, so that plain Node can stand in for it. */

@@ -34,6 +34,7 @@ const QueueVariables = z.object({
   QUEUE_MAX_PENDING: variable.integer(1).optional(),
   QUEUE_MAX_PENDING_PER_TENANT: variable.integer(1).optional(),
   QUEUE_MAX_WAITING: variable.integer(1).optional(),
+  QUEUE_MAX_WAITING_PER_TENANT: variable.integer(1).optional(),
 });
 
 /**
@@ -75,6 +76,7 @@ function objectSettingsOf(given: z.infer<typeof QueueVariables>): Record<string,
     MAX_PENDING: given.QUEUE_MAX_PENDING,
     MAX_PENDING_PER_TENANT: given.QUEUE_MAX_PENDING_PER_TENANT,
     MAX_WAITING: given.QUEUE_MAX_WAITING,
+    MAX_WAITING_PER_TENANT: given.QUEUE_MAX_WAITING_PER_TENANT,
   };
   const set = Object.entries(settings).filter(([, value]) => value !== undefined);
   return Object.fromEntries(set.map(([name, value]) => [name, String(value)]));

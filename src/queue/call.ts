@@ -42,8 +42,8 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     return;
   }
   if (refuseIfHopeless(core, job)) return;
-  if (core.transients.waitingFor(job.waits_for) > core.settings.max_waiting)
-    refuse(core, job, tooMany(core, job));
+  const full = fullness(core, job);
+  if (full !== null) refuse(core, job, tooMany(full));
 }
 
 /**
@@ -204,12 +204,24 @@ function noSlot(core: Core, job: TransientJob): Refusal {
   };
 }
 
-function tooMany(core: Core, job: TransientJob): Refusal {
-  const most = core.settings.max_waiting;
+/** Callers that wait are bounded for each config and each tenant; null: there is room. */
+function fullness(core: Core, { waits_for, call }: TransientJob): string | null {
+  const { max_waiting, max_waiting_per_tenant } = core.settings;
+  if (core.transients.waitingFor(waits_for) > max_waiting) {
+    return `the queue is full: ${max_waiting} requests for "${call.model ?? 'any model'}" wait for a free slot already`;
+  }
+  const tenant = call.tenant ?? null;
+  if (tenant !== null && core.transients.waitingOf(tenant) > max_waiting_per_tenant) {
+    return `the queue is full for the token "${tenant}": ${max_waiting_per_tenant} requests of it wait for a free slot already`;
+  }
+  return null;
+}
+
+function tooMany(message: string): Refusal {
   return {
     kind: 'refused',
     reason: 'queue_full',
-    message: `the queue is full: ${most} requests for "${job.call.model ?? 'any model'}" wait for a free slot already`,
+    message,
     models: [],
     retry_after_seconds: RETRY_AFTER_SECONDS,
   };

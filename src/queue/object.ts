@@ -32,6 +32,7 @@ interface QueueEnv {
   MAX_PENDING?: string;
   MAX_PENDING_PER_TENANT?: string;
   MAX_WAITING?: string;
+  MAX_WAITING_PER_TENANT?: string;
 }
 
 /** How long peers get to answer a close before their connections are dropped, ms. */
@@ -68,6 +69,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         ...given('max_pending', env.MAX_PENDING),
         ...given('max_pending_per_tenant', env.MAX_PENDING_PER_TENANT),
         ...given('max_waiting', env.MAX_WAITING),
+        ...given('max_waiting_per_tenant', env.MAX_WAITING_PER_TENANT),
       });
       this.#texts = new TextCalls({
         queue: this.#queue,

@@ -52,7 +52,8 @@ export class Pending {
   }
 }
 
-function add(counts: Map<string, number>, key: string, change: number): void {
+/** Changes one of several counts; one at 0 is forgotten. */
+export function add(counts: Map<string, number>, key: string, change: number): void {
   const count = (counts.get(key) ?? 0) + change;
   if (count === 0) counts.delete(key);
   else counts.set(key, count);

@@ -77,8 +77,9 @@ export interface QueueSettings {
   /** Most pending persisted jobs of one config; of one tenant over all configs. */
   max_pending: number;
   max_pending_per_tenant: number;
-  /** Most callers that wait for a slot of one config. */
+  /** Most callers that wait for a slot of one config; of one tenant over all configs. */
   max_waiting: number;
+  max_waiting_per_tenant: number;
 }
 
 /** Settings as given; what is left out has its default. */
@@ -86,14 +87,16 @@ export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_
 
 export function completeSettings(given: GivenSettings): QueueSettings {
   const max_pending = given.max_pending ?? limits.MAX_PENDING;
+  const max_waiting = given.max_waiting ?? limits.MAX_WAITING;
   return {
     lease_seconds: limits.LEASE_SECONDS,
     reconnect_grace_seconds: limits.RECONNECT_GRACE_SECONDS,
     ping_seconds: limits.PING_SECONDS,
     retention_seconds: limits.RETENTION_SECONDS,
     max_pending_per_tenant: max_pending,
-    max_waiting: limits.MAX_WAITING,
+    max_waiting_per_tenant: max_waiting,
     ...given,
     max_pending,
+    max_waiting,
   };
 }

@@ -1,4 +1,5 @@
 import type { CallAnswer, TransientCall } from './calls.ts';
+import { add } from './pending.ts';
 
 /**
  * Jobs whose caller waits. They live in memory: a caller that waits over a connection is told when the
@@ -32,6 +33,7 @@ export class Transients {
   /** Waiting jobs, highest priority first, then oldest. */
   readonly #waiting: TransientJob[] = [];
   readonly #waitingFor = new Map<string, number>();
+  readonly #waitingOf = new Map<string, number>();
 
   get(id: string): TransientJob | null {
     return this.#jobs.get(id) ?? null;
@@ -50,6 +52,11 @@ export class Transients {
     return this.#waitingFor.get(configId) ?? 0;
   }
 
+  /** How many of this tenant wait, for whatever. */
+  waitingOf(tenant: string): number {
+    return this.#waitingOf.get(tenant) ?? 0;
+  }
+
   get size(): number {
     return this.#jobs.size;
   }
@@ -60,7 +67,7 @@ export class Transients {
     let at = this.#waiting.length;
     while (at > 0 && this.#waiting[at - 1]!.call.priority < job.call.priority) at -= 1;
     this.#waiting.splice(at, 0, job);
-    this.#waitingFor.set(job.waits_for, this.waitingFor(job.waits_for) + 1);
+    this.#count(job, 1);
   }
 
   /** `waiting` → `running`. */
@@ -81,8 +88,11 @@ export class Transients {
     const at = this.#waiting.indexOf(job);
     if (at < 0) return;
     this.#waiting.splice(at, 1);
-    const left = this.waitingFor(job.waits_for) - 1;
-    if (left === 0) this.#waitingFor.delete(job.waits_for);
-    else this.#waitingFor.set(job.waits_for, left);
+    this.#count(job, -1);
+  }
+
+  #count({ waits_for, call }: TransientJob, change: number): void {
+    add(this.#waitingFor, waits_for, change);
+    if (call.tenant != null) add(this.#waitingOf, call.tenant, change);
   }
 }

@@ -10,6 +10,7 @@ it('hands the operator’s variables to the queue object under its own names, an
     QUEUE_RETENTION_SECONDS: '3600',
     QUEUE_MAX_PENDING: '5',
     QUEUE_MAX_WAITING: '7',
+    QUEUE_MAX_WAITING_PER_TENANT: '2',
     CASOLA_RECONNECT_GRACE: '0',
   };
   const { TOKENS, ...bindings } = bindingsOf(await readQueueSettings({ state }, env));
@@ -18,6 +19,7 @@ it('hands the operator’s variables to the queue object under its own names, an
     RETENTION_SECONDS: '3600',
     MAX_PENDING: '5',
     MAX_WAITING: '7',
+    MAX_WAITING_PER_TENANT: '2',
     RECONNECT_GRACE_SECONDS: '0',
   });
 });

@@ -61,6 +61,25 @@ describe('the depth of the queue', () => {
     expect(waiting).toMatchObject([{ kind: 'stream' }]);
     expect(queue.call()).toEqual([]);
   });
+
+  it('bounds the callers of one tenant that wait, over all configs, and leaves the others their places', () => {
+    const queue = new QueueHarness({ max_waiting: 3, max_waiting_per_tenant: 2 });
+    const worker = queue.worker('w');
+    queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
+    queue.submit({}, { config_id: 'other' });
+    const [first, second] = [queue.call({ tenant: 'ann' }), queue.call({ tenant: 'ann', model: 'beta' })];
+    expect([first, second]).toEqual([[], []]);
+    expect(queue.call({ tenant: 'ann' })).toMatchObject([
+      { reason: 'queue_full', message: expect.stringContaining('"ann"') },
+    ]);
+    expect([queue.call({ tenant: 'bob' }), queue.call()]).toEqual([[], []]);
+    expect(queue.call({ tenant: 'bob' })).toMatchObject([
+      { reason: 'queue_full', message: expect.stringContaining('3 requests') },
+    ]);
+    queue.say(worker, result(worker.lastJob()));
+    expect(first).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.call({ tenant: 'ann' })).toEqual([]);
+  });
 });
 
 describe('retention', () => {
