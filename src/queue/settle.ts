@@ -57,8 +57,16 @@ export function settleError(core: Core, worker: Worker, frame: JobError): void {
     return;
   }
   settlePersisted(core, worker, frame, 'failed', (row) => {
-    failAttempt(core, { ...row, worker_id: worker.session.worker_id }, failure);
+    if (failure.code === 'deadline' && row.deadline_at !== null) expireJob(core, row, failure);
+    else failAttempt(core, { ...row, worker_id: worker.session.worker_id }, failure);
   });
+}
+
+/** The worker's clock was faster than the alarm. */
+function expireJob(core: Core, row: JobRow, error: Failure): void {
+  const { worker_id, attempts } = row;
+  const settlement = { state: 'expired', worker_id, attempts, attempt_errors: attemptErrors(row) } as const;
+  endJob(core, row, { ...settlement, result: null, error });
 }
 
 function settlePersisted(

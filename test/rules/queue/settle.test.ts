@@ -185,6 +185,31 @@ describe('cancel and deadline', () => {
     expect([queue.state(leased), queue.state(pending)]).toEqual(['expired', 'expired']);
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: leased, reason: 'deadline' }]);
   });
+
+  it('expires a job uncharged also when its worker tells of the deadline before the alarm does', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ deadline_seconds: 5 });
+    queue.nowMs += 5000;
+    queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
+    expect(queue.queue.get(id)).toMatchObject({
+      state: 'expired',
+      attempts: 0,
+      worker_id: 'w',
+      error: { code: 'deadline', retryable: false },
+    });
+    expect(worker.frames('ack')).toMatchObject([{ outcome: 'accepted' }]);
+    expect(worker.frames('job_revoked')).toEqual([]);
+    expect(queue.state(queue.job())).toBe('leased');
+  });
+
+  it('fails a job that has no deadline whatever its worker calls the error', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
+    expect(queue.queue.get(id)).toMatchObject({ state: 'failed', attempts: 1 });
+  });
 });
 
 describe('a request that is cancelled by its id', () => {
