@@ -67,7 +67,9 @@ const BASE_TASKS: Record<string, string> = {
  */
 export function basePayload(jobType: string, payload: string): string | null {
   const request = baseRequest(jobType, payload);
-  return request && JSON.stringify({ task: request.task, ...(JSON.parse(request.body) as object) });
+  if (request === null) return null;
+  const fields = request.body.trim().slice(1).trimStart();
+  return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
 }
 
 /** Whether `basePayload` gives one. */
@@ -75,11 +77,20 @@ export function suitsBase(jobType: string, payload: string): boolean {
   return baseRequest(jobType, payload) !== null;
 }
 
-/** @returns `body` as JSON text */
+/** @returns `body` as JSON text of an object */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
   if ((jobType as JobType) !== 'engine_request') return { task: 'openai/chat-completion', body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok || request.value.body === undefined) return null;
   const task = BASE_TASKS[request.value.path];
-  return task === undefined ? null : { task, body: request.value.body };
+  return task === undefined || !isObject(request.value.body) ? null : { task, body: request.value.body };
+}
+
+/** The body of an engine's request passes through as text: nobody has looked at it before. */
+function isObject(text: string): boolean {
+  try {
+    return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';
+  } catch {
+    return false;
+  }
 }

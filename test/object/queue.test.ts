@@ -72,6 +72,22 @@ describe('a queue object', () => {
     expect(answers[999]?.error?.message).toContain('job_type');
   });
 
+  it('refuses an engine’s request that is none, in an array too, and names the field', async () => {
+    const request = (payload: object) => ({ job_type: 'engine_request', config_id: 'cfg', payload });
+    const { status, body } = await submit(newQueue(), [
+      request({ path: 'v1/score' }),
+      request({ path: '/v1/score', body: { a: 1 } }),
+      request({ path: '/v1/score', body: '{"a":1}' }),
+    ]);
+    expect(status).toBe(200);
+    const answers = body as { job?: JobView; error?: { status: number; message: string } }[];
+    expect(answers.map(({ error }) => error?.message.split(':')[0])).toEqual([
+      'payload.path',
+      'payload.body',
+      undefined,
+    ]);
+  });
+
   it('moves a job by alarm when its worker vanishes and stays away', async () => {
     const queue = newQueue();
     const first = await (await new RawWorker(road.url).connect(queue)).register('first');

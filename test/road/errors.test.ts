@@ -35,6 +35,7 @@ describe('HTTP errors', () => {
       [await post('/api/jobs', '{"job_type":"dance","payload":{}}'), 400, /job_type/],
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":[]}'), 400, /payload/],
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":{},"id":"a b"}'), 400, /id/],
+      [await post('/api/jobs', '{"job_type":"engine_request","payload":{}}'), 400, /payload\.path: /],
       [await post('/api/jobs', '[]'), 400, /1 to 1000/],
       [await ask('/api/jobs/ghost'), 404, /ghost/],
       [await ask('/api/jobs/ghost', { method: 'DELETE' }), 404, /ghost/],

@@ -1,4 +1,5 @@
 import {
+  EngineRequest,
   type JobSubmission,
   JobSubmission as JobSubmissionSchema,
   limits,
@@ -88,6 +89,8 @@ function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | Htt
   const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
+  const request = job.job_type === 'engine_request' ? parseValue(EngineRequest, payload) : null;
+  if (request?.ok === false) return new HttpError(400, `payload.${request.message}`, 'invalid_job');
   const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
   const checked = JobSubmissionSchema.shape.id.safeParse(id);
   if (!checked.success)

@@ -273,6 +273,33 @@ describe('workers that speak only the base', () => {
     expect(queue.queue.get(fault)).toMatchObject({ state: 'pending', attempts: 1 });
   });
 
+  it.each([
+    ['no JSON', 'not json'],
+    ['no object', '[1]'],
+    ['null', 'null'],
+  ])('are not given an engine’s request whose body is %s, and go on', (_, body) => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const before = queue.job();
+    const payload = JSON.stringify({ path: '/v1/chat/completions', body });
+    const unsuited = queue.job({ job_type: 'engine_request', payload });
+    const after = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_result', job_id: before, fence_token, result: {} });
+    expect([before, unsuited, after].map((id) => queue.state(id))).toEqual(['succeeded', 'failed', 'leased']);
+    expect(queue.queue.get(unsuited)?.error?.message).toContain('cannot run');
+  });
+
+  it('get the body of an engine’s request as it was written', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const request = (body: string) => JSON.stringify({ path: '/v1/embeddings', body });
+    queue.job({ job_type: 'engine_request', payload: request(' { "input": "a", "n": 1.0 }\n') });
+    expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings', input: 'a', n: 1 });
+    queue.job({ job_type: 'engine_request', payload: request('{ }') });
+    expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings' });
+  });
+
   it('fetch what does not fit their frame, in their own form and from where they dialled', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old', 'cfg', 2);
