@@ -12,7 +12,11 @@ import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
-  const isNewConnection = core.fleet.byConnection(connection) === null;
+  const older = core.fleet.byConnection(connection);
+  if (older && older.session.worker_id !== frame.worker_id) {
+    const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
+    return connection.send(JSON.stringify({ type: 'error', message }));
+  }
   replaceOlder(core, connection, frame.worker_id);
   const bootBefore = findInstance(core.sql, frame.worker_id)?.boot_id;
   const session = sessionOf(core, frame, sessionId);
@@ -33,7 +37,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const lost: string[] = [];
   const resumed = session.extended
     ? resumeListed(core, worker, frame.jobs ?? [], lost)
-    : resumeAll(core, worker, isNewConnection);
+    : resumeAll(core, worker, older === null);
   if (session.extended)
     reclaimUnlisted(core, worker, bootBefore !== undefined && bootBefore === session.boot_id);
   if (session.extended) {

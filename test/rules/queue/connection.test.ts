@@ -36,6 +36,18 @@ describe('registering', () => {
     expect(newer.lastJob().job_id).toBe(id);
   });
 
+  it('is refused as a second worker on one connection, and the first goes on', () => {
+    const queue = new QueueHarness();
+    const connection = queue.baseWorker('first');
+    queue.say(connection, { type: 'register', worker_id: 'second', config_id: 'cfg', capacity: 1 });
+    expect(connection.frames('error')).toMatchObject([{ message: expect.stringContaining('"first"') }]);
+    expect(queue.queue.workers().map(({ worker_id }) => worker_id)).toEqual(['first']);
+    queue.say(connection, { type: 'register', worker_id: 'first', config_id: 'cfg', capacity: 2 });
+    expect(queue.queue.status()).toMatchObject({ workers: 1, slots: 2 });
+    queue.drop(connection);
+    expect(queue.state(queue.job())).toBe('pending');
+  });
+
   it('answers what it cannot read with one error that says what is wrong, and goes on', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
