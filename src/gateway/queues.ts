@@ -22,20 +22,21 @@ export function queueIdOf(request: Request): string {
 /**
  * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
  * made twice, since jobs carry their ids.
+ * @param call with `again` it is the second time: the object has lost its memory, and its workers are coming back
  * @throws HttpError 503 when the second try meets a restart too, or the queue's bucket cannot be read
  */
 export async function callQueue<T>(
   env: Env,
   queueId: string,
-  call: (queue: QueueRpc) => Promise<T>,
+  call: (queue: QueueRpc, again: boolean) => Promise<T>,
 ): Promise<T> {
   try {
-    return await call(objectNamed(env.QUEUE, queueId));
+    return await call(objectNamed(env.QUEUE, queueId), false);
   } catch (error) {
     if (!isRestart(error)) throw told(error);
   }
   try {
-    return await call(objectNamed(env.QUEUE, queueId));
+    return await call(objectNamed(env.QUEUE, queueId), true);
   } catch (error) {
     if (!isRestart(error)) throw told(error);
     throw new HttpError(
@@ -55,8 +56,13 @@ function told(error: unknown): unknown {
 
 /** The runtime marks what came from an object that ended, rather than from the code in it. */
 function isRestart(error: unknown): boolean {
-  const { retryable, message } = error as { retryable?: boolean; message?: string };
-  return retryable === true || /connection (was )?lost|object .*reset/i.test(message ?? '');
+  type Marked = { retryable?: boolean; durableObjectReset?: boolean; message?: string };
+  const { retryable, durableObjectReset, message } = error as Marked;
+  return (
+    retryable === true ||
+    durableObjectReset === true ||
+    /connection (was )?lost|object .*reset/i.test(message ?? '')
+  );
 }
 
 /** Objects that may hold sockets of this process, for closing them at its end. */

@@ -17,6 +17,7 @@ import {
   unpackText,
   type WorkerView,
 } from './calls.ts';
+import { Commits } from './commits.ts';
 import type { Connection, Ports, QueueSettings, Row, Session } from './ports.ts';
 import { Queue } from './queue.ts';
 
@@ -35,13 +36,12 @@ interface QueueEnv {
   MAX_WAITING_PER_TENANT?: string;
 }
 
-/** How long peers get to answer a close before their connections are dropped, ms. */
-const CLOSE_HANDSHAKE_MS = 50;
+/** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
+const LAST_WORDS_MS = 50;
 
 /**
- * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits.
- * Work that arrives while a commit is on its way to disk gathers in one box and is done, and committed,
- * together; the runtime holds every reply and frame back until then.
+ * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
+ * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
  */
 export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
@@ -49,8 +49,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #connections = new WeakMap<WebSocket, Connection>();
   /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
   readonly #heardAt = new WeakMap<WebSocket, number>();
-  #box: (() => void)[] = [];
-  #flushed: Promise<void> | null = null;
+  readonly #commits = new Commits({
+    transaction: (work) => this.ctx.storage.transactionSync(work),
+    done: () => this.#armTick(),
+    failed: (error) => this.#startAgain(error),
+  });
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
   #alarmAt: number | null = null;
 
@@ -75,7 +78,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         queue: this.#queue,
         bucket: env.FILES ?? null,
         prefix: ctx.id.toString(),
-        commit: (work) => this.#together(work),
+        commit: (work) => this.#commits.together(work),
         log,
       });
     });
@@ -103,23 +106,23 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
       return;
     }
-    await this.#together(() => this.#queue.onFrame(connection, message, crypto.randomUUID()));
+    await this.#commits.together(() => this.#queue.onFrame(connection, message, crypto.randomUUID()));
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
     const connection = this.#connection(socket);
     // 1005 and 1006 say what was missing and may not be sent.
     connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
-    await this.#together(() => this.#queue.onClose(connection));
+    await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#together(() => this.#queue.onClose(this.#connection(socket)));
+    await this.#commits.together(() => this.#queue.onClose(this.#connection(socket)));
   }
 
   override async alarm(): Promise<void> {
     this.#alarmAt = null;
-    const deletion = await this.#together(() => this.#queue.onAlarm());
+    const deletion = await this.#commits.together(() => this.#queue.onAlarm());
     // Not waited for: no lease is looked after while an alarm runs.
     this.ctx.waitUntil(this.#texts.delete(deletion));
   }
@@ -149,7 +152,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
-    return this.#texts.withResult(await this.#together(() => this.#queue.cancel(jobId, reason)));
+    return this.#texts.withResult(await this.#commits.together(() => this.#queue.cancel(jobId, reason)));
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base') {
@@ -173,7 +176,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async heartbeat(beat: Heartbeat): Promise<void> {
-    await this.#together(() => this.#queue.heartbeat(beat));
+    await this.#commits.together(() => this.#queue.heartbeat(beat));
   }
 
   async closeSockets(): Promise<void> {
@@ -182,39 +185,21 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
     // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with
     // open connections does not end: an object that aborts drops them.
-    setTimeout(() => this.ctx.abort('queue restarting'), CLOSE_HANDSHAKE_MS);
+    setTimeout(() => this.ctx.abort('queue restarting'), LAST_WORDS_MS);
   }
 
-  /** Does the work together with whatever else arrives before the next turn: one commit for all of it. */
-  async #together<T>(work: () => T): Promise<T> {
-    let outcome: { value: T } | { error: unknown } | undefined;
-    this.#box.push(() => {
-      try {
-        outcome = { value: this.ctx.storage.transactionSync(work) };
-      } catch (error) {
-        outcome = { error };
-      }
-    });
-    this.#flushed ??= new Promise((resolve) => {
-      // A microtask is too early to gather anything.
-      setTimeout(() => {
-        const box = this.#box;
-        this.#box = [];
-        this.#flushed = null;
-        for (const piece of box) piece();
-        this.#armTick();
-        resolve();
-      }, 0);
-    });
-    await this.#flushed;
-    if (outcome && 'value' in outcome) return outcome.value;
-    throw outcome?.error;
+  /** Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. */
+  #startAgain(error: unknown): void {
+    const message = 'the queue failed where it should not; it starts again from what is stored';
+    log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
+    setTimeout(() => this.ctx.abort('the queue starts again after an error'), LAST_WORDS_MS);
   }
 
   #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
-    const answered = new Promise<T>((resolve) => ask(resolve));
-    this.#armTick();
-    return answered;
+    return new Promise((resolve, reject) => {
+      const answer = (value: T) => this.#commits.tell(() => resolve(value));
+      this.#commits.atOnce(() => ask(answer)).catch(reject);
+    });
   }
 
   /** One timer for all that only memory knows of. */
@@ -225,8 +210,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const timer = setTimeout(
       () => {
         this.#tick = null;
-        this.#queue.onTick();
-        this.#armTick();
+        this.#commits.atOnce(() => this.#queue.onTick()).catch(() => {});
       },
       Math.max(1, at - Date.now()),
     );
@@ -253,7 +237,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
       breakStream: (relay, stream, reason) => {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
-        this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {}));
+        this.#commits.tell(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
       },
       log,
     };
@@ -268,8 +252,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       origin,
       load: () => socket.deserializeAttachment() as Session | null,
       save: (session) => socket.serializeAttachment(session),
-      send: (text) => quietly(() => socket.send(text)),
-      close: (code, reason) => quietly(() => socket.close(code, reason)),
+      send: (text) => this.#commits.tell(() => quietly(() => socket.send(text))),
+      close: (code, reason) => this.#commits.tell(() => quietly(() => socket.close(code, reason))),
       lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);

@@ -15,7 +15,7 @@ export interface Ports {
   connections(): Connection[];
   /** Tells a relay object that one of its streams is lost. Best effort. */
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
-  log(level: 'debug' | 'info' | 'warn', message: string, fields?: Record<string, unknown>): void;
+  log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 
 export type SqlValue = string | number | null;

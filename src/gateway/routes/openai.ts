@@ -22,6 +22,9 @@ const PASSED_THROUGH = [
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, seconds. */
 const WAIT_FOR_SLOT_SECONDS = 600;
 
+/** How long a caller whose queue restarted meanwhile waits for any worker at all. */
+const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
+
 /** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
@@ -56,7 +59,10 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const conducted = conduct(call, hungUp.signal, {
     queue: {
       call: (wanted) =>
-        callQueue(env, queueId, (queue) => queue.call({ ...wanted, payload: packText(wanted.payload) })),
+        callQueue(env, queueId, (queue, again) => {
+          const wait_for_worker_ms = Math.max(wanted.wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0);
+          return queue.call({ ...wanted, wait_for_worker_ms, payload: packText(wanted.payload) });
+        }),
       cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
     },
     openStream: (relay, streamId, signal) => {
