@@ -101,7 +101,7 @@ export function endOverdue(core: Core): void {
 export function nextRefusal(core: Core): number | null {
   let next: number | null = null;
   for (const job of core.transients.waiting()) {
-    const at = workersFor(core, job).length > 0 ? job.slot_by : job.worker_by;
+    const at = refusedAt(core, job, workersFor(core, job));
     if (next === null || at < next) next = at;
   }
   return next;
@@ -109,17 +109,22 @@ export function nextRefusal(core: Core): number | null {
 
 /** Refuses a waiting job whose time is over, or that every worker has refused; true: it is told. */
 export function refuseIfHopeless(core: Core, job: TransientJob): boolean {
-  const now = core.now();
   const workers = workersFor(core, job);
   if (workers.length > 0 && workers.every(({ refused }) => refused.has(job.id))) {
     for (const { refused } of workers) refused.delete(job.id);
     refuse(core, job, tooLate(core, job));
     return true;
   }
-  const served = workers.length > 0;
-  if (now < (served ? job.slot_by : job.worker_by)) return false;
-  refuse(core, job, served ? noSlot(core, job) : noWorker(core, job));
+  if (core.now() < refusedAt(core, job, workers)) return false;
+  refuse(core, job, workers.length > 0 ? noSlot(core, job) : noWorker(core, job));
   return true;
+}
+
+/** Epoch ms. A worker that lost its connection has the grace to be back: its callers need not notice. */
+function refusedAt(core: Core, job: TransientJob, workers: readonly Worker[]): number {
+  if (workers.length > 0) return job.slot_by;
+  const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job));
+  return Math.min(job.slot_by, Math.max(job.worker_by, backBy));
 }
 
 function refuse(core: Core, job: TransientJob, answer: Refusal): void {

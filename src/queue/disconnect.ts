@@ -23,6 +23,7 @@ export function disconnect(core: Core, connection: Connection): void {
     due(core, expiresAt);
     record(core, row, 'disconnected');
   }
+  core.fleet.expect(worker, graceEnds);
   touchWorker(core.sql, worker.session.worker_id, now);
   for (const job of core.transients.all()) {
     if (job.worker_id === worker.session.worker_id) job.orphaned_at = now;

@@ -20,14 +20,32 @@ export interface Worker {
   silent: boolean;
 }
 
-/** The workers whose sockets are open, by connection and by id. */
+/** The workers whose sockets are open, by connection and by id, and those that may be back any moment. */
 export class Fleet {
   readonly #byConnection = new Map<string, Worker>();
   readonly #byId = new Map<string, Worker>();
+  /** By id; `until` in epoch ms. */
+  readonly #away = new Map<string, { worker: Worker; until: number }>();
 
   add(worker: Worker): void {
     this.#byConnection.set(worker.connection.id, worker);
     this.#byId.set(worker.session.worker_id, worker);
+    this.#away.delete(worker.session.worker_id);
+  }
+
+  /** It lost its connection without having said that it leaves. @param until epoch ms */
+  expect(worker: Worker, until: number): void {
+    if (!worker.session.draining) this.#away.set(worker.session.worker_id, { worker, until });
+  }
+
+  /** Epoch ms until which a worker of this kind is expected back; 0: none is. */
+  expectedUntil(now: number, isWanted: (worker: Worker) => boolean): number {
+    let latest = 0;
+    for (const [id, { worker, until }] of this.#away) {
+      if (until <= now) this.#away.delete(id);
+      else if (isWanted(worker)) latest = Math.max(latest, until);
+    }
+    return latest;
   }
 
   /** Forgets a connection; a newer one of the same worker stays. */

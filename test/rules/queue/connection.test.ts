@@ -358,6 +358,7 @@ describe('callers that wait', () => {
     const worker = queue.worker('w');
     expect(queue.call({ model: 'huge' })).toMatchObject([{ reason: 'unknown_model', models: ['tiny'] }]);
     queue.drop(worker);
+    queue.advance(11);
     const [refused] = queue.call({ model: 'tiny' });
     expect(refused).toMatchObject({ reason: 'no_worker', retry_after_seconds: 5 });
     const patient = queue.call({ model: 'tiny', wait_for_worker_ms: 30_000 });
@@ -366,6 +367,29 @@ describe('callers that wait', () => {
     expect([patient.length, hasty.length]).toEqual([0, 1]);
     queue.worker('w2');
     expect(patient).toMatchObject([{ kind: 'stream', worker_id: 'w2' }]);
+  });
+
+  it('wait for a worker that lost its connection as long as it may be back, not for one that left', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call();
+    const [before, hasty] = [queue.call(), queue.call({ wait_for_slot_ms: 1000 })];
+    const { job_id, fence_token } = worker.lastJob();
+    queue.drop(worker);
+    const during = queue.call();
+    queue.advance(2);
+    expect([before, hasty, during]).toMatchObject([[], [{ reason: 'no_worker' }], []]);
+    const back = queue.worker('w', { jobs: [{ job_id, fence_token }] });
+    queue.say(back, { type: 'job_result', job_id, fence_token, result: {} });
+    expect(before).toMatchObject([{ kind: 'stream' }]);
+    queue.drop(back);
+    queue.advance(13);
+    expect(during).toMatchObject([{ reason: 'no_worker' }]);
+
+    const leaving = queue.worker('leaving');
+    queue.say(leaving, { type: 'drain' });
+    queue.drop(leaving);
+    expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
   });
 
   it('wait for a slot, and hear it when none becomes free', () => {
