@@ -23,7 +23,7 @@ export interface OutboxParts {
 /** As the spool keeps it. */
 export interface SpooledSettlement {
   settlement: Settlement;
-  /** It is for a queue that knows the extensions, so it may be told before the engine is up. */
+  /** It is for a queue that knows the extensions: told before the engine is up, and kept from a base queue. */
   isExtended: boolean;
 }
 
@@ -100,6 +100,9 @@ export class Outbox {
 
   /** A new connection: everything unacknowledged is sent, in the order it was put. */
   connected(): void {
+    if (this.hasExtended && this.#parts.peer()?.kind === 'base') {
+      this.#parts.world.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
+    }
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
   }
 
@@ -138,9 +141,11 @@ export class Outbox {
     this.#parts.changed();
   }
 
-  #send({ settlement, mayLeave }: Kept): void {
+  #send({ settlement, isExtended, mayLeave }: Kept): void {
     const peer = this.#parts.peer();
     if (!peer || !mayLeave) return;
+    // Perhaps a queue of ours that was slow to answer: from a base queue no acknowledgement would come.
+    if (isExtended && peer.kind === 'base') return;
     const isSent = this.#parts.sendText(settlementText(settlement, peer));
     if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
   }

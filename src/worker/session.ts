@@ -17,7 +17,7 @@ import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-
 import type { SocketClose } from './socket.ts';
 import type { World } from './world.ts';
 
-/** A queue of ours that is slow to answer is not taken for a base queue; the connection is tried anew, ms. */
+/** A queue of ours that is slow to answer is not soon taken for a base queue, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
 
 /** What the queue was last told about dispatch. */
@@ -186,13 +186,15 @@ export class Session {
       jobs: this.#events.heldJobs(),
     };
     this.#line.send(JSON.stringify(frame));
+    // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
     const known = this.#peer?.kind === 'extended';
+    const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
     this.#answerTimer = this.#world.clock.setTimeout(
       () => {
         if (known) this.#line.drop('no answer to register');
         else this.#agree(BASE_PEER, null, WAKE.noAnswer);
       },
-      known ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : limits.REGISTERED_WITHIN_MS,
+      expected ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : limits.REGISTERED_WITHIN_MS,
     );
   }
 

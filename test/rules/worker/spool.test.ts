@@ -118,18 +118,34 @@ test('a result for a base queue waits for the engine, is sent once connected, an
   expect(spool.size).toBe(0);
 });
 
-test('slots are offered to a base queue over a new connection', async () => {
+test('an earlier result waits for the acknowledgement of a queue of ours that is slow to answer', async () => {
+  for (const silentMs of [9000, 11_000]) {
+    const spool = new MemorySpool();
+    await leftBehind(spool);
+    const bench = await restarted(spool);
+    await bench.clock.advance(silentMs);
+    expect([bench.results.length, bench.worker.unacknowledged, spool.size]).toEqual([0, 1, 1]);
+    bench.queue.grant({ resumed: ['j1'] });
+    expect(bench.results).toHaveLength(1);
+    bench.queue.push(ACCEPTED);
+    await settled();
+    expect(spool.size).toBe(0);
+  }
+});
+
+test('slots are offered to a base queue over a new connection, which results for another queue outlast', async () => {
   const spool = new MemorySpool();
   await leftBehind(spool);
   const bench = await restarted(spool);
-  await bench.clock.advance(1000);
-  expect(bench.results).toHaveLength(1);
+  await bench.clock.advance(10_000);
   const first = bench.queue;
   bench.worker.engineHealthy(['tiny']);
   expect(first.closedBy).toBe('destroyed');
   await bench.clock.advance(1000);
   bench.queue.open();
   expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 2 }]);
+  await bench.clock.advance(1000);
+  expect([bench.worker.state, bench.results.length, spool.size]).toEqual(['ready', 0, 1]);
 });
 
 test('a result leaves once the disk has it, or has failed', async () => {
