@@ -89,8 +89,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'the spool is not read at the start',
     file: 'src/worker/outbox.ts',
-    line: 'await inTime(clock, spool.load())',
-    becomes: '[] as SpooledSettlement[]',
+    line: 'this.#takeOver(found.value);\n        next =',
+    becomes: 'next =',
   },
   {
     name: 'sent is taken for acknowledged',

@@ -73,25 +73,25 @@ export class DiskSpool implements Spool {
     }
   }
 
-  async load(): Promise<SpooledSettlement[]> {
+  async *load(): AsyncGenerator<SpooledSettlement> {
     try {
       await this.#makeFolder();
       const names = (await readdir(this.#folder)).sort((a, b) => fenceIn(a) - fenceIn(b));
-      const found: SpooledSettlement[] = [];
       const unreadable: string[] = [];
       for (const name of names) {
         if (name.endsWith(SET_ASIDE)) continue;
+        // Put by this process, while the disk was slow.
+        if (this.#sizes.has(name.replace(UNFINISHED, ''))) continue;
         // Its process was killed while it wrote: the result was never promised to anybody.
         if (name.endsWith(UNFINISHED)) {
           await rm(join(this.#folder, name), { force: true });
           continue;
         }
         const spooled = name.endsWith(ENDING) ? await this.#read(name).catch(() => null) : null;
-        if (spooled) found.push(spooled);
+        if (spooled) yield spooled;
         else unreadable.push(name);
       }
       await this.#setAside(unreadable);
-      return found;
     } catch (error) {
       throw explained(this.#folder, error);
     }

@@ -92,6 +92,10 @@ export class Jobs {
     return this.#slots.free;
   }
 
+  isRunning(jobId: string): boolean {
+    return this.#slots.get(jobId) !== undefined;
+  }
+
   /** Running, or finished and not acknowledged: what a reconnect resumes. */
   refs(): JobRef[] {
     return this.#held().map(({ job_id, fence_token }) => ({ job_id, fence_token }));

@@ -16,8 +16,12 @@ export interface OutboxParts {
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
   sendText(text: string): boolean;
+  /** An attempt at the job runs here, begun by this process. */
+  isRunning(jobId: string): boolean;
   /** Something was settled outside the caller's turn. */
   changed(): void;
+  /** A result of an earlier process came late from the disk. */
+  found(): void;
 }
 
 /** As the spool keeps it. */
@@ -61,17 +65,23 @@ export class Outbox {
     return this.#trouble;
   }
 
-  /** Takes over what earlier processes of this worker left. */
+  /**
+   * Takes over what earlier processes of this worker left. Resolves when that is done, or when the disk has
+   * brought nothing for DISK_WITHIN_MS: what it brings later is taken over then.
+   */
   async load(): Promise<void> {
     const { clock, spool, log } = this.#parts.world;
     if (!spool) return;
+    const left = spool.load()[Symbol.asyncIterator]();
+    let next = left.next();
     try {
-      for (const spooled of await inTime(clock, spool.load())) {
-        this.remove(spooled.settlement.job_id);
-        this.#byJob.set(spooled.settlement.job_id, { ...spooled, hasCopy: true, mayLeave: true });
+      for (let found = await inTime(clock, next); !found.done; found = await inTime(clock, next)) {
+        this.#takeOver(found.value);
+        next = left.next();
       }
     } catch (error) {
       this.#report((error as Error).message);
+      void this.#loadRest(left, next);
     }
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
   }
@@ -117,8 +127,7 @@ export class Outbox {
     const kept = this.#byJob.get(jobId);
     if (!kept) return;
     this.#byJob.delete(jobId);
-    if (!kept.hasCopy) return;
-    this.#parts.world.spool!.remove(kept.settlement).catch((error: Error) => this.#report(error.message));
+    if (kept.hasCopy) this.#forgetCopy(kept.settlement);
   }
 
   /** This process sends none of it any more. What is in the spool stays, for the next one. */
@@ -131,6 +140,42 @@ export class Outbox {
       job_id,
       fence_token,
     }));
+  }
+
+  /** Null: an attempt of this process has made it stale. */
+  #takeOver(spooled: SpooledSettlement): Kept | null {
+    const { job_id, fence_token } = spooled.settlement;
+    const newer = this.get(job_id)?.fence_token ?? 0;
+    if (newer >= fence_token || this.#parts.isRunning(job_id)) {
+      if (newer !== fence_token) this.#forgetCopy(spooled.settlement);
+      return null;
+    }
+    this.remove(job_id);
+    const kept = { ...spooled, hasCopy: true, mayLeave: true };
+    this.#byJob.set(job_id, kept);
+    return kept;
+  }
+
+  /** Waits as long as the disk takes; nothing else waits for it. */
+  async #loadRest(
+    left: AsyncIterator<SpooledSettlement>,
+    next: Promise<IteratorResult<SpooledSettlement>>,
+  ): Promise<void> {
+    try {
+      for (let found = await next; !found.done; found = await left.next()) {
+        const kept = this.#takeOver(found.value);
+        if (!kept) continue;
+        this.#send(kept);
+        this.#parts.found();
+      }
+      this.#report(null);
+    } catch (error) {
+      this.#report((error as Error).message);
+    }
+  }
+
+  #forgetCopy(ref: JobRef): void {
+    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#report(error.message));
   }
 
   #release(kept: Kept): void {

@@ -35,6 +35,7 @@ export const WAKE = {
   engineHealthy: 'the engine is healthy',
   engineUnhealthy: 'the engine is unhealthy',
   pressureChanged: 'the pressure on the engine changed',
+  resultsFound: 'results of an earlier process were read',
   drainAsked: 'drain was asked for',
 } as const;
 export type WakeReason = (typeof WAKE)[keyof typeof WAKE];

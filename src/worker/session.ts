@@ -96,6 +96,11 @@ export class Session {
     this.#wake(WAKE.pressureChanged);
   }
 
+  /** `hasEarlyResults` may be true from now on. */
+  resultsFound(): void {
+    this.#wake(WAKE.resultsFound);
+  }
+
   /** No more jobs, for good. The connection stays for results. */
   drain(): void {
     this.#draining = true;

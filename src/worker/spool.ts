@@ -13,6 +13,9 @@ export interface Spool {
   put(spooled: SpooledSettlement): Promise<void>;
   /** Forgets one attempt's settlement; one that is not there is no error. Follows a `put` still under way. */
   remove(ref: JobRef): Promise<void>;
-  /** What earlier processes left, oldest fence first. @throws Error for people, when nothing can be read */
-  load(): Promise<SpooledSettlement[]>;
+  /**
+   * What earlier processes left, oldest fence first, each as soon as it is read.
+   * @throws Error for people, when nothing (more) can be read
+   */
+  load(): AsyncIterable<SpooledSettlement>;
 }

@@ -1,40 +1,20 @@
 import { failureExitCode } from '../engine/failures.ts';
 import type { FailureKind } from '../engine/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
-import type { Instance } from '../protocol/index.ts';
 import { Answers } from './answers.ts';
-import type { BackpressureSettings } from './backpressure.ts';
 import { Drain, FORCE_SECONDS } from './drain.ts';
-import type { FileAccessSettings } from './file-access.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Jobs } from './jobs.ts';
 import { LoadWatch } from './load-watch.ts';
 import { Outbox } from './outbox.ts';
 import { grants } from './peer.ts';
 import { Session } from './session.ts';
-import type { SessionSettings } from './session-parts.ts';
 import type { SessionState } from './session-state.ts';
+import type { WorkerEvents, WorkerSettings } from './worker-parts.ts';
 import type { World } from './world.ts';
 
 /** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */
 const LAST_HEARTBEAT_MS = 300;
-
-export interface WorkerSettings extends SessionSettings, FileAccessSettings {
-  instance: Instance;
-  renewAfterSeconds: number;
-  graceSeconds: number;
-  heartbeatIntervalSeconds: number;
-  /** Null: jobs are taken whatever the engine's gauges say. */
-  backpressure: BackpressureSettings | null;
-}
-
-export interface WorkerEvents {
-  /** Slots are offered: the engine is healthy and the queue has answered. */
-  ready(models: string[]): void;
-  draining(): void;
-  /** Everything is closed; the process should end with this code. */
-  ended(exitCode: number): void;
-}
 
 /**
  * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
@@ -220,7 +200,12 @@ export class Worker {
       world: this.#world,
       peer: () => this.#session.peer,
       sendText: (text) => this.#session.sendText(text),
+      isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),
+      found: () => {
+        this.#jobs.update();
+        this.#session.resultsFound();
+      },
     });
   }
 

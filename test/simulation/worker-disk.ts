@@ -65,11 +65,14 @@ export class WorkerDisk {
           return write(keyOf(spooled.settlement), JSON.stringify(spooled));
         }),
       remove: (ref) => inOrder(() => write(keyOf(ref), null)),
-      load: async () =>
-        [...this.#files.values()]
-          .map((text) => JSON.parse(text) as SpooledSettlement)
-          .sort((a, b) => a.settlement.fence_token - b.settlement.fence_token),
+      load: () => this.#load(),
     };
+  }
+
+  async *#load(): AsyncGenerator<SpooledSettlement> {
+    yield* [...this.#files.values()]
+      .map((text) => JSON.parse(text) as SpooledSettlement)
+      .sort((a, b) => a.settlement.fence_token - b.settlement.fence_token);
   }
 
   #apply(key: string, text: string | null): void {

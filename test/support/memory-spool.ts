@@ -46,9 +46,9 @@ export class MemorySpool implements Spool {
     this.#synced.delete(nameOf(ref));
   }
 
-  async load(): Promise<SpooledSettlement[]> {
+  async *load(): AsyncIterable<SpooledSettlement> {
     if (this.problem) throw new Error(this.problem);
-    return [...this.#synced.values()]
+    yield* [...this.#synced.values()]
       .map((text) => JSON.parse(text) as SpooledSettlement)
       .sort((a, b) => a.settlement.fence_token - b.settlement.fence_token);
   }

@@ -15,7 +15,8 @@ import {
 import type { Clock } from '../../src/worker/clock.ts';
 import type { DialTarget, Socket, SocketEvents } from '../../src/worker/socket.ts';
 import type { Spool } from '../../src/worker/spool.ts';
-import { Worker, type WorkerSettings } from '../../src/worker/worker.ts';
+import { Worker } from '../../src/worker/worker.ts';
+import type { WorkerSettings } from '../../src/worker/worker-parts.ts';
 import type { World } from '../../src/worker/world.ts';
 
 /** Time that moves only when told to. */

@@ -26,6 +26,13 @@ function spoolAt(path = folder, limitBytes = 1_000_000): DiskSpool {
   });
 }
 
+/** All that a process starting now finds. */
+async function loaded(spool = spoolAt()): Promise<SpooledSettlement[]> {
+  const found: SpooledSettlement[] = [];
+  for await (const spooled of spool.load()) found.push(spooled);
+  return found;
+}
+
 function result(jobId: string, fence: number, text = 'é'): SpooledSettlement {
   return {
     settlement: { type: 'job_result', job_id: jobId, fence_token: fence, result: { text } },
@@ -35,15 +42,15 @@ function result(jobId: string, fence: number, text = 'é'): SpooledSettlement {
 
 test('what was put is loaded by the next process, in the order of the fences, until it is removed', async () => {
   const first = spoolAt();
-  await first.load();
+  await loaded(first);
   const jobs = [result('b/../*', 10), result('a', 9), result('a', 11)];
   await Promise.all(jobs.map((job) => first.put(job)));
-  expect(await spoolAt().load()).toEqual([jobs[1], jobs[0], jobs[2]]);
+  expect(await loaded()).toEqual([jobs[1], jobs[0], jobs[2]]);
   const next = spoolAt();
-  await next.load();
+  await loaded(next);
   await next.remove({ job_id: 'b/../*', fence_token: 10 });
   await next.remove({ job_id: 'never seen', fence_token: 1 });
-  expect(await spoolAt().load()).toEqual([jobs[1], jobs[2]]);
+  expect(await loaded()).toEqual([jobs[1], jobs[2]]);
   expect(warnings).toEqual([]);
 });
 
@@ -67,7 +74,7 @@ test('every kind of settlement comes back as it was', async () => {
   };
   await spoolAt().put(error);
   await spoolAt().put(ref);
-  expect(await spoolAt().load()).toEqual([error, ref]);
+  expect(await loaded()).toEqual([error, ref]);
 });
 
 test('files are for this user only, and nothing but finished ones is left', async () => {
@@ -77,6 +84,13 @@ test('files are for this user only, and nothing but finished ones is left', asyn
   expect(others).toEqual([]);
   expect(statSync(join(folder, name!)).mode & 0o777).toBe(0o600);
   expect(statSync(folder).mode & 0o777).toBe(0o700);
+});
+
+test('what this process put while it still reads is not what an earlier one left', async () => {
+  await spoolAt().put(result('earlier', 1));
+  const spool = spoolAt();
+  await spool.put(result('own', 2));
+  expect(await loaded(spool)).toEqual([result('earlier', 1)]);
 });
 
 test('a removal follows the write that is under way', async () => {
@@ -100,11 +114,11 @@ test('damaged files are set aside with one warning, unfinished ones removed, the
   );
   writeFileSync(join(folder, '4-x.result.tmp'), 'half');
   writeFileSync(join(folder, '5-x.result'), '');
-  expect(await spoolAt().load()).toEqual([result('whole', 3)]);
+  expect(await loaded()).toEqual([result('whole', 3)]);
   expect(warnings).toMatchObject([{ count: 3 }]);
   expect(readdirSync(folder).filter((name) => name.endsWith('.unreadable'))).toHaveLength(3);
   expect(readdirSync(folder).filter((name) => name.includes('.tmp'))).toEqual([]);
-  expect(await spoolAt().load()).toEqual([result('whole', 3)]);
+  expect(await loaded()).toEqual([result('whole', 3)]);
   expect(warnings).toHaveLength(1);
 });
 
@@ -112,22 +126,22 @@ test('the bound on bytes holds over restarts, and room comes back with a removal
   const big = (fence: number) => result('big', fence, 'x'.repeat(600));
   await spoolAt(folder, 1000).put(big(1));
   const spool = spoolAt(folder, 1000);
-  await spool.load();
+  await loaded(spool);
   await expect(spool.put(big(2))).rejects.toThrow(/more than 1000 bytes \(WORKER_SPOOL_BYTES\)/);
   await spool.remove({ job_id: 'big', fence_token: 1 });
   await spool.put(big(3));
-  expect(await spoolAt().load()).toEqual([big(3)]);
+  expect(await loaded()).toEqual([big(3)]);
 });
 
 test('a folder that cannot be made or written is an error that says so', async () => {
   const file = join(base, 'file');
   writeFileSync(file, '');
-  await expect(spoolAt(join(file, 'spool')).load()).rejects.toThrow(/file.*ENOTDIR/);
+  await expect(loaded(spoolAt(join(file, 'spool')))).rejects.toThrow(/file.*ENOTDIR/);
   await expect(spoolAt(join(file, 'spool')).put(result('a', 1))).rejects.toThrow(/file/);
 });
 
 test.skipIf(process.getuid?.() === 0)('a folder without the right to write names the variable', async () => {
   chmodSync(base, 0o500);
-  await expect(spoolAt().load()).rejects.toThrow(/cannot be written \(EACCES\): set WORKER_SPOOL_DIR/);
+  await expect(loaded()).rejects.toThrow(/cannot be written \(EACCES\): set WORKER_SPOOL_DIR/);
   chmodSync(base, 0o700);
 });

@@ -1,28 +1,10 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
+import { leftBehind, restarted } from '../../support/left-behind.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
 import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
 
 const ACCEPTED = { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' };
-
-/** A worker whose process ends with a result that the queue never acknowledged. */
-async function leftBehind(spool: MemorySpool): Promise<void> {
-  const bench = await new WorkerBench({}, spool).ready();
-  await bench.push();
-  bench.queue.close();
-  bench.engine.last.complete('from before');
-  await settled();
-  spool.crash();
-}
-
-/** The next process: dialled, not yet registered. */
-async function restarted(spool: MemorySpool): Promise<WorkerBench> {
-  const bench = new WorkerBench({ capacity: 2, instance: { id: 'w', boot_id: 'b2' } }, spool);
-  bench.worker.start();
-  await settled();
-  bench.queue.open();
-  return bench;
-}
 
 test('a result outlives its process: the next one lists it, sends it, and forgets it once acknowledged', async () => {
   const spool = new MemorySpool();
@@ -146,50 +128,6 @@ test('slots are offered to a base queue over a new connection, which results for
   expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 2 }]);
   await bench.clock.advance(1000);
   expect([bench.worker.state, bench.results.length, spool.size]).toEqual(['ready', 0, 1]);
-});
-
-test('a result leaves once the disk has it, or has failed', async () => {
-  const disk = Promise.withResolvers<void>();
-  const spool = new MemorySpool(() => disk.promise);
-  const bench = await new WorkerBench({}, spool).ready();
-  await bench.push();
-  bench.engine.last.complete();
-  await settled();
-  expect([bench.results.length, bench.worker.unacknowledged]).toEqual([0, 1]);
-  disk.resolve();
-  await settled();
-  expect(bench.results).toHaveLength(1);
-});
-
-test('a disk that does not answer holds nothing back for longer than five seconds', async () => {
-  const spool = new MemorySpool(() => new Promise(() => {}));
-  spool.load = () => new Promise(() => {});
-  const bench = new WorkerBench({}, spool);
-  bench.worker.start();
-  await bench.clock.advance(5000);
-  bench.queue.open();
-  bench.worker.engineHealthy(['tiny']);
-  bench.queue.grant();
-  await bench.push();
-  bench.engine.last.complete();
-  await bench.clock.advance(4999);
-  expect(bench.results).toEqual([]);
-  await bench.clock.advance(1);
-  expect(bench.results).toHaveLength(1);
-});
-
-test('a result that is revoked while the disk writes it is never sent', async () => {
-  const disk = Promise.withResolvers<void>();
-  const spool = new MemorySpool(() => disk.promise);
-  const bench = await new WorkerBench({}, spool).ready();
-  await bench.push();
-  bench.engine.last.complete();
-  await settled();
-  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'cancelled' });
-  disk.resolve();
-  await settled();
-  expect(bench.results).toEqual([]);
-  expect(spool.size).toBe(0);
 });
 
 test('what was not synced when the machine stopped is gone, and nothing pretends otherwise', async () => {

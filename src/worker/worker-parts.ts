@@ -1,0 +1,21 @@
+import type { Instance } from '../protocol/index.ts';
+import type { BackpressureSettings } from './backpressure.ts';
+import type { FileAccessSettings } from './file-access.ts';
+import type { SessionSettings } from './session-parts.ts';
+
+export interface WorkerSettings extends SessionSettings, FileAccessSettings {
+  instance: Instance;
+  renewAfterSeconds: number;
+  graceSeconds: number;
+  heartbeatIntervalSeconds: number;
+  /** Null: jobs are taken whatever the engine's gauges say. */
+  backpressure: BackpressureSettings | null;
+}
+
+export interface WorkerEvents {
+  /** Slots are offered: the engine is healthy and the queue has answered. */
+  ready(models: string[]): void;
+  draining(): void;
+  /** Everything is closed; the process should end with this code. */
+  ended(exitCode: number): void;
+}

@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import { leftBehind } from '../../support/left-behind.ts';
+import { MemorySpool } from '../../support/memory-spool.ts';
+import { settled, type VirtualClock, WorkerBench } from '../../support/worker-fakes.ts';
+
+const ACCEPTED = { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' };
+
+test('a result leaves once the disk has it, or has failed', async () => {
+  const disk = Promise.withResolvers<void>();
+  const spool = new MemorySpool(() => disk.promise);
+  const bench = await new WorkerBench({}, spool).ready();
+  await bench.push();
+  bench.engine.last.complete();
+  await settled();
+  expect([bench.results.length, bench.worker.unacknowledged]).toEqual([0, 1]);
+  disk.resolve();
+  await settled();
+  expect(bench.results).toHaveLength(1);
+});
+
+test('a disk that does not answer holds nothing back for longer than five seconds', async () => {
+  const spool = new MemorySpool(() => new Promise(() => {}));
+  spool.load = () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) });
+  const bench = new WorkerBench({}, spool);
+  bench.worker.start();
+  await bench.clock.advance(5000);
+  bench.queue.open();
+  bench.worker.engineHealthy(['tiny']);
+  bench.queue.grant();
+  await bench.push();
+  bench.engine.last.complete();
+  await bench.clock.advance(4999);
+  expect(bench.results).toEqual([]);
+  await bench.clock.advance(1);
+  expect(bench.results).toHaveLength(1);
+});
+
+/** From now on the spool takes this long, ms, to read each file. */
+function slow(spool: MemorySpool, clock: VirtualClock, ms: number): void {
+  const load = spool.load.bind(spool);
+  spool.load = async function* () {
+    for await (const spooled of load()) {
+      await new Promise<void>((resolve) => clock.setTimeout(resolve, ms));
+      yield spooled;
+    }
+  };
+}
+
+test('a full spool is read to its end before the worker registers, as long as each file is read in time', async () => {
+  const spool = new MemorySpool();
+  const earlier = await new WorkerBench({ capacity: 3 }, spool).ready();
+  for (const fence_token of [1, 2, 3]) {
+    await earlier.push({ job_id: `j${fence_token}`, fence_token });
+    earlier.engine.last.complete();
+    await settled();
+  }
+  const bench = new WorkerBench({}, spool);
+  slow(spool, bench.clock, 4000);
+  bench.worker.start();
+  bench.worker.engineHealthy(['tiny']);
+  await bench.clock.advance(11_999);
+  expect(bench.connections).toEqual([]);
+  await bench.clock.advance(1);
+  bench.queue.open();
+  expect(bench.queue.framesOf('register')).toMatchObject([
+    { jobs: [{ job_id: 'j1' }, { job_id: 'j2' }, { job_id: 'j3' }] },
+  ]);
+});
+
+test.each(['loads', 'is healthy'])(
+  'a result that the disk brings late is sent, while the engine %s',
+  async (engine) => {
+    const spool = new MemorySpool();
+    await leftBehind(spool);
+    const bench = new WorkerBench({}, spool);
+    slow(spool, bench.clock, 6000);
+    bench.worker.start();
+    await bench.clock.advance(5500);
+    bench.queue.open();
+    if (engine === 'is healthy') {
+      bench.worker.engineHealthy(['tiny']);
+      bench.queue.grant();
+    }
+    await bench.clock.advance(500);
+    if (engine === 'loads') bench.queue.grant();
+    expect(bench.results).toMatchObject([{ job_id: 'j1', fence_token: 1 }]);
+    bench.queue.push(ACCEPTED);
+    await settled();
+    expect([spool.size, bench.worker.unacknowledged]).toEqual([0, 0]);
+  },
+);
+
+test('a result that the disk brings after a newer attempt at its job began is forgotten', async () => {
+  const spool = new MemorySpool();
+  await leftBehind(spool);
+  const bench = new WorkerBench({}, spool);
+  slow(spool, bench.clock, 6000);
+  bench.worker.start();
+  await bench.clock.advance(5500);
+  bench.queue.open();
+  bench.worker.engineHealthy(['tiny']);
+  bench.queue.grant();
+  await bench.push({ fence_token: 2 });
+  await bench.clock.advance(500);
+  expect([bench.results.length, spool.size, bench.worker.running]).toEqual([0, 0, 1]);
+});
+
+test('a result that is revoked while the disk writes it is never sent', async () => {
+  const disk = Promise.withResolvers<void>();
+  const spool = new MemorySpool(() => disk.promise);
+  const bench = await new WorkerBench({}, spool).ready();
+  await bench.push();
+  bench.engine.last.complete();
+  await settled();
+  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'cancelled' });
+  disk.resolve();
+  await settled();
+  expect(bench.results).toEqual([]);
+  expect(spool.size).toBe(0);
+});
