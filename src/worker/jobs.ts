@@ -1,32 +1,17 @@
-import type {
-  Ack,
-  Failure,
-  Job,
-  JobRef,
-  Registered,
-  ReleaseReason,
-  Renewed,
-  WorkerFrame,
-} from '../protocol/index.ts';
+import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
-import { brokenBy, DEADLINE_PASSED, endRevoked, LEFT_TO_ITS_LEASE, NOT_RELAYED } from './job-ends.ts';
+import { HandBacks } from './hand-backs.ts';
+import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './job-ends.ts';
 import { Judge } from './judge.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import type { Outbox, Settlement } from './outbox.ts';
-import { grants, type Peer } from './peer.ts';
+import type { QueueLink } from './peer.ts';
 import { failJob, runJob } from './run-job.ts';
 import { RunningJob } from './running-job.ts';
 import { Slots } from './slots.ts';
 import type { World } from './world.ts';
-
-/** The side of the session that jobs see. */
-export interface QueueLink {
-  /** The last agreement, also while the socket is down. */
-  readonly peer: Peer | null;
-  send(frame: WorkerFrame): boolean;
-}
 
 export interface JobsSettings extends FileAccessSettings {
   configId: string;
@@ -45,10 +30,10 @@ export interface JobsParts {
 /** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
 export class Jobs {
   readonly #world: World;
-  readonly #queue: QueueLink;
   readonly #answers: Answers;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
+  readonly #handBacks: HandBacks;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
   readonly #modelAliases: ReadonlySet<string>;
@@ -63,8 +48,8 @@ export class Jobs {
   constructor(world: World, settings: JobsSettings, parts: JobsParts) {
     const { queue, outbox, answers } = parts;
     this.#world = world;
-    this.#queue = queue;
     this.#outbox = outbox;
+    this.#handBacks = new HandBacks(queue, outbox);
     this.#answers = answers;
     this.#changed = parts.changed;
     this.#slots = new Slots(settings.capacity);
@@ -90,6 +75,11 @@ export class Jobs {
 
   get free(): number {
     return this.#slots.free;
+  }
+
+  /** Handed back, and the queue has yet to hear of it. */
+  get unsentHandBacks(): number {
+    return this.#handBacks.unsent;
   }
 
   isRunning(jobId: string): boolean {
@@ -135,9 +125,10 @@ export class Jobs {
     this.#leases.renewed(answer);
   }
 
-  /** What waited for a connection is sent, and all that is unacknowledged again. */
+  /** What waited for a connection is said, and all that is unacknowledged again. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
+    this.#handBacks.connected();
     this.#outbox.connected();
     this.update();
   }
@@ -170,6 +161,7 @@ export class Jobs {
   voidAll(reason: string): void {
     for (const running of this.#slots.all()) this.#void(running, reason);
     this.#outbox.abandon();
+    this.#handBacks.abandon();
     this.update();
   }
 
@@ -282,15 +274,8 @@ export class Jobs {
   }
 
   #giveBack(job: Job, reason: ReleaseReason): void {
-    const { job_id, fence_token } = job;
-    this.#world.log.info({ job_id, reason }, 'job handed back');
-    const { peer } = this.#queue;
-    if (grants(peer, 'release')) {
-      // Unsent, it is told by its absence from the jobs of the next `register`.
-      this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
-    } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
-      this.#settle(job, failJob(job, brokenBy(reason), null));
-    }
+    this.#world.log.info({ job_id: job.job_id, reason }, 'job handed back');
+    this.#handBacks.give(job, reason);
     this.update();
   }
 

@@ -1,4 +1,4 @@
-import { FEATURES, type Feature, limits, type Registered } from '../protocol/index.ts';
+import { FEATURES, type Feature, limits, type Registered, type WorkerFrame } from '../protocol/index.ts';
 
 /** What the queue at the other end of the control socket can do. */
 export type Peer =
@@ -13,6 +13,14 @@ export type Peer =
       renewAfterSeconds: number;
       pingSeconds: number;
     };
+
+/** The side of the session that jobs see. */
+export interface QueueLink {
+  /** The last agreement, also while the socket is down. */
+  readonly peer: Peer | null;
+  /** False when nothing is agreed on a connection at the moment. */
+  send(frame: WorkerFrame): boolean;
+}
 
 export const BASE_PEER: Peer = { kind: 'base' };
 

@@ -115,7 +115,6 @@ export class Session {
     await this.#line.close(CLOSE.done, 'worker stopped');
   }
 
-  /** False when nothing is agreed on a connection at the moment. */
   send(frame: WorkerFrame): boolean {
     return this.sendText(JSON.stringify(frame));
   }

@@ -245,12 +245,17 @@ export class Worker {
       {
         clock: this.#world.clock,
         running: () => this.#jobs.running,
-        isSettled: () => !this.#isLoading && this.#outbox.size === 0 && this.#answers.isIdle,
+        isSettled: () => this.#isSettled(),
         handBack: () => this.#jobs.releaseAll('draining'),
         done: () => void this.#end(),
       },
       graceMs,
     );
+  }
+
+  #isSettled(): boolean {
+    const unsaid = this.#outbox.size + this.#jobs.unsentHandBacks;
+    return !this.#isLoading && unsaid === 0 && this.#answers.isIdle;
   }
 
   #stateChanged(state: SessionState): void {

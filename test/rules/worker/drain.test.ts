@@ -92,6 +92,39 @@ test('a job pushed while draining is handed back', async () => {
   expect(bench.engine.exchanges).toHaveLength(1);
 });
 
+test('a job handed back while the queue is away is told to it, in what the two clocks leave', async () => {
+  const bench = await new WorkerBench({ capacity: 2 }).ready();
+  await bench.push();
+  bench.fetch = () => new Promise(() => {});
+  await bench.push({ job_id: 'unstarted', fence_token: 2, payload: null, payload_url: 'https://files/p' });
+  bench.queue.close(1012);
+  bench.worker.drain();
+  await bench.clock.advance(0);
+  bench.queue.open();
+  await bench.clock.advance(5000);
+  expect(bench.exitCode).toBeNull();
+  bench.queue.grant({ resumed: ['j1'] });
+  await settled();
+  expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 0, jobs: [{ job_id: 'j1' }] }]);
+  expect(bench.queue.framesOf('job_release')).toMatchObject([
+    { job_id: 'unstarted', reason: 'not_started' },
+    { job_id: 'j1', fence_token: 1, reason: 'draining' },
+  ]);
+  expect(bench.exitCode).toBe(EXIT.ok);
+});
+
+test('a queue that stays away does not hold up a drain beyond both clocks', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push();
+  bench.queue.close();
+  bench.worker.drain();
+  await bench.clock.advance(6999);
+  expect(bench.exitCode).toBeNull();
+  await bench.clock.advance(1);
+  expect(bench.exitCode).toBe(EXIT.ok);
+  expect(bench.clock.armed).toBe(0);
+});
+
 test('with a base queue a drained job is left to its lease, a waiting caller is told', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).readyWithBase();
   await bench.push({ job_id: 'kept' });
