@@ -4,23 +4,43 @@ const OVERLAP_BYTES = 64;
 export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
 const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
+/** The event of an engine that fails after its status has gone out. */
+const ERROR_EVENT = /data: ?(?=\{\s*"error"\s*:\s*[{"])/;
+/** Kept of such an event, bytes. */
+const ERROR_BYTES = 64 * 1024;
 
 /**
- * Whether a completion that passes by came to its proper end.
+ * Whether an answer that passes by came to its proper end.
  * The search is in raw bytes: inside a JSON string the quotes would be escaped, so a match is the real key.
  */
 export class CompletionWatch {
   #tail: Uint8Array = new Uint8Array(0);
+  #isAborted = false;
+  /** The answer from the data of its error event on; null: none has come. */
+  #error: Buffer | null = null;
 
-  /** True when this piece tells that the engine aborted the generation: no result. */
-  sawAbort(piece: Uint8Array): boolean {
+  see(piece: Uint8Array): void {
     const border = Buffer.concat([this.#tail, piece.subarray(0, OVERLAP_BYTES)]);
-    const isAborted = hasAbort(border) || (piece.byteLength > OVERLAP_BYTES && hasAbort(asBuffer(piece)));
+    const parts = piece.byteLength > OVERLAP_BYTES ? [border, asBuffer(piece)] : [border];
+    this.#isAborted ||= parts.some(hasAbort);
+    if (this.#error) this.#error = Buffer.concat([this.#error, piece]).subarray(0, ERROR_BYTES);
+    else if (parts.some((part) => part.includes('"error"'))) {
+      this.#error = errorIn(Buffer.concat([this.#tail, piece]));
+    }
     this.#tail =
       piece.byteLength >= OVERLAP_BYTES
         ? piece.subarray(-OVERLAP_BYTES)
         : Buffer.concat([this.#tail, piece]).subarray(-OVERLAP_BYTES);
-    return isAborted;
+  }
+
+  /** The engine gave the generation up: no result. */
+  get isAborted(): boolean {
+    return this.#isAborted;
+  }
+
+  /** The data of the engine's own error among the events, as far as it has come; null: none has. */
+  get error(): string | null {
+    return this.#error && this.#error.toString().split(/\r?\n/, 1)[0]!;
   }
 
   /** Whether the last thing seen was the closing event of a stream. */
@@ -33,6 +53,11 @@ function hasAbort(bytes: Buffer): boolean {
   // The plain search is far cheaper than the pattern, and nearly always enough.
   const isSuspect = UNFINISHED_REASONS.some((reason) => bytes.includes(`"${reason}"`));
   return isSuspect && ABORTED.test(bytes.toString('latin1'));
+}
+
+function errorIn(bytes: Buffer): Buffer | null {
+  const found = ERROR_EVENT.exec(bytes.toString('latin1'));
+  return found && bytes.subarray(found.index + found[0].length).subarray(0, ERROR_BYTES);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -8,7 +8,7 @@ import {
 import type { AnswerStream } from './answer-stream.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
-import { engineDied, engineRefusal, finalFailure } from './failure.ts';
+import { engineDied, engineRefusal, finalFailure, type JobFailure } from './failure.ts';
 import { replaceModelAlias } from './model-name.ts';
 import { generatedTokens } from './tokens.ts';
 import { readWhole } from './transfer.ts';
@@ -27,7 +27,7 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
   const bytes = await readWhole(answer.body, isEventStream(answer) ? attempt.streamed : undefined);
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
-  checkWhole(request, answer, bytes);
+  await checkWhole(attempt, request, answer, bytes);
   const body = parseBody(text);
   attempt.generated(generatedTokens(body));
   return {
@@ -84,23 +84,36 @@ function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
   });
 }
 
-/** Event by event. A generation that the engine gave up is cut off before it looks finished. */
+/**
+ * Event by event. A generation that the engine gave up is cut off before it looks finished; its own error is
+ * passed on as it is, unless another attempt can still be made without the caller noticing.
+ * @throws JobFailure also where the caller has the engine's own error, and the stream has ended with it
+ */
 async function relayEvents(
   attempt: Attempt,
   request: EngineRequest,
   answer: EngineAnswer,
   stream: AnswerStream,
 ): Promise<void> {
-  const watch = COMPLETIONS.test(request.path) ? new CompletionWatch() : null;
+  const watch = new CompletionWatch();
   stream.head(headOf(answer));
   for await (const piece of answer.body) {
     attempt.streamed();
-    if (watch?.sawAbort(piece)) throw engineDied('the engine ended the generation before it was finished');
+    watch.see(piece);
+    if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
+    if (watch.error !== null && stream.size === 0) {
+      const failure = await failureInside(attempt, watch.error);
+      if (failure.failure.code === 'engine_died') throw failure;
+    }
     stream.write(piece);
     if (stream.isFull) await stream.room();
     if (stream.state !== 'open') return;
   }
-  if (watch && !watch.isDone) throw engineDied('the stream of the engine ended without its finish');
+  if (watch.error !== null) {
+    stream.end();
+    throw await failureInside(attempt, watch.error);
+  }
+  if (COMPLETIONS.test(request.path) && !watch.isDone) throw cutShort();
 }
 
 /**
@@ -124,25 +137,59 @@ async function relayWhole(
     return;
   }
   const bytes = await readWhole(answer.body);
-  if (answer.status >= 500 && !(await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) {
-    throw engineDied(engineRefusal(answer.status, parseBody(bytes.toString())).message);
+  if (answer.status >= 500) {
+    const failure = await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
+    if (failure.failure.code === 'engine_died') throw failure;
   }
   if (answer.status < 400) {
-    checkWhole(request, answer, bytes);
+    await checkWhole(attempt, request, answer, bytes);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
   }
   stream.head(headOf(answer));
   stream.write(bytes);
 }
 
-/** @throws JobFailure when a completion is not complete */
-function checkWhole(request: EngineRequest, answer: EngineAnswer, bytes: Uint8Array): void {
-  if (!COMPLETIONS.test(request.path)) return;
+/** @throws JobFailure when the answer is not complete */
+async function checkWhole(
+  attempt: Attempt,
+  request: EngineRequest,
+  answer: EngineAnswer,
+  bytes: Uint8Array,
+): Promise<void> {
+  const isCompletion = COMPLETIONS.test(request.path);
   const watch = new CompletionWatch();
-  if (watch.sawAbort(bytes)) throw engineDied('the engine ended the generation before it was finished');
-  if (isEventStream(answer) && !watch.isDone) {
-    throw engineDied('the stream of the engine ended without its finish');
-  }
+  watch.see(bytes);
+  if (isCompletion && watch.isAborted) throw gaveUp();
+  if (!isEventStream(answer)) return;
+  if (watch.error !== null) throw await failureInside(attempt, watch.error);
+  if (isCompletion && !watch.isDone) throw cutShort();
+}
+
+function gaveUp(): JobFailure {
+  return engineDied('the engine ended the generation before it was finished');
+}
+
+function cutShort(): JobFailure {
+  return engineDied('the stream of the engine ended without its finish');
+}
+
+/** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
+function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
+  const body = parseBody(data);
+  return failureOfEngine(attempt, statusInside(body), body);
+}
+
+/** The status that the engine would have answered with, had it not begun. */
+function statusInside(body: unknown): number {
+  const { error } = Object(body) as { error?: unknown };
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599 ? code : 500;
+}
+
+async function failureOfEngine(attempt: Attempt, status: number, body: unknown): Promise<JobFailure> {
+  const refusal = engineRefusal(status, body);
+  if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
+  return engineDied(refusal.message);
 }
 
 function isEventStream(answer: EngineAnswer): boolean {

@@ -226,14 +226,6 @@ test('a word that some other field has is no abort', async () => {
   expect(bench.relay.records.at(-1)?.type).toBe('end');
 });
 
-test("the engine's own error inside a stream is passed on with its end", async () => {
-  const bench = await streaming();
-  bench.engine.last.head(200, EVENTS).write('data: {"error":{"message":"x"}}\n\n').write(DONE).end();
-  await bench.clock.advance(0);
-  expect(bench.relay.bytesOf(7)).toContain('"error"');
-  expect(bench.relay.records.at(-1)?.type).toBe('end');
-});
-
 test('an error status is the answer of the caller', async () => {
   const bench = await streaming();
   bench.engine.last.json(400, { error: { message: 'too long' } });

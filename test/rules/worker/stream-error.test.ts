@@ -1,0 +1,107 @@
+import { expect, test } from 'vitest';
+import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+
+/** An engine that fails after it has begun to answer says so in an event, and then ends as if all were well. */
+
+const EVENTS = 'text/event-stream; charset=utf-8';
+const TEXT = 'data: {"choices":[{"index":0,"delta":{"content":"Par"},"finish_reason":null}]}\n\n';
+const DONE = 'data: [DONE]\n\n';
+const DEAD = 'data: {"error":{"message":"EngineCore encountered an issue.","type":"x","code":500}}\n\n';
+const REFUSED = 'data: {"error": {"message": "too long", "type": "BadRequestError", "code": 400}}\n\n';
+const STORED = { ...STREAM_JOB, mode: 'persisted', stream_id: undefined };
+
+/** What comes of a request whose engine writes these events. */
+async function answered(job: object, events: string[], isHealthy: boolean): Promise<WorkerBench> {
+  const bench = await new WorkerBench().ready();
+  bench.engine.healthy = isHealthy;
+  await bench.push(job);
+  const exchange = bench.engine.last.head(200, EVENTS);
+  for (const event of events) {
+    exchange.write(event);
+    await bench.clock.advance(0);
+  }
+  exchange.end();
+  await bench.clock.advance(0);
+  await settled();
+  return bench;
+}
+
+test.each([
+  ['of an engine that dies', DEAD, false, { code: 'engine_died', retryable: true }],
+  [
+    'of an engine that lives on',
+    DEAD,
+    true,
+    { code: 'engine_error', retryable: true, http_status: 500, error: expect.stringMatching(/EngineCore/) },
+  ],
+  [
+    'about the request',
+    REFUSED,
+    true,
+    { code: 'engine_refused', retryable: false, http_status: 400, error: 'Error code: 400 - too long' },
+  ],
+  ['without a status', 'data: {"error":"gone"}\n\n', true, { code: 'engine_error', retryable: true }],
+  [
+    'with a status that is none',
+    'data: {"error":{"message":"x","code":"context_length"}}\n\n',
+    true,
+    { code: 'engine_error', http_status: 500 },
+  ],
+])(
+  'a stored job never succeeds with half an answer and an error %s',
+  async (_case, event, isHealthy, error) => {
+    for (const before of [[], [TEXT]]) {
+      const bench = await answered(STORED, [...before, event, DONE], isHealthy);
+      expect(bench.results).toEqual([]);
+      expect(bench.errors).toMatchObject([error]);
+    }
+  },
+);
+
+test('a stored job of any route fails with the error among its events', async () => {
+  const job = { ...STORED, payload: { path: '/v1/audio/transcriptions', body: '{}' } };
+  const bench = await answered(job, ['data: {"text":"a"}\n\n', REFUSED], true);
+  expect(bench.errors).toMatchObject([{ code: 'engine_refused' }]);
+});
+
+test.each([
+  ['of an engine that dies', DEAD, false, 'engine_died'],
+  ['about the request', REFUSED, true, 'engine_refused'],
+])(
+  'after its first bytes a caller gets the error %s as it is, and the job fails',
+  async (_case, event, isHealthy, code) => {
+    const bench = await answered(STREAM_JOB, [TEXT, event, DONE], isHealthy);
+    expect(bench.relay.bytesOf(7)).toBe(TEXT + event + DONE);
+    expect(bench.relay.records.at(-1)?.type).toBe('end');
+    expect(bench.results).toEqual([]);
+    expect(bench.errors).toMatchObject([{ code }]);
+  },
+);
+
+test('before its first byte a dying engine breaks the answer for another attempt', async () => {
+  const bench = await answered(STREAM_JOB, [DEAD, DONE], false);
+  expect(bench.relay.bytesOf(7)).toBe('');
+  expect(bench.relay.records.at(-1)).toMatchObject({
+    type: 'broken',
+    reason: { code: 'engine_died', retryable: true },
+  });
+  expect(bench.errors).toMatchObject([{ code: 'engine_died', retryable: true }]);
+});
+
+test('before its first byte an error of an engine that lives on is the answer', async () => {
+  for (const event of [REFUSED, DEAD]) {
+    const bench = await answered(STREAM_JOB, [event, DONE], true);
+    expect(bench.relay.bytesOf(7)).toBe(event + DONE);
+    expect(bench.relay.records.at(-1)?.type).toBe('end');
+    expect(bench.errors).toHaveLength(1);
+  }
+});
+
+test('an error that is cut off before its end breaks the answer', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push(STREAM_JOB);
+  bench.engine.last.head(200, EVENTS).write(TEXT).write('data: {"error":{"mess').die();
+  await bench.clock.advance(0);
+  expect(bench.relay.bytesOf(7)).toBe(TEXT);
+  expect(bench.relay.records.at(-1)).toMatchObject({ type: 'broken', reason: { code: 'engine_died' } });
+});
