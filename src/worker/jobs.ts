@@ -130,6 +130,7 @@ export class Jobs {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
     this.#handBacks.connected();
     this.#outbox.connected();
+    if (registered) this.#leases.resumed();
     this.update();
   }
 

@@ -39,6 +39,12 @@ export class Leases {
     else if (this.#timer === null) this.#arm();
   }
 
+  /** A queue of ours has begun every lease anew, and it may be shorter than before. */
+  resumed(): void {
+    this.stop();
+    this.changed();
+  }
+
   /** The queue's answer: `lost` is void for a job that was pushed again since. */
   renewed(answer: Renewed): void {
     for (const jobId of answer.lost) {

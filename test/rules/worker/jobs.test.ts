@@ -173,6 +173,18 @@ test('the queue may ask for faster renewal than configured', async () => {
   expect(bench.queue.framesOf('renew')).toHaveLength(1);
 });
 
+test('a reconnect that brings a shorter lease renews it in time', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push();
+  await bench.reconnect({ resumed: ['j1'], lease_seconds: 10, renew_after_seconds: 8 });
+  await bench.clock.advance(7999);
+  expect(bench.queue.framesOf('renew')).toEqual([]);
+  await bench.clock.advance(1);
+  expect(bench.queue.framesOf('renew')).toEqual([
+    { type: 'renew', jobs: [{ job_id: 'j1', fence_token: 1 }] },
+  ]);
+});
+
 test('with a base queue each persisted job is renewed by its progress', async () => {
   const bench = await new WorkerBench({ capacity: 2, renewAfterSeconds: 10 }).readyWithBase();
   await bench.push({ job_id: 'kept' });
