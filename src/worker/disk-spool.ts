@@ -11,6 +11,7 @@ import type { Log } from './world.ts';
 const Spooled = z.object({
   settlement: z.discriminatedUnion('type', [JobResult, JobResultRef, JobError]),
   isExtended: z.boolean(),
+  uploadUrl: z.string().optional(),
 });
 
 const ENDING = '.result';

@@ -16,8 +16,8 @@ export interface DrainParts {
   running(): number;
   /** Nothing waits for the queue or the relay any more. */
   isSettled(): boolean;
-  /** Aborts what runs and hands it back. */
-  handBack(): void;
+  /** Aborts what runs and hands it back; what is slow to settle takes its shortest way. May come again. */
+  graceOver(): void;
   done(): void;
 }
 
@@ -58,6 +58,7 @@ export class Drain {
   hurry(): void {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#parts;
+    clock.clearTimeout(this.#graceTimer);
     clock.clearTimeout(this.#forceTimer);
     this.#endsAt = clock.now() + FORCE_SECONDS * 1000;
     this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_SECONDS * 1000);
@@ -66,15 +67,15 @@ export class Drain {
 
   /** Ends at once, whatever is unfinished. */
   force(): void {
-    if (this.#phase === 'finishing') this.#parts.handBack();
+    if (this.#phase !== 'done') this.#parts.graceOver();
     this.#endsAt = this.#parts.clock.now();
     this.#finish();
   }
 
   #graceOver(): void {
-    if (this.#phase !== 'finishing') return;
+    if (this.#phase === 'done') return;
     this.#phase = 'settling';
-    this.#parts.handBack();
+    this.#parts.graceOver();
     this.check();
   }
 

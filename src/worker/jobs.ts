@@ -281,7 +281,7 @@ export class Jobs {
   }
 
   #settle(job: Job, settlement: Settlement): void {
-    this.#outbox.put(settlement, job.mode === 'persisted');
+    this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
     this.update();
   }
 

@@ -1,7 +1,7 @@
-import type { JobError, JobRef, JobResult, JobResultRef } from '../protocol/index.ts';
+import { type JobError, type JobRef, type JobResult, type JobResultRef, limits } from '../protocol/index.ts';
 import type { Clock } from './clock.ts';
 import { grants, type Peer } from './peer.ts';
-import { settlementText } from './settlement-text.ts';
+import { frameText, settlementText } from './settlement-text.ts';
 import type { World } from './world.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not hold results back. */
@@ -16,6 +16,8 @@ export interface OutboxParts {
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
   sendText(text: string): boolean;
+  /** PUTs a result; false when it did not arrive. Never rejects. */
+  upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
   /** An attempt at the job runs here, begun by this process. */
   isRunning(jobId: string): boolean;
   /** Something was settled outside the caller's turn. */
@@ -29,6 +31,8 @@ export interface SpooledSettlement {
   settlement: Settlement;
   /** It is for a queue that knows the extensions: told before the engine is up, and kept from a base queue. */
   isExtended: boolean;
+  /** Where the result goes before a reference to it is sent; undefined: it goes in a frame. */
+  uploadUrl?: string | undefined;
 }
 
 interface Kept extends SpooledSettlement {
@@ -36,15 +40,20 @@ interface Kept extends SpooledSettlement {
   hasCopy: boolean;
   /** The copy is written, or there will be none: it may be sent. */
   mayLeave: boolean;
+  /** Its upload under way. */
+  upload: AbortController | null;
 }
 
 /**
  * Settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
  * jobs leave only once the spool has them: what was ever sent can be sent again, by the next process too.
+ * A large result is uploaded from here: its job has left its slot, and nothing that befalls the engine or the
+ * grace of a drain harms it.
  */
 export class Outbox {
   readonly #parts: OutboxParts;
   readonly #byJob = new Map<string, Kept>();
+  #isHurried = false;
   #trouble: string | null = null;
 
   constructor(parts: OutboxParts) {
@@ -87,12 +96,19 @@ export class Outbox {
   }
 
   /** Takes the place of any older attempt's. Sent as soon as it may leave and there is a connection. */
-  put(settlement: Settlement, isPersisted: boolean): void {
+  put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#parts.world;
     this.remove(settlement.job_id);
     const isExtended = this.#parts.peer()?.kind === 'extended';
     const hasCopy = isPersisted && !!spool;
-    const kept: Kept = { settlement, isExtended, hasCopy, mayLeave: !hasCopy };
+    const kept: Kept = {
+      settlement,
+      isExtended,
+      uploadUrl: uploadUrl !== undefined && isLarge(settlement) ? uploadUrl : undefined,
+      hasCopy,
+      mayLeave: !hasCopy,
+      upload: null,
+    };
     this.#byJob.set(settlement.job_id, kept);
     if (kept.mayLeave) this.#send(kept);
     else void this.#spool(kept).then(() => this.#release(kept));
@@ -127,11 +143,22 @@ export class Outbox {
     const kept = this.#byJob.get(jobId);
     if (!kept) return;
     this.#byJob.delete(jobId);
+    kept.upload?.abort();
     if (kept.hasCopy) this.#forgetCopy(kept.settlement);
+  }
+
+  /**
+   * Little time is left: whatever is still to be uploaded goes in a frame, where the queue takes one of its
+   * size. The rest is uploaded until the process ends, and after that by the next.
+   */
+  hurry(): void {
+    this.#isHurried = true;
+    for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
   }
 
   /** This process sends none of it any more. What is in the spool stays, for the next one. */
   abandon(): void {
+    for (const { upload } of this.#byJob.values()) upload?.abort();
     this.#byJob.clear();
   }
 
@@ -151,7 +178,7 @@ export class Outbox {
       return null;
     }
     this.remove(job_id);
-    const kept = { ...spooled, hasCopy: true, mayLeave: true };
+    const kept = { ...spooled, hasCopy: true, mayLeave: true, upload: null };
     this.#byJob.set(job_id, kept);
     return kept;
   }
@@ -186,20 +213,41 @@ export class Outbox {
     this.#parts.changed();
   }
 
-  #send({ settlement, isExtended, mayLeave }: Kept): void {
+  #send(kept: Kept): void {
+    const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#parts.peer();
-    if (!peer || !mayLeave) return;
+    if (!peer || !kept.mayLeave) return;
     // Perhaps a queue of ours that was slow to answer: from a base queue no acknowledgement would come.
     if (isExtended && peer.kind === 'base') return;
+    if (uploadUrl !== undefined) {
+      if (!this.#isHurried || frameText(settlement, peer) === null) return void this.#upload(kept, uploadUrl);
+      kept.upload?.abort();
+      kept.uploadUrl = undefined;
+    }
     const isSent = this.#parts.sendText(settlementText(settlement, peer));
     if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
   }
 
+  /** Once; after it a reference is sent, or the result itself. */
+  async #upload(kept: Kept, url: string): Promise<void> {
+    const { settlement } = kept;
+    if (kept.upload || settlement.type !== 'job_result') return;
+    kept.upload = new AbortController();
+    const { result, ...rest } = settlement;
+    const isThere = await this.#parts.upload(url, JSON.stringify(result), kept.upload.signal);
+    // Revoked, superseded or gone in a frame meanwhile.
+    if (kept.upload.signal.aborted) return;
+    kept.uploadUrl = undefined;
+    if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
+    this.#send(kept);
+    this.#parts.changed();
+  }
+
   /** Never rejects: a disk that fails is told, and memory goes on. */
-  async #spool({ settlement, isExtended }: Kept): Promise<void> {
+  async #spool({ settlement, isExtended, uploadUrl }: Kept): Promise<void> {
     const { clock, spool } = this.#parts.world;
     try {
-      await inTime(clock, spool!.put({ settlement, isExtended }));
+      await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
       this.#report(null);
     } catch (error) {
       this.#report((error as Error).message);
@@ -214,6 +262,12 @@ export class Outbox {
     if (problem && !wasTrouble) log.warn({ problem }, 'finished results are kept in memory only');
     if (!problem && wasTrouble) log.info({}, 'finished results are kept on disk again');
   }
+}
+
+/** Large enough to be put to the job's `result_upload_url`, where it has one. */
+function isLarge(settlement: Settlement): boolean {
+  if (settlement.type !== 'job_result') return false;
+  return Buffer.byteLength(JSON.stringify(settlement.result)) > limits.INLINE_BYTES;
 }
 
 function inTime<T>(clock: Clock, work: Promise<T>): Promise<T> {

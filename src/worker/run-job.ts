@@ -8,11 +8,9 @@ import { failureOf, finalFailure } from './failure.ts';
 import type { FileAccess } from './file-access.ts';
 import type { Settlement } from './outbox.ts';
 import type { RunningJob } from './running-job.ts';
-import { downloadPayload, uploadResult } from './transfer.ts';
+import { downloadPayload } from './transfer.ts';
 import type { World } from './world.ts';
 
-/** A larger result is PUT to `result_upload_url` where the job has one (base protocol), bytes. */
-const INLINE_RESULT_BYTES = 256 * 1024;
 /** What a base queue calls a chat job. */
 const BASE_CHAT_TASK = 'openai/chat-completion';
 
@@ -40,7 +38,7 @@ export async function runJob(
       ? await downloadPayload(parts.world, parts.files, job.payload_url, running.signal)
       : job.payload;
     const result = await runKind(attemptAt(running, payload, parts), stream);
-    return await settlementOf(running, result, parts);
+    return { type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
   }
@@ -105,21 +103,4 @@ function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<
         `this worker runs chat_completion, llm_inference and engine_request jobs, not "${attempt.jobType}"`,
       );
   }
-}
-
-async function settlementOf(
-  running: RunningJob,
-  result: Record<string, unknown>,
-  { world, files }: RunParts,
-): Promise<Settlement> {
-  const { job_id, fence_token, result_upload_url } = running.job;
-  const ref = { job_id, fence_token };
-  if (result_upload_url) {
-    const text = JSON.stringify(result);
-    const isLarge = Buffer.byteLength(text) > INLINE_RESULT_BYTES;
-    if (isLarge && (await uploadResult(world, files, result_upload_url, text, running.signal))) {
-      return { type: 'job_result_ref', ...ref };
-    }
-  }
-  return { type: 'job_result', ...ref, result };
 }

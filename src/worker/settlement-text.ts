@@ -2,12 +2,19 @@ import type { JobError } from '../protocol/index.ts';
 import type { Settlement } from './outbox.ts';
 import { frameLimit, type Peer } from './peer.ts';
 
-/** The frame's text for this peer: nothing it does not know, nothing larger than it takes. */
-export function settlementText(settlement: Settlement, peer: Peer): string {
+/** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
+export function frameText(settlement: Settlement, peer: Peer): string | null {
   const text = JSON.stringify(peer.kind === 'base' ? baseForm(settlement) : settlement);
   const limit = frameLimit(peer);
   // A UTF-16 unit is at most three bytes.
-  if (text.length * 3 <= limit || Buffer.byteLength(text) <= limit) return text;
+  return text.length * 3 <= limit || Buffer.byteLength(text) <= limit ? text : null;
+}
+
+/** The same, or the text of an error that says that it is too large. */
+export function settlementText(settlement: Settlement, peer: Peer): string {
+  const text = frameText(settlement, peer);
+  if (text !== null) return text;
+  const limit = frameLimit(peer);
   const tooLarge: JobError = {
     type: 'job_error',
     job_id: settlement.job_id,

@@ -104,6 +104,7 @@ export async function uploadResult(
     if (response.ok) return true;
     world.log.warn({ status: response.status }, 'the upload of a result was refused; sending it in a frame');
   } catch (error) {
+    if (signal.aborted) return false;
     world.log.warn({ problem: reasonOf(error) }, 'the upload of a result failed; sending it in a frame');
   }
   return false;

@@ -3,6 +3,7 @@ import type { FailureKind } from '../engine/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
 import { Answers } from './answers.ts';
 import { Drain, FORCE_SECONDS } from './drain.ts';
+import { fileAccessOf } from './file-access.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Jobs } from './jobs.ts';
 import { LoadWatch } from './load-watch.ts';
@@ -10,6 +11,7 @@ import { Outbox } from './outbox.ts';
 import { grants } from './peer.ts';
 import { Session } from './session.ts';
 import type { SessionState } from './session-state.ts';
+import { uploadResult } from './transfer.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-parts.ts';
 import type { World } from './world.ts';
 
@@ -196,10 +198,12 @@ export class Worker {
   }
 
   #createOutbox(): Outbox {
+    const files = fileAccessOf(this.#settings);
     return new Outbox({
       world: this.#world,
       peer: () => this.#session.peer,
       sendText: (text) => this.#session.sendText(text),
+      upload: (url, text, signal) => uploadResult(this.#world, files, url, text, signal),
       isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),
       found: () => {
@@ -246,7 +250,10 @@ export class Worker {
         clock: this.#world.clock,
         running: () => this.#jobs.running,
         isSettled: () => this.#isSettled(),
-        handBack: () => this.#jobs.releaseAll('draining'),
+        graceOver: () => {
+          this.#jobs.releaseAll('draining');
+          this.#outbox.hurry();
+        },
         done: () => void this.#end(),
       },
       graceMs,

@@ -72,9 +72,11 @@ test('every kind of settlement comes back as it was', async () => {
     settlement: { type: 'job_result_ref', job_id: 'r', fence_token: 2 },
     isExtended: true,
   };
+  const unsent: SpooledSettlement = { ...result('u', 3), uploadUrl: 'jobs/u/result?key=k' };
   await spoolAt().put(error);
   await spoolAt().put(ref);
-  expect(await loaded()).toEqual([error, ref]);
+  await spoolAt().put(unsent);
+  expect(await loaded()).toEqual([error, ref, unsent]);
 });
 
 test('files are for this user only, and nothing but finished ones is left', async () => {

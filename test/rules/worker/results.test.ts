@@ -263,36 +263,6 @@ test('a payload that does not come within thirty seconds fails the job', async (
   expect(bench.errors).toMatchObject([{ error: expect.stringContaining('no answer within 30 s') }]);
 });
 
-test('a large result is put to its address and announced, a small one sent inline', async () => {
-  const bench = await new WorkerBench({ capacity: 2 }).ready();
-  const puts: [string, number][] = [];
-  bench.fetch = async (url, init) => {
-    puts.push([`${init?.method} ${url}`, String(init?.body).length]);
-    return new Response(null, { status: 200 });
-  };
-  await bench.push({ result_upload_url: 'https://files/result' });
-  bench.engine.last.complete('x'.repeat(300_000));
-  await settled();
-  expect(puts).toEqual([['PUT https://files/result', expect.any(Number)]]);
-  expect(puts[0]![1]).toBeGreaterThan(300_000);
-  expect(bench.queue.framesOf('job_result_ref')).toEqual([
-    { type: 'job_result_ref', job_id: 'j1', fence_token: 1, timing: { started_ms: 0 } },
-  ]);
-  await bench.push({ job_id: 'j2', result_upload_url: 'https://files/result' });
-  bench.engine.last.complete('x');
-  await settled();
-  expect(bench.results).toMatchObject([{ job_id: 'j2' }]);
-});
-
-test('a large result whose upload fails is sent inline', async () => {
-  const bench = await new WorkerBench().ready();
-  bench.fetch = async () => new Response(null, { status: 500 });
-  await bench.push({ result_upload_url: 'https://files/result' });
-  bench.engine.last.complete('x'.repeat(300_000));
-  await settled();
-  expect(bench.results).toHaveLength(1);
-});
-
 test('a base queue never gets a frame larger than it takes', async () => {
   const bench = await new WorkerBench().readyWithBase();
   await bench.push();
