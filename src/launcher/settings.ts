@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { TokenEntry } from '../gateway/auth.ts';
-import { readEnvironment, UserError, variable } from '../process/index.ts';
+import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
 import { loadTokens } from './tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */
@@ -23,6 +23,7 @@ export interface QueueOptions {
 const TEN_YEARS = 10 * 365 * 86_400;
 
 const QueueVariables = z.object({
+  ...logVariables,
   QUEUE_HOST: variable.text().default('127.0.0.1'),
   // 0 lets the system choose a free one.
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),

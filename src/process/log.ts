@@ -1,7 +1,21 @@
 import pino, { type Logger } from 'pino';
 import pretty from 'pino-pretty';
+import { z } from 'zod';
+import { readEnvironment } from './environment.ts';
 
 export type { Logger } from 'pino';
+
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+
+/** For a process that names all its bad variables at once. */
+export const logVariables = {
+  LOG_LEVEL: z
+    .string()
+    .trim()
+    .toLowerCase()
+    .pipe(z.enum(LEVELS, { error: 'expected debug, info, warn or error' }))
+    .default('info'),
+};
 
 /** Field names whose values never reach a log. */
 const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
@@ -11,6 +25,7 @@ const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.tok
  * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`.
  * @param name which part of the road speaks, e.g. `worker`
  * @param also gets each line too, as JSON; must not throw
+ * @throws UserError when there is no such level
  */
 export function createLogger(
   name: string,
@@ -19,7 +34,7 @@ export function createLogger(
 ): Logger {
   const options: pino.LoggerOptions = {
     base: { name },
-    level: env.LOG_LEVEL ?? 'info',
+    level: readEnvironment(z.object(logVariables), env).LOG_LEVEL,
     redact: { paths: SECRET_FIELDS, censor: '(secret)' },
     formatters: { level: (label) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,

@@ -2,12 +2,13 @@ import { hostname } from 'node:os';
 import { z } from 'zod';
 import { readEnvironment, variable } from './environment.ts';
 import { UserError } from './exit-codes.ts';
-import { createLogger, type Logger } from './log.ts';
+import { createLogger, type Logger, logVariables } from './log.ts';
 import { type LogEntry, LogShipper } from './log-shipper.ts';
 import { secretHider } from './secrets.ts';
 
 /** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
 export const containerVariables = {
+  ...logVariables,
   CASOLA_CONFIG_ID: variable.text().max(256).describe('which jobs this worker takes, e.g. my-model'),
   CASOLA_QUEUE_ID: variable.text().max(256).default('vllm-queue'),
   CASOLA_INSTANCE_ID: variable.text().max(256).optional(),

@@ -17,7 +17,15 @@ import {
   readEngineConfiguration,
   type WorkerMessage,
 } from '../engine/index.ts';
-import { EXIT, type Logger, type Logging, readEnvironment, variable, withLogging } from '../process/index.ts';
+import {
+  EXIT,
+  type Logger,
+  type Logging,
+  logVariables,
+  readEnvironment,
+  variable,
+  withLogging,
+} from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import {
   type Action,
@@ -60,6 +68,7 @@ async function supervise(given: NodeJS.ProcessEnv, workerEntry: string, logging:
     CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
     ENGINE_RESTARTS: variable.integer(0).default(0),
     ...gpuVariables,
+    ...logVariables,
   };
   const settled = readSettledEnvironment(given);
   const { env } = settled;

@@ -164,6 +164,15 @@ describe('mistakes on the command line', () => {
     expect(output).toContain('VLLM_PORT');
   });
 
+  it.each(['queue', 'work', 'supervise'])(
+    'a level of the log that there is not is one of them: %s',
+    async (name) => {
+      const { code, output } = await failed([name], { LOG_LEVEL: 'loud', WORKER_VLLM_STATE: stateFolder() });
+      expect(code).toBe(EXIT.configuration);
+      expect(output).toContain('LOG_LEVEL="loud": expected debug, info, warn or error');
+    },
+  );
+
   it('listening beyond this machine without tokens is refused, saying how to make one', async () => {
     const { code, output } = await failed(['queue', '--host', '0.0.0.0', '--state', stateFolder()]);
     expect(code).toBe(EXIT.configuration);

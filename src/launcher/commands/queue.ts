@@ -9,8 +9,8 @@ import { startWorkerd } from '../workerd.ts';
  * @throws UserError before anything was started
  */
 export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): Promise<number> {
-  const log = createLogger('queue', env);
   const settings = await readQueueSettings(options, env);
+  const log = createLogger('queue', env);
   const signals = endSignals();
   try {
     const workerd = await startWorkerd({ ...settings, bindings: bindingsOf(settings), logger: log });
