@@ -13,7 +13,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   gateway: ['protocol', 'queue/calls', 'relay/calls'],
   engine: ['protocol', 'process'],
   worker: ['protocol', 'engine', 'process'],
-  supervisor: ['protocol', 'engine', 'process'],
+  supervisor: ['protocol', 'engine', 'process', 'worker/variables'],
   simulator: ['protocol', 'process'],
   client: ['protocol'],
   launcher: ['protocol', 'engine', 'process', 'worker', 'supervisor', 'simulator', 'client', 'gateway'],

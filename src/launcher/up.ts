@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createLogger, EXIT } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
-import { readWorkerConfiguration } from '../worker/configuration.ts';
+import { readContainerVariables } from '../supervisor/variables.ts';
 import { chooseEngine } from './choose-engine.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from './settings.ts';
 import { type EndSignals, endSignals } from './signals.ts';
@@ -37,8 +37,8 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
   try {
     const engine = chooseEngine(env);
     const enginePort = env.VLLM_PORT || String(await freePort());
-    // Before anything is started: what the worker would refuse later.
-    readWorkerConfiguration(workerEnvironment('http://127.0.0.1', engine.env, enginePort));
+    // Before anything is started: what the supervisor would refuse later.
+    readContainerVariables(workerEnvironment('http://127.0.0.1', engine.env, enginePort));
     const settings = await readQueueSettings(options, env);
     say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
     const own = makeToken('up', ['worker', 'read']);

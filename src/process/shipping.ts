@@ -50,7 +50,7 @@ export interface Logging {
  * Runs a process whose log lines are sent to `CASOLA_LOGS_URL` too, if that is set, the last of them before
  * it resolves or rejects. An error it rejects with is one of these lines.
  *
- * Variables that are wrong are left to the worker to complain of: here they mean that nothing is sent.
+ * Variables that are wrong are left to `run` to complain of: here they mean that nothing is sent.
  * @param name of the process, for the line that says that log lines do not arrive
  */
 export async function withLogging<T>(

@@ -1,31 +1,20 @@
 /** Starts engine and worker as two processes, watches both, decides how the container ends. */
 import { fileURLToPath } from 'node:url';
-import { z } from 'zod';
 import { readSettledEnvironment } from '../engine/familiar-names.ts';
 import type { Argument } from '../engine/flag-arguments.ts';
 import { inVariables } from '../engine/flag-faults.ts';
 import {
   describeEngine,
-  ENGINE_SECRETS,
   type EngineConfiguration,
   type EngineDescription,
   type EngineFailure,
   engineConfiguration,
-  engineVariables,
   type LogPhase,
   phaseText,
   readEngineConfiguration,
   type WorkerMessage,
 } from '../engine/index.ts';
-import {
-  EXIT,
-  type Logger,
-  type Logging,
-  logVariables,
-  readEnvironment,
-  variable,
-  withLogging,
-} from '../process/index.ts';
+import { EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import {
   type Action,
@@ -38,8 +27,9 @@ import {
 } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
-import { gpuPreflight, gpuVariables, type Preflight } from './gpu-preflight.ts';
+import { gpuPreflight, type Preflight } from './gpu-preflight.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
+import { readContainerVariables } from './variables.ts';
 
 const WORKER_ENTRY = fileURLToPath(new URL('../worker/main.ts', import.meta.url));
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -64,15 +54,9 @@ export function runSupervisor(
 }
 
 async function supervise(given: NodeJS.ProcessEnv, workerEntry: string, logging: Logging): Promise<number> {
-  const own = {
-    CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
-    ENGINE_RESTARTS: variable.integer(0).default(0),
-    ...gpuVariables,
-    ...logVariables,
-  };
   const settled = readSettledEnvironment(given);
   const { env } = settled;
-  const values = readEnvironment(z.object({ ...engineVariables(env), ...own }), env, ENGINE_SECRETS);
+  const values = readContainerVariables(env);
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
   const log = logging.createLogger('supervisor');
@@ -179,7 +163,7 @@ class Supervisor {
 
   #startBoth(): void {
     const { env, workerEntry, configuration, start } = this.#parts;
-    // The worker goes first: it is the one to find its own variables wrong.
+    // The worker goes first: it reports what becomes of the rest.
     this.#worker = startWorker(workerEntry, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onExit: (code) => {

@@ -2,15 +2,11 @@ import { createHash } from 'node:crypto';
 import { homedir, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import {
-  ENGINE_SECRETS,
-  type EngineConfiguration,
-  engineConfiguration,
-  engineVariables,
-} from '../engine/configuration.ts';
-import { containerVariables, instanceIdOf, readEnvironment, variable } from '../process/index.ts';
+import { type EngineConfiguration, engineConfiguration, engineVariables } from '../engine/configuration.ts';
+import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import type { BackpressureSettings } from './backpressure.ts';
+import { hostsIn, WORKER_SECRETS, withCrossChecks, workerVariables } from './variables.ts';
 
 export interface WorkerConfiguration {
   wsUrl: string;
@@ -43,39 +39,14 @@ export interface WorkerConfiguration {
   engine: EngineConfiguration;
 }
 
-const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
-
-const variables = {
-  ...containerVariables,
-  CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
-  CASOLA_API_URL: variable.url('http:', 'https:').optional(),
-  CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
-  CASOLA_MAX_JOBS: variable.integer(1, 100_000).optional(),
-  CASOLA_CAPACITY: variable.integer(1, 100_000).optional(),
-  CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
-  CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
-  CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
-  CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
-  CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).default(0),
-  CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).default(0),
-  CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
-  ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
-  ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
-  WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
-  WORKER_SPOOL_DIR: variable.text().optional(),
-  WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
-  XDG_STATE_HOME: variable.text().optional(),
-};
-type Own = z.infer<z.ZodObject<typeof variables>>;
-
-const SECRETS = ['CASOLA_API_TOKEN', ...ENGINE_SECRETS];
+type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
 /**
  * @throws UserError naming every variable that is missing or wrong
  */
 export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfiguration {
-  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...variables }));
-  const given = readEnvironment(schema, env, SECRETS);
+  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...workerVariables }));
+  const given = readEnvironment(schema, env, WORKER_SECRETS);
   const workerId = instanceIdOf(given);
   return {
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
@@ -123,40 +94,4 @@ function spoolFolder(given: Own, workerId: string): string {
 function folderName(name: string): string {
   const readable = name.replace(/[^\w.-]/g, '_').slice(0, 80);
   return `${readable}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
-}
-
-function hostsIn(list: string): string[] {
-  return list.split(',').map((host) => host.trim());
-}
-
-function isHostList(list: string): boolean {
-  return hostsIn(list).every((host) => /^(\*\.)?[\w.[\]:-]+$/.test(host));
-}
-
-/** Checks of one variable against another; they run even when others are wrong, so all faults show at once. */
-function withCrossChecks<S extends z.ZodObject<typeof variables>>(schema: S): S {
-  const always = { when: () => true };
-  return schema
-    .refine((given) => !bothGiven(given) || given.CASOLA_CAPACITY === given.CASOLA_MAX_JOBS, {
-      path: ['CASOLA_CAPACITY'],
-      error: 'is another name of CASOLA_MAX_JOBS, which says something else; set only one',
-      ...always,
-    })
-    .refine((given) => !((given.CASOLA_RENEW_LEASE_AFTER ?? 0) >= given.CASOLA_LEASE_SECONDS), {
-      path: ['CASOLA_RENEW_LEASE_AFTER'],
-      error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
-      ...always,
-    })
-    .refine(
-      (given) => !(given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD > given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD),
-      {
-        path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
-        error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD',
-        ...always,
-      },
-    );
-}
-
-function bothGiven(given: Own): boolean {
-  return given.CASOLA_CAPACITY !== undefined && given.CASOLA_MAX_JOBS !== undefined;
 }

@@ -1,0 +1,16 @@
+import { z } from 'zod';
+import { engineVariables } from '../engine/index.ts';
+import { readEnvironment, variable } from '../process/index.ts';
+import { WORKER_SECRETS, withCrossChecks, workerVariables } from '../worker/variables.ts';
+import { gpuVariables } from './gpu-preflight.ts';
+
+const own = { ENGINE_RESTARTS: variable.integer(0).default(0), ...gpuVariables };
+
+/**
+ * All variables of a container: the supervisor's, the engine's and the worker's.
+ * @throws UserError naming every one that is missing or wrong
+ */
+export function readContainerVariables(env: NodeJS.ProcessEnv) {
+  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...workerVariables, ...own }));
+  return readEnvironment(schema, env, WORKER_SECRETS);
+}
