@@ -43,7 +43,8 @@ const words = z.string().transform((text, context) => {
  * What is required depends on the engine chosen, hence the argument.
  */
 export function engineVariables(env: NodeJS.ProcessEnv) {
-  const isExternal = chosenEngine(env) === 'external';
+  const engine = chosenEngine(env);
+  const isExternal = engine === 'external';
   const model = variable.text().describe('the model to serve, a local folder or owner/name on Hugging Face');
   const url = variable
     .url('http:', 'https:')
@@ -56,7 +57,8 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     FD_API_KEY: variable.text().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
     VLLM_HOST: variable.text().default('127.0.0.1'),
-    VLLM_PORT: variable.port().default(8000),
+    // FastDeploy takes the three ports after it too.
+    VLLM_PORT: variable.port(engine === 'fastdeploy' ? 65_532 : 65_535).default(8000),
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
     VLLM_EXTRA_ARGS: words.default([]),
     VLLM_SERVE_COMMAND: words.optional(),

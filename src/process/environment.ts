@@ -14,7 +14,8 @@ export const variable = {
     numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
   number: (min: number) => numberFrom(z.number().min(min), `expected a number, at least ${min}`),
   share: () => numberFrom(z.number().min(0).max(1), 'expected a number from 0 to 1'),
-  port: () => numberFrom(z.number().int().min(1).max(65_535), 'expected a port between 1 and 65535'),
+  port: (max = 65_535) =>
+    numberFrom(z.number().int().min(1).max(max), `expected a port between 1 and ${max}`),
   flag: () =>
     z
       .string()

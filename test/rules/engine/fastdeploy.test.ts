@@ -18,6 +18,14 @@ describe('FastDeploy', () => {
     );
   });
 
+  it('is refused a port that has not three after it', () => {
+    const at = (port: string, engine: string) => () =>
+      readEngineConfiguration({ ENGINE: engine, VLLM_MODEL: 'm', VLLM_PORT: port });
+    expect(at('65533', 'fastdeploy')).toThrow('VLLM_PORT="65533": expected a port between 1 and 65532');
+    expect(at('65532', 'fastdeploy')).not.toThrow();
+    expect(at('65535', 'vllm')).not.toThrow();
+  });
+
   it('takes its key from FD_API_KEY, and shows it to nobody', () => {
     const given = { ENGINE: 'fastdeploy', VLLM_MODEL: 'm', FD_API_KEY: 'secret-key', VLLM_API_KEY: 'other' };
     expect(readEngineConfiguration(given).apiKey).toBe('secret-key');
