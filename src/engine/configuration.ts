@@ -18,8 +18,8 @@ export interface EngineConfiguration {
   settings: EngineSettings | null;
 }
 
-/** Variables whose values no message may show. */
-export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY', 'FD_API_KEY'];
+/** Variables whose values no message may show; arguments may hold a key. */
+export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY', 'FD_API_KEY', 'VLLM_EXTRA_ARGS'];
 
 /** Ours and not vLLM's, though some are named like its own: `VLLM_PORT` would move its internal ports. */
 const NOT_FOR_THE_ENGINE =
@@ -35,6 +35,16 @@ const words = z.string().transform((text, context) => {
     });
     return z.NEVER;
   }
+});
+
+/** They would move the engine, or its metrics, to where nobody looks for it. */
+const MOVES_THE_ENGINE = /^--(?:host|port|uds|metrics[-_]port)(?==|$)/;
+
+const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_ENGINE.test(word)), {
+  error: ({ input }) => {
+    const flag = (input as string[]).map((word) => MOVES_THE_ENGINE.exec(word)?.[0]).find(Boolean);
+    return `expected no ${flag}: VLLM_HOST and VLLM_PORT say where the engine listens`;
+  },
 });
 
 /**
@@ -60,7 +70,7 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     // FastDeploy takes the three ports after it too.
     VLLM_PORT: variable.port(engine === 'fastdeploy' ? 65_532 : 65_535).default(8000),
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
-    VLLM_EXTRA_ARGS: words.default([]),
+    VLLM_EXTRA_ARGS: extraArguments.default([]),
     VLLM_SERVE_COMMAND: words.optional(),
     VLLM_SERVED_MODEL_NAME: variable.text().optional(),
   };

@@ -49,6 +49,8 @@ export function settleEnvironment(
   const warnings: string[] = [];
   const upper = inOurNames(env, '', warnings);
   const lower = withoutOtherModel(upper, inOurNames(baked, ` in ${file}`, warnings), file, warnings);
+  // What the environment calls the model goes before what the image calls it, by whichever name of ours.
+  if (upper.env.VLLM_SERVED_MODEL_NAME !== undefined) delete lower.env.SERVED_MODEL_NAME;
   const origins = new Map([...lower.origins, ...upper.origins]);
   for (const name of Object.keys(upper.env)) if (!upper.origins.has(name)) origins.delete(name);
   // What is set to nothing stays so where nothing lies beneath: an empty CUDA_VISIBLE_DEVICES means no GPU.

@@ -72,8 +72,25 @@ export function overriding(earlier: readonly Argument[], later: readonly Argumen
   return [...earlier.filter(({ flag }) => flag === null || !said.has(positive(flag))), ...later];
 }
 
+/**
+ * `said` without the flags that our own arguments set: the road counts on those.
+ * @returns the rest, and a warning for each that says something else
+ */
+export function leavingOurs(said: readonly Argument[], ours: readonly Argument[]): FlagArguments {
+  const rest: Argument[] = [];
+  const warnings: string[] = [];
+  for (const argument of said) {
+    const own = ours.find(({ flag }) => flag !== null && flag === argument.flag);
+    if (!own) rest.push(argument);
+    else if (own.words.join(' ') !== argument.words.join(' '))
+      warnings.push(`${argument.from} is ignored: ${own.from} sets ${own.flag}`);
+  }
+  return { arguments: rest, warnings };
+}
+
+/** vLLM's names and SGLang's. */
 const HOW_THE_GPUS_ARE_USED =
-  /^(?:--[\w-]*-parallel-size(?:-local)?|--config|-tp|-pp|-dp|-dcp|-pcp|--device-ids)$/;
+  /^(?:--[\w-]*-parallel-size(?:-local)?|--config|-tp|-pp|-dp|-dcp|-pcp|--[tpd]p(?:-size)?|--device-ids)$/;
 
 /** All visible GPUs, unless something says how they are to be used. */
 export function defaultParallelism(said: readonly Argument[], gpus: number): Argument[] {

@@ -7,6 +7,7 @@ import {
   defaultParallelism,
   flagCandidates,
   groupArguments,
+  leavingOurs,
   overriding,
 } from '../engine/flag-arguments.ts';
 import type { Flag } from '../engine/flag-help.ts';
@@ -60,10 +61,13 @@ export async function prepareCommand(
   );
   const said = argumentsFromEnvironment(settled.env, flags ?? [], settled.origins);
   if (flags) warnings.push(...said.warnings);
+  const own = ownArguments(bare, settings, settled);
+  const rest = leavingOurs(said.arguments, own);
+  warnings.push(...rest.warnings);
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
-  const asked = overriding(said.arguments, extra);
+  const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env);
-  const all = [...ownArguments(bare, settings, settled), ...defaultParallelism(asked, gpus), ...asked];
+  const all = overriding([...own, ...defaultParallelism(asked, gpus)], asked);
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

@@ -75,6 +75,27 @@ it('prints the command with the source of each argument and no secret, and start
   expect(process.output()).not.toMatch(/hidden|starting simulator/);
 });
 
+it('gives no flag twice: of what it sets itself, the environment is told no and VLLM_EXTRA_ARGS win', async () => {
+  const simulator = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
+  const { process: shown } = await supervise(
+    {
+      ...{ ENGINE: 'fastdeploy', VLLM_MODEL: 'm', VLLM_SERVED_MODEL_NAME: 'a', SERVED_MODEL_NAME: 'b' },
+      ...{ METRICS_PORT: '9001', VLLM_EXTRA_ARGS: '--cache-queue-port 9002' },
+      VLLM_SERVE_COMMAND: `${process.execPath} ${simulator} --manner fastdeploy`,
+    },
+    ['--print-command'],
+  );
+  expect((await shown.exited).code).toBe(EXIT.ok);
+  const flags = [...shown.output().matchAll(/^ +(--[\w-]+)/gm)].map((match) => match[1]);
+  expect(flags).toEqual([...new Set(flags)]);
+  expect(shown.output()).toMatch(/--served-model-name a +# VLLM_SERVED_MODEL_NAME/);
+  expect(shown.output()).toMatch(/--cache-queue-port 9002 +# VLLM_EXTRA_ARGS/);
+  expect(shown.output()).toContain(
+    'SERVED_MODEL_NAME is ignored: VLLM_SERVED_MODEL_NAME sets --served-model-name',
+  );
+  expect(shown.output()).toContain('METRICS_PORT is ignored: worker-vllm sets --metrics-port');
+});
+
 it('asks the engine for its flags once, and not at all without a variable that may be one', async () => {
   const cache = join(folder, 'own-cache');
   mkdirSync(cache);

@@ -84,6 +84,16 @@ describe("the engine's variables", () => {
     expect(message).not.toContain('hidden');
   });
 
+  it.each(['--port 1', '--host=::', '--uds /x', '--metrics_port 1'])(
+    'do not let %s move the engine to where nobody looks for it, nor show the keys beside it',
+    (moved) => {
+      const env = { VLLM_MODEL: 'm', VLLM_EXTRA_ARGS: `--api-key hidden ${moved}` };
+      const message = messageOf(() => readEngineConfiguration(env));
+      expect(message).toMatch(/VLLM_EXTRA_ARGS=.*expected no --\w+.*: VLLM_HOST and VLLM_PORT say/);
+      expect(message).not.toContain('hidden');
+    },
+  );
+
   it('name the model when it is missing', () => {
     expect(messageOf(() => readEngineConfiguration({}))).toContain(
       'VLLM_MODEL is not set: the model to serve',

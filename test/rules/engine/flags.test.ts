@@ -170,6 +170,13 @@ describe('tensor parallelism', () => {
     expect(words(4, { CONFIG: 'serve.yaml' })).toEqual([]);
   });
 
+  it.each(['-tp', '--dp-size', '--tp', '--pipeline-parallel-size', '--data-parallel-size-local'])(
+    'is left to VLLM_EXTRA_ARGS that say %s, whatever the engine calls it',
+    (flag) => {
+      expect(defaultParallelism(groupArguments([flag, '2'], 'VLLM_EXTRA_ARGS', []), 2)).toEqual([]);
+    },
+  );
+
   it.each([
     ['0,1', 2],
     ['', 0],
@@ -232,6 +239,10 @@ describe('familiar names and baked images', () => {
 
   it('find the baked model by its public name, and leave it for another one', () => {
     expect(settle({ MODEL_NAME: 'org/a' }, BAKED).env.VLLM_MODEL).toBe('/models/a');
+    const renamed = settle({ VLLM_MODEL: 'org/a', VLLM_SERVED_MODEL_NAME: 'mine' }, BAKED);
+    expect(renamed.env).toMatchObject({ VLLM_MODEL: '/models/a', VLLM_SERVED_MODEL_NAME: 'mine' });
+    expect(renamed.env.SERVED_MODEL_NAME).toBeUndefined();
+    expect(renamed.warnings).toEqual([]);
     const other = settle({ MODEL_NAME: 'org/b' }, BAKED);
     expect(other.env.VLLM_MODEL).toBe('org/b');
     expect(other.env.QUANTIZATION).toBeUndefined();
