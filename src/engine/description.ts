@@ -50,6 +50,8 @@ export interface MetricNames {
 /** Everything that differs between engines. One per file, about a screen each. */
 export interface EngineDescription {
   name: EngineName;
+  /** Its name for people. */
+  title: string;
   /** Null: it runs already and is not ours to start or stop. */
   command: ((settings: EngineSettings) => EngineCommand) | null;
   /** It runs on GPUs, so these are checked before its first start. */

@@ -5,6 +5,7 @@ import { vllm } from './vllm.ts';
 export const external: EngineDescription = {
   ...vllm,
   name: 'external',
+  title: 'an engine that runs already',
   command: null,
   usesGpu: false,
   installHelp: null,

@@ -9,6 +9,7 @@ const metricsPort = (port: number) => port + 1;
 /** `fastdeploy.entrypoints.openai.api_server`. After its documentation and source, 2.3; not run here. */
 export const fastdeploy: EngineDescription = {
   name: 'fastdeploy',
+  title: 'FastDeploy',
   command: ({ serveCommand, model, host, port, servedModelName, extraArgs }) => {
     const [program, ...first] = serveCommand ?? ['python3', '-m', 'fastdeploy.entrypoints.openai.api_server'];
     const ports = { port, 'metrics-port': metricsPort(port), 'engine-worker-queue-port': port + 2 };

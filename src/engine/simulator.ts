@@ -6,6 +6,7 @@ import { serveArguments, vllm } from './vllm.ts';
 export const simulator: EngineDescription = {
   ...vllm,
   name: 'simulator',
+  title: 'the simulator',
   command: (settings) => ({
     program: process.execPath,
     args: [fileURLToPath(new URL('../simulator/main.ts', import.meta.url)), ...serveArguments(settings)],

@@ -5,6 +5,7 @@ import { vllmPhase } from './log-phases.ts';
 /** `vllm serve`, and whatever `VLLM_SERVE_COMMAND` names in its place. Checked against vLLM 0.32. */
 export const vllm: EngineDescription = {
   name: 'vllm',
+  title: 'vLLM',
   command: (settings) => {
     const [program, ...args] = settings.serveCommand ?? ['vllm'];
     return { program, args: [...args, 'serve', ...serveArguments(settings)] };

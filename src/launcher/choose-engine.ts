@@ -42,6 +42,5 @@ export const REAL_ENGINE_HINT = `
 function announcementOf({ engine, url, model }: ReturnType<typeof readEngineConfiguration>): string {
   if (engine === 'simulator') return REAL_ENGINE_HINT;
   if (engine === 'external') return `Engine: the one that runs at ${url}.`;
-  const name = engine === 'fastdeploy' ? 'FastDeploy' : 'vLLM';
-  return `Engine: ${name} with ${model}. Loading a model can take minutes, the first time longer.`;
+  return `Engine: ${describeEngine(engine).title} with ${model}. Loading a model can take minutes, the first time longer.`;
 }

@@ -26,6 +26,14 @@ describe('the engine of a road on one machine', () => {
     expect(() => chooseEngine(env)).toThrow(missing);
   });
 
+  it.each([
+    ['vllm', 'vLLM'],
+    ['fastdeploy', 'FastDeploy'],
+  ])('is announced by the name people know: %s', (engine, title) => {
+    const env = { ENGINE: engine, VLLM_MODEL: 'org/model', VLLM_SERVE_COMMAND: process.execPath };
+    expect(chooseEngine(env).announcement).toContain(`Engine: ${title} with org/model.`);
+  });
+
   it('is a simulator of the model that is named where ENGINE asks for one', () => {
     const chosen = chooseEngine({ ENGINE: 'simulator', VLLM_MODEL: 'org/model' });
     expect(chosen.env.VLLM_MODEL).toBe('org/model');
