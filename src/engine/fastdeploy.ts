@@ -1,17 +1,20 @@
 import type { EngineDescription, LogPhase } from './description.ts';
-import { explainBy, type FailureRule, VLLM_RULES } from './failures.ts';
+import { commonRules, explainBy, type FailureRule } from './failures.ts';
 import { progressIn } from './log-phases.ts';
 import type { EnginePhase } from './report.ts';
+import { VLLM_WORDS } from './vllm.ts';
 
 /** It listens on four ports: the API's, and the three after it. */
 const metricsPort = (port: number) => port + 1;
+
+const MODULE = 'fastdeploy.entrypoints.openai.api_server';
 
 /** `fastdeploy.entrypoints.openai.api_server`. After its documentation and source, 2.3; not run here. */
 export const fastdeploy: EngineDescription = {
   name: 'fastdeploy',
   title: 'FastDeploy',
   command: ({ serveCommand, model, host, port, servedModelName, extraArgs }) => {
-    const [program, ...first] = serveCommand ?? ['python3', '-m', 'fastdeploy.entrypoints.openai.api_server'];
+    const [program, ...first] = serveCommand ?? ['python3', '-m', MODULE];
     const ports = { port, 'metrics-port': metricsPort(port), 'engine-worker-queue-port': port + 2 };
     const flags = { model, host, ...ports, 'cache-queue-port': port + 3 };
     const named = servedModelName ? ['--served-model-name', servedModelName] : [];
@@ -70,5 +73,6 @@ const RULES: FailureRule[] = [
     cause: 'its engine could not be initialised',
     advice: 'Its files log/workerlog.0 and log/fastdeploy.log say why.',
   },
-  ...VLLM_RULES,
+  // Its flags have vLLM's names.
+  ...commonRules({ ...VLLM_WORDS, help: `python3 -m ${MODULE} --help` }),
 ];

@@ -1,6 +1,6 @@
 import { UserError } from '../process/index.ts';
 import type { Flag } from './flag-help.ts';
-import { mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
+import { isWellKnown, mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
 
 /** Words of a command line that belong together, and where they come from. */
 export interface Argument {
@@ -150,6 +150,9 @@ function warningOf(name: string, from: string, known: Iterable<string>): string 
   const became = whatBecameOf(name);
   if (became !== null) return `${from} is ignored: the engine has no such flag (any more); ${became}`;
   const meant = nearest(name, known);
-  if (meant.length === 0) return null;
-  return `${from} is ignored: the engine has no such flag; did you mean ${meant.join(' or ')}?`;
+  if (meant.length > 0) {
+    return `${from} is ignored: the engine has no such flag; did you mean ${meant.join(' or ')}?`;
+  }
+  if (!isWellKnown(name)) return null;
+  return `${from} is ignored: the engine has no such flag; if it has another name for it, set that`;
 }

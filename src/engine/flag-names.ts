@@ -37,6 +37,16 @@ const REMOVED: Record<string, string> = {
   TASK: 'use RUNNER and CONVERT',
 };
 
+/** Flags of vLLM that people set whatever the engine: one that lacks them must not drop them without a word. */
+const WELL_KNOWN = words(`
+  MAX_MODEL_LEN GPU_MEMORY_UTILIZATION TENSOR_PARALLEL_SIZE PIPELINE_PARALLEL_SIZE DATA_PARALLEL_SIZE MAX_NUM_SEQS
+  MAX_NUM_BATCHED_TOKENS QUANTIZATION DTYPE KV_CACHE_DTYPE BLOCK_SIZE CPU_OFFLOAD_GB LOAD_FORMAT DOWNLOAD_DIR REVISION
+  TOKENIZER TOKENIZER_MODE TOKENIZER_REVISION SERVED_MODEL_NAME CHAT_TEMPLATE TRUST_REMOTE_CODE HF_OVERRIDES
+  GENERATION_CONFIG OVERRIDE_GENERATION_CONFIG ENFORCE_EAGER ENABLE_PREFIX_CACHING ENABLE_CHUNKED_PREFILL
+  ENABLE_EXPERT_PARALLEL ENABLE_LORA LORA_MODULES MAX_LORAS MAX_LORA_RANK ENABLE_AUTO_TOOL_CHOICE TOOL_CALL_PARSER
+  REASONING_PARSER SPECULATIVE_CONFIG COMPILATION_CONFIG STRUCTURED_OUTPUTS_CONFIG LIMIT_MM_PER_PROMPT
+  ATTENTION_BACKEND DISTRIBUTED_EXECUTOR_BACKEND`);
+
 /** Whether a variable might be a flag, as far as its name tells; only the engine's own list can say. */
 export function mayBeFlag(name: string): boolean {
   if (Object.hasOwn(REMOVED, name)) return true;
@@ -49,6 +59,11 @@ export function mayBeFlag(name: string): boolean {
 /** What to say of a variable that was a flag once; null for all others. */
 export function whatBecameOf(name: string): string | null {
   return Object.hasOwn(REMOVED, name) ? REMOVED[name]! : null;
+}
+
+/** Whether people mean a flag by this name, though their engine may not have it. */
+export function isWellKnown(name: string): boolean {
+  return WELL_KNOWN.has(name);
 }
 
 /** Flags' names in capitals that a name may have been meant for, nearest first: two letters off, one word in common. */

@@ -1,6 +1,15 @@
 import type { EngineCommand, EngineDescription, EngineSettings } from './description.ts';
-import { explainVllmExit } from './failures.ts';
+import { type AdviceWords, commonRules, explainBy } from './failures.ts';
 import { vllmPhase } from './log-phases.ts';
+
+export const VLLM_WORDS: AdviceWords = {
+  help: 'vllm serve --help=all',
+  contextLength: '--max-model-len',
+  maxSequences: '--max-num-seqs',
+  memoryShare: '--gpu-memory-utilization',
+  gpus: '--tensor-parallel-size',
+};
+const RULES = commonRules(VLLM_WORDS);
 
 /** `vllm serve`, and whatever `VLLM_SERVE_COMMAND` names in its place. Checked against vLLM 0.32. */
 export const vllm: EngineDescription = {
@@ -27,7 +36,7 @@ export const vllm: EngineDescription = {
     ],
   },
   phaseOf: vllmPhase,
-  explainExit: explainVllmExit,
+  explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
 };
 
 /** Arguments that `vllm serve` and the simulator share. */

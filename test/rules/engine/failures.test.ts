@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { explainVllmExit } from '../../../src/engine/failures.ts';
+import { commonRules, explainBy } from '../../../src/engine/failures.ts';
+import { describeEngine } from '../../../src/engine/index.ts';
+
+const explainVllmExit = describeEngine('vllm').explainExit;
 
 describe("the cause in vLLM's last words", () => {
   it.each([
@@ -90,5 +93,23 @@ describe("the cause in vLLM's last words", () => {
   it('says what little is known otherwise', () => {
     expect(explainVllmExit(0, ['bye']).cause).toBe('the engine ended with exit code 0');
     expect(explainVllmExit(null, []).cause).toBe('the engine was killed');
+  });
+
+  it.each([
+    'error: unrecognized arguments: --x',
+    'ValueError: max_model_len (9999) is greater than the derived max_model_len',
+    'torch.OutOfMemoryError: CUDA out of memory.',
+  ])('comes with advice in the words of the engine that said it: %s', (line) => {
+    const words = {
+      help: 'serve -h',
+      contextLength: '--l',
+      maxSequences: '--s',
+      memoryShare: '--m',
+      gpus: '--g',
+    };
+    const { cause, advice } = explainBy(commonRules(words), 1, [line]);
+    expect(`${cause} ${advice}`).not.toMatch(/vllm serve|--max-|--gpu|--tensor/);
+    expect(advice).toMatch(/serve -h|--l/);
+    expect(describeEngine('fastdeploy').explainExit(1, [line]).advice).not.toContain('vllm serve');
   });
 });

@@ -115,6 +115,19 @@ describe("variables that are flags' names", () => {
     expect(warningsOf({ HF_TOKENS: 'x', CUDA_SEED: '1', RUNPOD_SEED: '1' })).toEqual([]);
   });
 
+  it('that every engine might have are named where this one has not', () => {
+    const few = FLAGS.filter(({ name }) => name === '--seed');
+    const origins = new Map([['TOKENIZER', 'TOKENIZER_NAME']]);
+    const given = { MAX_MODEL_LEN: '1', GPU_MEMORY_UTILIZATION: '0.9', TOKENIZER: 't', SEED: '1' };
+    const { arguments: taken, warnings } = argumentsFromEnvironment(given, few, origins);
+    expect(taken.map(({ from }) => from)).toEqual(['SEED']);
+    expect(warnings.map((warning) => /^\w+ is ignored/.exec(warning)?.[0])).toEqual([
+      'GPU_MEMORY_UTILIZATION is ignored',
+      'MAX_MODEL_LEN is ignored',
+      'TOKENIZER_NAME is ignored',
+    ]);
+  });
+
   it('that are gone from the engine are ignored with a word on what became of them', () => {
     const warnings = warningsOf({ DISABLE_LOG_REQUESTS: '1', SWAP_SPACE: '4', VLLM_CPU_FRACTION: '1' });
     expect(warnings).toHaveLength(3);
