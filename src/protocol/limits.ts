@@ -20,6 +20,15 @@ export const PAYLOAD_BYTES = 20 * 1024 * 1024;
  */
 export const ROW_TEXT_CHARACTERS = 500_000;
 
+/**
+ * A payload or result of at most this many UTF-16 units lies in the row of its job, at worst 0.8 MB each, and its
+ * errors beside them. What goes in a frame is no longer than this, so that it is read with the row.
+ */
+export const JOB_ROW_TEXT_CHARACTERS = INLINE_BYTES;
+
+/** All errors of a job together, UTF-16 units of JSON: at worst 0.3 MB of the same row. */
+export const JOB_ROW_ERROR_CHARACTERS = 100_000;
+
 /** Most jobs in one submission: one commit, one answer. */
 export const JOBS_PER_SUBMISSION = 1000;
 

@@ -8,6 +8,9 @@ const MOST_CALLS = 1000;
 /** A call that is handed back again and again keeps its first steps. */
 const MOST_STEPS = 100;
 
+/** What is kept of a worker's words, characters. */
+const MOST_DETAIL = 4096;
+
 /** The steps of ledger.ts that a call can take, and `refused`: why it got no worker. */
 export type CallStep =
   | 'submitted'
@@ -47,7 +50,7 @@ export class CallLedgers {
       attempt: step === 'dispatched' ? attempt + 1 : attempt,
       fence_token: job.fence_token,
       worker_id: job.worker_id,
-      detail,
+      detail: detail?.slice(0, MOST_DETAIL) ?? null,
     });
   }
 

@@ -1,12 +1,12 @@
 import { limits } from '../protocol/index.ts';
 import type { Sql } from './ports.ts';
 
-/** Payloads and results that fit a row stay in it; longer ones go into `long_texts` in pieces. */
+/** Payloads and results that fit the row of their job stay in it; longer ones go into `long_texts` in pieces. */
 type Kind = 'payload' | 'result';
 
 /** Returns what goes into the row itself: the text, or null when it was stored in pieces. */
 export function storeText(sql: Sql, jobId: string, kind: Kind, text: string): string | null {
-  if (text.length <= limits.ROW_TEXT_CHARACTERS) return text;
+  if (text.length <= limits.JOB_ROW_TEXT_CHARACTERS) return text;
   for (const [part, piece] of pieces(text, limits.ROW_TEXT_CHARACTERS).entries()) {
     sql.exec(
       `INSERT OR REPLACE INTO long_texts (job_id, kind, part, text) VALUES (?, ?, ?, ?)`,

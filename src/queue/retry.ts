@@ -1,4 +1,4 @@
-import type { AttemptError, Failure } from '../protocol/index.ts';
+import { type AttemptError, type Failure, limits } from '../protocol/index.ts';
 import { type Core, due } from './core.ts';
 import { endJob } from './end.ts';
 import { type RecordedStep, record } from './ledger.ts';
@@ -18,7 +18,8 @@ export function retryDelayMs(attempts: number, random: number): number {
  * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors.
  * One attempt is charged once: taken up again at a reconnect it may fail a second time, or say so again.
  */
-export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
+export function failAttempt(core: Core, row: JobRow, told: Failure): void {
+  const failure = shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / row.max_attempts);
   const now = core.now();
   const earlier = attemptErrors(row).filter(({ fence_token }) => fence_token !== row.fence_token);
   const attempts = earlier.length + 1;
@@ -43,6 +44,15 @@ export function failAttempt(core: Core, row: JobRow, failure: Failure): void {
   const worker_id = row.worker_id;
   const settlement = { state: 'failed', worker_id, attempts, attempt_errors: errors } as const;
   endJob(core, row, { ...settlement, result: null, error: failure });
+}
+
+/** The failure, its body left out and its message cut where it would be longer than `most` as JSON. */
+function shortened(failure: Failure, most: number): Failure {
+  if (JSON.stringify(failure).length <= most) return failure;
+  const bodiless = failure.body === undefined ? failure : { ...failure, body: '(too long to be kept)' };
+  if (JSON.stringify(bodiless).length <= most) return bodiless;
+  // Escaped, a character takes up to six.
+  return { ...bodiless, message: `${failure.message.slice(0, most / 8)} … (too long to be kept)` };
 }
 
 /**

@@ -290,4 +290,47 @@ describe('submission', () => {
     queue.say(worker, result(worker.lastJob(), text));
     expect(unpackView(queue.queue.get(id) as JobView).result).toEqual({ value: text });
   });
+
+  it('keeps every job within the 2 MB that Cloudflare gives a row, errors included', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const longest = () => {
+      const columns = ['id', 'payload', 'result', 'error', 'attempt_errors', 'status_message'];
+      const bytes = columns.map((column) => `coalesce(octet_length(${column}), 0)`).join(' + ');
+      return Number(queue.database.prepare(`SELECT max(${bytes}) AS n FROM jobs`).get()?.n);
+    };
+    const steps = () => queue.database.prepare('SELECT max(octet_length(detail)) AS n FROM ledger').get()?.n;
+    const text = (characters: number) => '語'.repeat(characters - '{"value":""}'.length);
+    for (const characters of [262_144, 262_145, 499_999]) {
+      const id = queue.job({ payload: JSON.stringify({ text: text(characters) }) });
+      queue.say(worker, result(worker.lastJob(), text(characters)));
+      expect(unpackView(queue.queue.get(id) as JobView).result).toEqual({ value: text(characters) });
+    }
+    const attempts = 50;
+    const id = queue.job({ payload: JSON.stringify({ text: text(262_144) }), max_attempts: attempts });
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      const { fence_token } = worker.lastJob();
+      const long = { error: '\u0001'.repeat(100_000), body: { y: 'y'.repeat(1_000_000) } };
+      queue.say(worker, { type: 'job_error', job_id: id, fence_token, retryable: true, ...long });
+      queue.advance(61);
+    }
+    expect(queue.queue.get(id)).toMatchObject({ state: 'failed', attempts, error: { code: 'worker_error' } });
+    expect(longest()).toBeLessThan(2_000_000);
+    expect(steps()).toBeLessThan(2_000_000);
+  });
+
+  it('keeps an engine’s answer to an attempt unless it is long, and says when it is', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    const ids = [queue.job(), queue.job()];
+    const fail = (index: number, more: object) => {
+      const { job_id, fence_token } = worker.frames('job')[index] as { job_id: string; fence_token: number };
+      queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'bad', retryable: false, ...more });
+    };
+    fail(0, { body: { detail: 'x'.repeat(20_000) } });
+    fail(1, { body: { detail: 'x'.repeat(200_000) } });
+    const errors = ids.map((id) => queue.queue.get(id)?.error);
+    expect(errors[0]).toMatchObject({ message: 'bad', body: { detail: 'x'.repeat(20_000) } });
+    expect(errors[1]).toMatchObject({ message: 'bad', body: '(too long to be kept)' });
+  });
 });
