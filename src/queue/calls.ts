@@ -39,11 +39,22 @@ const SHORT_CHARACTERS = 1_000_000;
 
 export function packText(text: LongText): LongText {
   if (typeof text !== 'string' || text.length <= SHORT_CHARACTERS) return text;
-  return new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
+  return encode(text);
+}
+
+/** Jobs that travel together: many short payloads are as long as one. */
+export function packJobs<T extends { payload: string }>(jobs: readonly T[]): Sent<T>[] {
+  const characters = jobs.reduce((sum, { payload }) => sum + payload.length, 0);
+  const pack = (text: string) => (characters <= SHORT_CHARACTERS ? text : encode(text));
+  return jobs.map((job) => ({ ...job, payload: pack(job.payload) }));
 }
 
 export function unpackText(text: LongText): string {
   return typeof text === 'string' ? text : new TextDecoder().decode(text);
+}
+
+function encode(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
 }
 
 /** A view as callers get it, whatever form its result came in. */

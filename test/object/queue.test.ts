@@ -72,6 +72,14 @@ describe('a queue object', () => {
     expect(answers[999]?.error?.message).toContain('job_type');
   });
 
+  it('takes a submission of the longest body, whatever characters are in it', async () => {
+    const text = `${'a'.repeat(950_000)}😀`;
+    const jobs = Array.from({ length: 20 }, (_, n) => ({ ...chat(`long-${n}`), payload: { text } }));
+    const { status, body } = await submit(newQueue(), jobs);
+    expect(status).toBe(200);
+    expect((body as { job?: JobView }[]).filter((answer) => answer.job)).toHaveLength(20);
+  });
+
   it('refuses an engine’s request that is none, in an array too, and names the field', async () => {
     const request = (payload: object) => ({ job_type: 'engine_request', config_id: 'cfg', payload });
     const { status, body } = await submit(newQueue(), [

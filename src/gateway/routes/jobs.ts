@@ -5,7 +5,7 @@ import {
   limits,
   parseValue,
 } from '../../protocol/index.ts';
-import { packText, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/calls.ts';
+import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/calls.ts';
 import { parseBody, readText } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
@@ -23,7 +23,7 @@ export function jobRoutes(app: Gateway): void {
     const tenant = context.get('tenant');
     const submit = (jobs: SubmitJob[]) =>
       callQueue(context.env, queueIdOf(request), (queue) =>
-        queue.submit(jobs.map((job) => ({ ...job, tenant, payload: packText(job.payload) }))),
+        queue.submit(packJobs(jobs.map((job) => ({ ...job, tenant })))),
       );
     if (Array.isArray(body)) {
       if (key)
