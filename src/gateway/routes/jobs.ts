@@ -112,12 +112,14 @@ function refusal(answer: SubmitAnswer | undefined): HttpError {
 }
 
 function errorOf(error: HttpError) {
+  const seconds = error.headers['retry-after'];
   return {
     status: error.status,
     message: error.message,
     type: errorType(error.status),
     param: null,
     code: error.code,
+    ...(seconds === undefined ? {} : { retry_after_seconds: Number(seconds) }),
   };
 }
 
