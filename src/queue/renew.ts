@@ -31,10 +31,13 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   // The base SDK says 0 where its caller gives no token.
   const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
   if (!extend(core, worker, frame.job_id, fence)) return;
+  let { progress = null, status_message = null } = frame;
   if (row.progress === null && row.status_message === null) {
-    record(core, row, 'started', frame.status_message ?? null);
+    record(core, row, 'started', status_message);
+    // A sign of life that says nothing more: seen once, like any other.
+    if (status_message === null) progress ??= 0;
   }
-  setProgress(core.sql, frame.job_id, fence, frame.progress ?? null, frame.status_message ?? null);
+  setProgress(core.sql, frame.job_id, fence, progress, status_message);
 }
 
 function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): boolean {

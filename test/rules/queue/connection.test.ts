@@ -234,6 +234,20 @@ describe('workers that speak only the base', () => {
     expect(queue.queue.get(id)?.attempts).toBe(1);
   });
 
+  it('begin a job in its ledger once, also with progress that says nothing', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const progress = { type: 'job_progress', job_id: id, fence_token: 0 };
+    for (const more of [{}, {}, { progress: 0.5 }, {}]) queue.say(worker, { ...progress, ...more });
+    expect(queue.queue.ledger(id)?.steps.map(({ step }) => step)).toEqual([
+      'submitted',
+      'dispatched',
+      'started',
+    ]);
+    expect(queue.queue.get(id)).toMatchObject({ progress: 0.5, status_message: null });
+  });
+
   it('keep their jobs when they reconnect without listing them', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old');
