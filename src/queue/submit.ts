@@ -52,6 +52,9 @@ function existingJob(core: Core, job: NewJob): JobRow | null {
 
 /** The config whose workers may take the job, or why it is refused. */
 function admit(core: Core, job: NewJob): Config | Refusal {
+  // Settlements name only the id.
+  if (job.id !== undefined && core.transients.get(job.id))
+    return conflict(job.id, 'is a request in progress');
   const config = chooseConfig(core, job);
   return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null) ?? config) : config;
 }
@@ -106,11 +109,11 @@ function repeated(core: Core, row: JobRow, job: NewJob, withResult: boolean): Su
   if (row.job_type === job.job_type && hasPayload(core, row, job)) {
     return { ok: true, job: viewOf(core, row, withResult), created: false };
   }
-  return {
-    ok: false,
-    reason: 'conflict',
-    message: `job ${row.id} exists with another payload: submit under a new id`,
-  };
+  return conflict(row.id, 'exists with another payload');
+}
+
+function conflict(id: string, why: string): Refusal {
+  return { ok: false, reason: 'conflict', message: `job ${id} ${why}: submit under a new id` };
 }
 
 function hasPayload(core: Core, row: JobRow, job: NewJob): boolean {

@@ -255,6 +255,21 @@ describe('submission', () => {
     expect(other).toMatchObject({ ok: false, reason: 'conflict' });
   });
 
+  it('is a conflict under the id of a request that a caller waits for', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.call({ job_id: 'same' });
+    const [refused, other] = queue.submit({ id: 'same' }, { id: 'other' });
+    expect(refused).toMatchObject({
+      ok: false,
+      reason: 'conflict',
+      message: expect.stringContaining('same'),
+    });
+    expect(other).toMatchObject({ ok: true });
+    queue.say(worker, { ...result(worker.frames('job')[0] as never), job_id: 'same' });
+    expect(queue.submit({ id: 'same' })).toMatchObject([{ ok: true, created: true }]);
+  });
+
   it('tells one caller the result of a finished job again, and leaves results out of an answer for many', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
