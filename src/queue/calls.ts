@@ -138,6 +138,8 @@ interface FileCalls {
     ticket: FileTicket,
     form: 'own' | 'base',
   ): Promise<{ ok: true; bytes: Uint8Array<ArrayBuffer> } | Extract<FileAnswer, { ok: false }>>;
+  /** Whether a result would be kept now, asked before it is read. */
+  mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer>;
   /** Keeps a result until `job_result_ref` settles the job with it. */
   storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer>;
 }

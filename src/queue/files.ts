@@ -87,13 +87,16 @@ export function readFile(
   return text === null ? { ok: false, reason: 'unknown' } : { ok: true, text };
 }
 
+/** Whether a result may be put beside its job now. */
+export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
+  return judge(core, findJob(core.sql, ticket.job_id), ticket) ?? { ok: true };
+}
+
 /** A result is about to be put into the bucket, if it may be. */
 export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUploadAnswer {
-  const { job_id } = ticket;
-  const refusal = judge(core, findJob(core.sql, job_id), ticket);
-  if (refusal) return refusal;
-  beginFile(core, { key, job_id });
-  return { ok: true };
+  const answer = mayStoreFile(core, ticket);
+  if (answer.ok) beginFile(core, { key, job_id: ticket.job_id });
+  return answer;
 }
 
 /** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */

@@ -159,6 +159,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#texts.readFile(ticket, form);
   }
 
+  async mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer> {
+    return this.#queue.mayStoreFile(ticket);
+  }
+
   storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
     return this.#texts.storeFile(ticket, bytes);
   }

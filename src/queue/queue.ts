@@ -24,7 +24,7 @@ import { type Core, createCore, due } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
 import { fillWorker } from './dispatch.ts';
 import { expire } from './expire.ts';
-import { beginUpload, readFile, storeFile } from './files.ts';
+import { beginUpload, mayStoreFile, readFile, storeFile } from './files.ts';
 import { setLoad, type Worker } from './fleet.ts';
 import { saveHeartbeat } from './fleet-tables.ts';
 import { models, status, workers } from './fleet-views.ts';
@@ -80,6 +80,10 @@ export class Queue {
 
   readFile(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
     return readFile(this.#core, ticket, form);
+  }
+
+  mayStoreFile(ticket: FileTicket): FileUploadAnswer {
+    return mayStoreFile(this.#core, ticket);
   }
 
   storeFile(ticket: FileTicket, result: Parameters<typeof storeFile>[2]): FileUploadAnswer {

@@ -22,6 +22,13 @@ export function payloadRoutes(app: Gateway): void {
 
   app.put('/jobs/:id/result', async (context) => {
     const ticket = ticketOf(context);
+    const queueId = queueIdOf(context.req.raw);
+    const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
+    if (!may.ok) {
+      // Read without being kept: a client that is still sending would not hear the answer.
+      await readText(context.req.raw, 0).catch(() => {});
+      throw refusal(may.reason, ticket.job_id);
+    }
     const text = await readText(context.req.raw, limits.PAYLOAD_BYTES);
     const result = parseBody(text);
     if (typeof result !== 'object' || result === null || Array.isArray(result)) {
@@ -29,9 +36,7 @@ export function payloadRoutes(app: Gateway): void {
     }
     // Bytes, since a text with one emoji would take two bytes for every letter on its way to the object.
     const bytes = new TextEncoder().encode(text);
-    const answer = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
-      queue.storeFile(ticket, bytes),
-    );
+    const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
     if (!answer.ok) throw refusal(answer.reason, ticket.job_id);
     return context.json({ status: 'ok' }, 201);
   });
