@@ -44,6 +44,9 @@ import { viewOf } from './view.ts';
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;
 
+/** What is remembered of types of frames that nobody knows. */
+const UNKNOWN_TYPES = { most: 100, characters: 64 };
+
 /**
  * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
  * whoever calls holds replies back until that commit is on disk.
@@ -236,8 +239,9 @@ export class Queue {
     }
   }
 
-  #logOnce(type: string): void {
-    if (this.#loggedTypes.has(type)) return;
+  #logOnce(unknown: string): void {
+    const type = unknown.slice(0, UNKNOWN_TYPES.characters);
+    if (this.#loggedTypes.size >= UNKNOWN_TYPES.most || this.#loggedTypes.has(type)) return;
     this.#loggedTypes.add(type);
     this.#core.log('warn', 'ignoring frames of a type this queue does not know', { type });
   }

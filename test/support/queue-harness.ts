@@ -82,6 +82,7 @@ export class QueueHarness {
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
   /** What alarms gave to be deleted from the bucket. */
   readonly deletions: Deletion[] = [];
+  readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database = new DatabaseSync(':memory:');
   queue: Queue;
@@ -235,7 +236,7 @@ export class QueueHarness {
       random: () => 0.5,
       connections: () => [...this.connections],
       breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
-      log: () => {},
+      log: (_, message, fields) => this.logLines.push({ message, fields }),
     };
   }
 }

@@ -74,6 +74,16 @@ describe('registering', () => {
     queue.say(worker, { type: 'from_the_future' });
     expect(worker.frames('error')).toEqual([]);
   });
+
+  it('tells the log of unknown frame types once each, shortened, and of a hundred at most', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    for (const _ of [1, 2]) queue.say(worker, { type: 'x'.repeat(100_000) });
+    for (let n = 0; n < 1000; n++) queue.say(worker, { type: `unknown ${n}` });
+    const told = queue.logLines.filter(({ message }) => message.includes('type'));
+    expect(told).toHaveLength(100);
+    expect(told[0]?.fields).toEqual({ type: 'x'.repeat(64) });
+  });
 });
 
 describe('leases and reconnects', () => {
