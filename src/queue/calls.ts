@@ -22,6 +22,8 @@ export interface QueueCalls {
   /** Models that connected workers serve now, and which of them no worker serves at the moment. */
   models(): Promise<ModelView[]>;
   workers(): Promise<WorkerView[]>;
+  /** Whether a worker is connected under this session, as `registered` told it. */
+  hasSession(workerId: string, sessionId: string): Promise<boolean>;
   heartbeat(beat: Heartbeat): Promise<void>;
   status(): Promise<QueueStatus>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */

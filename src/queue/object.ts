@@ -175,6 +175,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.workers();
   }
 
+  async hasSession(workerId: string, sessionId: string): Promise<boolean> {
+    return this.#queue.hasSession(workerId, sessionId);
+  }
+
   async status(): Promise<QueueStatus> {
     return this.#queue.status();
   }

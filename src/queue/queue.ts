@@ -133,6 +133,10 @@ export class Queue {
     return workers(this.#core);
   }
 
+  hasSession(workerId: string, sessionId: string): boolean {
+    return this.#core.fleet.byId(workerId)?.session.session_id === sessionId;
+  }
+
   status(): QueueStatus {
     return status(this.#core);
   }

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
 import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
@@ -220,6 +221,31 @@ describe('an answer', () => {
     played.answer({ type: 'end', stream, size: offset });
     const text = new TextDecoder().decode(await read).replaceAll(': keep-alive\n\n', '');
     expect(text.length).toBe(offset);
+  });
+});
+
+describe('an answer socket', () => {
+  it('is taken only under the newest session of its worker', async () => {
+    const queue = `q${++queueNumber}`;
+    const dial = (url: string) =>
+      new Promise<number>((resolve, reject) => {
+        const socket = new WebSocket(url.replace(/^http/, 'ws'));
+        socket.on('error', reject);
+        socket.on('unexpected-response', (_, { statusCode }) => resolve(statusCode ?? 0));
+        socket.on('open', () => {
+          resolve(101);
+          socket.terminate();
+        });
+      });
+    const addressOf = async (played: RawWorker) =>
+      `${road.url}/${(await played.next('registered')).answers_url}`;
+    const older = await addressOf(await worker(queue));
+    expect(await dial(older)).toBe(101);
+    const newer = await addressOf(await worker(queue));
+    expect(await dial(older)).toBe(409);
+    expect(await dial(newer.replace(/session_id=[^&]*/, ''))).toBe(409);
+    expect(await dial(newer.replace('worker_id=w', 'worker_id=other'))).toBe(409);
+    expect(await dial(newer)).toBe(101);
   });
 });
 

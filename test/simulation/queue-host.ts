@@ -181,6 +181,7 @@ export class QueueHost {
       ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
       models: unasked,
       workers: unasked,
+      hasSession: unasked,
       heartbeat: unasked,
       closeSockets: unasked,
     };

@@ -1,5 +1,5 @@
 import { HttpError } from '../errors.ts';
-import { closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../queues.ts';
+import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../queues.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** Where workers dial. A refused token is an HTTP 401 or 403, which the dialling side sees as such. */
@@ -9,12 +9,19 @@ export function socketRoutes(app: Gateway): void {
     return dialQueue(context.env, queueIdOf(context.req.raw), context.req.raw);
   });
 
-  app.get('/answers', needs('worker'), (context) => {
+  app.get('/answers', needs('worker'), async (context) => {
     requireUpgrade(context);
     const workerId = context.req.query('worker_id');
     if (!workerId)
       throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
-    return dialRelay(context.env, queueIdOf(context.req.raw), workerId, context.req.raw);
+    const queueId = queueIdOf(context.req.raw);
+    const sessionId = context.req.query('session_id') ?? '';
+    // Otherwise any worker could answer the callers of any other.
+    if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {
+      const message = `The worker "${workerId}" has no such session (any more): dial the newest answers_url.`;
+      throw new HttpError(409, message, 'stale_session');
+    }
+    return dialRelay(context.env, queueId, workerId, context.req.raw);
   });
 
   /** The launcher calls this before it ends the process; its secret is new at every start. */
