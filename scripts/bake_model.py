@@ -27,17 +27,27 @@ def given(name):
     return os.environ.get(name, "").strip() or None
 
 
+def other_forms(files):
+    """Patterns of what the engine would not read of a repository's files."""
+    safetensors = [name for name in files if name.endswith(".safetensors")]
+    if not safetensors:
+        return NEVER
+    # Mistral's repositories hold the weights twice. vLLM reads Mistral's own form where there is one.
+    forms = ["model", "consolidated"] if os.environ.get("ENGINE", "vllm") == "vllm" else ["consolidated", "model"]
+    is_twice = all(any(name.startswith(form) for name in safetensors) for form in forms)
+    return NEVER + BESIDE_SAFETENSORS + ([f"{forms[0]}*.safetensors"] if is_twice else [])
+
+
 def download(repository, revision, base_path, only=None):
     """The folder with the files of a repository."""
     files = HfApi().list_repo_files(repository, revision=revision)
-    has_safetensors = any(name.endswith(".safetensors") for name in files)
     folder = Path(base_path) / repository.replace("/", "--")
     snapshot_download(
         repository,
         revision=revision,
         local_dir=folder,
         allow_patterns=only,
-        ignore_patterns=NEVER + (BESIDE_SAFETENSORS if has_safetensors else []),
+        ignore_patterns=other_forms(files),
     )
     # Notes for resuming a download, which does not happen here.
     shutil.rmtree(folder / ".cache", ignore_errors=True)

@@ -14,6 +14,7 @@ const SCRIPT = join(import.meta.dirname, '../../scripts/bake_model.py');
 const COMMIT = 'c0ffee'.padEnd(40, '0');
 const REPOSITORIES: Record<string, string[]> = {
   'owner/model': ['config.json', 'model.safetensors', 'pytorch_model.bin', 'original/weights.pth'],
+  'owner/twice': ['params.json', 'config.json', 'consolidated.safetensors', 'model-1-of-1.safetensors'],
   'owner/tokenizer': ['tokenizer.json', 'README.md'],
 };
 
@@ -98,6 +99,16 @@ describe('a model in the image', () => {
       expect(has(file), file).toBe(false);
     expect(tokens).toContain('Bearer hf_a_secret');
     expect(output).not.toContain('hf_a_secret');
+  });
+
+  it.each([
+    ['vllm', 'consolidated.safetensors', 'model-1-of-1.safetensors'],
+    ['fastdeploy', 'model-1-of-1.safetensors', 'consolidated.safetensors'],
+  ])('lies there once where its repository has it twice: for %s as %s', async (ENGINE, kept, left) => {
+    const { code, output, folder } = await bake({ MODEL_NAME: 'owner/twice', ENGINE });
+    expect(code, output).toBe(0);
+    const has = (file: string) => existsSync(join(folder, 'models/owner--twice', file));
+    expect([has(kept), has(left), has('params.json'), has('config.json')]).toEqual([true, false, true, true]);
   });
 
   it('is missed with one message that names it and the token it may need', async () => {
