@@ -52,7 +52,8 @@ RUN --mount=type=bind,source=scripts/bake_model.py,target=/bake_model.py \
 
 # hadolint ignore=DL3006
 FROM engine-${ENGINE} AS worker
-RUN useradd --uid 10001 --user-group --create-home worker
+RUN useradd --uid 10001 --user-group --create-home worker \
+    && ln -s /opt/worker-vllm/bin/worker-vllm.js /usr/local/bin/worker-vllm
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 WORKDIR /opt/worker-vllm
 COPY --from=dependencies /opt/worker-vllm/node_modules node_modules

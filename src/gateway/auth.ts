@@ -56,7 +56,7 @@ export async function authorize(
   if (!entry) {
     throw new HttpError(
       401,
-      'This token is not known here. Make one with "worker-vllm token".',
+      'This token is not known here. Make one with "npx worker-vllm token".',
       'token_unknown',
     );
   }
@@ -108,7 +108,7 @@ function refuseStrangers(request: Request): void {
   if (!isLoopback(host)) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, not "${host}". Make one with "worker-vllm token".`,
+      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token".`,
       'tokens_needed',
     );
   }

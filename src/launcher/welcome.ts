@@ -14,7 +14,7 @@ export function firstRequest({ url, model, asksForTokens, isSimulated }: Welcome
   const quoted = `'${body.replaceAll("'", `'\\''`)}'`;
   const authorization = asksForTokens ? ` -H "authorization: Bearer $TOKEN"` : '';
   const key = asksForTokens ? 'process.env.TOKEN' : "'none'";
-  const tokenHint = asksForTokens ? '\n  TOKEN is one made with: worker-vllm token --scope submit\n' : '';
+  const tokenHint = asksForTokens ? '\n  TOKEN is one made with: npx worker-vllm token --scope submit\n' : '';
   return `
 Ready: ${url}/v1 serves ${model}
 ${tokenHint}

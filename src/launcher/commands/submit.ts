@@ -106,7 +106,7 @@ async function ask<T>(options: SubmitOptions, method: string, path: string, body
     const cause = (error as { cause?: NodeJS.ErrnoException }).cause;
     const why = cause?.code ?? cause?.message ?? (error as Error).message;
     throw new UserError(
-      `No queue answers at ${options.url} (${why}). Start one with "worker-vllm up", or give its --url.`,
+      `No queue answers at ${options.url} (${why}). Start one with "npm start", or give its --url.`,
     );
   }
   const answer = await response.text();

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -71,6 +71,19 @@ describe("the worker's Dockerfile", () => {
     // Development's packages, and the programs that only a queue runs.
     for (const left of ['vitest', 'typescript', 'node', 'workerd/bin', '@cloudflare', 'esbuild/bin'])
       expect(existsSync(join(app, 'node_modules', left)), left).toBe(false);
+  });
+
+  it.each(['Dockerfile', 'Dockerfile.queue'])('%s puts the command on the PATH', (file) => {
+    const image = join(root, file);
+    stageImage(file, image);
+    const text = readFileSync(join(import.meta.dirname, '../../..', file), 'utf8');
+    const runs = stageChain(parseDockerfile(text)).instructions.map((instruction) => instruction.text);
+    const [, program, command] = /ln -s (\S+) (\S+)/.exec(runs.join('\n')) ?? [];
+    expect(command).toBe('/usr/local/bin/worker-vllm');
+    mkdirSync(join(image, 'usr/local/bin'), { recursive: true });
+    symlinkSync(join(image, program!), join(image, command!));
+    const { stdout, stderr } = spawnSync(join(image, command!), ['--help'], { encoding: 'utf8' });
+    expect(stdout, stderr).toContain('health');
   });
 
   it('has no queue, and says where there is one', () => {
