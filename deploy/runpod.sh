@@ -17,7 +17,8 @@
 #   CASOLA_SHUTDOWN_GRACE_PERIOD 5 s for running jobs
 #   + 2.5 s to hand back the rest and be acknowledged
 #   + 2 s for the engine to end
-#   = 9.5 s.
+#   + 0.4 s for the last log lines, where CASOLA_LOGS_URL is set
+#   = 9.9 s. With a worker or an engine that has to be killed it does not fit: a grace of 3 would.
 # A pod that is taken away without any signal costs its jobs a lease (30 s); then others do them.
 #
 # RunPod starts a container that ended anew, whatever its exit code, and bills meanwhile: after a change look at
@@ -25,6 +26,13 @@
 set -eu
 
 : "${RUNPOD_API_KEY:?an API key of RunPod}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}"
+case $QUEUE in
+  http://* | https://*) ;;
+  *)
+    echo "QUEUE=$QUEUE: expected the address of the queue, https://…" >&2
+    exit 2
+    ;;
+esac
 api=https://rest.runpod.io/v1
 image=${IMAGE:-ghcr.io/worker-vllm/worker-vllm:latest}
 name=${NAME:-worker-vllm}

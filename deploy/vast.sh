@@ -17,18 +17,27 @@
 #   CASOLA_SHUTDOWN_GRACE_PERIOD 5 s for running jobs
 #   + 2.5 s to hand back the rest and be acknowledged
 #   + 2 s for the engine to end
-#   = 9.5 s.
+#   + 0.4 s for the last log lines, where CASOLA_LOGS_URL is set
+#   = 9.9 s. With a worker or an engine that has to be killed it does not fit: a grace of 3 would.
 # An interruptible instance that is outbid may get no signal at all: its jobs wait for their lease (30 s) and are
 # then done by others. Keep CASOLA_MAX_JOBS moderate there.
 set -eu
 
 : "${OFFER:?the id of an offer}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}"
 : "${QUEUE_TOKEN:?a token with the scope worker}"
+case $QUEUE in
+  http://* | https://*) ;;
+  *)
+    echo "QUEUE=$QUEUE: expected the address of the queue, https://…" >&2
+    exit 2
+    ;;
+esac
 
-env="-e CASOLA_WS_URL=ws${QUEUE#http} -e CASOLA_API_URL=$QUEUE -e CASOLA_API_TOKEN=$QUEUE_TOKEN"
-env="$env -e CASOLA_CONFIG_ID=${CONFIG_ID:-default} -e CASOLA_MAX_JOBS=${MAX_JOBS:-16}"
-env="$env -e CASOLA_SHUTDOWN_GRACE_PERIOD=5 -e VLLM_MODEL=$MODEL -e VLLM_STARTUP_TIMEOUT=1800"
-if [ -n "${HF_TOKEN:-}" ]; then env="$env -e HF_TOKEN=$HF_TOKEN"; fi
+# The client splits this at blanks that stand in no quotes.
+env="-e CASOLA_WS_URL='ws${QUEUE#http}' -e CASOLA_API_URL='$QUEUE' -e CASOLA_API_TOKEN='$QUEUE_TOKEN'"
+env="$env -e CASOLA_CONFIG_ID='${CONFIG_ID:-default}' -e CASOLA_MAX_JOBS=${MAX_JOBS:-16}"
+env="$env -e CASOLA_SHUTDOWN_GRACE_PERIOD=5 -e VLLM_MODEL='$MODEL' -e VLLM_STARTUP_TIMEOUT=1800"
+if [ -n "${HF_TOKEN:-}" ]; then env="$env -e HF_TOKEN='$HF_TOKEN'"; fi
 
 # DRY_RUN=1 prints what would be asked for, tokens included.
 ${DRY_RUN:+echo} vastai create instance "$OFFER" \

@@ -64,7 +64,7 @@ export type Action =
   | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
   | { action: 'exit'; code: number };
 
-/** Times of the way down, ms. With the default grace of 5 s all of it fits the 10 s of `docker stop`. */
+/** Times of the way down, ms. With the default grace of 5 s it fits the 10 s of `docker stop`, unless something has to be killed. */
 export const WORKER_MARGIN_MS = 2500;
 export const ENGINE_STOP_MS = 2000;
 /** What the worker has to report and hand back its jobs after the engine has died. */

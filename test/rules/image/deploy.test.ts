@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ENGINE_STOP_MS, WORKER_MARGIN_MS } from '../../../src/supervisor/decide.ts';
+import { wayDownMs } from '../../../src/supervisor/decide.ts';
 
 const REPOSITORY = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8');
@@ -26,9 +26,10 @@ describe('what platforms start from', () => {
     '%s leaves a worker the time that it takes to end',
     (file, window) => {
       const grace = figure(file, /CASOLA_SHUTDOWN_GRACE_PERIOD\W+(?:value: ")?(\d+)\b(?! s)/);
-      const whole = grace + (WORKER_MARGIN_MS + ENGINE_STOP_MS) / 1000;
+      const whole = wayDownMs(grace * 1000) / 1000;
       expect(whole).toBeLessThan(window);
       expect(read(file), 'the sum in its comment').toContain(`= ${whole} s`);
+      expect(read('docs/deploying.md'), 'the sum in the documentation').toContain(`| ${whole} s |`);
     },
   );
 
@@ -51,6 +52,29 @@ describe('what platforms start from', () => {
       const pinned = new RegExp(`${name}=([\\d.]+)`).exec(read('Dockerfile'))?.[1];
       expect(read('docker-bake.hcl')).toContain(`variable "${name}" {\n  default = "${pinned}"`);
     }
+  });
+});
+
+describe('the scripts for clouds', () => {
+  function dryRun(file: string, env: NodeJS.ProcessEnv): { status: number | null; output: string } {
+    const given = { PATH: process.env.PATH, DRY_RUN: '1', OFFER: '1', QUEUE_TOKEN: 't', RUNPOD_API_KEY: 'k' };
+    const { status, stdout, stderr } = spawnSync(join(REPOSITORY, file), {
+      env: { ...given, ...env },
+      encoding: 'utf8',
+    });
+    return { status, output: stdout + stderr };
+  }
+
+  it.each(['deploy/runpod.sh', 'deploy/vast.sh'])('%s asks for the whole address of the queue', (file) => {
+    const wrong = dryRun(file, { MODEL: 'm', QUEUE: 'queue.example.com' });
+    expect(wrong).toMatchObject({ status: 2, output: expect.stringContaining('https://') });
+    const right = dryRun(file, { MODEL: 'm', QUEUE: 'https://queue.example.com' });
+    expect(right).toMatchObject({ status: 0, output: expect.stringContaining('wss://queue.example.com') });
+  });
+
+  it('keep a value with a blank in it together', () => {
+    const { output } = dryRun('deploy/vast.sh', { MODEL: '/models/my model', QUEUE: 'http://q' });
+    expect(output).toContain("-e VLLM_MODEL='/models/my model'");
   });
 });
 
