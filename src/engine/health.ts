@@ -32,9 +32,11 @@ export interface EngineHealthOptions {
 
 /** While starting: offered to the queue within milliseconds of the first healthy answer, for a tenth of a core. */
 const STARTING_EVERY_MS = 10;
-const STARTING_PROBE_MS = 1000;
 const EVERY_MS = 1000;
-/** vLLM's API server shares its core with tokenizing, so an answer may be late without meaning anything. */
+/**
+ * vLLM's API server shares its core with tokenizing, so an answer may be late without meaning anything. SGLang makes
+ * a token for each answer and never gives one within a second.
+ */
 const PROBE_MS = 3000;
 const MISSES = 3;
 
@@ -83,7 +85,7 @@ export class EngineHealth {
   }
 
   async #probe(life: number): Promise<void> {
-    const answer = await this.#options.probe(this.#state === 'starting' ? STARTING_PROBE_MS : PROBE_MS);
+    const answer = await this.#options.probe(PROBE_MS);
     if (this.#stopped || life !== this.#life) return;
     this.#judge(answer);
     if (this.#stopped || this.#state === 'failed') return;

@@ -12,6 +12,12 @@ describe('the health watch', () => {
     expect(world.changes).toEqual(['healthy']);
   });
 
+  it('waits for an answer that takes its time, of an engine that starts as of one that runs', async () => {
+    const world = new World('healthy');
+    await world.pass(10_000);
+    expect(new Set(world.limitsMs)).toEqual(new Set([3000]));
+  });
+
   it('gives up when the engine is not healthy within its time, and probes no more', async () => {
     const world = new World('refused', 5000);
     await world.pass(4900);
@@ -107,6 +113,8 @@ describe('the health watch', () => {
 class World {
   answer: Probe;
   probes = 0;
+  /** What each probe may take. */
+  readonly limitsMs: number[] = [];
   /** Answers to probes wait for it. */
   delay: Promise<void> | undefined;
   readonly changes: HealthState[] = [];
@@ -120,8 +128,9 @@ class World {
     this.answer = answer;
     this.health = new EngineHealth({
       startupTimeoutMs,
-      probe: async () => {
+      probe: async (timeoutMs) => {
         this.probes += 1;
+        this.limitsMs.push(timeoutMs);
         const { answer } = this;
         await this.delay;
         return answer;
