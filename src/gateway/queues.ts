@@ -1,4 +1,11 @@
-import { BUCKET_UNREADABLE, type QueueRpc } from '../queue/calls.ts';
+import { limits } from '../protocol/index.ts';
+import {
+  BUCKET_UNREADABLE,
+  type CallAnswer,
+  packText,
+  type QueueRpc,
+  type TransientCall,
+} from '../queue/calls.ts';
 import { relayName } from '../relay/calls.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
@@ -46,6 +53,33 @@ export async function callQueue<T>(
       retryAfter(1),
     );
   }
+}
+
+/** How long a caller whose queue restarted meanwhile waits for any worker at all. */
+const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
+
+/**
+ * Asks a queue for a worker. Asked once more, since it restarted, a call has what is left of its deadline, and
+ * the queue's workers a moment to come back.
+ * @param now epoch ms
+ * @throws HttpError 503, as `callQueue`
+ */
+export function callWorker(
+  env: Env,
+  queueId: string,
+  wanted: TransientCall,
+  now: () => number,
+): Promise<CallAnswer> {
+  const startedAt = now();
+  return callQueue(env, queueId, (queue, again) => {
+    const { wait_for_worker_ms, deadline_ms, payload } = wanted;
+    return queue.call({
+      ...wanted,
+      payload: packText(payload),
+      wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
+      ...(deadline_ms === undefined ? {} : { deadline_ms: Math.max(0, deadline_ms - (now() - startedAt)) }),
+    });
+  });
 }
 
 /** What its callers are told of an error of the queue. */

@@ -1,12 +1,12 @@
 import { limits } from '../../protocol/index.ts';
-import { packText, type TransientCall } from '../../queue/calls.ts';
+import type { TransientCall } from '../../queue/calls.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { readFacts, readText, tooLarge } from '../body.ts';
 import { conduct } from '../conduct.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerPatiently, streamPatiently } from '../patience.ts';
-import { callQueue, queueIdOf } from '../queues.ts';
+import { callQueue, callWorker, queueIdOf } from '../queues.ts';
 import { respond } from '../respond.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
@@ -21,9 +21,6 @@ const PASSED_THROUGH = [
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, seconds. */
 const WAIT_FOR_SLOT_SECONDS = 600;
-
-/** How long a caller whose queue restarted meanwhile waits for any worker at all. */
-const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
 
 /** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
@@ -58,11 +55,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const conducted = conduct(call, hungUp.signal, {
     queue: {
-      call: (wanted) =>
-        callQueue(env, queueId, (queue, again) => {
-          const wait_for_worker_ms = Math.max(wanted.wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0);
-          return queue.call({ ...wanted, wait_for_worker_ms, payload: packText(wanted.payload) });
-        }),
+      call: (wanted) => callWorker(env, queueId, wanted, Date.now),
       cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
     },
     openStream: (relay, streamId, signal) => {

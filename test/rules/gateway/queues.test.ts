@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import type { Env } from '../../../src/gateway/env.ts';
+import { callWorker } from '../../../src/gateway/queues.ts';
+import type { CallAnswer, TransientCall } from '../../../src/queue/calls.ts';
+
+const CALL: TransientCall = {
+  job_id: 'job-1',
+  job_type: 'engine_request',
+  payload: '{}',
+  model: 'tiny',
+  priority: 0,
+  wait_for_worker_ms: 0,
+  wait_for_slot_ms: 5000,
+};
+const ANSWER: CallAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+
+/** What a queue is asked that restarts after 40 s of the first question. */
+async function askedOfRestartingQueue(wanted: TransientCall): Promise<TransientCall[]> {
+  const asked: TransientCall[] = [];
+  let now = 0;
+  const queue = {
+    call: async (call: TransientCall) => {
+      asked.push(call);
+      if (asked.length > 1) return ANSWER;
+      now += 40_000;
+      throw Object.assign(new Error('the object was reset'), { retryable: true });
+    },
+  };
+  const env = { QUEUE: { idFromName: () => 'q', get: () => queue as never }, RELAY: undefined as never };
+  expect(await callWorker(env as Env, 'q', wanted, () => now)).toEqual(ANSWER);
+  return asked;
+}
+
+describe('a call whose queue restarts', () => {
+  it('is asked once more with what is left of its deadline', async () => {
+    const asked = await askedOfRestartingQueue({ ...CALL, deadline_ms: 60_000 });
+    expect(asked.map(({ deadline_ms }) => deadline_ms)).toEqual([60_000, 20_000]);
+  });
+
+  it('has no time left, rather than less than none, when its deadline has passed meanwhile', async () => {
+    const asked = await askedOfRestartingQueue({ ...CALL, deadline_ms: 30_000 });
+    expect(asked.map(({ deadline_ms }) => deadline_ms)).toEqual([30_000, 0]);
+  });
+
+  it('waits a moment for workers only the second time, and gets no deadline that it did not set', async () => {
+    const asked = await askedOfRestartingQueue(CALL);
+    expect(asked.map(({ wait_for_worker_ms }) => wait_for_worker_ms)).toEqual([0, 10_000]);
+    expect(asked.some((call) => 'deadline_ms' in call)).toBe(false);
+  });
+});
