@@ -21,9 +21,10 @@ interface Bug {
 
 const BUGS: readonly Bug[] = [
   {
-    name: 'a settlement counts whatever its fence',
+    name: 'a settlement counts whatever its fence and whoever sends it',
     file: 'src/queue/settle.ts',
-    line: "if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';",
+    line: `if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';
+  if (row.worker_id !== worker.session.worker_id) return 'stale';`,
     becomes: '',
   },
   {
@@ -65,8 +66,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a broken answer ends as if whole',
     file: 'src/relay/stream.ts',
-    line: 'else this.#sink?.abort(reason);',
-    becomes: 'else this.#sink?.end();',
+    line: 'this.#sink?.abort(reason);',
+    becomes: 'this.#sink?.end();',
   },
   {
     name: 'results are not sent again after a reconnect',
@@ -83,7 +84,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a cancelled job is not revoked',
     file: 'src/queue/cancel.ts',
-    line: 'revoke(core, row.worker_id, row.id, reason);',
+    line: 'revoke(core, worker_id, row.id, reason);',
     becomes: '',
   },
   {
@@ -103,6 +104,18 @@ const BUGS: readonly Bug[] = [
     file: 'src/queue/settle.ts',
     line: 'core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);',
     becomes: '',
+  },
+  {
+    name: 'a base worker back on a new connection is taken to have its calls still',
+    file: 'src/queue/register.ts',
+    line: 'if (isNewConnection) {',
+    becomes: 'if (false) {',
+  },
+  {
+    name: 'a base worker that lost a lease waits to be heard',
+    file: 'src/queue/silence.ts',
+    line: "else if (silentMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
+    becomes: 'else worker.silent = true;',
   },
 ];
 

@@ -23,6 +23,8 @@ export class Blame {
   /** Worker → until when it was last in trouble. */
   readonly #troubledUntil = new Map<string, number>();
   readonly #failedFences = new Set<number>();
+  /** Job and worker of every request that an engine failed. */
+  readonly #failedAt = new Set<string>();
 
   constructor(plan: Plan, timeline: Timeline, violated: (promise: string, message: string) => void) {
     this.#plan = plan;
@@ -52,8 +54,10 @@ export class Blame {
     this.#troubledUntil.set(worker, Math.max(until, this.#troubledUntil.get(worker) ?? 0));
   }
 
-  exchangeEnded({ fence, state, ending, status }: Exchange): void {
-    if (state === 'failed' || ending !== 'whole' || status >= 400) this.#failedFences.add(fence);
+  exchangeEnded({ jobId, worker, fence, state, ending, status }: Exchange): void {
+    if (state !== 'failed' && ending === 'whole' && status < 400) return;
+    this.#failedFences.add(fence);
+    this.#failedAt.add(`${jobId} ${worker}`);
   }
 
   /** Nothing has come between the queue and the holder of an attempt since then. */
@@ -61,6 +65,10 @@ export class Blame {
     const dispatch = this.#dispatches.get(fence);
     if (!dispatch?.link.isOpen) return false;
     return (this.#troubledUntil.get(dispatch.link.process.name) ?? 0) < since;
+  }
+
+  #isBase(worker: string): boolean {
+    return this.#plan.workers.some(({ name, isBase }) => isBase && name === worker);
   }
 
   charged(jobId: string, error: AttemptError, deadlineAt: number | null, at: number): void {
@@ -87,7 +95,9 @@ export class Blame {
         if (silentMs < leastMs) return `${boot} said ${silentMs} ms ago that it runs`;
         if (this.#deadBoots.has(boot)) return null;
         const wasTroubled = (this.#troubledUntil.get(name) ?? 0) >= dispatch.at || dispatch.link.isBroken;
-        return wasTroubled ? null : `nothing had happened to ${boot}`;
+        // A base worker drops what it cannot send, whoever closed the connection.
+        const wasClosed = this.#isBase(name) && !dispatch.link.isOpen;
+        return wasTroubled || wasClosed ? null : `nothing had happened to ${boot}`;
       }
       case 'engine_refused':
       case 'engine_error':
@@ -95,6 +105,10 @@ export class Blame {
       case 'engine_died':
       case 'engine_unreachable':
         if (this.#failedFences.has(error.fence_token) || this.#deadEngines.has(boot)) return null;
+        return 'its engine had not failed it';
+      // A base worker's only code; given the same job twice it may tell of the earlier time.
+      case 'worker_error':
+        if (this.#isBase(name) && this.#failedAt.has(`${dispatch.jobId} ${name}`)) return null;
         return 'its engine had not failed it';
       case 'deadline':
         return deadlineAt !== null && now >= deadlineAt ? null : 'it had time left';

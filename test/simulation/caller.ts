@@ -1,6 +1,6 @@
 import { type ConductorParts, conduct } from '../../src/gateway/conduct.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
-import { callQueue } from '../../src/gateway/queues.ts';
+import { callQueue, callWorker } from '../../src/gateway/queues.ts';
 import type { TransientCall } from '../../src/queue/calls.ts';
 import type { Exchange } from './engine.ts';
 import type { CallerPlan } from './plan.ts';
@@ -9,6 +9,8 @@ import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 const RETRY_MS = 1000;
+/** The queue looks around every two seconds while callers wait, and its answer has a way to go, ms. */
+const DEADLINE_SLACK_MS = 3000;
 
 type End = 'whole' | 'broken' | 'gone' | 'refused' | 'failed';
 
@@ -33,13 +35,23 @@ export class Caller {
     const { timeline, trace, server } = this.#around;
     for (let attempt = 1; attempt <= this.#plan.tries; attempt++) {
       const life = server.life;
+      const askedAt = timeline.now;
       const end = life ? await this.#request(life, `${this.id}-${attempt}`) : 'broken';
       this.#asking = null;
+      this.#heardInTime(timeline.now - askedAt);
       trace.say(`${this.id}-${attempt} ended: ${end}`);
       if (end === 'whole' || end === 'gone') break;
       await timeline.sleep(RETRY_MS);
     }
     this.isDone = true;
+  }
+
+  /** Whatever befalls a base worker; one of ours keeps the deadline itself, once it can be reached again. */
+  #heardInTime(tookMs: number): void {
+    const { model, deadlineMs } = this.#plan;
+    if (model !== 'base' || deadlineMs === null || tookMs <= deadlineMs + DEADLINE_SLACK_MS) return;
+    const message = `${this.id} waited ${tookMs} ms, not ${deadlineMs}`;
+    this.#around.oracle.violated('a caller hears by its deadline', message);
   }
 
   async #request(life: Life, jobId: string): Promise<End> {
@@ -68,11 +80,28 @@ export class Caller {
     if (outcome === 'gone' || outcome.kind === 'gone') return 'gone';
     if (outcome.kind === 'refused') return 'refused';
     if (outcome.kind === 'failed') return 'failed';
+    if (outcome.kind === 'result' && this.#isOfBase(outcome.worker_id)) {
+      return this.#took(jobId, outcome.worker_id, outcome.result);
+    }
     if (outcome.kind === 'result' || body === null) {
       this.#around.oracle.violated('an answer comes over its relay', `${jobId}: ${outcome.kind}`);
       return 'broken';
     }
     return await this.#read(jobId, body, life, hangUp.signal);
+  }
+
+  #isOfBase(workerId: string): boolean {
+    return this.#around.plan.workers.some(({ name, isBase }) => isBase && name === workerId);
+  }
+
+  /** An answer of a base worker comes at once and whole. */
+  #took(jobId: string, workerId: string, result: Record<string, unknown>): End {
+    const { oracle } = this.#around;
+    const exchange = oracle.exchangeOf(JSON.stringify(result));
+    if (exchange?.jobId !== jobId || exchange.worker !== workerId) {
+      oracle.violated('an answer is what the engine said', `${jobId} by ${workerId}: ${exchange?.jobId}`);
+    }
+    return 'whole';
   }
 
   #hangUp(jobId: string, hangUp: AbortController): void {
@@ -87,10 +116,11 @@ export class Caller {
       job_id: jobId,
       job_type: 'engine_request',
       payload: JSON.stringify({ method: 'POST', path: '/v1/chat/completions', body }),
-      model: 'tiny',
+      model: this.#plan.model,
       priority: 0,
       wait_for_worker_ms: this.#plan.waitMs,
       wait_for_slot_ms: Math.max(this.#plan.waitMs, 20_000),
+      ...(this.#plan.deadlineMs === null ? {} : { deadline_ms: this.#plan.deadlineMs }),
     };
   }
 
@@ -99,7 +129,7 @@ export class Caller {
     const env = server.env(life);
     return {
       queue: {
-        call: (wanted) => callQueue(env, 'q', (queue) => queue.call(wanted)),
+        call: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
         cancel: (id, reason) => callQueue(env, 'q', (queue) => queue.cancel(id, reason)),
       },
       openStream: (relay, stream, signal) => server.openStream(life, relay, stream, signal, opened),

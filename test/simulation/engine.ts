@@ -46,6 +46,8 @@ export interface EngineParts {
   worker: string;
   /** Share of requests that go wrong, now. */
   trouble(): number;
+  /** How much longer than others this request takes before it is answered. */
+  holdMs(jobId: string): number;
   /** The fence token under which the worker runs this job. */
   fenceOf(jobId: string): number;
   begun(exchange: Omit<Exchange, 'id' | 'bytes'>, bytesOf: (id: number) => Buffer): Exchange;
@@ -103,7 +105,8 @@ export class SimulatedEngine implements EngineClient {
       if (ending === 'unreachable') throw new EngineUnreachable('nothing listens');
       throw new EngineGone('broke before it answered');
     }
-    await this.#sleep(random.wait(random.chance(0.1) ? 5000 : 300), call.signal, exchange);
+    const thinksMs = random.wait(random.chance(0.1) ? 5000 : 300);
+    await this.#sleep(thinksMs + this.#parts.holdMs(jobId), call.signal, exchange);
     const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
     return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
   }

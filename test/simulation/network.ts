@@ -98,7 +98,9 @@ export class Link {
   #end: ServerEnd | null = null;
   #serverNotice: Planned | null = null;
   isBroken = false;
-  /** Epoch ms of the last thing, pings included, that reached the server. */
+  /** A first frame of the worker reached the server. */
+  isHeard = false;
+  /** Epoch ms of the last frame, our workers' pings included, that reached the server. */
   heardAt = 0;
 
   constructor(
@@ -222,12 +224,16 @@ export class Link {
 
   #atServer(message: Message): void {
     if (this.#server !== 'open') return;
-    this.heardAt = this.#timeline.now;
+    // The runtime answers WebSocket pings and tells nobody.
+    if (message.kind !== 'ping') this.heardAt = this.#timeline.now;
     if (message.kind === 'text') {
       // The runtime answers these by itself on the control socket.
       if (message.text === PING_TEXT && this.channel === 'control')
         this.#down.push({ kind: 'text', text: PONG_TEXT });
-      else this.#end?.text(message.text);
+      else {
+        this.isHeard = true;
+        this.#end?.text(message.text);
+      }
     } else if (message.kind === 'binary') this.#end?.binary(message.data);
     else if (message.kind === 'ping') this.#down.push({ kind: 'pong' });
     else if (message.kind === 'close') {

@@ -29,6 +29,9 @@ export class Oracle {
   /** Renewals heard since `listenForRenewals`. */
   renewals = 0;
   #lastFence = 0;
+  readonly #baseWorkers: Set<string>;
+  /** Results that the queue was given, with the tokens they came with. */
+  readonly #results = new Set<string>();
   /** What happened at the queue since its last commit, in order: rows that changed, attempts it heard of. */
   #uncommitted: { at: number; change?: JobChange; heard?: number }[] = [];
   /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
@@ -40,6 +43,7 @@ export class Oracle {
 
   constructor(plan: Plan, timeline: Timeline) {
     this.#timeline = timeline;
+    this.#baseWorkers = new Set(plan.workers.filter(({ isBase }) => isBase).map(({ name }) => name));
     this.#blame = new Blame(plan, timeline, (promise, message) => this.violated(promise, message));
   }
 
@@ -57,6 +61,8 @@ export class Oracle {
 
   exchangeEnded(exchange: Exchange): void {
     this.#blame.exchangeEnded(exchange);
+    // Told to stop, a base worker goes on.
+    if (this.#baseWorkers.has(exchange.worker)) return;
     const since = this.#unwanted.get(exchange.jobId);
     // One in whose place another was sent is told with the next renewal.
     if (this.#newest.get(exchange.jobId) !== exchange.fence) return;
@@ -120,7 +126,11 @@ export class Oracle {
       fence_token?: number;
       jobs?: { fence_token: number }[];
     };
-    if (frame.type === 'renew') this.renewals += 1;
+    if (frame.type === 'job_result') this.#results.add(`${frame.job_id}#${frame.fence_token}`);
+    if (frame.type === 'job_progress') {
+      this.#uncommitted.push({ at: this.#timeline.now, heard: frame.fence_token! });
+    }
+    if (frame.type === 'renew' || frame.type === 'job_progress') this.renewals += 1;
     if (frame.type === 'renew' || frame.type === 'register') {
       for (const job of frame.jobs ?? [])
         this.#uncommitted.push({ at: this.#timeline.now, heard: job.fence_token });
@@ -213,15 +223,18 @@ export class Oracle {
 
   #succeeded(id: string, after: JobColumns): void {
     const exchange = this.exchangeOf(after.result ?? '');
-    if (
-      exchange?.jobId !== id ||
-      exchange.fence !== after.fence_token ||
-      exchange.worker !== after.worker_id
-    ) {
+    const isBase = this.#baseWorkers.has(after.worker_id ?? '');
+    // Given the same job again, a base worker sends what it finishes first, with the newer token.
+    const isFenced = isBase
+      ? this.#results.has(`${id}#${after.fence_token}`)
+      : exchange?.fence === after.fence_token;
+    if (exchange?.jobId !== id || !isFenced || exchange.worker !== after.worker_id) {
       this.violated(
         'a result is what the engine said in that attempt',
         `${id}#${after.fence_token} by ${after.worker_id} has the result of ${exchange ? `${exchange.jobId}#${exchange.fence} by ${exchange.worker}` : 'nobody'}`,
       );
+    } else if (isBase && exchange.ending === 'aborted_by_engine') {
+      // A base worker does not look at why an answer ended.
     } else if (exchange.state !== 'whole' || exchange.ending !== 'whole' || exchange.status >= 400) {
       this.violated(
         'a result is whole',

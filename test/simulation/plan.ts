@@ -23,9 +23,15 @@ export interface Plan {
   alarmLateMs: number;
 }
 
+/** Base workers share the config of ours, or have one of their own. */
+export type ConfigId = 'cfg' | 'base';
+
 export interface WorkerPlan {
   name: string;
   capacity: number;
+  configId: ConfigId;
+  /** Speaks only the base protocol, as the deployed worker does. */
+  isBase: boolean;
   /** Its clock is wrong by this, ms. */
   clockOffsetMs: number;
 }
@@ -34,6 +40,7 @@ export interface WorkerPlan {
 export interface JobPlan {
   id: string;
   at: number;
+  configId: ConfigId;
   jobType: 'chat_completion' | 'engine_request';
   priority: number;
   maxAttempts: number;
@@ -47,6 +54,8 @@ export interface JobPlan {
 export interface CallerPlan {
   id: string;
   at: number;
+  /** What it asks for: what only our workers serve, or a config by its name. */
+  model: 'tiny' | ConfigId;
   streams: boolean;
   hangsUpAfterMs: number | null;
   /** How often it reads, ms, and how much, bytes. */
@@ -54,6 +63,7 @@ export interface CallerPlan {
   readBytes: number;
   tries: number;
   waitMs: number;
+  deadlineMs: number | null;
 }
 
 export type Fault = { at: number; worker: string } & (
@@ -103,6 +113,9 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [1, () => ({ kind: 'relay_reset' })],
 ];
 
+/** Network and process: what a base worker loses work by. */
+const BASE_FAULTS = FAULTS.slice(0, 7);
+
 function queueCrash(random: Random): DrawnFault {
   const isPowerLoss = random.chance(0.3);
   return {
@@ -120,8 +133,12 @@ export function drawPlan(seed: number): Plan {
   const workers = Array.from({ length: random.int(1, 3) }, (_, index) => ({
     name: `w${index + 1}`,
     capacity: random.int(1, 3),
+    configId: 'cfg' as ConfigId,
+    isBase: false,
     clockOffsetMs: random.int(-3_600_000, 3_600_000),
   }));
+  const base = drawBaseWorkers(new Random(seed, 'base'));
+  workers.push(...base);
   const calm = random.chance(0.2);
   const kinds = drawKinds(random);
   return {
@@ -129,13 +146,20 @@ export function drawPlan(seed: number): Plan {
     leaseSeconds,
     graceSeconds: random.pick([3, 10, 10]),
     workers,
-    jobs: list(random.int(0, 14), (index) => drawJob(new Random(seed, `job ${index}`), index, troubleEndsMs)),
-    callers: list(random.int(0, 10), (index) =>
-      drawCaller(new Random(seed, `caller ${index}`), index, troubleEndsMs),
+    jobs: list(random.int(0, 14), (index) =>
+      drawJob(new Random(seed, `job ${index}`), index, workers, troubleEndsMs),
     ),
-    faults: list(calm ? random.int(1, 2) : random.int(1, 12), (index) =>
-      drawFault(new Random(seed, `fault ${index}`), kinds, workers, troubleEndsMs),
-    ).sort((a, b) => a.at - b.at),
+    callers: list(random.int(0, 10), (index) =>
+      drawCaller(new Random(seed, `caller ${index}`), index, workers, troubleEndsMs),
+    ),
+    faults: [
+      ...list(calm ? random.int(1, 2) : random.int(1, 12), (index) =>
+        drawFault(new Random(seed, `fault ${index}`), kinds, workers, troubleEndsMs),
+      ),
+      ...list(base.length === 0 ? 0 : new Random(seed, 'base faults').int(0, 6), (index) =>
+        drawFault(new Random(seed, `base fault ${index}`), BASE_FAULTS, base, troubleEndsMs),
+      ),
+    ].sort((a, b) => a.at - b.at),
     troubleEndsMs,
     engineTrouble: random.pick([0, 0.1, 0.4]),
     httpLoss: random.pick([0, 0.1, 0.3]),
@@ -149,7 +173,20 @@ function list<T>(length: number, draw: (index: number) => T): T[] {
   return Array.from({ length }, (_, index) => draw(index + 1));
 }
 
-function drawJob(random: Random, index: number, endsMs: number): JobPlan {
+/** In one run of four there are some. */
+function drawBaseWorkers(random: Random): WorkerPlan[] {
+  if (!random.chance(0.25)) return [];
+  const configId = random.pick(['cfg', 'base'] as const);
+  return list(random.int(1, 2), (index) => ({
+    name: `b${index}`,
+    capacity: random.int(1, 3),
+    configId,
+    isBase: true,
+    clockOffsetMs: 0,
+  }));
+}
+
+function drawJob(random: Random, index: number, workers: readonly WorkerPlan[], endsMs: number): JobPlan {
   return {
     id: `j${index}`,
     at: random.int(0, Math.round(endsMs * 0.8)),
@@ -159,10 +196,16 @@ function drawJob(random: Random, index: number, endsMs: number): JobPlan {
     deadlineSeconds: random.chance(0.15) ? random.int(2, 60) : null,
     cancelAfterMs: random.chance(0.2) ? random.wait(8000) : null,
     waits: random.chance(0.5),
+    configId: random.pick(workers).configId,
   };
 }
 
-function drawCaller(random: Random, index: number, endsMs: number): CallerPlan {
+function drawCaller(
+  random: Random,
+  index: number,
+  workers: readonly WorkerPlan[],
+  endsMs: number,
+): CallerPlan {
   const reads = random.pick([
     [5, 100_000],
     [300, 2000],
@@ -177,6 +220,20 @@ function drawCaller(random: Random, index: number, endsMs: number): CallerPlan {
     readBytes: reads[1],
     tries: random.int(1, 4),
     waitMs: random.pick([0, 5000, 60_000]),
+    ...drawWishes(random, random.pick(workers), workers),
+  };
+}
+
+/** Where base workers are, callers ask for what they serve too, and set deadlines. */
+function drawWishes(
+  random: Random,
+  { configId }: WorkerPlan,
+  workers: readonly WorkerPlan[],
+): Pick<CallerPlan, 'model' | 'deadlineMs'> {
+  if (!workers.some(({ isBase }) => isBase)) return { model: 'tiny', deadlineMs: null };
+  return {
+    model: random.chance(0.2) ? 'tiny' : configId,
+    deadlineMs: random.chance(0.2) ? random.wait(20_000, 100_000) : null,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Plan } from './plan.ts';
+import type { Plan, WorkerPlan } from './plan.ts';
 import type { RunResult } from './simulation.ts';
 import { simulate } from './simulation.ts';
 
@@ -39,7 +39,8 @@ function* candidates(plan: Plan): Generator<Plan> {
     for (const left of without<unknown>(plan[list])) yield { ...plan, [list]: left };
   }
   for (const workers of without(plan.workers)) {
-    if (workers.length > 0) yield { ...plan, workers };
+    // The jobs of a config without workers would wait for ever.
+    if (configs(workers) === configs(plan.workers)) yield { ...plan, workers };
   }
   const ends = plan.faults.map((fault) => fault.at + ('ms' in fault ? fault.ms : 0));
   const last = Math.max(0, ...ends, ...[...plan.jobs, ...plan.callers].map(({ at }) => at)) + 1000;
@@ -47,6 +48,10 @@ function* candidates(plan: Plan): Generator<Plan> {
   for (const rate of ['engineTrouble', 'httpLoss', 'commitMs', 'alarmLateMs'] as const) {
     if (plan[rate] > 0) yield { ...plan, [rate]: 0 };
   }
+}
+
+function configs(workers: readonly WorkerPlan[]): string {
+  return String([...new Set(workers.map(({ configId }) => configId))].sort());
 }
 
 /** The list without its halves, quarters and so on down to single entries. */

@@ -3,6 +3,7 @@ import { strike } from './faults.ts';
 import { ledgerProblem } from './ledger-check.ts';
 import { Oracle, type Violation } from './oracle.ts';
 import type { JobPlan, Plan } from './plan.ts';
+import { idleSlot, probes } from './probe.ts';
 import { RETENTION_SECONDS } from './queue-host.ts';
 import { Server } from './server.ts';
 import { Submitter } from './submitter.ts';
@@ -117,14 +118,12 @@ class Simulation {
   /** Proof that no slot was lost on the way: as many jobs as slots are all running at once. */
   async #everySlotWorks(): Promise<void> {
     if (this.#oracle.violation) return;
-    const slots = this.#plan.workers.reduce((sum, worker) => sum + worker.capacity, 0);
-    const at = this.#timeline.now - Timeline.START;
-    const probe = { at, jobType: 'chat_completion', priority: 0, maxAttempts: 1, waits: false } as const;
-    for (let slot = 1; slot <= slots; slot++) {
-      this.#submit({ ...probe, id: `probe${slot}`, deadlineSeconds: null, cancelAfterMs: null });
-    }
+    const { workers } = this.#plan;
+    for (const probe of probes(workers, this.#timeline.now - Timeline.START)) this.#submit(probe);
     this.#trace.say('--- a job for every slot');
     await this.#until(() => this.#unfinished() === null, 'every slot works', 120_000);
+    const idle = idleSlot(workers, this.#oracle);
+    if (idle !== null) this.#oracle.violated('every slot works', idle);
   }
 
   async #isQuiet(): Promise<void> {
@@ -188,6 +187,8 @@ class Simulation {
       if (!boot) return `${plan.name} is down`;
       const { worker, engine } = boot;
       if (worker.state !== 'ready') return `${boot.boot} is ${worker.state}`;
+      if (boot.frozenUntil >= this.#timeline.now) return `${boot.boot} stands still`;
+      if (!boot.isConnected) return `the connection of ${boot.boot} is broken`;
       if (worker.running > 0) return `${boot.boot} runs ${worker.running} jobs`;
       if (worker.unacknowledged > 0)
         return `${boot.boot} waits for ${worker.unacknowledged} acknowledgements`;

@@ -119,7 +119,7 @@ function submissionOf(plan: JobPlan): SubmitJob {
   return {
     id: plan.id,
     job_type: plan.jobType,
-    config_id: 'cfg',
+    config_id: plan.configId,
     payload: JSON.stringify(payload),
     priority: plan.priority,
     max_attempts: plan.maxAttempts,

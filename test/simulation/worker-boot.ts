@@ -1,11 +1,13 @@
 import type { Clock, Timer } from '../../src/worker/clock.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import type { World } from '../../src/worker/world.ts';
+import { BaseWorker } from './base-worker.ts';
 import { SimulatedEngine } from './engine.ts';
 import { Holdings } from './holdings.ts';
 import { type ClientProcess, Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan, WorkerPlan } from './plan.ts';
+import { isProbe, PROBE_MS } from './probe.ts';
 import { Random } from './random.ts';
 import type { Server } from './server.ts';
 import type { Planned, Timeline } from './timeline.ts';
@@ -22,12 +24,20 @@ export interface Surroundings {
   isTroubled(): boolean;
 }
 
+/** Some answers take long enough to outlive a lease or a connection, ms; the leases of base workers are long. */
+const HOLDS_MS = [
+  { share: 0.03, from: 250_000, to: 400_000, isBase: true },
+  { share: 0.2, from: 2000, to: 30_000, isBase: true },
+  { share: 0.2, from: 2000, to: 20_000, isBase: false },
+] as const;
+
 /** One boot of a worker's process: real rules, everything around them virtual. */
 export class Boot implements ClientProcess {
   readonly name: string;
   readonly boot: string;
   readonly engine: SimulatedEngine;
-  readonly worker: Worker;
+  readonly worker: Worker | BaseWorker;
+  readonly #isBase: boolean;
   readonly links: Link[] = [];
   readonly #holdings = new Holdings();
   isAlive = true;
@@ -50,14 +60,21 @@ export class Boot implements ClientProcess {
     const { seed, latencyMs, leaseSeconds } = around.plan;
     this.name = plan.name;
     this.boot = `${plan.name}.${number}`;
+    this.#isBase = plan.isBase;
     this.#left = disk.newest();
     const random = new Random(seed, `boot ${this.boot}`);
+    const holds = new Random(seed, `holds ${this.boot}`);
     const clock = this.#clock(timeline, plan.clockOffsetMs);
     this.engine = new SimulatedEngine({
       clock,
       random: new Random(seed, `engine ${this.boot}`),
       worker: plan.name,
       trouble: () => (around.isTroubled() ? around.plan.engineTrouble : 0),
+      holdMs: (jobId) => {
+        if (isProbe(jobId)) return PROBE_MS;
+        const hold = HOLDS_MS.find(({ share, isBase }) => isBase === plan.isBase && holds.chance(share));
+        return hold ? holds.int(hold.from, hold.to) : 0;
+      },
       fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
       begun: (exchange, bytesOf) => oracle.exchangeBegun(exchange, bytesOf),
       ended: (exchange) => oracle.exchangeEnded(exchange),
@@ -97,7 +114,7 @@ export class Boot implements ClientProcess {
       token: undefined,
       payloadHosts: null,
       queueId: 'q',
-      configId: 'cfg',
+      configId: plan.configId,
       workerId: plan.name,
       capacity: plan.capacity,
       instance: { id: plan.name, boot_id: this.boot },
@@ -106,18 +123,23 @@ export class Boot implements ClientProcess {
       heartbeatIntervalSeconds: 60,
       backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
     };
-    this.worker = new Worker(world, settings, null, {
-      ready: () => {},
-      draining: () => {},
-      ended: (code) => {
-        trace.say(`${this.boot} ended with ${code}`);
-        events.ended();
-      },
-    });
+    const ended = (code: number) => {
+      trace.say(`${this.boot} ended with ${code}`);
+      events.ended();
+    };
+    this.worker = plan.isBase
+      ? new BaseWorker(world, settings, () => ended(0))
+      : new Worker(world, settings, null, { ready: () => {}, draining: () => {}, ended });
   }
 
   get armedTimers(): number {
     return this.#timers.size;
+  }
+
+  /** The queue has its `register`, on a connection that leads there, whatever either end believes. */
+  get isConnected(): boolean {
+    const link = this.links.findLast(({ channel }) => channel === 'control');
+    return link?.isOpen === true && link.isHeard;
   }
 
   end(isPowerLoss: boolean): void {
@@ -129,7 +151,7 @@ export class Boot implements ClientProcess {
   }
 
   #say(link: Link, data: string | Uint8Array, { oracle }: Surroundings): void {
-    if (typeof data === 'string') {
+    if (typeof data === 'string' && !this.#isBase) {
       const missing = this.#holdings.said(data);
       if (data.startsWith('{"type":"register"')) missing.push(...this.#inherited(data));
       if (missing.length > 0)
