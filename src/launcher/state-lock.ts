@@ -4,6 +4,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
 import { UserError } from '../process/index.ts';
+import { stateFolderError } from './state-folder.ts';
 
 /** Unix socket paths end at 104 bytes on macOS and 108 on Linux. */
 const SOCKET_PATH_BYTES = 100;
@@ -16,7 +17,7 @@ const SOCKET_PATH_BYTES = 100;
  */
 export async function lockState(stateDir: string): Promise<() => Promise<void>> {
   const path = socketPath(stateDir);
-  const server = (await listen(path)) ?? ((await answers(path)) ? undefined : await takeOver(path));
+  const server = await lockAt(path, stateDir);
   if (!server) {
     throw new UserError(
       `The state folder ${stateDir} is in use by another worker-vllm. ` +
@@ -25,6 +26,15 @@ export async function lockState(stateDir: string): Promise<() => Promise<void>> 
   }
   server.unref();
   return () => new Promise((done) => server.close(() => done()));
+}
+
+/** Undefined when another process has it. */
+async function lockAt(path: string, stateDir: string): Promise<Server | undefined> {
+  try {
+    return (await listen(path)) ?? ((await answers(path)) ? undefined : await takeOver(path));
+  } catch (error) {
+    throw stateFolderError('lock the state folder', stateDir, error);
+  }
 }
 
 function socketPath(stateDir: string): string {
@@ -42,7 +52,7 @@ function listen(path: string): Promise<Server | undefined> {
     const server = createServer((socket) => socket.destroy());
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') done(undefined);
-      else fail(new UserError(`Cannot lock the state folder: ${error.message}`));
+      else fail(error);
     });
     server.listen(path, () => done(server));
   });

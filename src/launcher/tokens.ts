@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SCOPES, type Scope, TokenEntry } from '../gateway/auth.ts';
 import { UserError } from '../process/index.ts';
+import { stateFolderError } from './state-folder.ts';
 
 /** A token and what is kept of it. */
 export interface NewToken {
@@ -33,11 +34,15 @@ export async function storeToken(stateDir: string, entry: TokenEntry): Promise<v
     throw new UserError(`There is a token named "${entry.name}" already: choose another --name.`);
   }
   const path = tokenFile(stateDir);
-  await mkdir(stateDir, { recursive: true, mode: 0o700 });
   const text = `${JSON.stringify([...entries, entry], null, 2)}\n`;
-  await writeFile(`${path}.new`, text, { mode: 0o600 });
-  await chmod(`${path}.new`, 0o600);
-  await rename(`${path}.new`, path);
+  try {
+    await mkdir(stateDir, { recursive: true, mode: 0o700 });
+    await writeFile(`${path}.new`, text, { mode: 0o600 });
+    await chmod(`${path}.new`, 0o600);
+    await rename(`${path}.new`, path);
+  } catch (error) {
+    throw stateFolderError('store the token', stateDir, error);
+  }
 }
 
 async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
@@ -47,7 +52,7 @@ async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
     text = await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new UserError(`Cannot read the tokens: ${(error as Error).message}`);
+    throw stateFolderError('read the tokens', stateDir, error);
   }
   try {
     return z.array(TokenEntry).parse(JSON.parse(text));

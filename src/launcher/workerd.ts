@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { access, constants, mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
+import { stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
 import { SOCKET_NAME, workerdConfig } from './workerd-config.ts';
 
@@ -54,7 +55,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
   const program = binary();
   const folder = join(resolve(options.stateDir), 'workerd');
   const dataDir = join(resolve(options.stateDir), 'data');
-  await makeFolders(folder, dataDir);
+  await makeFolders(options.stateDir, folder, dataDir);
   const unlock = await lockState(options.stateDir);
   const secret = randomBytes(32).toString('hex');
   const variables: Record<string, string> = { ...options.bindings, INTERNAL_SECRET: secret };
@@ -118,11 +119,15 @@ async function stop(
   clearTimeout(force);
 }
 
-async function makeFolders(...folders: string[]): Promise<void> {
+async function makeFolders(stateDir: string, ...folders: string[]): Promise<void> {
   try {
-    for (const folder of folders) await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const folder of folders) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      // One that was there may be another user's.
+      await access(folder, constants.W_OK);
+    }
   } catch (error) {
-    throw new UserError(`Cannot create the state folder: ${(error as Error).message}`);
+    throw stateFolderError('write to the state folder', stateDir, error);
   }
 }
 

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { stateFolderError } from '../../../src/launcher/state-folder.ts';
 import { loadTokens, makeToken, storeToken, tokensFromText } from '../../../src/launcher/tokens.ts';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
@@ -53,6 +54,20 @@ describe('tokens of the state folder', () => {
 
   it('are none before the first was made', async () => {
     expect(await loadTokens(join(folder, 'nothing'), {})).toEqual([]);
+  });
+
+  it('say what to do when the folder cannot be used', async () => {
+    const inFile = join(folder, 'file', 'state');
+    await writeFile(join(folder, 'file'), '');
+    const told = /Cannot .*ENOTDIR.*Choose another folder \(WORKER_VLLM_STATE or --state\)/;
+    await expect(loadTokens(inFile, {})).rejects.toThrow(told);
+    await expect(storeToken(inFile, makeToken('one', ['read']).entry)).rejects.toThrow(told);
+    // A folder in the place of the file: it can be read, and not replaced.
+    await mkdir(join(folder, 'tokens.json.new'));
+    const refused = storeToken(folder, makeToken('one', ['read']).entry);
+    await expect(refused).rejects.toThrow(/^Cannot store the token: .*--state/);
+    const denied = Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
+    expect(stateFolderError('x', '/state', denied, 1000).message).toContain('chown -R 1000 /state');
   });
 
   it('stop the start when their file is broken', async () => {
