@@ -16,6 +16,19 @@ const FAMILIAR: readonly [familiar: string, name: string][] = [
 ];
 export const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([familiar]) => familiar));
 
+const STREAMED = 'answers stream as they come';
+const FORMAT = "answers keep the engine's own format, which is OpenAI's";
+/** What other workers are told and this one has no use for, and why. */
+const OF_NO_USE: Record<string, string> = {
+  DEFAULT_BATCH_SIZE: STREAMED,
+  DEFAULT_MIN_BATCH_SIZE: STREAMED,
+  DEFAULT_BATCH_SIZE_GROWTH_FACTOR: STREAMED,
+  ALLOW_OPENAI_FORMAT: FORMAT,
+  RAW_OPENAI_OUTPUT: FORMAT,
+  WORKER_CUDA_VERSION: 'an image has the CUDA of its engine, which its tag says',
+};
+export const NAMES_OF_NO_USE: ReadonlySet<string> = new Set(Object.keys(OF_NO_USE));
+
 /** The volume that RunPod mounts, and where on it models are kept. */
 const VOLUME = '/runpod-volume';
 const MODEL_CACHE = 'huggingface-cache';
@@ -60,6 +73,12 @@ export function settleEnvironment(
     merged.HF_HOME = join(base, MODEL_CACHE);
     origins.set('HF_HOME', merged.BASE_PATH?.trim() ? 'BASE_PATH' : VOLUME);
   }
+  const { ENGINE, ENGINE_URL } = merged;
+  if (ENGINE?.trim() && ENGINE !== 'external' && ENGINE_URL?.trim()) {
+    warnings.push(
+      `ENGINE_URL is ignored: ENGINE=${ENGINE} starts an engine here; leave ENGINE out to attach to the one that runs there`,
+    );
+  }
   return { env: merged, origins, warnings };
 }
 
@@ -83,6 +102,9 @@ function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[])
     } else if (env[name] !== value) {
       warnings.push(`${familiar}${where} is ignored: ${origins.get(name) ?? name} says something else`);
     }
+  }
+  for (const [name, why] of Object.entries(OF_NO_USE)) {
+    if (env[name] !== undefined) warnings.push(`${name}${where} is ignored: ${why}`);
   }
   return { env, origins };
 }

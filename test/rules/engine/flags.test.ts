@@ -235,6 +235,29 @@ describe('familiar names and baked images', () => {
     expect(settle({ CASOLA_CAPACITY: '2', MAX_CONCURRENCY: '9' }).env.CASOLA_MAX_JOBS).toBeUndefined();
   });
 
+  it('of other workers that mean nothing here are named, and are no flags', () => {
+    const none = {
+      ...{ DEFAULT_BATCH_SIZE: '30', DEFAULT_BATCH_SIZE_GROWTH_FACTOR: '3', ALLOW_OPENAI_FORMAT: '1' },
+      ...{ RAW_OPENAI_OUTPUT: '1', WORKER_CUDA_VERSION: '12.1.0' },
+    };
+    const { warnings } = settle(none, { DEFAULT_MIN_BATCH_SIZE: '1' });
+    expect(warnings.map((warning) => warning.split(' is ignored: ')[0]).sort()).toEqual(
+      [...Object.keys(none), `DEFAULT_MIN_BATCH_SIZE in ${FILE}`].sort(),
+    );
+    expect(flagCandidates(none)).toEqual([]);
+  });
+
+  it.each([
+    ['vllm', 1],
+    ['external', 0],
+    [undefined, 0],
+  ])('with ENGINE=%s and an ENGINE_URL give %i warnings that the address is ignored', (ENGINE, count) => {
+    const { warnings } = settle({ ENGINE, ENGINE_URL: 'http://127.0.0.1:1' });
+    expect(
+      warnings.filter((warning) => /^ENGINE_URL is ignored: ENGINE=vllm starts/.test(warning)),
+    ).toHaveLength(count);
+  });
+
   it('lie beneath the environment when they are baked', () => {
     const { env, origins } = settle(
       { QUANTIZATION: 'fp8', MAX_MODEL_LEN: ' ' },
