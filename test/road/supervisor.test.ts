@@ -10,7 +10,7 @@ import { type Child, startProcess, stopAllProcesses } from '../support/processes
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const ENGINE = `${process.execPath} ${path('../support/stand-ins/engine.ts')}`;
-/** Nobody dials it: what needs it ends before, or has the stand-in for its worker. */
+/** Nobody is there: a real worker keeps dialling. */
 const QUEUE = { CASOLA_WS_URL: 'ws://127.0.0.1:9', CASOLA_CONFIG_ID: 'cfg' };
 
 /** Processes seen in the output, so that none is left however a test ends. */
@@ -257,18 +257,16 @@ async function start({ args = '', env = {} }: Options = {}) {
   return { supervisor, url: `http://127.0.0.1:${port}` };
 }
 
-/** Nobody is at the queue's address: the worker keeps dialling. */
 async function startReal(env: Record<string, string> = {}) {
   const port = await freePort();
   const supervisor = startProcess(process.execPath, [path('../../src/supervisor/main.ts')], {
     name: 'supervisor',
     env: {
+      ...QUEUE,
       PATH: process.env.PATH,
       ENGINE: 'simulator',
       VLLM_MODEL: 'sim',
       VLLM_PORT: String(port),
-      CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
-      CASOLA_CONFIG_ID: 'sim',
       WORKER_SPOOL_BYTES: '0',
       ...env,
     },
