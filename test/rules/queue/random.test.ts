@@ -176,8 +176,13 @@ function play(bench: Bench, event: Event): void {
     return bench.say(speaker, { type: 'job_result', ...job, result: { by: speaker } });
   if (event.kind === 'renew') return bench.say(speaker, { type: 'renew', jobs: [job] });
   if (event.kind === 'progress') return bench.say(speaker, { type: 'job_progress', ...job, progress: 0.5 });
-  if (event.kind === 'release')
-    return bench.say(speaker, { type: 'job_release', ...job, reason: event.reason });
+  if (event.kind === 'release') {
+    bench.say(speaker, { type: 'job_release', ...job, reason: event.reason });
+    // What it gave back it does not claim to hold when it registers again.
+    const held = bench.held.get(speaker)!;
+    if (held.get(job.job_id) === job.fence_token) held.delete(job.job_id);
+    return;
+  }
   if (event.kind === 'error')
     bench.say(speaker, { type: 'job_error', ...job, error: 'broke', retryable: event.retryable });
 }
