@@ -3,8 +3,8 @@ import { EXIT } from '../../src/process/index.ts';
 import { startSimulator } from '../../src/simulator/index.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
-import { stopAllProcesses } from '../support/processes.ts';
-import { cli, processesWith, stateFolder, tearDown } from '../support/road.ts';
+import { startProcess, stopAllProcesses } from '../support/processes.ts';
+import { cleanEnvironment, cli, processesWith, stateFolder, tearDown } from '../support/road.ts';
 
 /** `npm start`, as a newcomer types it. */
 afterEach(stopAllProcesses);
@@ -74,6 +74,17 @@ describe('worker-vllm up', () => {
       'nothing is left of the killed road',
     );
     expect(await leftovers(hasty.stateDir, hasty.process.output())).toEqual([]);
+  });
+
+  it('ends in order when it is npm that gets the SIGTERM', async () => {
+    const stateDir = stateFolder();
+    const args = ['start', '--', '--port', String(await freePort()), '--state', stateDir];
+    const npm = startProcess('npm', args, { env: cleanEnvironment({}) });
+    await npm.waitForLine(/Ready: /);
+    npm.kill('SIGTERM');
+    await npm.waitForLine(/Everything has ended/);
+    expect((await npm.exited).code).toBe(EXIT.ok);
+    expect(await leftovers(stateDir, npm.output())).toEqual([]);
   });
 
   it('attaches to an engine that runs already', async () => {
