@@ -1,6 +1,7 @@
 import type { Heartbeat } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
 import { reasonOf, withinMs } from './transfer.ts';
+import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 const POST_WITHIN_MS = 2000;
@@ -48,10 +49,12 @@ export class Heartbeats {
   #pending: Beat | null = null;
   #posting: Promise<void> | null = null;
   #timer: Timer = null;
-  #isFailing = false;
+  readonly #trouble: Trouble;
 
   constructor(parts: HeartbeatsParts) {
     this.#parts = parts;
+    const begins = 'heartbeats do not arrive; jobs are not affected';
+    this.#trouble = new Trouble(parts.world.log, { begins, ends: 'heartbeats arrive again' });
   }
 
   /** The first beat at once, then one each interval. */
@@ -84,20 +87,10 @@ export class Heartbeats {
       const beat = this.#pending;
       this.#pending = null;
       await post({ ...this.#parts.identity, ...beat }).then(
-        () => this.#report(null),
-        (error: unknown) => this.#report(error),
+        () => this.#trouble.report(null),
+        (error: unknown) => this.#trouble.report(reasonOf(error)),
       );
     }
     this.#posting = null;
-  }
-
-  /** A line when it starts to fail and one when it works again, none in between. */
-  #report(error: unknown): void {
-    const isFailing = error !== null;
-    if (isFailing === this.#isFailing) return;
-    this.#isFailing = isFailing;
-    const { log } = this.#parts.world;
-    if (isFailing) log.warn({ problem: reasonOf(error) }, 'heartbeats do not arrive; jobs are not affected');
-    else log.info({}, 'heartbeats arrive again');
   }
 }

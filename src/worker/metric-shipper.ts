@@ -2,6 +2,7 @@ import type { EngineGauges } from '../engine/types.ts';
 import type { Timer } from './clock.ts';
 import type { GpuSnapshot } from './gpu-snapshot.ts';
 import { reasonOf } from './transfer.ts';
+import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 /** The base protocol's pace, ms. */
@@ -36,12 +37,16 @@ export class MetricShipper {
   readonly #startedAt: number;
   #unsent: MetricSnapshot[] = [];
   #timer: Timer = null;
-  #isFailing = false;
+  readonly #trouble: Trouble;
   #isStopped = false;
 
   constructor(parts: MetricShipperParts) {
     this.#parts = parts;
     this.#startedAt = parts.world.clock.now();
+    this.#trouble = new Trouble(parts.world.log, {
+      begins: 'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
+      ends: 'metrics arrive at CASOLA_METRICS_URL again',
+    });
   }
 
   /** The first at once, then one each interval, or later where one takes longer. */
@@ -82,23 +87,9 @@ export class MetricShipper {
     try {
       await this.#parts.post(this.#unsent);
       this.#unsent = [];
-      this.#report(null);
+      this.#trouble.report(null);
     } catch (error) {
-      this.#report(error);
+      this.#trouble.report(reasonOf(error));
     }
-  }
-
-  /** A line when it starts to fail and one when it works again, none in between. */
-  #report(error: unknown): void {
-    const isFailing = error !== null;
-    if (isFailing === this.#isFailing) return;
-    this.#isFailing = isFailing;
-    const { log } = this.#parts.world;
-    if (isFailing) {
-      log.warn(
-        { problem: reasonOf(error) },
-        'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
-      );
-    } else log.info({}, 'metrics arrive at CASOLA_METRICS_URL again');
   }
 }

@@ -2,6 +2,7 @@ import { type JobError, type JobRef, type JobResult, type JobResultRef, limits }
 import type { Clock } from './clock.ts';
 import { grants, type Peer } from './peer.ts';
 import { frameText, settlementText } from './settlement-text.ts';
+import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not hold results back. */
@@ -54,10 +55,14 @@ export class Outbox {
   readonly #parts: OutboxParts;
   readonly #byJob = new Map<string, Kept>();
   #isHurried = false;
-  #trouble: string | null = null;
+  readonly #trouble: Trouble;
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
+    this.#trouble = new Trouble(parts.world.log, {
+      begins: 'finished results are kept in memory only',
+      ends: 'finished results are kept on disk again',
+    });
   }
 
   get size(): number {
@@ -71,7 +76,7 @@ export class Outbox {
 
   /** Why settlements are in memory only, for people; null while the spool works. */
   get trouble(): string | null {
-    return this.#trouble;
+    return this.#trouble.text;
   }
 
   /**
@@ -89,7 +94,7 @@ export class Outbox {
         next = left.next();
       }
     } catch (error) {
-      this.#report((error as Error).message);
+      this.#trouble.report((error as Error).message);
       void this.#loadRest(left, next);
     }
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
@@ -195,14 +200,14 @@ export class Outbox {
         this.#send(kept);
         this.#parts.found();
       }
-      this.#report(null);
+      this.#trouble.report(null);
     } catch (error) {
-      this.#report((error as Error).message);
+      this.#trouble.report((error as Error).message);
     }
   }
 
   #forgetCopy(ref: JobRef): void {
-    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#report(error.message));
+    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#trouble.report(error.message));
   }
 
   #release(kept: Kept): void {
@@ -248,19 +253,10 @@ export class Outbox {
     const { clock, spool } = this.#parts.world;
     try {
       await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
-      this.#report(null);
+      this.#trouble.report(null);
     } catch (error) {
-      this.#report((error as Error).message);
+      this.#trouble.report((error as Error).message);
     }
-  }
-
-  /** A line when it starts to fail and one when it works again, none in between. */
-  #report(problem: string | null): void {
-    const wasTrouble = this.#trouble !== null;
-    this.#trouble = problem && `finished results are kept in memory only: ${problem}`;
-    const { log } = this.#parts.world;
-    if (problem && !wasTrouble) log.warn({ problem }, 'finished results are kept in memory only');
-    if (!problem && wasTrouble) log.info({}, 'finished results are kept on disk again');
   }
 }
 

@@ -1,0 +1,26 @@
+import type { Log } from './world.ts';
+
+/** What may fail for a while: a line in the log when it starts to and one when it works again, none in between. */
+export class Trouble {
+  readonly #log: Log;
+  readonly #lines: { begins: string; ends: string };
+  #problem: string | null = null;
+
+  constructor(log: Log, lines: { begins: string; ends: string }) {
+    this.#log = log;
+    this.#lines = lines;
+  }
+
+  /** The newest problem, for people; null while it works. */
+  get text(): string | null {
+    return this.#problem === null ? null : `${this.#lines.begins}: ${this.#problem}`;
+  }
+
+  /** @param problem null: it works */
+  report(problem: string | null): void {
+    const was = this.#problem;
+    this.#problem = problem;
+    if (problem !== null && was === null) this.#log.warn({ problem }, this.#lines.begins);
+    if (problem === null && was !== null) this.#log.info({}, this.#lines.ends);
+  }
+}
