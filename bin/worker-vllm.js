@@ -9,11 +9,24 @@ import { dirname, join } from 'node:path';
 // The first version that runs TypeScript without a flag and without a warning.
 const NEEDED = [22, 18];
 
+// npx hands a signal to the shell that it started, and the shell ends without passing it on.
+if (process.env.npm_command === 'exec') endWithParent();
+
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
   await import('../src/cli.ts');
 } else {
   runWith(newerNode());
+}
+
+function endWithParent() {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    process.kill(process.pid, 'SIGTERM');
+  }, 500);
+  timer.unref();
 }
 
 function newerNode() {

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { until } from '../support/poll.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
+import { processesWith } from '../support/road.ts';
 
 const BIN = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 const NODE_PACKAGE = fileURLToPath(new URL('../../node_modules/node', import.meta.url));
@@ -51,6 +53,20 @@ describe.each([
     await command.waitForLine(/signals wait/);
     command.kill('SIGTERM');
     expect((await command.exited).code).toBe(7);
+  });
+});
+
+describe.each([
+  ['a current Node', process.execPath],
+  ['an old Node', oldNode],
+])('npx on %s', (_, node) => {
+  it.skipIf(!node)('ends the command with it when it gets a SIGTERM', async () => {
+    // The shell between npx and the command, as npx starts it.
+    const shell = `"${node}" "${join(root, 'bin/worker-vllm.js')}"; true`;
+    const npx = startProcess('sh', ['-c', shell], { env: { ...process.env, npm_command: 'exec' } });
+    await npx.waitForLine(/signals wait/);
+    npx.kill('SIGTERM');
+    await until(async () => (await processesWith(root)).length === 0, 'nothing is left');
   });
 });
 
