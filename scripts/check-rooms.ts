@@ -8,15 +8,15 @@ import { dirname, join, normalize, relative, sep } from 'node:path';
 const MAY_IMPORT: Record<string, readonly string[]> = {
   protocol: [],
   process: [],
-  queue: ['protocol', 'relay/calls'],
+  settings: ['protocol'],
+  queue: ['protocol', 'settings', 'relay/calls'],
   relay: ['protocol'],
-  gateway: ['protocol', 'queue/calls', 'relay/calls'],
+  gateway: ['protocol', 'settings', 'queue/calls', 'relay/calls'],
   engine: ['protocol', 'process'],
   worker: ['protocol', 'engine', 'process'],
   supervisor: ['protocol', 'engine', 'process', 'worker/variables'],
   simulator: ['protocol', 'process'],
-  client: ['protocol'],
-  launcher: ['protocol', 'engine', 'process', 'worker', 'supervisor', 'simulator', 'client', 'gateway'],
+  launcher: ['protocol', 'settings', 'engine', 'process', 'worker', 'supervisor', 'simulator', 'gateway'],
 };
 
 /** Files that tie rooms together: the bundle's entry names its object classes. */

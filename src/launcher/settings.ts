@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { TokenEntry } from '../gateway/auth.ts';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
+import { bindingName, queueSettings } from '../settings/queue-settings.ts';
 import { loadTokens } from './tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */
@@ -20,22 +21,13 @@ export interface QueueOptions {
   state?: string;
 }
 
-const TEN_YEARS = 10 * 365 * 86_400;
-
 const QueueVariables = z.object({
   ...logVariables,
   QUEUE_HOST: variable.text().default('127.0.0.1'),
   // 0 lets the system choose a free one.
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),
   WORKER_VLLM_STATE: variable.text().default('.worker-vllm'),
-  CASOLA_LEASE_SECONDS: variable.seconds(1).optional(),
-  CASOLA_RECONNECT_GRACE: variable.seconds(0).optional(),
-  CASOLA_PING_SECONDS: variable.seconds(1).optional(),
-  QUEUE_RETENTION_SECONDS: variable.seconds(1, TEN_YEARS).optional(),
-  QUEUE_MAX_PENDING: variable.integer(1).optional(),
-  QUEUE_MAX_PENDING_PER_TENANT: variable.integer(1).optional(),
-  QUEUE_MAX_WAITING: variable.integer(1).optional(),
-  QUEUE_MAX_WAITING_PER_TENANT: variable.integer(1).optional(),
+  ...settingVariables(),
 });
 
 /**
@@ -68,19 +60,23 @@ export async function readQueueSettings(
   return settings;
 }
 
-function objectSettingsOf(given: z.infer<typeof QueueVariables>): Record<string, string> {
-  const settings = {
-    LEASE_SECONDS: given.CASOLA_LEASE_SECONDS,
-    RECONNECT_GRACE_SECONDS: given.CASOLA_RECONNECT_GRACE,
-    PING_SECONDS: given.CASOLA_PING_SECONDS,
-    RETENTION_SECONDS: given.QUEUE_RETENTION_SECONDS,
-    MAX_PENDING: given.QUEUE_MAX_PENDING,
-    MAX_PENDING_PER_TENANT: given.QUEUE_MAX_PENDING_PER_TENANT,
-    MAX_WAITING: given.QUEUE_MAX_WAITING,
-    MAX_WAITING_PER_TENANT: given.QUEUE_MAX_WAITING_PER_TENANT,
-  };
-  const set = Object.entries(settings).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(set.map(([name, value]) => [name, String(value)]));
+/** The variables of the table of settings. */
+function settingVariables() {
+  return Object.fromEntries(
+    queueSettings().map(([, setting]) => [setting.variable, settingSchema(setting).optional()]),
+  );
+}
+
+function settingSchema({ kind, min = 0, max }: ReturnType<typeof queueSettings>[number][1]) {
+  if (kind === 'text') return variable.text();
+  return kind === 'seconds' ? variable.seconds(min, max) : variable.integer(min, max);
+}
+
+function objectSettingsOf(given: Record<string, unknown>): Record<string, string> {
+  const set = queueSettings().filter(([, setting]) => given[setting.variable] !== undefined);
+  return Object.fromEntries(
+    set.map(([name, setting]) => [bindingName(name), String(given[setting.variable])]),
+  );
 }
 
 /** The gateway's variables (src/gateway/env.ts). */

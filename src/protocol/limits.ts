@@ -47,15 +47,6 @@ export const RECONNECT_GRACE_SECONDS = 10;
 /** Failures a job may be blamed for before it fails for good. */
 export const MAX_ATTEMPTS = 3;
 
-/** How long a settled job, its result and its ledger are kept, seconds: a week of questions. */
-export const RETENTION_SECONDS = 7 * 86_400;
-
-/** Pending jobs of one config beyond which submissions are answered 429. */
-export const MAX_PENDING = 100_000;
-
-/** Callers that wait for a slot of one config beyond which others are answered 429; each holds a connection. */
-export const MAX_WAITING = 1000;
-
 /** Application-level ping period on both sockets, seconds; two missed ones mean a dead peer. */
 export const PING_SECONDS = 15;
 

@@ -1,6 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import type { RelayCalls } from '../relay/calls.ts';
+import { type QueueSettingBindings, settingsFromBindings } from '../settings/queue-settings.ts';
 import { TextCalls } from './bucket.ts';
 import {
   type CallAnswer,
@@ -18,22 +19,14 @@ import {
   type WorkerView,
 } from './calls.ts';
 import { Commits } from './commits.ts';
-import type { Connection, Ports, QueueSettings, Row, Session } from './ports.ts';
+import type { Connection, Ports, Row, Session } from './ports.ts';
 import { Queue } from './queue.ts';
 
 /** Bindings and settings the object reads. */
-interface QueueEnv {
+interface QueueEnv extends QueueSettingBindings {
   RELAY: DurableObjectNamespace;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
-  LEASE_SECONDS?: string;
-  RECONNECT_GRACE_SECONDS?: string;
-  PING_SECONDS?: string;
-  RETENTION_SECONDS?: string;
-  MAX_PENDING?: string;
-  MAX_PENDING_PER_TENANT?: string;
-  MAX_WAITING?: string;
-  MAX_WAITING_PER_TENANT?: string;
 }
 
 /** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
@@ -65,14 +58,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       this.#alarmAt = await ctx.storage.getAlarm();
       this.#queue = new Queue(this.#ports(), {
         queue_id: ctx.id.name ?? 'vllm-queue',
-        ...given('lease_seconds', env.LEASE_SECONDS),
-        ...given('reconnect_grace_seconds', env.RECONNECT_GRACE_SECONDS),
-        ...given('ping_seconds', env.PING_SECONDS),
-        ...given('retention_seconds', env.RETENTION_SECONDS),
-        ...given('max_pending', env.MAX_PENDING),
-        ...given('max_pending_per_tenant', env.MAX_PENDING_PER_TENANT),
-        ...given('max_waiting', env.MAX_WAITING),
-        ...given('max_waiting_per_tenant', env.MAX_WAITING_PER_TENANT),
+        ...settingsFromBindings(env),
       });
       this.#texts = new TextCalls({
         queue: this.#queue,
@@ -286,11 +272,6 @@ function originOf(request: Request): string {
 
 const log: Ports['log'] = (level, message, fields) =>
   console.log(JSON.stringify({ level, msg: message, ...fields }));
-
-/** A setting that has a value. */
-function given<Name extends Exclude<keyof QueueSettings, 'queue_id'>>(name: Name, value: string | undefined) {
-  return value ? ({ [name]: Number(value) } as Record<Name, number>) : {};
-}
 
 /** A socket that is gone throws on use; its close event says the same and is handled there. */
 function quietly(use: () => void): void {

@@ -1,4 +1,5 @@
-import { type BrokenReason, limits } from '../protocol/index.ts';
+import type { BrokenReason } from '../protocol/index.ts';
+import { completeQueueSettings, type QueueSettingValues } from '../settings/queue-settings.ts';
 
 /**
  * What the queue's rules are handed: everything that touches the world. The object shell gives them
@@ -65,38 +66,12 @@ export interface Session {
   connected_at: number;
 }
 
-/** Durations and limits of one queue. */
-export interface QueueSettings {
-  queue_id: string;
-  lease_seconds: number;
-  reconnect_grace_seconds: number;
-  /** How often workers of ours are told to ping. */
-  ping_seconds: number;
-  /** How long settled jobs, and workers not heard of, are kept. */
-  retention_seconds: number;
-  /** Most pending persisted jobs of one config; of one tenant over all configs. */
-  max_pending: number;
-  max_pending_per_tenant: number;
-  /** Most callers that wait for a slot of one config; of one tenant over all configs. */
-  max_waiting: number;
-  max_waiting_per_tenant: number;
-}
+/** Durations and limits of one queue, from the table of settings. */
+export type QueueSettings = { queue_id: string } & QueueSettingValues;
 
 /** Settings as given; what is left out has its default. */
 export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
 
 export function completeSettings(given: GivenSettings): QueueSettings {
-  const max_pending = given.max_pending ?? limits.MAX_PENDING;
-  const max_waiting = given.max_waiting ?? limits.MAX_WAITING;
-  return {
-    lease_seconds: limits.LEASE_SECONDS,
-    reconnect_grace_seconds: limits.RECONNECT_GRACE_SECONDS,
-    ping_seconds: limits.PING_SECONDS,
-    retention_seconds: limits.RETENTION_SECONDS,
-    max_pending_per_tenant: max_pending,
-    max_waiting_per_tenant: max_waiting,
-    ...given,
-    max_pending,
-    max_waiting,
-  };
+  return { queue_id: given.queue_id, ...completeQueueSettings(given) };
 }

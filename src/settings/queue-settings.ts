@@ -1,0 +1,133 @@
+import { limits } from '../protocol/index.ts';
+
+/**
+ * Everything an operator can set about a queue, in one place. From this table come the variables that
+ * `worker-vllm queue` and `up` read, their help, the bindings of the gateway and its objects, the defaults of
+ * the queue's rules, and the README's table (a test compares them).
+ */
+interface QueueSetting {
+  /** Environment variable of `worker-vllm queue`. The binding in workerd and on Cloudflare is the key in capitals. */
+  variable: string;
+  /** `seconds` may have a fraction; `count` and `bytes` are whole numbers; `text` is anything but empty. */
+  kind: 'seconds' | 'count' | 'bytes' | 'text';
+  /** In effect where nothing is set. */
+  default?: number | string;
+  /** Instead of `default`: has the value of another setting where nothing is set. */
+  defaultsTo?: string;
+  /** Smallest and largest accepted number. */
+  min?: number;
+  max?: number;
+  /** For `--help` and the README. */
+  help: string;
+}
+
+const TEN_YEARS_SECONDS = 10 * 365 * 86_400;
+
+export const QUEUE_SETTINGS = {
+  lease_seconds: {
+    variable: 'CASOLA_LEASE_SECONDS',
+    kind: 'seconds',
+    default: limits.LEASE_SECONDS,
+    min: 1,
+    help: 'lease given to workers, in seconds',
+  },
+  reconnect_grace_seconds: {
+    variable: 'CASOLA_RECONNECT_GRACE',
+    kind: 'seconds',
+    default: limits.RECONNECT_GRACE_SECONDS,
+    min: 0,
+    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are refused',
+  },
+  ping_seconds: {
+    variable: 'CASOLA_PING_SECONDS',
+    kind: 'seconds',
+    default: limits.PING_SECONDS,
+    min: 1,
+    help: 'seconds between pings of a worker; two missed ones mean a dead connection',
+  },
+  retention_seconds: {
+    variable: 'QUEUE_RETENTION_SECONDS',
+    kind: 'seconds',
+    // A week of questions.
+    default: 7 * 86_400,
+    min: 1,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that settled jobs, results and ledgers are kept',
+  },
+  max_pending: {
+    variable: 'QUEUE_MAX_PENDING',
+    kind: 'count',
+    default: 100_000,
+    min: 1,
+    help: 'stored jobs that may wait per config; more are answered 429',
+  },
+  max_pending_per_tenant: {
+    variable: 'QUEUE_MAX_PENDING_PER_TENANT',
+    kind: 'count',
+    defaultsTo: 'max_pending',
+    min: 1,
+    help: 'the same, of one token over all configs',
+  },
+  max_waiting: {
+    variable: 'QUEUE_MAX_WAITING',
+    kind: 'count',
+    // Each holds a connection.
+    default: 1000,
+    min: 1,
+    help: 'callers that may wait for a slot per config; more are answered 429',
+  },
+  max_waiting_per_tenant: {
+    variable: 'QUEUE_MAX_WAITING_PER_TENANT',
+    kind: 'count',
+    defaultsTo: 'max_waiting',
+    min: 1,
+    help: 'the same, of one token over all configs',
+  },
+} as const satisfies Record<string, QueueSetting>;
+
+type Table = typeof QUEUE_SETTINGS;
+export type QueueSettingName = keyof Table;
+
+/** The value of every setting, by its name in the table. */
+export type QueueSettingValues = {
+  [Name in QueueSettingName]: Table[Name]['kind'] extends 'text' ? string : number;
+};
+
+/** The settings as bindings of the gateway and its objects: text, and only those that were set. */
+export type QueueSettingBindings = { [Name in QueueSettingName as Uppercase<Name>]?: string };
+
+/** The table's rows as one type, for code that goes over all of them. */
+export function queueSettings(): [QueueSettingName, QueueSetting][] {
+  return Object.entries(QUEUE_SETTINGS) as [QueueSettingName, QueueSetting][];
+}
+
+/** The name of a setting's binding. */
+export function bindingName(name: QueueSettingName): keyof QueueSettingBindings {
+  return name.toUpperCase() as keyof QueueSettingBindings;
+}
+
+/** What the bindings say; settings without one are left out. */
+export function settingsFromBindings(bindings: QueueSettingBindings): Partial<QueueSettingValues> {
+  const given = queueSettings().flatMap(([name, { kind }]) => {
+    const text = bindings[bindingName(name)];
+    if (!text) return [];
+    return [[name, kind === 'text' ? text : Number(text)]];
+  });
+  return Object.fromEntries(given);
+}
+
+/** Every setting: as given, else its default. */
+export function completeQueueSettings(given: Partial<QueueSettingValues>): QueueSettingValues {
+  const values: Record<string, number | string | undefined> = { ...given };
+  for (const [name, setting] of queueSettings()) values[name] ??= setting.default;
+  for (const [name, setting] of queueSettings()) {
+    if (setting.defaultsTo) values[name] ??= values[setting.defaultsTo];
+  }
+  return values as QueueSettingValues;
+}
+
+/** A setting's default as help and README show it: a number, or the variable whose value it takes. */
+export function defaultText(setting: QueueSetting): string {
+  if (!setting.defaultsTo) return setting.default === undefined ? 'none' : String(setting.default);
+  return `as ${QUEUE_SETTINGS[setting.defaultsTo as QueueSettingName].variable}`;
+}
