@@ -6,7 +6,14 @@ import { type EngineConfiguration, engineConfiguration, engineVariables } from '
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import type { BackpressureSettings } from './backpressure.ts';
-import { hostsIn, WORKER_SECRETS, withCrossChecks, workerVariables } from './variables.ts';
+import {
+  hostsIn,
+  pauseThresholdOf,
+  slotsOf,
+  WORKER_SECRETS,
+  withCrossChecks,
+  workerVariables,
+} from './variables.ts';
 
 export interface WorkerConfiguration {
   wsUrl: string;
@@ -57,7 +64,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
     token: given.CASOLA_API_TOKEN,
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
-    capacity: given.CASOLA_MAX_JOBS ?? given.CASOLA_CAPACITY ?? 1,
+    capacity: slotsOf(given),
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
@@ -74,10 +81,11 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
 
 function backpressureOf(given: Own): BackpressureSettings | null {
   if (given.CASOLA_BACKPRESSURE_CHECK_INTERVAL === 0) return null;
+  const pauseAboveWaiting = pauseThresholdOf(given);
   return {
     checkIntervalSeconds: given.CASOLA_BACKPRESSURE_CHECK_INTERVAL,
-    pauseAboveWaiting: given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD,
-    resumeAtWaiting: given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD,
+    pauseAboveWaiting,
+    resumeAtWaiting: given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? Math.floor(pauseAboveWaiting / 2),
     kvCacheLimit: given.CASOLA_BACKPRESSURE_KV_CACHE,
   };
 }

@@ -1,6 +1,12 @@
 import type { EngineGauges } from '../engine/types.ts';
 import type { Load } from '../protocol/index.ts';
-import { type BackpressureSettings, NO_PRESSURE, nextPressure, type Pressure } from './backpressure.ts';
+import {
+  type BackpressureSettings,
+  NO_PRESSURE,
+  nextCheckMs,
+  nextPressure,
+  type Pressure,
+} from './backpressure.ts';
 import type { Timer } from './clock.ts';
 import type { World } from './world.ts';
 
@@ -69,10 +75,11 @@ export class LoadWatch {
     if (this.#isStopped) return;
     if (this.#parts.slots()) {
       this.#gauges = gauges;
-      this.#become(nextPressure(this.#pressure, gauges, settings));
+      this.#become(nextPressure(this.#pressure, gauges, settings, clock.now()));
       this.#report();
     }
-    this.#timer = clock.setTimeout(() => void this.#check(settings), settings.checkIntervalSeconds * 1000);
+    const waitMs = nextCheckMs(this.#pressure, settings);
+    this.#timer = clock.setTimeout(() => void this.#check(settings), waitMs);
   }
 
   #become(pressure: Pressure): void {
@@ -80,8 +87,8 @@ export class LoadWatch {
     this.#pressure = pressure;
     if (!hasChanged) return;
     const text = pressure.isPressed
-      ? 'the engine has more to do than it should; taking no more jobs for now'
-      : 'taking jobs again: the engine keeps up';
+      ? 'the engine has a backlog; taking no more jobs until it is smaller'
+      : 'taking jobs again: the backlog of the engine is gone';
     const { waiting, kvCacheUsage } = this.#gauges ?? {};
     this.#parts.world.log.info({ waiting, kv_cache_usage: kvCacheUsage }, text);
     this.#parts.pressureChanged(pressure.isPressed);

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { ENGINE_SECRETS } from '../engine/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
+import { defaultPauseThreshold } from './backpressure.ts';
 
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
@@ -20,8 +21,8 @@ export const workerVariables = {
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
-  CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).default(0),
-  CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).default(0),
+  CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
+  CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
   ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
   ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
@@ -57,14 +58,21 @@ export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(s
       error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
       ...always,
     })
-    .refine(
-      (given) => !(given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD > given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD),
-      {
-        path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
-        error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD',
-        ...always,
-      },
-    );
+    .refine((given) => !((given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? 0) > pauseThresholdOf(given)), {
+      path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
+      error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD (a quarter of the slots if left out)',
+      ...always,
+    });
+}
+
+/** Jobs at a time. */
+export function slotsOf(given: Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>): number {
+  return given.CASOLA_MAX_JOBS ?? given.CASOLA_CAPACITY ?? 1;
+}
+
+/** Requests that may wait in the engine before dispatch is paused. */
+export function pauseThresholdOf(given: Own): number {
+  return given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD ?? defaultPauseThreshold(slotsOf(given));
 }
 
 function bothGiven(given: Own): boolean {

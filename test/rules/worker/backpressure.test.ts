@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest';
-import { NO_PRESSURE, nextPressure, type Pressure } from '../../../src/worker/backpressure.ts';
+import { NO_PRESSURE, nextCheckMs, nextPressure, type Pressure } from '../../../src/worker/backpressure.ts';
 import { settled, WorkerBench } from '../../support/worker-fakes.ts';
 
 const SETTINGS = { checkIntervalSeconds: 5, pauseAboveWaiting: 4, resumeAtWaiting: 1, kvCacheLimit: 0.9 };
 
-/** Whether the engine is under pressure after each check; a number is waiting requests. */
+/** Whether the engine is under pressure after each check, made when the watch would make it; a number is waiting requests. */
 function course(checks: (number | { kv: number } | null)[], settings = SETTINGS): boolean[] {
   let pressure: Pressure = NO_PRESSURE;
+  let nowMs = 0;
   return checks.map((check) => {
     const gauges =
       check === null
@@ -14,18 +15,38 @@ function course(checks: (number | { kv: number } | null)[], settings = SETTINGS)
         : typeof check === 'number'
           ? { running: 1, waiting: check, kvCacheUsage: 0.5 }
           : { running: 1, waiting: 0, kvCacheUsage: check.kv };
-    pressure = nextPressure(pressure, gauges, settings);
+    pressure = nextPressure(pressure, gauges, settings, nowMs);
+    nowMs += nextCheckMs(pressure, settings);
     return pressure.isPressed;
   });
 }
 
-test('two checks in a row with too many waiting are pressure, one is a burst', () => {
-  expect(course([5, 4, 5, 4])).toEqual([false, false, false, false]);
-  expect(course([5, 5])).toEqual([false, true]);
+/** As many checks as a suspicion is confirmed by. */
+const LASTING = Array<number>(11).fill(5);
+
+test('a backlog is pressure once every check of a whole interval has found it', () => {
+  expect(course([5, 5, 5, 4, 5, 5])).toEqual(Array(6).fill(false));
+  expect(course(LASTING).indexOf(true)).toBe(10);
+  expect(course([...LASTING.slice(0, 10), 4, ...LASTING.slice(0, 10)])).not.toContain(true);
+});
+
+test('two looks an interval apart that find requests between two steps are no pressure', () => {
+  expect(course([5, 0, 5, 0, 5, 0])).not.toContain(true);
 });
 
 test('pressure lasts until few enough wait', () => {
-  expect(course([9, 9, 4, 2, 1, 5, 5])).toEqual([false, true, true, true, false, false, true]);
+  expect(course([...LASTING, 4, 2, 1, 5, 5]).slice(10)).toEqual([true, true, true, false, false, false]);
+});
+
+test('a suspicion and a pause are looked at again soon', () => {
+  const high = { running: 1, waiting: 5, kvCacheUsage: 0 };
+  const suspicious = nextPressure(NO_PRESSURE, high, SETTINGS, 0);
+  const pressed = nextPressure(suspicious, { ...high, waiting: 3 }, SETTINGS, 5000);
+  expect([NO_PRESSURE, suspicious, pressed].map((pressure) => nextCheckMs(pressure, SETTINGS))).toEqual([
+    5000, 500, 5000,
+  ]);
+  expect(nextCheckMs({ isPressed: true, highSinceMs: null }, SETTINGS)).toBe(500);
+  expect(nextCheckMs(suspicious, { ...SETTINGS, checkIntervalSeconds: 0.2 })).toBe(200);
 });
 
 test('a KV cache over its limit is pressure at once, until it is back within it', () => {
@@ -34,7 +55,7 @@ test('a KV cache over its limit is pressure at once, until it is back within it'
 });
 
 test('gauges that cannot be read change nothing', () => {
-  expect(course([null, 9, null, 9, null, 0])).toEqual([false, false, false, true, true, false]);
+  expect(course([null, 9, null, ...LASTING, null, 0]).slice(13)).toEqual([true, true, false]);
 });
 
 const FIRST_CHECK_MS = 250;

@@ -26,7 +26,7 @@ test('three variables suffice, everything else has its default', () => {
     leaseSeconds: 30,
     renewAfterSeconds: 24,
     graceSeconds: 5,
-    backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 0, resumeAtWaiting: 0, kvCacheLimit: 0.95 },
+    backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 1, resumeAtWaiting: 0, kvCacheLimit: 0.95 },
     payloadHosts: null,
     spoolBytes: 1024 ** 3,
     engine: { url: 'http://127.0.0.1:8000', model: 'a/b', startupTimeoutMs: 120_000 },
@@ -42,6 +42,7 @@ test('every fault is named at once, with what was given and what is expected, an
     CASOLA_API_URL: 'queue.example',
     CASOLA_API_TOKEN: 'hush-hush',
     VLLM_PORT: '99999',
+    CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: '2',
     CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '3',
     CASOLA_BACKPRESSURE_KV_CACHE: '95',
     WORKER_PAYLOAD_HOSTS: 'https://files.example',
@@ -96,6 +97,21 @@ test('backpressure can be switched off, and hosts be listed', () => {
     backpressure: null,
     payloadHosts: ['a.example', '*.b.example', 'minio:9000'],
   });
+});
+
+test('a quarter of the slots may wait in the engine, unless a threshold is given', () => {
+  const thresholds = (more: object) => {
+    const { pauseAboveWaiting, resumeAtWaiting } = readWorkerConfiguration({ ...GOOD, ...more })
+      .backpressure!;
+    return [pauseAboveWaiting, resumeAtWaiting];
+  };
+  expect(thresholds({ CASOLA_MAX_JOBS: '16' })).toEqual([4, 2]);
+  expect(thresholds({})).toEqual([1, 0]);
+  expect(thresholds({ CASOLA_MAX_JOBS: '16', CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: '0' })).toEqual([0, 0]);
+  expect(thresholds({ CASOLA_MAX_JOBS: '16', CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '4' })).toEqual([4, 4]);
+  expect(problemOf({ ...GOOD, CASOLA_MAX_JOBS: '16', CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '5' })).toMatch(
+    /RESUME_THRESHOLD="5": expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD/,
+  );
 });
 
 test('workers of different ids or queues never share a spool folder', () => {
