@@ -1,8 +1,8 @@
 import { EXIT } from '../process/index.ts';
-import { createEngineClient } from './client.ts';
-import { readEngineConfiguration } from './configuration.ts';
-import { readSettledEnvironment } from './familiar-names.ts';
-import { describeEngine } from './index.ts';
+import { createEngineClient } from './client/client.ts';
+import { readEngineConfiguration } from './command/configuration.ts';
+import { readSettledEnvironment } from './command/familiar-names.ts';
+import { describeEngine } from './kinds/index.ts';
 
 /** Below the time-out of the image's HEALTHCHECK, ms. */
 const PROBE_MS = 5000;

@@ -1,4 +1,5 @@
-import { describeEngine, findProgram, readEngineConfiguration } from '../engine/index.ts';
+import { findProgram, readEngineConfiguration } from '../engine/command/configuration.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
 
 /** The engine for a road on this machine. */
 export interface ChosenEngine {

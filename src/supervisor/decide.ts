@@ -1,4 +1,5 @@
-import { type FailureKind, failureExitCode, type SupervisorMessage } from '../engine/index.ts';
+import { failureExitCode } from '../engine/kinds/failures.ts';
+import type { FailureKind, SupervisorMessage } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/index.ts';
 
 /**

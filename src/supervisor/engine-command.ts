@@ -1,6 +1,7 @@
 /** Makes the command of an engine from everything that has a say in it. */
-import type { EngineConfiguration } from '../engine/configuration.ts';
-import type { SettledEnvironment } from '../engine/familiar-names.ts';
+import type { EngineConfiguration } from '../engine/command/configuration.ts';
+import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
+import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
 import {
   type Argument,
   argumentsFromEnvironment,
@@ -9,18 +10,12 @@ import {
   groupArguments,
   leavingOurs,
   overriding,
-} from '../engine/flag-arguments.ts';
-import type { Flag } from '../engine/flag-help.ts';
-import { visibleGpus } from '../engine/gpus.ts';
-import {
-  type EngineCommand,
-  type EngineDescription,
-  type EngineSettings,
-  engineEnvironment,
-  findProgram,
-} from '../engine/index.ts';
-import { type HelpProgram, learnFlags } from '../engine/learn-flags.ts';
-import { masked } from '../engine/masking.ts';
+} from '../engine/command/flag-arguments.ts';
+import type { Flag } from '../engine/command/flag-help.ts';
+import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
+import { masked } from '../engine/command/masking.ts';
+import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
+import { visibleGpus } from '../engine/machine/gpus.ts';
 
 /** The command of the engine with where each part came from. */
 export interface PreparedCommand {

@@ -1,4 +1,4 @@
-import type { EngineDescription, LogPhase } from '../engine/index.ts';
+import type { EngineDescription, LogPhase } from '../engine/kinds/description.ts';
 
 /** Enough for a traceback of several processes, whose first lines name the cause. */
 const KEPT_LINES = 200;

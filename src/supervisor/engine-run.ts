@@ -1,11 +1,8 @@
-import {
-  createEngineClient,
-  type EngineConfiguration,
-  type EngineDescription,
-  EngineHealth,
-  type LogPhase,
-  levelOf,
-} from '../engine/index.ts';
+import { createEngineClient } from '../engine/client/client.ts';
+import { EngineHealth } from '../engine/client/health.ts';
+import type { EngineConfiguration } from '../engine/command/configuration.ts';
+import type { EngineDescription, LogPhase } from '../engine/kinds/description.ts';
+import { levelOf } from '../engine/kinds/log-phases.ts';
 import type { Logger } from '../process/index.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers, EngineProcess } from './processes.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { GPU_QUERY, judgeGpus, parseGpus, reasonNotToCheck } from '../engine/gpu-check.ts';
-import type { EngineDescription } from '../engine/index.ts';
-import { nvidiaSmi } from '../engine/nvidia-smi.ts';
+import type { EngineDescription } from '../engine/kinds/description.ts';
+import { GPU_QUERY, judgeGpus, parseGpus, reasonNotToCheck } from '../engine/machine/gpu-check.ts';
+import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';
 import { type Logger, variable } from '../process/index.ts';
 
 /** For the supervisor's own variables. */

@@ -1,19 +1,16 @@
 /** Starts engine and worker as two processes, watches both, decides how the container ends. */
 import { fileURLToPath } from 'node:url';
-import { readSettledEnvironment } from '../engine/familiar-names.ts';
-import type { Argument } from '../engine/flag-arguments.ts';
-import { inVariables } from '../engine/flag-faults.ts';
 import {
-  describeEngine,
   type EngineConfiguration,
-  type EngineDescription,
-  type EngineFailure,
   engineConfiguration,
-  type LogPhase,
-  phaseText,
   readEngineConfiguration,
-  type WorkerMessage,
-} from '../engine/index.ts';
+} from '../engine/command/configuration.ts';
+import { readSettledEnvironment } from '../engine/command/familiar-names.ts';
+import type { Argument } from '../engine/command/flag-arguments.ts';
+import { inVariables } from '../engine/command/flag-faults.ts';
+import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
+import { phaseText, type WorkerMessage } from '../engine/kinds/report.ts';
 import { EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { startWatchdog } from '../process/watchdog.ts';
 import {

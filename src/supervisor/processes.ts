@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
-import type { EngineCommand, SupervisorMessage, WorkerMessage } from '../engine/index.ts';
+import type { EngineCommand } from '../engine/kinds/description.ts';
+import type { SupervisorMessage, WorkerMessage } from '../engine/kinds/report.ts';
 import { EXIT, UserError } from '../process/index.ts';
 
 export interface EngineProcess {

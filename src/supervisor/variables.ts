@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { engineVariables } from '../engine/index.ts';
+import { engineVariables } from '../engine/command/configuration.ts';
 import { readEnvironment, variable } from '../process/index.ts';
 import { WORKER_SECRETS, withCrossChecks, workerVariables } from '../worker/variables.ts';
 import { gpuVariables } from './gpu-preflight.ts';

@@ -1,4 +1,4 @@
-import type { EngineClient } from '../engine/types.ts';
+import type { EngineClient } from '../engine/client/types.ts';
 
 /** What every kind of job is handed for one attempt. */
 export interface Attempt {

@@ -1,4 +1,4 @@
-import type { EngineGauges } from '../engine/types.ts';
+import type { EngineGauges } from '../engine/client/types.ts';
 
 export interface BackpressureSettings {
   /** Between two checks, and how long a backlog must last before it counts. */

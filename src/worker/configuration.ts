@@ -2,7 +2,11 @@ import { createHash } from 'node:crypto';
 import { homedir, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { z } from 'zod';
-import { type EngineConfiguration, engineConfiguration, engineVariables } from '../engine/configuration.ts';
+import {
+  type EngineConfiguration,
+  engineConfiguration,
+  engineVariables,
+} from '../engine/command/configuration.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import type { BackpressureSettings } from './backpressure.ts';

@@ -1,4 +1,4 @@
-import type { EngineAnswer } from '../engine/types.ts';
+import type { EngineAnswer } from '../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,

@@ -1,4 +1,6 @@
-import { askCanary, EngineHealth, HangWatch, type HealthState } from '../engine/index.ts';
+import { askCanary } from '../engine/client/canary.ts';
+import { HangWatch } from '../engine/client/hang.ts';
+import { EngineHealth, type HealthState } from '../engine/client/health.ts';
 import type { Worker } from './worker.ts';
 import type { World } from './world.ts';
 

@@ -1,4 +1,4 @@
-import { EngineGone, EngineUnreachable } from '../engine/types.ts';
+import { EngineGone, EngineUnreachable } from '../engine/client/types.ts';
 import { type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
 
 /** Thrown inside a run to end the job with this failure. */

@@ -1,5 +1,5 @@
-import { devicesIn } from '../engine/gpus.ts';
-import { nvidiaSmi } from '../engine/nvidia-smi.ts';
+import { devicesIn } from '../engine/machine/gpus.ts';
+import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';
 
 /** What is known of a GPU at one moment; what nvidia-smi does not tell is left out. */
 export interface GpuSnapshot {

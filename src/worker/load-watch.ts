@@ -1,4 +1,4 @@
-import type { EngineGauges } from '../engine/types.ts';
+import type { EngineGauges } from '../engine/client/types.ts';
 import type { Load } from '../protocol/index.ts';
 import {
   type BackpressureSettings,

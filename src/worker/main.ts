@@ -1,13 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import manifest from '../../package.json' with { type: 'json' };
-import {
-  createEngineClient,
-  describeEngine,
-  type EngineConfiguration,
-  phaseText,
-  type SupervisorMessage,
-  type WorkerMessage,
-} from '../engine/index.ts';
+import { createEngineClient } from '../engine/client/client.ts';
+import type { EngineConfiguration } from '../engine/command/configuration.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
+import { phaseText, type SupervisorMessage, type WorkerMessage } from '../engine/kinds/report.ts';
 import { EXIT, type Logger, type Logging, postJson, UserError, withLogging } from '../process/index.ts';
 import type { Instance } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';

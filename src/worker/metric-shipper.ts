@@ -1,4 +1,4 @@
-import type { EngineGauges } from '../engine/types.ts';
+import type { EngineGauges } from '../engine/client/types.ts';
 import type { Timer } from './clock.ts';
 import type { GpuSnapshot } from './gpu-snapshot.ts';
 import { reasonOf } from './transfer.ts';

@@ -1,4 +1,4 @@
-import type { EngineClient } from '../engine/types.ts';
+import type { EngineClient } from '../engine/client/types.ts';
 import type { Failure, Job, JobError, JobType } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Attempt } from './attempt.ts';

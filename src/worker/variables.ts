@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { ENGINE_SECRETS } from '../engine/configuration.ts';
+import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import { defaultPauseThreshold } from './backpressure.ts';

@@ -1,5 +1,5 @@
-import { failureExitCode } from '../engine/failures.ts';
-import type { FailureKind } from '../engine/report.ts';
+import { failureExitCode } from '../engine/kinds/failures.ts';
+import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
 import { Answers } from './answers.ts';
 import { Drain, FORCE_SECONDS } from './drain.ts';

@@ -1,4 +1,4 @@
-import type { EngineClient } from '../engine/types.ts';
+import type { EngineClient } from '../engine/client/types.ts';
 import type { Clock } from './clock.ts';
 import type { Dial } from './socket.ts';
 import type { Spool } from './spool.ts';

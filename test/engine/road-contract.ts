@@ -1,11 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  askCanary,
-  createEngineClient,
-  describeEngine,
-  type EngineClient,
-  type EngineName,
-} from '../../src/engine/index.ts';
+import { askCanary } from '../../src/engine/client/canary.ts';
+import { createEngineClient } from '../../src/engine/client/client.ts';
+import type { EngineClient } from '../../src/engine/client/types.ts';
+import type { EngineName } from '../../src/engine/kinds/description.ts';
+import { describeEngine } from '../../src/engine/kinds/index.ts';
 import { CompletionWatch } from '../../src/worker/completion-watch.ts';
 import { engineRefusal } from '../../src/worker/failure.ts';
 import { until } from '../support/poll.ts';

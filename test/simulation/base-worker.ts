@@ -1,4 +1,4 @@
-import { EngineGone, EngineUnreachable } from '../../src/engine/types.ts';
+import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 import type { Timer } from '../../src/worker/clock.ts';
 import type { Socket } from '../../src/worker/socket.ts';
 import type { World } from '../../src/worker/world.ts';

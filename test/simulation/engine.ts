@@ -5,7 +5,7 @@ import {
   type EngineGauges,
   EngineGone,
   EngineUnreachable,
-} from '../../src/engine/types.ts';
+} from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from './random.ts';
 

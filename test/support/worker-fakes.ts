@@ -1,5 +1,5 @@
-import type { EngineAnswer, EngineCall, EngineClient, EngineGauges } from '../../src/engine/types.ts';
-import { EngineGone, EngineUnreachable } from '../../src/engine/types.ts';
+import type { EngineAnswer, EngineCall, EngineClient, EngineGauges } from '../../src/engine/client/types.ts';
+import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 import {
   type AnswerRecord,
   decodeRecords,

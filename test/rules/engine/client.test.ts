@@ -7,9 +7,9 @@ import {
 } from 'node:http';
 import { type AddressInfo, createServer, type Server as NetServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createEngineClient } from '../../../src/engine/client.ts';
-import { external } from '../../../src/engine/external.ts';
-import { type EngineClient, EngineGone, EngineUnreachable } from '../../../src/engine/types.ts';
+import { createEngineClient } from '../../../src/engine/client/client.ts';
+import { type EngineClient, EngineGone, EngineUnreachable } from '../../../src/engine/client/types.ts';
+import { external } from '../../../src/engine/kinds/external.ts';
 import { until } from '../../support/poll.ts';
 import { freePort } from '../../support/ports.ts';
 

@@ -6,8 +6,8 @@ import {
   engineEnvironment,
   findProgram,
   readEngineConfiguration,
-} from '../../../src/engine/configuration.ts';
-import { describeEngine } from '../../../src/engine/index.ts';
+} from '../../../src/engine/command/configuration.ts';
+import { describeEngine } from '../../../src/engine/kinds/index.ts';
 import { EXIT, UserError } from '../../../src/process/index.ts';
 
 describe("the engine's variables", () => {

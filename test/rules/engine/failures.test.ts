@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { commonRules, explainBy } from '../../../src/engine/failures.ts';
-import { describeEngine } from '../../../src/engine/index.ts';
+import { commonRules, explainBy } from '../../../src/engine/kinds/failures.ts';
+import { describeEngine } from '../../../src/engine/kinds/index.ts';
 
 const explainVllmExit = describeEngine('vllm').explainExit;
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { describeEngine, readEngineConfiguration } from '../../../src/engine/index.ts';
+import { readEngineConfiguration } from '../../../src/engine/command/configuration.ts';
+import { describeEngine } from '../../../src/engine/kinds/index.ts';
 
 const engine = describeEngine('fastdeploy');
 

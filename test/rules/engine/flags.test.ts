@@ -6,11 +6,11 @@ import {
   flagCandidates,
   groupArguments,
   overriding,
-} from '../../../src/engine/flag-arguments.ts';
-import { inVariables } from '../../../src/engine/flag-faults.ts';
-import { parseHelp } from '../../../src/engine/flag-help.ts';
-import { visibleGpus } from '../../../src/engine/gpus.ts';
-import { masked } from '../../../src/engine/masking.ts';
+} from '../../../src/engine/command/flag-arguments.ts';
+import { inVariables } from '../../../src/engine/command/flag-faults.ts';
+import { parseHelp } from '../../../src/engine/command/flag-help.ts';
+import { masked } from '../../../src/engine/command/masking.ts';
+import { visibleGpus } from '../../../src/engine/machine/gpus.ts';
 import { UserError } from '../../../src/process/index.ts';
 
 /** Lines of `vllm serve --help=all` as version 0.32 has them, one or more of each form. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { CanaryAnswer } from '../../../src/engine/canary.ts';
-import { HangWatch } from '../../../src/engine/hang.ts';
-import type { EngineGauges } from '../../../src/engine/types.ts';
+import type { CanaryAnswer } from '../../../src/engine/client/canary.ts';
+import { HangWatch } from '../../../src/engine/client/hang.ts';
+import type { EngineGauges } from '../../../src/engine/client/types.ts';
 import { VirtualClock } from '../../support/worker-fakes.ts';
 
 const MINUTE = 60_000;

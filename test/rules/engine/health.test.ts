@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { EngineHealth, type HealthState } from '../../../src/engine/health.ts';
-import type { Probe } from '../../../src/engine/types.ts';
+import { EngineHealth, type HealthState } from '../../../src/engine/client/health.ts';
+import type { Probe } from '../../../src/engine/client/types.ts';
 
 describe('the health watch', () => {
   it('finds the engine healthy within 10 ms of its first good answer', async () => {

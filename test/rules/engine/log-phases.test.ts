@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { levelOf, vllmPhase } from '../../../src/engine/log-phases.ts';
+import { levelOf, vllmPhase } from '../../../src/engine/kinds/log-phases.ts';
 
 describe("phases in vLLM's log", () => {
   it.each([

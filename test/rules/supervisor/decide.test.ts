@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { FailureKind } from '../../../src/engine/index.ts';
+import type { FailureKind } from '../../../src/engine/kinds/report.ts';
 import { EXIT } from '../../../src/process/index.ts';
 import {
   type Action,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeEngine } from '../../../src/engine/index.ts';
+import { describeEngine } from '../../../src/engine/kinds/index.ts';
 import { EngineLog, LineSplitter } from '../../../src/supervisor/engine-output.ts';
 
 describe("the engine's output", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { EngineGauges } from '../../../src/engine/types.ts';
+import type { EngineGauges } from '../../../src/engine/client/types.ts';
 import { gpuReader, readRow } from '../../../src/worker/gpu-snapshot.ts';
 import { MetricShipper, type MetricSnapshot } from '../../../src/worker/metric-shipper.ts';
 import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';

@@ -1,4 +1,4 @@
-import type { EngineFailure } from './description.ts';
+import type { EngineFailure } from '../kinds/description.ts';
 import type { Argument } from './flag-arguments.ts';
 
 /** A failure in the words of who set the value: the variable in place of the flag that was made of it. */

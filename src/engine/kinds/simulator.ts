@@ -9,7 +9,7 @@ export const simulator: EngineDescription = {
   title: 'the simulator',
   command: (settings) => ({
     program: process.execPath,
-    args: [fileURLToPath(new URL('../simulator/main.ts', import.meta.url)), ...serveArguments(settings)],
+    args: [fileURLToPath(new URL('../../simulator/main.ts', import.meta.url)), ...serveArguments(settings)],
   }),
   usesGpu: false,
   installHelp: null,

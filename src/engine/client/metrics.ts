@@ -1,4 +1,4 @@
-import type { MetricNames } from './description.ts';
+import type { MetricNames } from '../kinds/description.ts';
 import type { EngineGauges } from './types.ts';
 
 /**

@@ -1,8 +1,13 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { EXIT, readEnvironment, UserError, variable } from '../process/index.ts';
-import { ENGINE_NAMES, type EngineDescription, type EngineName, type EngineSettings } from './description.ts';
+import { EXIT, readEnvironment, UserError, variable } from '../../process/index.ts';
+import {
+  ENGINE_NAMES,
+  type EngineDescription,
+  type EngineName,
+  type EngineSettings,
+} from '../kinds/description.ts';
 import { splitShellWords } from './shell-words.ts';
 
 /** The engine as the environment asks for it. */

@@ -1,8 +1,8 @@
 import { buildConnector, type Dispatcher, Pool, request } from 'undici';
-import type { EngineDescription } from './description.ts';
+import type { EngineDescription } from '../kinds/description.ts';
+import { vllm } from '../kinds/vllm.ts';
 import { readGauges } from './metrics.ts';
 import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable, type Probe } from './types.ts';
-import { vllm } from './vllm.ts';
 
 /** uvicorn closes idle sockets after 5 s; ours go earlier, with room for a busy machine. */
 const KEEP_ALIVE_MS = 3000;

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../process/index.ts';
+import { UserError } from '../../process/index.ts';
 
 /** Names that people know from other workers, and ours or the engine's for the same thing; the first one given counts. */
 const FAMILIAR: readonly [familiar: string, name: string][] = [

@@ -1,4 +1,4 @@
-import { EXIT } from '../process/exit-codes.ts';
+import { EXIT } from '../../process/exit-codes.ts';
 import type { EngineFailure } from './description.ts';
 import type { FailureKind } from './report.ts';
 

@@ -1,4 +1,4 @@
-import { MASK, secretHider } from '../process/secrets.ts';
+import { MASK, secretHider } from '../../process/secrets.ts';
 import type { Argument } from './flag-arguments.ts';
 
 const SECRET_FLAG = /(?:^|-)(?:key|keys|token|secret|password)$/;

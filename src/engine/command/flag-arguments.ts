@@ -1,4 +1,4 @@
-import { UserError } from '../process/index.ts';
+import { UserError } from '../../process/index.ts';
 import type { Flag } from './flag-help.ts';
 import { isWellKnown, mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
 
