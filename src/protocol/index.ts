@@ -5,6 +5,7 @@
 export * from './answers.ts';
 export * from './chat.ts';
 export * from './close-codes.ts';
+export * from './engine-routes.ts';
 export * from './failures.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
@@ -28,6 +29,7 @@ export const JobSubmission = z.object({
   id: z
     .string()
     .regex(/^[\w.:-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : -')
+    .regex(/^(?!\.{1,2}$)/, 'must not be "." or "..": no address can hold them')
     .optional(),
   job_type: z.enum(JOB_TYPES),
   payload: z.record(z.string(), z.unknown()),
@@ -75,8 +77,22 @@ export type JobView = z.infer<typeof JobView>;
  */
 export const EngineRequest = z.object({
   method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
-  path: z.string().startsWith('/'),
+  path: z
+    .string()
+    .startsWith('/')
+    .max(2048)
+    .refine(
+      isPlainPath,
+      'must be a plain path: visible ASCII characters, without "//", "." and ".." segments',
+    ),
   body: z.string().optional(),
-  content_type: z.string().optional(),
+  content_type: z
+    .string()
+    .max(256)
+    .regex(
+      /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/,
+      'must be a content type, such as "application/json" or "multipart/form-data; boundary=x"',
+    )
+    .optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

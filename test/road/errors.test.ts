@@ -21,6 +21,10 @@ describe('HTTP errors', () => {
   };
   const post = (path: string, body: string, headers = {}) => ask(path, { method: 'POST', body, headers });
   const chat = '/v1/chat/completions';
+  const engineRequest = (payload: object) => {
+    const job = { job_type: 'engine_request', payload: { path: '/v1/completions', ...payload } };
+    return post('/api/jobs', JSON.stringify(job));
+  };
 
   it('have OpenAI’s shape and name what is wrong', async () => {
     const cases = [
@@ -36,6 +40,12 @@ describe('HTTP errors', () => {
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":[]}'), 400, /payload/],
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":{},"id":"a b"}'), 400, /id/],
       [await post('/api/jobs', '{"job_type":"engine_request","payload":{}}'), 400, /payload\.path: /],
+      [await engineRequest({ path: '/v1/a b' }), 400, /payload\.path: must be a plain path/],
+      [await engineRequest({ path: '/../sleep' }), 400, /payload\.path: must be a plain path/],
+      [await engineRequest({ path: '/sleep' }), 400, /POST \/sleep is no inference route/],
+      [await engineRequest({ method: 'GET\r\n' }), 400, /payload\.method/],
+      [await engineRequest({ content_type: 'a/b\r\nX: 1' }), 400, /payload\.content_type/],
+      [await post('/api/jobs', '{"job_type":"chat_completion","payload":{},"id":".."}'), 400, /id/],
       [await post('/api/jobs', '[]'), 400, /1 to 1000/],
       [await ask('/api/jobs/ghost'), 404, /ghost/],
       [await ask('/api/jobs/ghost', { method: 'DELETE' }), 404, /ghost/],

@@ -1,5 +1,6 @@
 import {
   EngineRequest,
+  isInferenceRoute,
   type JobSubmission,
   JobSubmission as JobSubmissionSchema,
   limits,
@@ -89,8 +90,8 @@ function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | Htt
   const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
-  const request = job.job_type === 'engine_request' ? parseValue(EngineRequest, payload) : null;
-  if (request?.ok === false) return new HttpError(400, `payload.${request.message}`, 'invalid_job');
+  const problem = job.job_type === 'engine_request' ? problemOf(payload) : null;
+  if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
   const checked = JobSubmissionSchema.shape.id.safeParse(id);
   if (!checked.success)
@@ -101,6 +102,15 @@ function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | Htt
     payload: JSON.stringify(payload),
     model: typeof payload.model === 'string' ? payload.model : undefined,
   };
+}
+
+/** What is wrong with the payload of an `engine_request`; null: nothing. */
+function problemOf(payload: unknown): string | null {
+  const request = parseValue(EngineRequest, payload);
+  if (!request.ok) return `payload.${request.message}`;
+  const { method, path } = request.value;
+  if (isInferenceRoute(method, path)) return null;
+  return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
 const REFUSAL_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
