@@ -22,9 +22,14 @@ interface Bug {
 const BUGS: readonly Bug[] = [
   {
     name: 'a settlement counts whatever its fence and whoever sends it',
-    file: 'src/queue/settle.ts',
-    line: `if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';
-  if (row.worker_id !== worker.session.worker_id) return 'stale';`,
+    file: 'src/queue/claim.ts',
+    line: `if (job.fence_token !== fence_token || fence_token === 0) return 'stale';`,
+    becomes: '',
+  },
+  {
+    name: 'a claim ignores the worker’s id',
+    file: 'src/queue/claim.ts',
+    line: `if (job !== null && job.worker_id !== worker.session.worker_id) return 'stale';`,
     becomes: '',
   },
   {

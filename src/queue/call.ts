@@ -23,7 +23,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     id: request.job_id,
     call: { ...request, model: named.model },
     waits_for: configOf(core, named.model),
-    state: 'waiting',
+    state: 'pending',
     created_at: now,
     worker_by: now + Math.min(deadlineMs, request.wait_for_worker_ms),
     slot_by: now + Math.min(deadlineMs, slotWait),
@@ -62,7 +62,7 @@ function stopOlder(core: Core, older: TransientJob, newer: TransientJob): void {
 export function requeue(core: Core, job: TransientJob): void {
   const again: TransientJob = {
     ...job,
-    state: 'waiting',
+    state: 'pending',
     fence_token: 0,
     worker_id: null,
     orphaned_at: null,
@@ -80,7 +80,7 @@ export function refuseOverdue(core: Core): void {
 export function endOverdue(core: Core): void {
   for (const job of [...core.transients.all()]) {
     const { deadline_ms } = job.call;
-    if (job.state !== 'running' || !job.answer || deadline_ms === undefined) continue;
+    if (job.state !== 'leased' || !job.answer || deadline_ms === undefined) continue;
     if (core.now() < job.created_at + deadline_ms) continue;
     const failure = {
       message: 'the deadline of the request passed while a worker ran it',

@@ -63,7 +63,7 @@ function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'calle
   });
   revoke(core, job.worker_id, job.id, reason);
   // Not by its caller, then, who still waits for an answer that a relay carries.
-  if (reason === 'cancelled' && job.state === 'running' && !job.answer) breakAnswer(core, job);
+  if (reason === 'cancelled' && job.state === 'leased' && !job.answer) breakAnswer(core, job);
   core.fleet.vacate(job.worker_id, job.id, job.fence_token);
   const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
   if (worker) fillWorker(core, worker);

@@ -1,6 +1,7 @@
 import { limits } from '../protocol/index.ts';
 import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from './bucket-files.ts';
 import type { FileAnswer, FileTicket, FileUploadAnswer } from './calls.ts';
+import { type Claimed, claimByToken } from './claim.ts';
 import type { Core } from './core.ts';
 import type { Worker } from './fleet.ts';
 import { basePayload } from './job-frame.ts';
@@ -53,6 +54,8 @@ export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): F
   };
 }
 
+type Rejection = Extract<FileAnswer, { ok: false }>;
+
 /** A result in the bucket. */
 interface PutResult {
   key: string;
@@ -89,7 +92,7 @@ export function readFile(
 
 /** Whether a result may be put beside its job now. */
 export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
-  return judge(core, findJob(core.sql, ticket.job_id), ticket) ?? { ok: true };
+  return judgeStored(core, findJob(core.sql, ticket.job_id), ticket) ?? { ok: true };
 }
 
 /** A result is about to be put into the bucket, if it may be. */
@@ -102,7 +105,7 @@ export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUp
 /** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */
 export function storeFile(core: Core, ticket: FileTicket, result: string | PutResult): FileUploadAnswer {
   const row = findJob(core.sql, ticket.job_id);
-  const refusal = judge(core, row, ticket);
+  const refusal = judgeStored(core, row, ticket);
   if (refusal) return refusal;
   dropUploads(core, ticket.job_id);
   if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
@@ -135,28 +138,25 @@ export function dropUploads(core: Core, jobId: string): void {
   dropUploaded(core, jobId);
 }
 
-function payloadOf(
-  core: Core,
-  ticket: FileTicket,
-): { job_type: string; payload: string | null } | Extract<FileAnswer, { ok: false }> {
+function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload: string | null } | Rejection {
   const transient = core.transients.get(ticket.job_id);
   if (transient) {
-    const isRight = transient.file_key === ticket.key && transient.fence_token === ticket.fence_token;
-    return isRight ? transient.call : { ok: false, reason: 'unknown' };
+    return judge(transient, ticket, transient.file_key ?? null) ?? transient.call;
   }
   const row = findJob(core.sql, ticket.job_id);
-  return judge(core, row, ticket) ?? { job_type: row!.job_type, payload: readPayload(core.sql, row!.id) };
+  return (
+    judgeStored(core, row, ticket) ?? { job_type: row!.job_type, payload: readPayload(core.sql, row!.id) }
+  );
 }
 
-/** An attempt whose lease ran out still counts while nobody else was given the job, as its settlement does. */
-function judge(
-  core: Core,
-  row: JobRow | null,
-  ticket: FileTicket,
-): Extract<FileAnswer, { ok: false }> | null {
-  if (row === null) return { ok: false, reason: 'unknown' };
-  if (row.fence_token !== ticket.fence_token || row.settled_at !== null)
-    return { ok: false, reason: 'stale' };
-  const key = readFileKey(core.sql, row.id);
+function judgeStored(core: Core, row: JobRow | null, ticket: FileTicket): Rejection | null {
+  return judge(row, ticket, row && readFileKey(core.sql, row.id));
+}
+
+/** @param key of the job's newest attempt; null: it has none */
+function judge(job: Claimed | null, ticket: FileTicket, key: string | null): Rejection | null {
+  const claim = claimByToken(job, ticket);
+  if (claim === 'unknown') return { ok: false, reason: 'unknown' };
+  if (claim !== 'held' && claim !== 'lapsed') return { ok: false, reason: 'stale' };
   return key !== null && key === ticket.key ? null : { ok: false, reason: 'unknown' };
 }

@@ -1,4 +1,5 @@
 import { CLOSE, FEATURES, type JobRef, limits, type Register, type Registered } from '../protocol/index.ts';
+import { claimOf } from './claim.ts';
 import { type Core, due } from './core.ts';
 import { giveUp } from './disconnect.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
@@ -7,7 +8,6 @@ import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
 import { record } from './ledger.ts';
 import type { Connection, Session } from './ports.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
-import { isSettledByWorker } from './settle.ts';
 import { extendLease, findJob, type JobRow, leasedByWorker } from './tables.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
@@ -89,13 +89,15 @@ function remember(core: Core, worker: Worker, frame: Register): void {
 function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
   const resumed: string[] = [];
   const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
-  for (const { job_id, fence_token } of jobs) {
-    const verdict = judgeListed(core, worker, job_id, fence_token);
-    if (verdict === 'lost') lost.push(job_id);
-    if (verdict !== 'resume') continue;
-    const row = findJob(core.sql, job_id);
-    if (row) resume(core, worker, row, expiresAt);
+  for (const attempt of jobs) {
+    const { job_id, fence_token } = attempt;
     const transient = core.transients.get(job_id);
+    const row = transient ? null : findJob(core.sql, job_id);
+    const claim = claimOf(transient ?? row, worker, attempt);
+    if (claim === 'stale') lost.push(job_id);
+    // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
+    if (claim === 'stale' || claim === 'settled_by_it') continue;
+    if (row) resume(core, worker, row, expiresAt);
     if (transient) transient.orphaned_at = null;
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
@@ -111,29 +113,6 @@ function resume(core: Core, worker: Worker, row: JobRow, expiresAt: number): voi
   record(core, { ...row, worker_id: worker.session.worker_id }, 'resumed');
 }
 
-function judgeListed(
-  core: Core,
-  worker: Worker,
-  jobId: string,
-  fenceToken: number,
-): 'resume' | 'lost' | 'settled' {
-  const transient = core.transients.get(jobId);
-  if (transient) {
-    const same = transient.fence_token === fenceToken && transient.worker_id === worker.session.worker_id;
-    return same ? 'resume' : 'lost';
-  }
-  const row = findJob(core.sql, jobId);
-  // Not stored and not remembered: a transient job from before this queue restarted. Its relay knows
-  // whether its caller still waits, and cancels it if not.
-  if (row === null) return 'resume';
-  // 0 is the token of a job that nobody was ever given.
-  if (row.fence_token !== fenceToken || fenceToken === 0) return 'lost';
-  if (row.worker_id !== worker.session.worker_id) return 'lost';
-  if (row.state === 'leased' || row.state === 'pending') return 'resume';
-  // Settled by this very attempt: the acknowledgement was lost, the settlement comes again and is acknowledged.
-  return isSettledByWorker(row) ? 'settled' : 'lost';
-}
-
 /**
  * A base worker lists nothing and goes on with what it has, but drops what it finishes between two connections.
  * A stored job has its lease against that; whoever waits for another is to ask again.
@@ -147,7 +126,7 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): string
     resumed.push(row.id);
   }
   for (const job of [...core.transients.all()]) {
-    if (job.state !== 'running' || job.worker_id !== worker.session.worker_id) continue;
+    if (job.state !== 'leased' || job.worker_id !== worker.session.worker_id) continue;
     if (isNewConnection) {
       giveUp(core, job, 'the worker connected anew, and an answer that it had ready meanwhile is lost');
       continue;
@@ -175,7 +154,7 @@ function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void
       });
   }
   for (const job of [...core.transients.all()]) {
-    if (job.state !== 'running' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
+    if (job.state !== 'leased' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
     giveUp(core, job, 'the worker lost the request');
   }
 }

@@ -1,5 +1,6 @@
 import type { JobRelease } from '../protocol/index.ts';
 import { refuseIfHopeless, requeue } from './call.ts';
+import { claimOf } from './claim.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
@@ -19,7 +20,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const transient = core.transients.get(frame.job_id);
   if (transient) {
     core.fleet.vacate(worker.session.worker_id, frame.job_id, frame.fence_token);
-    if (transient.fence_token === frame.fence_token && transient.worker_id === worker.session.worker_id) {
+    if (claimOf(transient, worker, frame) === 'held') {
       core.transients.remove(transient);
       core.callLedgers.record(transient, 'released', frame.reason);
       // Where a relay carries the answer it told the gateway, which asks again.
@@ -28,16 +29,12 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     fillWorker(core, worker);
     // The gateway may have heard it from the relay before, and asked again.
     const again = core.transients.get(frame.job_id);
-    if (again?.state === 'waiting') refuseIfHopeless(core, again);
+    if (again?.state === 'pending') refuseIfHopeless(core, again);
     return;
   }
   const row = findJob(core.sql, frame.job_id);
   core.fleet.vacate(worker.session.worker_id, frame.job_id, frame.fence_token);
-  const mine =
-    row?.state === 'leased' &&
-    row.worker_id === worker.session.worker_id &&
-    row.fence_token === frame.fence_token;
-  if (row && mine) {
+  if (row !== null && claimOf(row, worker, frame) === 'held') {
     if (frame.reason === 'deadline') offerElsewhere(core, row);
     else
       returnUncharged(

@@ -1,17 +1,17 @@
-import { type JobProgress, limits, type Renew } from '../protocol/index.ts';
+import { type JobProgress, type JobRef, limits, type Renew } from '../protocol/index.ts';
+import { claimOf } from './claim.ts';
 import { type Core, due } from './core.ts';
 import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
 import { record } from './ledger.ts';
-import { isSettledByWorker } from './settle.ts';
-import { extendLease, findJob, setProgress } from './tables.ts';
+import { extendLease, findJob, type JobRow, setProgress } from './tables.ts';
 
 /** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
 const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 
 /** Extends every lease the worker lists; answers which it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {
-  const lost = frame.jobs.filter((job) => !extend(core, worker, job.job_id, job.fence_token));
+  const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt));
   // The worker drops these without a word.
   for (const job of lost) core.fleet.vacate(worker.session.worker_id, job.job_id, job.fence_token);
   worker.connection.send(
@@ -27,10 +27,11 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
 /** Progress for people; for a base worker also the only renewal there is. */
 export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   const row = findJob(core.sql, frame.job_id);
-  if (row?.state !== 'leased' || row.worker_id !== worker.session.worker_id) return;
+  if (row === null) return;
   // The base SDK says 0 where its caller gives no token.
   const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
-  if (!extend(core, worker, frame.job_id, fence)) return;
+  if (claimOf(row, worker, { fence_token: fence }) !== 'held') return;
+  extend(core, worker, row);
   let { progress = null, status_message = null } = frame;
   if (row.progress === null && row.status_message === null) {
     record(core, row, 'started', status_message);
@@ -40,23 +41,23 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   setProgress(core.sql, frame.job_id, fence, progress, status_message);
 }
 
-function extend(core: Core, worker: Worker, jobId: string, fenceToken: number): boolean {
-  // Transient jobs have no lease, and one taken over after a restart has no record at all: its relay knows
-  // whether its caller still waits, and cancels it if not.
-  const transient = core.transients.get(jobId);
-  if (transient) return transient.fence_token === fenceToken;
-  const row = findJob(core.sql, jobId);
-  if (!row) return true;
-  if (row.fence_token !== fenceToken) return false;
-  // Settled by this attempt, its acknowledgement on the way: not lost.
-  if (isSettledByWorker(row)) return true;
-  if (row.state !== 'leased' || row.worker_id !== worker.session.worker_id) return false;
+/** Whether the attempt is still this worker's own; if it has a lease, that is extended. */
+function keep(core: Core, worker: Worker, attempt: JobRef): boolean {
+  const transient = core.transients.get(attempt.job_id);
+  // Jobs in memory have no lease.
+  if (transient) return claimOf(transient, worker, attempt) === 'held';
+  const row = findJob(core.sql, attempt.job_id);
+  const claim = claimOf(row, worker, attempt);
+  if (row !== null && claim === 'held') extend(core, worker, row);
+  return claim === 'held' || claim === 'settled_by_it' || claim === 'unknown';
+}
+
+function extend(core: Core, worker: Worker, row: JobRow): void {
   const leaseMs = leaseSecondsFor(core, worker) * 1000;
   const leftMs = (row.lease_expires_at ?? 0) - core.now();
   if (leftMs < leaseMs * LATE_SHARE)
     record(core, row, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
   const expiresAt = core.now() + leaseMs;
-  extendLease(core.sql, jobId, fenceToken, worker.session.worker_id, expiresAt);
+  extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
   due(core, expiresAt);
-  return true;
 }

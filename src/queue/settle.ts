@@ -1,5 +1,14 @@
-import type { AckOutcome, Failure, JobError, JobResult, JobResultRef, Timing } from '../protocol/index.ts';
+import type {
+  AckOutcome,
+  Failure,
+  JobError,
+  JobRef,
+  JobResult,
+  JobResultRef,
+  Timing,
+} from '../protocol/index.ts';
 import { isRetryableStatus } from '../protocol/index.ts';
+import { type Claim, claimOf } from './claim.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
 import { endJob } from './end.ts';
@@ -78,7 +87,7 @@ function settlePersisted(
 ): void {
   const { job_id: jobId, fence_token: fenceToken } = frame;
   const row = findJob(core.sql, jobId);
-  const outcome = judge(row, worker, jobId, fenceToken, state);
+  const outcome = outcomeOf(claimOf(row, worker, frame), row, worker, frame, state);
   if (row !== null && outcome === 'settle') {
     core.fleet.vacate(row.worker_id, jobId, fenceToken);
     settle({ ...row, ...timesOf(core, row, frame.timing) });
@@ -94,32 +103,28 @@ function settlePersisted(
   if (row !== null && row.config_id !== worker.session.config_id) fillConfig(core, row.config_id);
 }
 
-/**
- * Whether this settlement counts. The newest fence wins even when its lease has run out, as long as nobody
- * else was given the job since; a repeat of what already counted is acknowledged again.
- */
-function judge(
+/** What the verdict on a settlement of a stored job means for it. */
+function outcomeOf(
+  claim: Claim,
   row: JobRow | null,
   worker: Worker,
-  jobId: string,
-  fenceToken: number,
+  { job_id, fence_token }: JobRef,
   state: 'succeeded' | 'failed',
 ): 'settle' | AckOutcome {
-  // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
-  if (row === null) return worker.running.get(jobId) === fenceToken ? 'accepted' : 'unknown';
-  // 0 is the token of a job that nobody was ever given.
-  if (row.fence_token !== fenceToken || fenceToken === 0) return 'stale';
-  if (row.worker_id !== worker.session.worker_id) return 'stale';
-  if (row.state === 'leased') return 'settle';
-  if (row.state === 'pending') return state === 'succeeded' ? 'settle' : 'accepted';
-  return row.state === state ? 'accepted' : 'stale';
-}
-
-/** Whether its worker's own word ended it. A job that the queue failed, its worker being gone, may run there still. */
-export function isSettledByWorker({ state, error }: JobRow): boolean {
-  if (state !== 'failed' || error === null) return state === 'succeeded';
-  const { code } = JSON.parse(error) as Failure;
-  return code !== 'lease_expired' && code !== 'worker_died';
+  switch (claim) {
+    case 'held':
+      return 'settle';
+    case 'lapsed':
+      // A failure that comes after the lease ran out was charged then.
+      return state === 'succeeded' ? 'settle' : 'accepted';
+    case 'settled_by_it':
+      return row?.state === state ? 'accepted' : 'stale';
+    case 'stale':
+      return 'stale';
+    case 'unknown':
+      // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
+      return worker.running.get(job_id) === fence_token ? 'accepted' : 'unknown';
+  }
 }
 
 function settleTransient(
@@ -130,10 +135,10 @@ function settleTransient(
   answer: () => void,
 ): void {
   const fenceToken = frame.fence_token;
-  const mine = job.state === 'running' && job.worker_id === worker.session.worker_id;
-  // A base worker keeps no token of transient jobs and sends 0: the connection that holds the job counts.
-  const fenced = fenceToken === job.fence_token || (!worker.session.extended && fenceToken === 0);
-  if (mine && fenced) {
+  // A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts.
+  const isUntold = !worker.session.extended && fenceToken === 0;
+  const claim = claimOf(job, worker, { fence_token: isUntold ? job.fence_token : fenceToken });
+  if (claim === 'held') {
     core.transients.remove(job);
     core.callLedgers.recordTiming(job, frame.timing);
     if (frame.type === 'job_result') core.callLedgers.record(job, 'settled', 'succeeded');
@@ -144,7 +149,7 @@ function settleTransient(
   // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
   core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
   worker.refused.clear();
-  acknowledge(worker, job.id, fenceToken, mine && fenced ? 'accepted' : 'stale');
+  acknowledge(worker, job.id, fenceToken, claim === 'held' ? 'accepted' : 'stale');
   fillWorker(core, worker);
 }
 

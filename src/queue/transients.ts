@@ -5,12 +5,12 @@ import { add } from './pending.ts';
  * Jobs whose caller waits. They live in memory: a caller that waits over a connection is told when the
  * queue restarts, and asks again with the same id, so a row would cost a commit and save nothing.
  *
- * States: `waiting` (no slot yet) → `running` (dispatched) → gone (settled, cancelled, broken).
+ * States: `pending` (no slot yet) → `leased` (dispatched) → gone (settled, cancelled, broken).
  */
 export interface TransientJob {
   id: string;
   call: TransientCall;
-  state: 'waiting' | 'running';
+  state: 'pending' | 'leased';
   /** Config whose waiting callers it is counted among. */
   waits_for: string;
   /** Epoch ms; orders it among the persisted jobs of the same priority. */
@@ -63,17 +63,17 @@ export class Transients {
 
   add(job: TransientJob): void {
     this.#jobs.set(job.id, job);
-    if (job.state !== 'waiting') return;
+    if (job.state !== 'pending') return;
     let at = this.#waiting.length;
     while (at > 0 && this.#waiting[at - 1]!.call.priority < job.call.priority) at -= 1;
     this.#waiting.splice(at, 0, job);
     this.#count(job, 1);
   }
 
-  /** `waiting` → `running`. */
+  /** `pending` → `leased`. */
   dispatched(job: TransientJob, fenceToken: number, workerId: string): void {
     this.#unqueue(job);
-    job.state = 'running';
+    job.state = 'leased';
     job.fence_token = fenceToken;
     job.worker_id = workerId;
   }
@@ -84,7 +84,7 @@ export class Transients {
   }
 
   #unqueue(job: TransientJob): void {
-    if (job.state !== 'waiting') return;
+    if (job.state !== 'pending') return;
     const at = this.#waiting.indexOf(job);
     if (at < 0) return;
     this.#waiting.splice(at, 1);

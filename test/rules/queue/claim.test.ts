@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { type Claimed, claimOf } from '../../../src/queue/claim.ts';
+import type { Worker } from '../../../src/queue/fleet.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+const worker = (worker_id: string) => ({ session: { worker_id } }) as Worker;
+const job = (state: Claimed['state'], code?: string): Claimed => ({
+  state,
+  fence_token: 7,
+  worker_id: 'w',
+  error: code === undefined ? null : JSON.stringify({ code, message: 'it broke' }),
+});
+const claim = (of: Claimed | null, by = 'w', fence_token = 7) => claimOf(of, worker(by), { fence_token });
+
+describe('a claim', () => {
+  it.each([
+    ['held', job('leased')],
+    ['lapsed', job('pending')],
+    ['settled_by_it', job('succeeded')],
+    ['settled_by_it', job('failed', 'engine_refused')],
+    ['stale', job('failed', 'lease_expired')],
+    ['stale', job('failed', 'worker_died')],
+    ['stale', job('cancelled', 'cancelled')],
+    ['stale', job('expired', 'deadline')],
+    ['unknown', null],
+  ] as const)('is %s by the job’s state', (verdict, of) => {
+    expect(claim(of)).toBe(verdict);
+  });
+
+  it('is stale with another token, of another worker, and with the token of a job nobody was given', () => {
+    expect(claim(job('leased'), 'w', 6)).toBe('stale');
+    expect(claim(job('leased'), 'thief')).toBe('stale');
+    expect(claim({ ...job('pending'), fence_token: 0, worker_id: null }, 'w', 0)).toBe('stale');
+    expect(claim({ ...job('pending'), fence_token: 0 }, 'w', 0)).toBe('stale');
+  });
+});
+
+describe('a renewal', () => {
+  it('keeps no job that another worker holds, stored or with a caller that waits', () => {
+    const queue = new QueueHarness();
+    const holder = queue.worker('holder', { capacity: 2 });
+    const stored = queue.job();
+    const { fence_token: ofStored } = holder.lastJob();
+    queue.call({ job_id: 'waits' });
+    const { fence_token: ofWaiting } = holder.lastJob();
+    const jobs = [
+      { job_id: stored, fence_token: ofStored },
+      { job_id: 'waits', fence_token: ofWaiting },
+    ];
+    const thief = queue.worker('thief');
+    queue.say(thief, { type: 'renew', jobs });
+    expect(thief.frames('renewed')[0]).toMatchObject({ lost: [stored, 'waits'] });
+    queue.say(holder, { type: 'renew', jobs });
+    expect(holder.frames('renewed')[0]).toMatchObject({ lost: [] });
+  });
+});
