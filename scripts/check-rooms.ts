@@ -11,7 +11,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   settings: ['protocol'],
   queue: ['protocol', 'settings', 'relay/calls'],
   relay: ['protocol'],
-  gateway: ['protocol', 'settings', 'queue/calls', 'relay/calls'],
+  gateway: ['protocol', 'settings', 'process/network', 'queue/calls', 'relay/calls'],
   engine: ['protocol', 'process'],
   worker: ['protocol', 'engine', 'process'],
   supervisor: ['protocol', 'engine', 'process', 'worker/variables'],

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isLoopback } from '../process/network.ts';
 import { HttpError } from './errors.ts';
 
 /** What a token may be used for; `admin` includes the others. */
@@ -116,10 +117,4 @@ function refuseStrangers(request: Request): void {
   if (origin && !(URL.canParse(origin) && isLoopback(new URL(origin).hostname))) {
     throw new HttpError(403, `Web pages of ${origin} may not use a queue without tokens.`, 'origin_refused');
   }
-}
-
-function isLoopback(host: string): boolean {
-  return (
-    host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
-  );
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { TokenEntry } from '../gateway/auth.ts';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
+import { isLoopback } from '../process/network.ts';
 import { bindingName, queueSettings } from '../settings/queue-settings.ts';
 import { loadTokens } from './tokens.ts';
 
@@ -82,8 +83,4 @@ function objectSettingsOf(given: Record<string, unknown>): Record<string, string
 /** The gateway's variables (src/gateway/env.ts). */
 export function bindingsOf(settings: QueueSettings): Record<string, string> {
   return { TOKENS: JSON.stringify(settings.tokens), ...settings.objectSettings };
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 }

@@ -68,17 +68,17 @@ async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
 export function tokensFromText(text: string): TokenEntry[] {
   const parts = text.split(',').map((part) => part.trim());
   return parts.filter(Boolean).map((part, index) => {
-    const fail = (problem: string) => {
+    const fail = (problem: string): never => {
       throw new UserError(
         `QUEUE_TOKENS, entry ${index + 1}: ${problem}. Expected scope+scope:sha256:HEX or scope+scope:TOKEN, ` +
           `with scopes of ${SCOPES.join(', ')}.`,
       );
     };
     const separator = part.indexOf(':');
-    if (separator < 0) return fail('it names no scope') as never;
+    if (separator < 0) fail('it names no scope');
     const scopes = part.slice(0, separator).split('+') as Scope[];
     const unknown = scopes.find((scope) => !SCOPES.includes(scope));
-    if (unknown !== undefined) return fail(`the scope "${unknown}" is not known`) as never;
+    if (unknown !== undefined) fail(`the scope "${unknown}" is not known`);
     const rest = part.slice(separator + 1);
     if (rest.startsWith('sha256:') && !/^sha256:[0-9a-f]{64}$/i.test(rest))
       fail('the SHA-256 needs 64 hex digits');

@@ -1,15 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
-import { constants } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createLogger, EXIT } from '../process/index.ts';
-import { startWatchdog } from '../process/watchdog.ts';
+import { exitCodeOf, guardGroup } from '../process/child.ts';
+import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { chooseEngine } from './choose-engine.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from './settings.ts';
-import { type EndSignals, endSignals } from './signals.ts';
 import { makeToken } from './tokens.ts';
 import { firstRequest } from './welcome.ts';
 import { type RunningWorkerd, startWorkerd } from './workerd.ts';
@@ -18,6 +16,8 @@ const SUPERVISOR_ENTRY = fileURLToPath(new URL('../supervisor/main.ts', import.m
 
 /** A supervisor that was forced gets this long before it is killed, ms. */
 const FORCED_MS = 2000;
+/** Should this process be killed, the supervisor gets this long to end before it is killed too. */
+const ORPHAN_SECONDS = 2;
 
 /** Requests side by side, where one machine serves one person. */
 const JOBS_SIDE_BY_SIDE = '8';
@@ -107,21 +107,12 @@ function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit'],
   });
-  const watchdog = startWatchdog();
-  const { pid } = child;
-  if (pid) watchdog.watch(pid);
+  const group = guardGroup(child, ORPHAN_SECONDS);
   const exited = exitCodeOf(child).then((code) => {
-    if (pid) watchdog.forget(pid);
+    group.release();
     return { supervisor: code };
   });
-  return { exited, signal: (signal) => void child.kill(signal) };
-}
-
-function exitCodeOf(child: ChildProcess): Promise<number> {
-  return new Promise((done) => {
-    child.once('error', () => done(EXIT.unexpected));
-    child.once('exit', (code, signal) => done(code ?? 128 + constants.signals[signal as NodeJS.Signals]));
-  });
+  return { exited, signal: group.signal };
 }
 
 /** The environment of supervisor, worker and engine on this road. */

@@ -7,8 +7,9 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { buildSync } from 'esbuild';
+import { guardGroup } from '../process/child.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
-import { startWatchdog } from '../process/watchdog.ts';
+import { dialableHost } from '../process/network.ts';
 import { stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
 import { SOCKET_NAME, workerdConfig } from './workerd-config.ts';
@@ -75,18 +76,17 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     throw error;
   }
 
-  const watchdog = startWatchdog();
   // Acknowledged jobs survive SIGKILL, so an orphan needs no grace.
-  if (child.pid) watchdog.watch(child.pid, 0);
+  const group = guardGroup(child, 0);
   const exited = exitOf(child).then(async (exit) => {
-    if (child.pid) watchdog.forget(child.pid);
+    group.release();
     await unlock();
     return exit;
   });
   const output = watchOutput(child, options.logger);
   const port = await Promise.race([listening(child), failure(exited, output.early, options)]);
   output.ready();
-  const url = `http://${reachable(options.host)}:${port}`;
+  const url = `http://${dialableHost(options.host)}:${port}`;
 
   let stopping: Promise<void> | undefined;
   return {
@@ -230,11 +230,4 @@ async function failure(
   throw new Error(
     `workerd ended before it was ready (code ${exit.code ?? exit.signal}): ${said || 'it said nothing'}`,
   );
-}
-
-/** An address to dial for one to listen on. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0' || host === '*') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') ? `[${host}]` : host;
 }

@@ -1,6 +1,6 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind, SupervisorMessage } from '../engine/kinds/report.ts';
-import { EXIT } from '../process/index.ts';
+import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
 
 /**
  * States of the supervisor.
@@ -28,8 +28,8 @@ export interface Situation {
   readonly restarts: number;
   /** Set once something has decided how this ends. */
   readonly exitCode: number | null;
-  /** When the last signal came, ms; null before the first. */
-  readonly signalledAt: number | null;
+  /** The last signal that counted; null before the first. */
+  readonly signalled: ReceivedSignal | null;
   /** The limit of this state was reached and SIGKILL sent: the next limit ends the supervisor. */
   readonly killed: boolean;
 }
@@ -76,8 +76,6 @@ export const WORKER_AFTER_FAILED_START_MS = 20_000;
 const KILL_MS = 1000;
 /** Log lines that are still to be sent when all else has ended. */
 const LAST_LINES_MS = 400;
-/** npm forwards a Ctrl-C that the terminal has already delivered: both count as one. */
-const SAME_SIGNAL_MS = 300;
 
 /** Pause before the first restart, doubled for each one after it, ms. */
 const RESTART_AFTER_MS = 1000;
@@ -100,7 +98,7 @@ export function initialSituation(engineIsOurs: boolean): Situation {
     healthyAt: null,
     restarts: 0,
     exitCode: null,
-    signalledAt: null,
+    signalled: null,
     killed: false,
   };
 }
@@ -129,7 +127,7 @@ export function decide(now: Situation, event: SupervisorEvent, settings: DecideS
     case 'worker_exited':
       return onWorkerExited(now, event.code);
     case 'signal':
-      return onSignal(now, event.name, event.at, settings.graceMs);
+      return onSignal(now, event, settings.graceMs);
     case 'limit_reached':
       return onLimit(now);
   }
@@ -223,7 +221,7 @@ function restart(
 
 function onWorkerExited(now: Situation, code: number): Decision {
   // In its first moments it has no handler yet, and our SIGTERM ends it: that is what was asked for.
-  const endedAsAsked = code === DIED_OF_SIGTERM && now.signalledAt !== null;
+  const endedAsAsked = code === DIED_OF_SIGTERM && now.signalled !== null;
   const decided: Situation = { ...now, exitCode: now.exitCode ?? (endedAsAsked ? EXIT.ok : code) };
   if (now.engine !== 'alive') return stop(decided, []);
   // SIGTERM is lost on a vLLM that still loads.
@@ -237,12 +235,9 @@ function onWorkerExited(now: Situation, code: number): Decision {
   ];
 }
 
-function onSignal(now: Situation, name: string, at: number, graceMs: number): Decision {
-  const signalled: Situation = { ...now, signalledAt: at };
-  if (now.signalledAt !== null) {
-    if (at - now.signalledAt < SAME_SIGNAL_MS) return [now, []];
-    return force(signalled, name);
-  }
+function onSignal(now: Situation, { name, at }: ReceivedSignal, graceMs: number): Decision {
+  const signalled: Situation = { ...now, signalled: { name, at } };
+  if (now.signalled) return isSameSignal(now.signalled, { name, at }) ? [now, []] : force(signalled, name);
   if (now.state === 'draining' || now.state === 'stopping_engine') {
     return [
       signalled,

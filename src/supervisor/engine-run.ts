@@ -3,16 +3,17 @@ import { EngineHealth } from '../engine/client/health.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import type { EngineDescription, LogPhase } from '../engine/kinds/description.ts';
 import { levelOf } from '../engine/kinds/log-phases.ts';
+import type { ProcessGroup } from '../process/child.ts';
 import type { Logger } from '../process/index.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
-import type { EngineHandlers, EngineProcess } from './processes.ts';
+import type { EngineHandlers } from './processes.ts';
 
 /** A progress bar is redrawn many times a second; people need it less often. */
 const PROGRESS_EVERY_MS = 1000;
 /** Often enough to tell a death after the first healthy answer from a failed start; the worker, whose jobs wait, asks more often. */
 const HEALTH_EVERY_MS = 25;
 
-export type StartEngine = (handlers: EngineHandlers) => EngineProcess;
+export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
 
 export interface EngineRunParts {
   engine: EngineDescription;
@@ -32,7 +33,7 @@ export interface EngineRunParts {
 export class EngineRun {
   readonly #parts: EngineRunParts;
   readonly #output: EngineLog;
-  readonly #process: EngineProcess;
+  readonly #process: ProcessGroup;
   readonly #stopWatching: () => void;
   #isStarting = true;
   #progressAt = Number.NEGATIVE_INFINITY;
@@ -44,11 +45,6 @@ export class EngineRun {
     this.#stopWatching = this.#watchFirstHealth();
   }
 
-  /** Id of its process group; null when it could not be started. */
-  get group(): number | null {
-    return this.#process.group;
-  }
-
   get lastLines(): readonly string[] {
     return this.#output.lastLines;
   }
@@ -58,9 +54,14 @@ export class EngineRun {
   }
 
   /** No more watching for the first healthy answer. */
-  release(): void {
+  stopWatching(): void {
     this.#isStarting = false;
     this.#stopWatching();
+  }
+
+  /** Nothing of its process group is left. */
+  release(): void {
+    this.#process.release();
   }
 
   #handlers(): EngineHandlers {
@@ -75,7 +76,7 @@ export class EngineRun {
         for (const splitter of [splitters.stdout, splitters.stderr]) {
           for (const line of splitter.end()) this.#onLine(line);
         }
-        this.release();
+        this.stopWatching();
         this.#parts.onExit(code, startError);
       },
     };
@@ -95,7 +96,7 @@ export class EngineRun {
         clearTimeout: (timer) => clearTimeout(timer as number),
       },
       onChange: () => {
-        this.release();
+        this.stopWatching();
         this.#parts.onHealthy();
       },
     });

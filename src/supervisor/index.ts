@@ -11,8 +11,7 @@ import { inVariables } from '../engine/command/flag-faults.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText, type WorkerMessage } from '../engine/kinds/report.ts';
-import { EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
-import { startWatchdog } from '../process/watchdog.ts';
+import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
 import {
   type Action,
   type DecideSettings,
@@ -29,11 +28,8 @@ import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './
 import { readContainerVariables } from './variables.ts';
 
 const WORKER_ENTRY = fileURLToPath(new URL('../worker/main.ts', import.meta.url));
-const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** Lines of the engine's log in the last message. */
 const SHOWN_LINES = 15;
-/** Should this process be killed, the worker gets this long to hand back its jobs; the engine dies at once. */
-const WORKER_ALONE_SECONDS = 5;
 /** Within one phase, a line about its progress comes this often. */
 const PHASE_LINE_EVERY_MS = 5000;
 
@@ -118,12 +114,11 @@ interface Parts {
   limits: DecideSettings;
 }
 
-/** The hands of decide.ts: turns what happens into events, and actions into deeds. */
+/** Feeds process events to `decide()` and executes the actions it returns. */
 class Supervisor {
   readonly #parts: Parts;
   readonly #log: Logger;
   readonly #engineLog: Logger;
-  readonly #watchdog = startWatchdog();
   readonly #stopped = new AbortController();
   readonly #ended = Promise.withResolvers<number>();
   #situation: Situation;
@@ -147,13 +142,13 @@ class Supervisor {
       this.#happen({ event: 'signal', name, at: performance.now() });
     };
     // They stay to the end: a signal in the last moment must not change the exit code.
-    for (const name of SIGNALS) process.on(name, onSignal);
+    for (const name of END_SIGNALS) process.on(name, onSignal);
     this.#startBoth();
     try {
       return await this.#ended.promise;
     } finally {
       this.#stopped.abort();
-      this.#engine?.release();
+      this.#engine?.stopWatching();
       clearTimeout(this.#limit);
     }
   }
@@ -163,12 +158,8 @@ class Supervisor {
     // The worker goes first: it reports what becomes of the rest.
     this.#worker = startWorker(workerEntry, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
-      onExit: (code) => {
-        if (this.#worker?.group) this.#watchdog.forget(this.#worker.group);
-        this.#happen({ event: 'worker_exited', code });
-      },
+      onExit: (code) => this.#happen({ event: 'worker_exited', code }),
     });
-    if (this.#worker.group !== null) this.#watchdog.watch(this.#worker.group, WORKER_ALONE_SECONDS);
     if (start) void this.#checkMachine();
     else this.#log.info(`attached to the engine at ${configuration.url}`);
   }
@@ -196,7 +187,6 @@ class Supervisor {
       onExit: (code, startError) => this.#onEngineExit(run, code, startError),
     });
     this.#engine = run;
-    if (run.group !== null) this.#watchdog.watch(run.group, 0);
   }
 
   #onEngineExit(run: EngineRun, code: number | null, startError?: Error): void {
@@ -211,7 +201,7 @@ class Supervisor {
       at: performance.now(),
     });
     // Not before its group was swept.
-    if (run.group !== null) this.#watchdog.forget(run.group);
+    run.release();
   }
 
   #explain(run: EngineRun, code: number | null, startError?: Error): EngineFailure {

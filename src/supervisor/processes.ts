@@ -1,16 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
-import { constants } from 'node:os';
 import type { EngineCommand } from '../engine/kinds/description.ts';
 import type { SupervisorMessage, WorkerMessage } from '../engine/kinds/report.ts';
+import { exitCodeOf, guardGroup, type ProcessGroup } from '../process/child.ts';
 import { EXIT, UserError } from '../process/index.ts';
-
-export interface EngineProcess {
-  /** Id of its process group; null when it could not be started. */
-  group: number | null;
-  /** To the whole group; nothing happens when it is gone. */
-  signal(signal: NodeJS.Signals): void;
-}
 
 export interface EngineHandlers {
   /** Text as it arrives, from either stream. */
@@ -21,6 +14,8 @@ export interface EngineHandlers {
 
 /** Output that a surviving child of the engine holds open is not waited for longer than this. */
 const OUTPUT_END_MS = 500;
+/** Should this process be killed, the worker gets this long to hand back its jobs; the engine dies at once. */
+const WORKER_ALONE_SECONDS = 5;
 
 /**
  * Starts the engine in a process group of its own: a Ctrl-C of the terminal does not reach it, and
@@ -30,7 +25,7 @@ export function startEngine(
   command: EngineCommand,
   env: NodeJS.ProcessEnv,
   handlers: EngineHandlers,
-): EngineProcess {
+): ProcessGroup {
   const child = spawn(command.program, command.args, {
     env: { ...env, ...command.env },
     detached: true,
@@ -52,11 +47,11 @@ export function startEngine(
     const timer = setTimeout(end, OUTPUT_END_MS);
     child.once('close', end);
   });
-  return { group: child.pid ?? null, signal: (signal) => signalGroup(child.pid, signal) };
+  return guardGroup(child, 0);
 }
 
 export interface WorkerProcess {
-  group: number | null;
+  /** To the whole group; nothing happens when it is gone. */
   signal(signal: NodeJS.Signals): void;
   tell(message: SupervisorMessage): void;
 }
@@ -76,11 +71,13 @@ export function startWorker(
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   child.on('message', (message) => handlers.onMessage(message as WorkerMessage));
-  child.once('error', () => handlers.onExit(EXIT.unexpected));
-  child.once('exit', (code, signal) => handlers.onExit(code ?? exitCodeOf(signal)));
+  const group = guardGroup(child, WORKER_ALONE_SECONDS);
+  void exitCodeOf(child).then((code) => {
+    group.release();
+    handlers.onExit(code);
+  });
   return {
-    group: child.pid ?? null,
-    signal: (signal) => signalGroup(child.pid, signal),
+    signal: group.signal,
     tell: (message) => tell(child, message),
   };
 }
@@ -107,20 +104,7 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
   }
 }
 
-function signalGroup(group: number | undefined, signal: NodeJS.Signals): void {
-  if (group === undefined) return;
-  try {
-    process.kill(-group, signal);
-  } catch {
-    // Nothing of the group is left.
-  }
-}
-
 function tell(child: ChildProcess, message: SupervisorMessage): void {
   // A worker that has just ended or closed its channel needs no messages.
   if (child.connected) child.send(message, () => {});
-}
-
-function exitCodeOf(signal: NodeJS.Signals | null): number {
-  return 128 + (signal ? constants.signals[signal] : 0);
 }

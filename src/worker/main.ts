@@ -4,7 +4,7 @@ import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText, type SupervisorMessage, type WorkerMessage } from '../engine/kinds/report.ts';
-import { EXIT, type Logger, type Logging, postJson, UserError, withLogging } from '../process/index.ts';
+import { endSignals, type Logger, type Logging, postJson, runMain, withLogging } from '../process/index.ts';
 import type { Instance } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
@@ -15,7 +15,6 @@ import { EngineWatch } from './engine-watch.ts';
 import { gpuReader } from './gpu-snapshot.ts';
 import { heartbeatPoster } from './heartbeat.ts';
 import { MetricShipper } from './metric-shipper.ts';
-import { onEndSignals } from './signals.ts';
 import { Worker } from './worker.ts';
 import type { World } from './world.ts';
 
@@ -66,16 +65,15 @@ async function work(
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
   const metrics = createMetrics(env, world, worker, configuration);
-  const stopListening = onEndSignals(
-    () => {
-      logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
-      worker.drain();
-    },
-    () => {
-      logging.mustEndWithin(0);
-      worker.force();
-    },
-  );
+  const signals = endSignals();
+  void signals.first.then(() => {
+    logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
+    worker.drain();
+  });
+  void signals.second.then(() => {
+    logging.mustEndWithin(0);
+    worker.force();
+  });
   const hangUp = listenToSupervisor(worker, watch);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
   worker.start();
@@ -86,7 +84,7 @@ async function work(
   } finally {
     watch.stop();
     metrics?.stop();
-    stopListening();
+    signals.release();
     hangUp();
     await engine.close();
   }
@@ -179,11 +177,4 @@ function tellSupervisor(message: WorkerMessage): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
-if (import.meta.main) {
-  try {
-    process.exit(await runWorker(process.env));
-  } catch (error) {
-    process.stderr.write(`${error instanceof UserError ? error.message : (error as Error).stack}\n`);
-    process.exit(error instanceof UserError ? error.exitCode : EXIT.unexpected);
-  }
-}
+if (import.meta.main) await runMain(() => runWorker(process.env));

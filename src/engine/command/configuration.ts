@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { EXIT, readEnvironment, UserError, variable } from '../../process/index.ts';
+import { dialableHost } from '../../process/network.ts';
 import {
   ENGINE_NAMES,
   type EngineDescription,
@@ -96,7 +97,7 @@ export function engineConfiguration(
   const [program, ...first] = env.VLLM_SERVE_COMMAND ?? [];
   return {
     ...shared,
-    url: `http://${reachable(env.VLLM_HOST)}:${env.VLLM_PORT}`,
+    url: `http://${dialableHost(env.VLLM_HOST)}:${env.VLLM_PORT}`,
     settings: {
       model: env.VLLM_MODEL!,
       host: env.VLLM_HOST,
@@ -139,13 +140,6 @@ export function findProgram(program: string, engine: EngineDescription, env: Nod
 function chosenEngine(env: { ENGINE?: string; ENGINE_URL?: string }): EngineName {
   const named = ENGINE_NAMES.find((name) => name === env.ENGINE);
   return named ?? (env.ENGINE_URL?.trim() ? 'external' : 'vllm');
-}
-
-/** The address to dial for an address to listen on. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
 function isExecutable(path: string): boolean {

@@ -1,6 +1,5 @@
-import { createLogger, EXIT } from '../../process/index.ts';
+import { createLogger, EXIT, endSignals } from '../../process/index.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from '../settings.ts';
-import { endSignals } from '../signals.ts';
 import { startWorkerd } from '../workerd.ts';
 
 /**

@@ -123,6 +123,10 @@ describe('the supervisor', () => {
     );
   });
 
+  it('takes another signal for an insistence, however soon it comes', () => {
+    expect(tell(HEALTHY, signal(0, 'SIGINT'), signal(10, 'SIGTERM')).exit).toBe(EXIT.forced);
+  });
+
   it('is not hurried by the first signal when it is ending already', () => {
     const story = tell(HEALTHY, ENGINE_EXITED, signal(0));
     expect(story.deeds).not.toContain('worker SIGTERM');

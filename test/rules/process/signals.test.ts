@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type EndSignals, endSignals } from '../../../src/launcher/signals.ts';
+import { type EndSignals, endSignals } from '../../../src/process/signals.ts';
 
 let signals: EndSignals;
 afterEach(() => signals.release());
@@ -20,7 +20,7 @@ function listen() {
   return send;
 }
 
-describe('signals that end the launcher', () => {
+describe('signals that end a process', () => {
   it('count as one when npm forwards what the terminal has delivered', async () => {
     const send = listen();
     send('SIGINT', 0);

@@ -1,0 +1,46 @@
+/** What asks a process to end. */
+export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+/** npm forwards a Ctrl-C that the terminal has already delivered: within this time both count as one, ms. */
+const SAME_SIGNAL_MS = 300;
+
+/** A signal and when it came, ms on any clock that does not go back. */
+export interface ReceivedSignal {
+  name: string;
+  at: number;
+}
+
+/** Whether a signal was delivered twice, rather than sent again by someone who insists. */
+export function isSameSignal(last: ReceivedSignal, next: ReceivedSignal): boolean {
+  return last.name === next.name && next.at - last.at < SAME_SIGNAL_MS;
+}
+
+/** The wish of the user to end: in order, and when that takes too long, at once. */
+export interface EndSignals {
+  first: Promise<NodeJS.Signals>;
+  second: Promise<NodeJS.Signals>;
+  /** Signals act again as if nobody listened. */
+  release(): void;
+}
+
+/** Listens for signals until released. */
+export function endSignals(now: () => number = () => performance.now()): EndSignals {
+  const first = Promise.withResolvers<NodeJS.Signals>();
+  const second = Promise.withResolvers<NodeJS.Signals>();
+  let last: ReceivedSignal | undefined;
+  const onSignal = (name: NodeJS.Signals) => {
+    const next = { name, at: now() };
+    if (last && isSameSignal(last, next)) return;
+    if (last) second.resolve(name);
+    else first.resolve(name);
+    last = next;
+  };
+  for (const name of END_SIGNALS) process.on(name, onSignal);
+  return {
+    first: first.promise,
+    second: second.promise,
+    release: () => {
+      for (const name of END_SIGNALS) process.off(name, onSignal);
+    },
+  };
+}
