@@ -16,7 +16,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   worker: ['protocol', 'engine', 'process'],
   supervisor: ['protocol', 'engine', 'process', 'worker/variables'],
   simulator: ['protocol', 'process'],
-  launcher: ['protocol', 'settings', 'engine', 'process', 'worker', 'supervisor', 'simulator', 'gateway'],
+  workerd: ['protocol', 'settings', 'process', 'gateway/auth'],
+  commands: ['protocol', 'engine', 'process', 'supervisor', 'gateway/auth', 'workerd'],
 };
 
 /** Files that tie rooms together: the bundle's entry names its object classes. */

@@ -5,7 +5,7 @@ import { EXIT, UserError } from './process/index.ts';
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
- * load the launcher, nor the launcher the simulator.
+ * load what starts workerd, nor a queue the simulator.
  */
 
 loadDotenv({ quiet: true });
@@ -29,11 +29,11 @@ withQueueOptions(program.command('up'))
     'after',
     '\nENGINE_URL attaches to an engine that runs, VLLM_MODEL serves a model with vLLM, neither simulates.',
   )
-  .action(async (options) => finish((await import('./launcher/up.ts')).runUp(options, env)));
+  .action(async (options) => finish((await import('./commands/up.ts')).runUp(options, env)));
 
 withQueueOptions(program.command('queue'))
   .description('queue and gateway alone, for workers elsewhere')
-  .action(async (options) => finish((await import('./launcher/commands/queue.ts')).runQueue(options, env)));
+  .action(async (options) => finish((await import('./commands/queue.ts')).runQueue(options, env)));
 
 program
   .command('supervise')
@@ -80,7 +80,7 @@ program
   .option('--trace', 'print what happened to the job, step by step, on stderr')
   .action(async (prompt, options) =>
     finish(
-      (await import('./launcher/commands/submit.ts')).runSubmit(prompt, {
+      (await import('./commands/submit.ts')).runSubmit(prompt, {
         token: env.CASOLA_API_TOKEN || undefined,
         ...options,
       }),
@@ -93,7 +93,7 @@ program
   .requiredOption('--scope <scopes>', `what it may be used for: ${SCOPES.join(', ')}; several with +`, scopes)
   .option('--name <name>', 'who it is for')
   .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
-  .action(async (options) => finish((await import('./launcher/commands/token.ts')).runToken(options)));
+  .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
 
 try {
   await program.parseAsync();

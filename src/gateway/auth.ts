@@ -19,7 +19,7 @@ let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
 
 /**
  * The tokens of `env.TOKENS`; empty when none are configured.
- * @throws Error when the text is not what the launcher writes: better no service than an open one
+ * @throws Error when the text is not what `worker-vllm token` writes: better no service than an open one
  */
 export function readTokens(text: string | undefined): TokenEntry[] {
   const given = text ?? '';

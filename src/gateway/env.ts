@@ -8,7 +8,7 @@ export interface Env extends QueueSettingBindings {
   RELAY: ObjectNamespace<RelayCalls>;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;
-  /** Made anew by the launcher at every start; absent on Cloudflare, where nobody stops the process. */
+  /** Made anew at every start of workerd; absent on Cloudflare, where nobody stops the process. */
   INTERNAL_SECRET?: string;
 }
 

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
 import type { JobView } from '../../src/protocol/index.ts';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 
 /** Payloads and results by reference, over HTTP, in a real workerd that asks for tokens. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { type RunningWorkerd, startWorkerd } from '../../src/launcher/workerd.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { CLOSE } from '../../src/protocol/index.ts';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 
 let folder: string;
 const started: RunningWorkerd[] = [];

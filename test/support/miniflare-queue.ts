@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Miniflare, type MiniflareOptions } from 'miniflare';
-import { bundle } from '../../src/launcher/workerd.ts';
-import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/launcher/workerd-config.ts';
+import { bundle } from '../../src/workerd/bundle.ts';
+import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/workerd/config.ts';
 
 /** The queue in workerd as wrangler runs it locally, with its stand-in for an R2 bucket bound as FILES. */
 export interface MiniflareQueue {

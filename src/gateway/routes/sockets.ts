@@ -24,7 +24,7 @@ export function socketRoutes(app: Gateway): void {
     return dialRelay(context.env, queueId, workerId, context.req.raw);
   });
 
-  /** The launcher calls this before it ends the process; its secret is new at every start. */
+  /** `worker-vllm queue` calls this before it ends workerd; its secret is new at every start. */
   app.post('/internal/close-sockets', async (context) => {
     const secret = context.env.INTERNAL_SECRET;
     if (!secret || context.req.header('x-internal-secret') !== secret) return context.notFound();

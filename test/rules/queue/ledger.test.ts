@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { traceText } from '../../../src/launcher/commands/trace.ts';
+import { traceText } from '../../../src/commands/trace.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };

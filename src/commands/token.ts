@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Scope } from '../../gateway/auth.ts';
-import { makeToken, storeToken } from '../tokens.ts';
+import type { Scope } from '../gateway/auth.ts';
+import { makeToken, storeToken } from '../workerd/tokens.ts';
 
 export interface TokenOptions {
   scope: Scope[];

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
-import { EXIT, UserError } from '../../process/index.ts';
-import type { JobView } from '../../protocol/index.ts';
+import { EXIT, UserError } from '../process/index.ts';
+import type { JobView } from '../protocol/index.ts';
 import { type LedgerStep, traceText } from './trace.ts';
 
 export interface SubmitOptions {

@@ -6,11 +6,11 @@ import { fileURLToPath } from 'node:url';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
+import { type RunningWorkerd, startWorkerd } from '../workerd/process.ts';
+import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
+import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine } from './choose-engine.ts';
-import { bindingsOf, type QueueOptions, readQueueSettings } from './settings.ts';
-import { makeToken } from './tokens.ts';
 import { firstRequest } from './welcome.ts';
-import { type RunningWorkerd, startWorkerd } from './workerd.ts';
 
 const SUPERVISOR_ENTRY = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
 
@@ -100,7 +100,7 @@ async function end(
   return code;
 }
 
-/** In a group of its own: the terminal's Ctrl-C reaches the launcher alone, which ends all in order. */
+/** In a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in order. */
 function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
   const child = spawn(process.execPath, [SUPERVISOR_ENTRY], {
     env,

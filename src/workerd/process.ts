@@ -3,16 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { access, constants, mkdir, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
-import { buildSync } from 'esbuild';
 import { guardGroup } from '../process/child.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
+import { bundle } from './bundle.ts';
+import { workerdConfig } from './config.ts';
+import { listening, watchOutput } from './output.ts';
 import { stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
-import { SOCKET_NAME, workerdConfig } from './workerd-config.ts';
 
 /** How long workerd gets between SIGTERM and SIGKILL, ms. */
 const STOP_MS = 2000;
@@ -131,20 +129,6 @@ async function makeFolders(stateDir: string, ...folders: string[]): Promise<void
   }
 }
 
-/** The gateway and its objects in one file. Synchronous, because the other form leaves a helper process running. */
-export function bundle(outfile: string): void {
-  buildSync({
-    entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
-    outfile,
-    bundle: true,
-    format: 'esm',
-    target: 'es2024',
-    conditions: ['workerd', 'worker', 'browser'],
-    external: ['cloudflare:*'],
-    logLevel: 'silent',
-  });
-}
-
 /** The program itself: its npm wrapper would be one more process to signal. */
 function binary(): string {
   try {
@@ -164,50 +148,6 @@ function exitOf(child: ChildProcess): Promise<WorkerdExit> {
     child.once('close', (code, signal) => done({ code, signal }));
     child.once('error', () => done({ code: null, signal: null }));
   });
-}
-
-/** The port from workerd's first control message. */
-function listening(child: ChildProcess): Promise<number> {
-  return new Promise((done) => {
-    const lines = createInterface({ input: child.stdio[3] as Readable });
-    lines.on('line', (line) => {
-      const message = JSON.parse(line) as { event: string; socket: string; port: number };
-      if (message.event === 'listen' && message.socket === SOCKET_NAME) done(message.port);
-    });
-  });
-}
-
-/** What workerd prints: kept until it is ready, since a failed start is told in one line; then logged. */
-function watchOutput(child: ChildProcess, logger?: Logger) {
-  const early: string[] = [];
-  let isReady = false;
-  const take = (level: 'info' | 'warn') => (line: string) => {
-    if (isReady) logLine(line, level, logger);
-    else early.push(line);
-  };
-  // A program that cannot be started at all says nothing itself.
-  child.once('error', (error) => take('warn')(error.message));
-  createInterface({ input: child.stdout as Readable }).on('line', take('info'));
-  createInterface({ input: child.stderr as Readable }).on('line', take('warn'));
-  return {
-    early,
-    ready: () => {
-      isReady = true;
-      for (const line of early) logLine(line, 'warn', logger);
-    },
-  };
-}
-
-/** The objects log JSON lines with `level` and `msg`; everything else is the runtime's own text. */
-function logLine(line: string, level: 'info' | 'warn', logger?: Logger): void {
-  try {
-    const { level: given, msg, ...fields } = JSON.parse(line);
-    if (given === 'info' || given === 'warn' || given === 'error')
-      return logger?.[given as 'info'](fields, msg);
-  } catch {
-    // Not JSON.
-  }
-  logger?.[level](line);
 }
 
 async function failure(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseEngine } from '../../../src/launcher/choose-engine.ts';
+import { chooseEngine } from '../../../src/commands/choose-engine.ts';
 import { EXIT } from '../../../src/process/index.ts';
 
 describe('the engine of a road on one machine', () => {

@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import {
-  COMPATIBILITY_DATE,
-  COMPATIBILITY_FLAGS,
-  workerdConfig,
-} from '../../../src/launcher/workerd-config.ts';
+import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS, workerdConfig } from '../../../src/workerd/config.ts';
 
 describe('the configuration of workerd', () => {
   it('has the same date, flags and classes as the one for Cloudflare', () => {

@@ -1,6 +1,6 @@
-import { createLogger, EXIT, endSignals } from '../../process/index.ts';
-import { bindingsOf, type QueueOptions, readQueueSettings } from '../settings.ts';
-import { startWorkerd } from '../workerd.ts';
+import { createLogger, EXIT, endSignals } from '../process/index.ts';
+import { startWorkerd } from '../workerd/process.ts';
+import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
 
 /**
  * `worker-vllm queue`: queue and gateway alone, for workers elsewhere.
