@@ -6,8 +6,9 @@ import { join } from 'node:path';
 const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (node)': ['tsc', '-p', 'tsconfig.json'],
   'types (workerd)': ['tsc', '-p', 'tsconfig.workerd.json'],
-  'lint and format': ['biome', 'check', '--error-on-warnings', '.'],
-  'import table and file lengths': ['node', 'scripts/check-rooms.ts'],
+  'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '.'],
+  'rooms and cycles': ['depcruise', '--output-type', 'err-long', 'src', 'test', 'scripts', 'bench'],
+  'unused exports, files and dependencies': ['knip'],
   'cloudflare bundle': ['wrangler', 'deploy', '--dry-run', '--outdir', join(tmpdir(), 'worker-vllm-dry-run')],
 };
 
@@ -37,11 +38,7 @@ function run(name: string, [command, ...args]: [string, ...string[]]): Promise<b
   });
 }
 
-let failed = 0;
-let passed = 0;
-for (const [name, command] of Object.entries(CHECKS)) {
-  if (await run(name, command)) passed += 1;
-  else failed += 1;
-}
-console.log(`check: ${passed} passed, ${failed} failed`);
+const results = await Promise.all(Object.entries(CHECKS).map(([name, command]) => run(name, command)));
+const failed = results.filter((passed) => !passed).length;
+console.log(`check: ${results.length - failed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;

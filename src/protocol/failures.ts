@@ -7,7 +7,7 @@ import { z } from 'zod';
  * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`).
  * Decided by the queue: `lease_expired` and `worker_died` (charged and retried), `deadline`, `cancelled`.
  */
-export const FAILURE_CODES = [
+const FAILURE_CODES = [
   'invalid_request',
   'unsupported_job_type',
   'engine_refused',

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 /** `active` is what deployed workers say for `running`; `fatal` means the host itself is bad. */
-export const HEARTBEAT_STATUSES = [
+const HEARTBEAT_STATUSES = [
   'starting',
   'running',
   'active',

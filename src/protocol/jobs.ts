@@ -4,7 +4,7 @@ import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
 /** Kinds of work. `engine_request` is any route of the engine, body and answer passed through whole. */
-export const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request'] as const;
+const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request'] as const;
 export type JobType = (typeof JOB_TYPES)[number];
 
 /**
@@ -15,7 +15,7 @@ export type JobType = (typeof JOB_TYPES)[number];
  *                 `pending` (release, retryable error with attempts left, lease lost)
  * - `succeeded`, `failed`, `cancelled`, `expired` are final: settled, never left again.
  */
-export const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
+const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 /** Whether a job in this state is over. */

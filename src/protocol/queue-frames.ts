@@ -49,20 +49,19 @@ export const Job = z.object({
 });
 export type Job = z.infer<typeof Job>;
 
-export const REVOKE_REASONS = ['cancelled', 'caller_gone', 'lease_lost', 'superseded', 'deadline'] as const;
+const REVOKE_REASONS = ['cancelled', 'caller_gone', 'lease_lost', 'superseded', 'deadline'] as const;
 
 /** No longer yours: abort the engine request, settle nothing. A base queue may give any reason. */
-export const JobRevoked = z.object({ type: z.literal('job_revoked'), job_id: jobId, reason: z.string() });
-export type JobRevoked = z.infer<typeof JobRevoked>;
+const JobRevoked = z.object({ type: z.literal('job_revoked'), job_id: jobId, reason: z.string() });
 export type RevokeReason = (typeof REVOKE_REASONS)[number];
 
 /** Base acknowledgement of the worker's frame of the same name. */
-export const JobResultRefAck = z.object({ type: z.literal('job_result_ref'), job_id: jobId });
+const JobResultRefAck = z.object({ type: z.literal('job_result_ref'), job_id: jobId });
 
 /** The last frame was not understood. */
-export const ErrorFrame = z.object({ type: z.literal('error'), message: z.string() });
+const ErrorFrame = z.object({ type: z.literal('error'), message: z.string() });
 
-export const ACK_OUTCOMES = ['accepted', 'stale', 'unknown'] as const;
+const ACK_OUTCOMES = ['accepted', 'stale', 'unknown'] as const;
 export type AckOutcome = (typeof ACK_OUTCOMES)[number];
 
 /** Extension `ack`: the settlement is on disk (or void); the worker may forget it. */

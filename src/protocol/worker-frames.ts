@@ -101,10 +101,10 @@ export const JobProgress = z.object({
 export type JobProgress = z.infer<typeof JobProgress>;
 
 /** Send nothing more, for good; the connection stays for results. */
-export const Drain = z.object({ type: z.literal('drain') });
+const Drain = z.object({ type: z.literal('drain') });
 /** Stop dispatch until `resume`. */
-export const Pause = z.object({ type: z.literal('pause') });
-export const Resume = z.object({ type: z.literal('resume') });
+const Pause = z.object({ type: z.literal('pause') });
+const Resume = z.object({ type: z.literal('resume') });
 
 /** Extension `renew`: every lease this worker holds, in one frame. */
 export const Renew = z.object({ type: z.literal('renew'), jobs: z.array(JobRef).max(100_000) });

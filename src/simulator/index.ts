@@ -6,18 +6,11 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type LogSink, logLine, silent } from './log.ts';
 import { type MannerName, mannerOf } from './manner.ts';
 import { CommandLineEnd, defaultOptions, parseArguments, type SimulatorOptions } from './options.ts';
 import { SimulatedServer } from './server.ts';
-import {
-  LOADING_STEP,
-  type LogSink,
-  logLine,
-  portInUseLines,
-  silent,
-  startFailureLines,
-  startupSteps,
-} from './startup-log.ts';
+import { LOADING_STEP, portInUseLines, startFailureLines, startupSteps } from './startup-log.ts';
 
 export type { Faults } from './faults.ts';
 export type { SimulatorOptions } from './options.ts';

@@ -1,5 +1,5 @@
 import type { ApiError } from './errors.ts';
-import { logLine } from './startup-log.ts';
+import { logLine } from './log.ts';
 
 export const MANNERS = ['vllm', 'fastdeploy'] as const;
 export type MannerName = (typeof MANNERS)[number];

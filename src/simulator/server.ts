@@ -10,13 +10,14 @@ import {
   unsupportedMediaType,
 } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
+import type { LogSink } from './log.ts';
 import { type Manner, mannerOf } from './manner.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { fitToModel, type GenerationRequest, readChat, readCompletion } from './requests.ts';
 import { type Clock, type Pace, Scheduler } from './scheduler.ts';
 import { chatShapes, completionShapes, modelList, type Shapes } from './shapes.ts';
-import { deathLines, type LogSink } from './startup-log.ts';
+import { deathLines } from './startup-log.ts';
 import { tokenSource } from './text.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;

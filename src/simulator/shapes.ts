@@ -5,9 +5,9 @@
 import type { ApiError } from './errors.ts';
 import type { Finish } from './scheduler.ts';
 
-export const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
+const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
 
-export interface Usage {
+interface Usage {
   prompt: number;
   completion: number;
 }
@@ -33,7 +33,7 @@ export interface Shapes {
 }
 
 /** @param closes the stream's last text, which carries the fingerprint when no usage event follows */
-export type TextEvent = (text: string, finish: Finish | null, closes: boolean, usage: Usage | null) => string;
+type TextEvent = (text: string, finish: Finish | null, closes: boolean, usage: Usage | null) => string;
 
 export interface WholeChoice {
   text: string;

@@ -13,7 +13,7 @@ import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
  * - `starting`, `running`, `draining` → `stopping_engine` (the worker is gone, the engine is not)
  * - any → `stopped` (both gone, or a second signal forced it)
  */
-export type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stopping_engine' | 'stopped';
+type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stopping_engine' | 'stopped';
 
 /** All the decisions depend on. */
 export interface Situation {
@@ -69,9 +69,9 @@ export type Action =
 export const WORKER_MARGIN_MS = 2500;
 export const ENGINE_STOP_MS = 2000;
 /** What the worker has to report and hand back its jobs after the engine has died. */
-export const WORKER_AFTER_ENGINE_MS = 5000;
+const WORKER_AFTER_ENGINE_MS = 5000;
 /** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
-export const WORKER_AFTER_FAILED_START_MS = 20_000;
+const WORKER_AFTER_FAILED_START_MS = 20_000;
 /** A process that outlives SIGKILL this long hangs in the kernel: nobody can wait for it. */
 const KILL_MS = 1000;
 /** Log lines that are still to be sent when all else has ended. */

@@ -24,7 +24,7 @@ export interface Plan {
 }
 
 /** Base workers share the config of ours, or have one of their own. */
-export type ConfigId = 'cfg' | 'base';
+type ConfigId = 'cfg' | 'base';
 
 export interface WorkerPlan {
   name: string;

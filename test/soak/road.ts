@@ -12,7 +12,7 @@ import { childrenOf, commandLine, MARK } from './proc.ts';
 
 /** Times of the soak's road, s: short, so that what takes a minute in production is seen in seconds here. */
 export const TIMES = { lease: 10, renewAfter: 5, grace: 5, ping: 3, drain: 3 } as const;
-export const SLOTS = 8;
+const SLOTS = 8;
 /** How many tokens an engine makes in a second for one request. */
 const TOKEN_MS = 15;
 

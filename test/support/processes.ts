@@ -21,7 +21,7 @@ export interface Child {
   stop(): Promise<void>;
 }
 
-export interface Exit {
+interface Exit {
   code: number | null;
   signal: NodeJS.Signals | null;
 }

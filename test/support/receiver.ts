@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** What a post carried. */
-export interface Received {
+interface Received {
   path: string;
   authorization: string | undefined;
   body: Record<string, unknown>;

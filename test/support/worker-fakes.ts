@@ -171,7 +171,7 @@ export class FakeConnection {
 }
 
 /** One request as the engine sees it; the test plays the engine. */
-export class FakeExchange {
+class FakeExchange {
   readonly call: EngineCall;
   readonly #answer = Promise.withResolvers<EngineAnswer>();
   readonly #chunks: (Uint8Array | 'end' | Error)[] = [];
@@ -264,7 +264,7 @@ export class FakeExchange {
   }
 }
 
-export class FakeEngine implements EngineClient {
+class FakeEngine implements EngineClient {
   readonly exchanges: FakeExchange[] = [];
   healthy = true;
   load: EngineGauges | null = null;

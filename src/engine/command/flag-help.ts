@@ -4,7 +4,7 @@
  * - `list`: `--x a b`
  * - `value`: `--x a`
  */
-export type FlagKind = 'switch' | 'present' | 'list' | 'value';
+type FlagKind = 'switch' | 'present' | 'list' | 'value';
 
 /** A flag of an engine's command line. */
 export interface Flag {

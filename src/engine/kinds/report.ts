@@ -4,7 +4,7 @@
  */
 
 /** Steps of an engine's start, for people only: nothing is decided by them. */
-export const ENGINE_PHASES = [
+const ENGINE_PHASES = [
   'starting',
   'downloading',
   'loading',

@@ -1,0 +1,45 @@
+import { importRules, readRooms } from './scripts/rooms.ts';
+
+/**
+ * Cycles that are known, by the folder they are in. Nothing is added here; a line goes with its cycle.
+ * Between types alone a cycle does no harm at run time; it is mended for those who read.
+ */
+const CYCLES = ['^src/queue/', '^src/worker/'];
+
+/** `npm run check`: who may import whom. The rooms are docs/architecture.md's. */
+export default {
+  forbidden: [
+    ...importRules(readRooms()),
+    {
+      name: 'no cycles',
+      comment: 'move what both need into a file of its own, or hand it in',
+      severity: 'error',
+      from: { pathNot: CYCLES },
+      to: { circular: true },
+    },
+    {
+      name: 'nothing from outside src',
+      comment: 'what is published and what runs in the images is src alone',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^(?:test|scripts|bench)/' },
+    },
+    {
+      name: 'only what is installed with the package',
+      comment: 'list it under "dependencies" in package.json',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: {
+        pathNot: '^cloudflare:',
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'unknown'],
+        dependencyTypesNot: ['type-only'],
+      },
+    },
+  ],
+  options: {
+    // TypeScript 7 has no API for tools yet, so the sources are parsed by swc. Types count as imports.
+    parser: 'swc',
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: 'node_modules' },
+  },
+};
