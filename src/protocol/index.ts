@@ -12,4 +12,5 @@ export * from './jobs.ts';
 export * as limits from './limits.ts';
 export * from './parse.ts';
 export * from './queue-frames.ts';
+export * from './text.ts';
 export * from './worker-frames.ts';

@@ -1,4 +1,4 @@
-import { limits } from '../protocol/index.ts';
+import { fitsUtf8, limits } from '../protocol/index.ts';
 import { relayName } from '../relay/calls.ts';
 import { payloadFile } from './bucket-files.ts';
 import { type Core, due } from './core.ts';
@@ -199,10 +199,7 @@ function send(worker: Worker, frame: JobFrame, files: FileAddresses | null): str
   const payload = frame.payload_url === null ? basePayload(frame.job_type, frame.payload) : '';
   if (payload === null) return unsuited(frame);
   const text = baseJobFrame(refer(payload), payload);
-  // UTF-16 units can be three bytes of UTF-8 each.
-  if (text.length * 3 > limits.BASE_FRAME_BYTES && utf8Bytes(text) >= limits.BASE_FRAME_BYTES) {
-    return TOO_LARGE;
-  }
+  if (!fitsUtf8(text, limits.BASE_FRAME_BYTES - 1)) return TOO_LARGE;
   connection.send(text);
   return null;
 }
@@ -213,8 +210,4 @@ function unsuited(frame: JobFrame): string {
 
 export function leaseSecondsFor(core: Core, worker: Worker): number {
   return worker.session.extended ? core.settings.lease_seconds : limits.BASE_LEASE_SECONDS;
-}
-
-function utf8Bytes(text: string): number {
-  return new TextEncoder().encode(text).byteLength;
 }

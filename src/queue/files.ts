@@ -1,4 +1,4 @@
-import { limits } from '../protocol/index.ts';
+import { fitsUtf8, limits } from '../protocol/index.ts';
 import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from './bucket-files.ts';
 import type { FileAnswer, FileTicket, FileUploadAnswer } from './calls.ts';
 import { type Claimed, claimByToken } from './claim.ts';
@@ -65,9 +65,7 @@ interface PutResult {
 
 /** Whether a text is better fetched than sent in a frame. */
 export function isLarge(text: string): boolean {
-  // A UTF-16 unit is at most three bytes of UTF-8.
-  if (text.length * 3 <= limits.INLINE_BYTES) return false;
-  return text.length > limits.INLINE_BYTES || new TextEncoder().encode(text).byteLength > limits.INLINE_BYTES;
+  return !fitsUtf8(text, limits.INLINE_BYTES);
 }
 
 /**

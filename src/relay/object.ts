@@ -3,6 +3,7 @@ import {
   type AnswerHead,
   type BrokenReason,
   CLOSE,
+  isEventStream,
   limits,
   PING_TEXT,
   PONG_TEXT,
@@ -94,10 +95,9 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
 
   #respond(id: number, head: AnswerHead): Response {
     const relay = this.#relay;
-    const isEventStream = head.headers['content-type']?.startsWith('text/event-stream') ?? false;
     const body = new ReadableStream<Uint8Array>(
       {
-        start: (controller) => relay.attach(id, sinkOf(controller, isEventStream)),
+        start: (controller) => relay.attach(id, sinkOf(controller, isEventStream(head.headers))),
         pull: () => relay.callerReads(id),
         cancel: () => relay.callerGone(id),
       },

@@ -1,5 +1,5 @@
 import type { AnswerHead, AnswerRecord, BrokenReason } from '../protocol/index.ts';
-import { limits } from '../protocol/index.ts';
+import { isEventStream, limits } from '../protocol/index.ts';
 
 /** Where a stream's bytes go: the caller's response, behind whatever carries it. */
 export interface CallerSink {
@@ -65,7 +65,7 @@ export class AnswerStream {
   }
 
   get isEventStream(): boolean {
-    return this.#head?.headers['content-type']?.startsWith('text/event-stream') ?? false;
+    return this.#head !== null && isEventStream(this.#head.headers);
   }
 
   get isOpen(): boolean {

@@ -1,4 +1,10 @@
-import { type AnswerHead, type AnswerRecord, type BrokenReason, limits } from '../protocol/index.ts';
+import {
+  type AnswerHead,
+  type AnswerRecord,
+  type BrokenReason,
+  isEventStream,
+  limits,
+} from '../protocol/index.ts';
 import { EventSplitter } from './sse.ts';
 
 /** Bytes in one record, where nothing keeps them together. */
@@ -86,7 +92,7 @@ export class AnswerStream {
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
     this.#head = head;
-    if (head.headers['content-type']?.startsWith('text/event-stream')) this.#splitter = new EventSplitter();
+    if (isEventStream(head.headers)) this.#splitter = new EventSplitter();
     this.#events.changed(this);
   }
 

@@ -2,6 +2,7 @@ import type { EngineAnswer } from '../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,
+  isEventStream,
   parseValue,
   type RelayedResult,
 } from '../protocol/index.ts';
@@ -24,7 +25,7 @@ const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
 export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  const bytes = await readWhole(answer.body, isEventStream(answer) ? attempt.streamed : undefined);
+  const bytes = await readWhole(answer.body, isEventStream(answer.headers) ? attempt.streamed : undefined);
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
   await checkWhole(attempt, request, answer, bytes);
@@ -49,7 +50,7 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  if (isEventStream(answer)) await relayEvents(attempt, request, answer, stream);
+  if (isEventStream(answer.headers)) await relayEvents(attempt, request, answer, stream);
   else await relayWhole(attempt, request, answer, stream);
   stream.end();
   return {
@@ -160,7 +161,7 @@ async function checkWhole(
   const watch = new CompletionWatch();
   watch.see(bytes);
   if (isCompletion && watch.isAborted) throw gaveUp();
-  if (!isEventStream(answer)) return;
+  if (!isEventStream(answer.headers)) return;
   if (watch.error !== null) throw await failureInside(attempt, watch.error);
   if (isCompletion && !watch.isDone) throw cutShort();
 }
@@ -190,10 +191,6 @@ async function failureOfEngine(attempt: Attempt, status: number, body: unknown):
   const refusal = engineRefusal(status, body);
   if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
   return engineDied(refusal.message);
-}
-
-function isEventStream(answer: EngineAnswer): boolean {
-  return answer.headers['content-type']?.startsWith('text/event-stream') ?? false;
 }
 
 function headOf(answer: EngineAnswer): { status: number; headers: Record<string, string> } {

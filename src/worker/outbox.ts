@@ -1,4 +1,11 @@
-import { type JobError, type JobRef, type JobResult, type JobResultRef, limits } from '../protocol/index.ts';
+import {
+  fitsUtf8,
+  type JobError,
+  type JobRef,
+  type JobResult,
+  type JobResultRef,
+  limits,
+} from '../protocol/index.ts';
 import type { Clock } from './clock.ts';
 import { grants, type Peer } from './peer.ts';
 import { frameText, settlementText } from './settlement-text.ts';
@@ -263,7 +270,7 @@ export class Outbox {
 /** Large enough to be put to the job's `result_upload_url`, where it has one. */
 function isLarge(settlement: Settlement): boolean {
   if (settlement.type !== 'job_result') return false;
-  return Buffer.byteLength(JSON.stringify(settlement.result)) > limits.INLINE_BYTES;
+  return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);
 }
 
 function inTime<T>(clock: Clock, work: Promise<T>): Promise<T> {

@@ -1,13 +1,11 @@
-import type { JobError } from '../protocol/index.ts';
+import { fitsUtf8, type JobError } from '../protocol/index.ts';
 import type { Settlement } from './outbox.ts';
 import { frameLimit, type Peer } from './peer.ts';
 
 /** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
 export function frameText(settlement: Settlement, peer: Peer): string | null {
   const text = JSON.stringify(peer.kind === 'base' ? baseForm(settlement) : settlement);
-  const limit = frameLimit(peer);
-  // A UTF-16 unit is at most three bytes.
-  return text.length * 3 <= limit || Buffer.byteLength(text) <= limit ? text : null;
+  return fitsUtf8(text, frameLimit(peer)) ? text : null;
 }
 
 /** The same, or the text of an error that says that it is too large. */

@@ -1,4 +1,4 @@
-import { limits } from '../../protocol/index.ts';
+import { fitsUtf8, limits } from '../../protocol/index.ts';
 import type { TransientCall } from '../../queue/calls.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { readFacts, readText, tooLarge } from '../body.ts';
@@ -78,11 +78,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
 /** @throws HttpError 413 when the payload would not fit into a frame to the worker */
 function payloadOf(path: string, body: string): string {
   const payload = JSON.stringify({ method: 'POST', path, body, content_type: 'application/json' });
-  const most = limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES;
-  // No character takes more than three bytes: only long payloads are worth measuring.
-  if (payload.length * 3 > most && new TextEncoder().encode(payload).byteLength > most) {
-    throw tooLarge(limits.PAYLOAD_BYTES);
-  }
+  if (!fitsUtf8(payload, limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES)) throw tooLarge(limits.PAYLOAD_BYTES);
   return payload;
 }
 

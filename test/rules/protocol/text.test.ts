@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { fitsUtf8, isEventStream, utf8Bytes } from '../../../src/protocol/index.ts';
+
+test.each(['', 'plain', 'grüße', '日本語', '👍🏽 ok', 'x'.repeat(1000)])(
+  'the text "%s" fits into exactly its own bytes',
+  (text) => {
+    const bytes = Buffer.byteLength(text);
+    expect(utf8Bytes(text)).toBe(bytes);
+    expect(fitsUtf8(text, bytes)).toBe(true);
+    expect(fitsUtf8(text, bytes - 1)).toBe(false);
+  },
+);
+
+test('an event stream is told by its content type, with parameters or without', () => {
+  expect(isEventStream({ 'content-type': 'text/event-stream' })).toBe(true);
+  expect(isEventStream({ 'content-type': 'text/event-stream; charset=utf-8' })).toBe(true);
+  expect(isEventStream({ 'content-type': 'application/json' })).toBe(false);
+  expect(isEventStream({})).toBe(false);
+});
