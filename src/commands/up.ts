@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
+import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { type RunningWorkerd, startWorkerd } from '../workerd/process.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
@@ -39,7 +40,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const enginePort = env.VLLM_PORT || String(await freePort());
     // Before anything is started: what the supervisor would refuse later.
     readContainerVariables(workerEnvironment('http://127.0.0.1', engine.env, enginePort));
-    const settings = await readQueueSettings(options, env);
+    const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
     const own = makeToken('up', ['worker', 'read']);
     const asksForTokens = settings.tokens.length > 0;
@@ -113,6 +114,12 @@ function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
     return { supervisor: code };
   });
   return { exited, signal: group.signal };
+}
+
+/** The worker's queue exists without being allowed by name; so does the one of callers that name none. */
+function queueIds(env: NodeJS.ProcessEnv): string | undefined {
+  const own = env.CASOLA_QUEUE_ID;
+  return own && !env.QUEUE_IDS ? `${QUEUE_SETTINGS.queue_ids.default},${own}` : env.QUEUE_IDS;
 }
 
 /** The environment of supervisor, worker and engine on this road. */

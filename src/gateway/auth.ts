@@ -42,7 +42,7 @@ export async function authorize(
   anyOf: readonly Scope[],
 ): Promise<TokenEntry | null> {
   if (tokens.length === 0) {
-    refuseStrangers(request);
+    rejectStrangers(request);
     return null;
   }
   const token = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get('authorization') ?? '')?.[1];
@@ -94,7 +94,8 @@ async function findToken(token: string, tokens: readonly TokenEntry[]): Promise<
   return found;
 }
 
-function equalInConstantTime(one: string, other: string): boolean {
+/** Whether two texts are the same; the time it takes tells nothing but their lengths. */
+export function equalInConstantTime(one: string, other: string): boolean {
   let difference = one.length ^ other.length;
   for (let i = 0; i < one.length; i++) difference |= one.charCodeAt(i) ^ other.charCodeAt(i);
   return difference === 0;
@@ -103,8 +104,9 @@ function equalInConstantTime(one: string, other: string): boolean {
 /**
  * Without tokens only this machine is served. The host is checked against pages that make their own name
  * point to this machine, the origin against pages that simply call it.
+ * @throws HttpError 403
  */
-function refuseStrangers(request: Request): void {
+export function rejectStrangers(request: Request): void {
   const host = new URL(request.url).hostname;
   if (!isLoopback(host)) {
     throw new HttpError(

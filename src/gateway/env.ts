@@ -8,6 +8,8 @@ export interface Env extends QueueSettingBindings {
   RELAY: ObjectNamespace<RelayCalls>;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;
+  /** Key of the MACs in the addresses of payloads and results; without it nobody is served there. */
+  FILE_KEY_SECRET?: string;
   /** Made anew at every start of workerd; absent on Cloudflare, where nobody stops the process. */
   INTERNAL_SECRET?: string;
 }

@@ -1,4 +1,4 @@
-import { limits } from '../protocol/index.ts';
+import { limits, matchesPattern } from '../protocol/index.ts';
 import {
   BUCKET_UNREADABLE,
   type CallAnswer,
@@ -7,23 +7,32 @@ import {
   type TransientCall,
 } from '../queue/calls.ts';
 import { relayName } from '../relay/calls.ts';
+import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 
 /** The queue of a request that names none. */
-export const DEFAULT_QUEUE = 'vllm-queue';
+const DEFAULT_QUEUE = 'vllm-queue';
 
 /**
- * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default.
- * @throws HttpError 400
+ * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
+ * with a database of its own, made by asking for it, so only ids of `QUEUE_IDS` are let through.
+ * @param named in the body; goes before all
+ * @throws HttpError 400, or 404 for a queue that may not exist
  */
-export function queueIdOf(request: Request): string {
-  const id =
-    request.headers.get('x-queue-id') ?? new URL(request.url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
+export function queueIdOf(env: Env, request: Request, named?: string): string {
+  const { headers, url } = request;
+  const id = named ?? headers.get('x-queue-id') ?? new URL(url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
   if (id === '' || id.length > 256) {
     throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
   }
-  return id;
+  const allowed = (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',');
+  if (allowed.some((pattern) => matchesPattern(pattern.trim(), id))) return id;
+  throw new HttpError(
+    404,
+    `There is no queue ${JSON.stringify(id)} here. Name another with X-Queue-Id, or let this one exist: add its id, or a pattern like "team-*", to the variable QUEUE_IDS of the queue's process.`,
+    'queue_not_found',
+  );
 }
 
 /**

@@ -8,7 +8,15 @@ import { freeSlots, hasFeature, servesModel, type Worker } from './fleet.ts';
 import { baseJobFrame, basePayload, extendedJobFrame, type JobFrame } from './job-frame.ts';
 import { failAttempt } from './retry.ts';
 import { closeIfSilent, silenceLimitMs } from './silence.ts';
-import { findJob, type JobRow, leaseJob, nextReadyJob, readPayload, readShortPayload } from './tables.ts';
+import {
+  findJob,
+  type JobRow,
+  leaseJob,
+  nextReadyJob,
+  readFileKey,
+  readPayload,
+  readShortPayload,
+} from './tables.ts';
 import type { TransientJob } from './transients.ts';
 
 /**
@@ -92,7 +100,7 @@ function leaseAndSend(core: Core, worker: Worker, row: JobRow): void {
   const fenceToken = core.fences.next();
   const leaseSeconds = leaseSecondsFor(core, worker);
   const expiresAt = now + leaseSeconds * 1000;
-  const fileKey = newFileKey(core);
+  const fileKey = newFileKey(core, row.fence_token === 0 ? null : readFileKey(core.sql, row.id));
   leaseJob(core.sql, row.id, {
     fence_token: fenceToken,
     worker_id: worker.session.worker_id,
@@ -136,7 +144,7 @@ function sendTransient(core: Core, worker: Worker, job: TransientJob): void {
   const streamId = streamIdOf(fenceToken);
   core.transients.dispatched(job, fenceToken, worker.session.worker_id);
   core.callLedgers.record(job, 'dispatched');
-  job.file_key = newFileKey(core);
+  job.file_key = newFileKey(core, job.file_key ?? null);
   const ticket = { job_id: job.id, fence_token: fenceToken, key: job.file_key };
   worker.running.set(job.id, fenceToken);
   const frame: JobFrame = {

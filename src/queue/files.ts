@@ -11,9 +11,10 @@ import { findJob, type JobRow, readFileKey, readPayload } from './tables.ts';
 
 /**
  * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
- * right to it. The address carries a key that is made anew for every attempt and void as soon as another
- * attempt begins or the job is settled, so that it needs neither a date nor a signature; a base worker sends
- * no token along.
+ * right to it; a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id,
+ * by which the gateway refuses made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only
+ * who was given the job hears that it went to another; and the attempt's, made anew each time. A key is void as soon
+ * as another attempt begins or the job is settled, so it needs no date.
  *
  * An upload is kept beside its job until a `job_result_ref` of the same attempt settles the job with it, or
  * until the job is settled in any other way. Long texts lie in pieces in rows or, where a bucket is bound, there
@@ -26,10 +27,24 @@ export interface FileAddresses {
   result: string;
 }
 
-/** 128 bits nobody can guess. */
-export function newFileKey(core: Core): string {
+/** Hex digits of the parts of a key that belong to the job and to the attempt: 128 bits each. */
+const PART_DIGITS = 32;
+
+/**
+ * The key of a job's next attempt.
+ * @param before key of its last attempt; null: there was none
+ */
+export function newFileKey(core: Core, before: string | null): string {
+  return (before?.slice(0, -PART_DIGITS) || core.settings.file_key_mac + randomHex(core)) + randomHex(core);
+}
+
+function randomHex(core: Core): string {
   const word = () => Math.floor(core.random() * 2 ** 32);
-  return Array.from({ length: 4 }, () => word().toString(16).padStart(8, '0')).join('');
+  return Array.from({ length: PART_DIGITS / 8 }, () => word().toString(16).padStart(8, '0')).join('');
+}
+
+function isOfSameJob(one: string, other: string): boolean {
+  return one.slice(0, -PART_DIGITS) === other.slice(0, -PART_DIGITS);
 }
 
 /**
@@ -154,7 +169,9 @@ function judgeStored(core: Core, row: JobRow | null, ticket: FileTicket): Reject
 /** @param key of the job's newest attempt; null: it has none */
 function judge(job: Claimed | null, ticket: FileTicket, key: string | null): Rejection | null {
   const claim = claimByToken(job, ticket);
-  if (claim === 'unknown') return { ok: false, reason: 'unknown' };
+  if (claim === 'unknown' || key === null || !isOfSameJob(key, ticket.key)) {
+    return { ok: false, reason: 'unknown' };
+  }
   if (claim !== 'held' && claim !== 'lapsed') return { ok: false, reason: 'stale' };
-  return key !== null && key === ticket.key ? null : { ok: false, reason: 'unknown' };
+  return key === ticket.key ? null : { ok: false, reason: 'unknown' };
 }

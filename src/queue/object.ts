@@ -1,5 +1,13 @@
 import { DurableObject } from 'cloudflare:workers';
-import { CLOSE, type Heartbeat, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import {
+  CLOSE,
+  fileKeyMac,
+  type Heartbeat,
+  type JobView,
+  limits,
+  PING_TEXT,
+  PONG_TEXT,
+} from '../protocol/index.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../settings/queue-settings.ts';
 import { TextCalls } from './bucket.ts';
@@ -27,6 +35,8 @@ interface QueueEnv extends QueueSettingBindings {
   RELAY: DurableObjectNamespace;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
+  /** Key of the MACs in the addresses of payloads and results. */
+  FILE_KEY_SECRET?: string;
 }
 
 /** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
@@ -56,8 +66,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     ctx.blockConcurrencyWhile(async () => {
       // Before the rules look at anything: they move the alarm only when it is set later.
       this.#alarmAt = await ctx.storage.getAlarm();
+      const queueId = ctx.id.name ?? 'vllm-queue';
       this.#queue = new Queue(this.#ports(), {
-        queue_id: ctx.id.name ?? 'vllm-queue',
+        queue_id: queueId,
+        file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, queueId) : '',
         ...settingsFromBindings(env),
       });
       this.#texts = new TextCalls({

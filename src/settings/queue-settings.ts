@@ -24,6 +24,12 @@ interface QueueSetting {
 const TEN_YEARS_SECONDS = 10 * 365 * 86_400;
 
 export const QUEUE_SETTINGS = {
+  queue_ids: {
+    variable: 'QUEUE_IDS',
+    kind: 'text',
+    default: 'vllm-queue',
+    help: 'ids that queues may have, comma-separated, `*` for any characters: `vllm-queue,team-*`; other ids are answered 404',
+  },
   lease_seconds: {
     variable: 'CASOLA_LEASE_SECONDS',
     kind: 'seconds',

@@ -8,6 +8,7 @@ import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
 import { bundle } from './bundle.ts';
 import { workerdConfig } from './config.ts';
+import { fileKeySecret } from './file-key-secret.ts';
 import { listening, watchOutput } from './output.ts';
 import { stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
@@ -57,9 +58,13 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
   await makeFolders(options.stateDir, folder, dataDir);
   const unlock = await lockState(options.stateDir);
   const secret = randomBytes(32).toString('hex');
-  const variables: Record<string, string> = { ...options.bindings, INTERNAL_SECRET: secret };
   let child: ChildProcess;
   try {
+    const variables: Record<string, string> = {
+      FILE_KEY_SECRET: await fileKeySecret(options.stateDir),
+      ...options.bindings,
+      INTERNAL_SECRET: secret,
+    };
     bundle(join(folder, 'main.js'));
     const address = `${options.host.includes(':') ? `[${options.host}]` : options.host}:${options.port}`;
     const config = { address, dataDir, bundle: 'main.js', variables: Object.keys(variables) };

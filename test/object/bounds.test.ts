@@ -13,7 +13,7 @@ let road: RunningWorkerd;
 
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'bounds-'));
-  const bindings = { MAX_PENDING: '3', MAX_WAITING: '1', RETENTION_SECONDS: '4' };
+  const bindings = { QUEUE_IDS: 'bounds-*', MAX_PENDING: '3', MAX_WAITING: '1', RETENTION_SECONDS: '4' };
   road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
 });
 afterEach(closeRawWorkers);

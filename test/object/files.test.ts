@@ -21,7 +21,7 @@ beforeAll(async () => {
     host: '127.0.0.1',
     port: 0,
     stateDir,
-    bindings: { TOKENS: JSON.stringify(tokens) },
+    bindings: { TOKENS: JSON.stringify(tokens), QUEUE_IDS: 'q*' },
   });
 });
 afterEach(closeRawWorkers);
@@ -94,7 +94,9 @@ describe('the addresses of files', () => {
     await submit(queue, 'x'.repeat(MIB));
     const job = await played.job();
     const withoutKey = (address: string) => address.replace(/key=\w+/, 'key=0');
+    const oneDigitOff = (address: string) => address.replace(/key=(\w+)(\w)/, (_, key) => `key=${key}x`);
     expect((await fetch(withoutKey(addressOf(job, 'payload_url')))).status).toBe(404);
+    expect((await fetch(oneDigitOff(addressOf(job, 'payload_url')))).status).toBe(404);
     const upload = addressOf(job, 'result_upload_url');
     // Looked at first: what comes without the key is neither kept nor parsed.
     for (const body of ['{}', '[1]', JSON.stringify({ a: 'x'.repeat(20 * MIB) })]) {
@@ -105,6 +107,37 @@ describe('the addresses of files', () => {
     expect(await put(upload, '{"a":')).toBe(400);
     expect(await put(upload, JSON.stringify({ a: 'x'.repeat(20 * MIB) }))).toBe(413);
     expect((await fetch(upload)).status).toBe(405);
+  });
+
+  it('tell nobody without the key which jobs there are, or what became of them', async () => {
+    const queue = `q${++queueNumber}`;
+    const played = await worker(queue);
+    await submit(queue, 'x'.repeat(MIB));
+    const job = await played.job();
+    const right = addressOf(job, 'payload_url');
+    played.result(job);
+    await played.next('ack');
+    expect((await fetch(right)).status).toBe(409);
+    const key = (text: string) => right.replace(/key=\w+/, `key=${text}`);
+    const real = new URL(right).searchParams.get('key') as string;
+    const another = `${real.slice(0, 32)}${'0'.repeat(64)}`;
+    const wrong = [
+      key('0'),
+      key(''),
+      key(another),
+      key(another).replace('/jobs/j/', '/jobs/other/'),
+      right.replace('/jobs/j/', '/jobs/other/'),
+      right.replace(`queue_id=${queue}`, 'queue_id=q-other'),
+      key('0').replace(`queue_id=${queue}`, 'queue_id=nowhere'),
+    ];
+    const answers = await Promise.all(
+      wrong.map(async (address) => {
+        const response = await fetch(address);
+        return `${response.status} ${await response.text()}`;
+      }),
+    );
+    expect(new Set(answers).size).toBe(1);
+    expect(answers[0]).toMatch(/^404 .*"file_not_found"/);
   });
 
   it('name what the worker dialled, with the encryption that a proxy took off', async () => {

@@ -12,7 +12,12 @@ let stateDir: string;
 let road: RunningWorkerd;
 
 const start = () =>
-  startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: { RECONNECT_GRACE_SECONDS: '2' } });
+  startWorkerd({
+    host: '127.0.0.1',
+    port: 0,
+    stateDir,
+    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
+  });
 
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'object-'));

@@ -18,7 +18,7 @@ beforeAll(async () => {
     host: '127.0.0.1',
     port: 0,
     stateDir,
-    bindings: { RECONNECT_GRACE_SECONDS: '2' },
+    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
   });
 });
 afterEach(closeRawWorkers);

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -67,6 +67,33 @@ describe('workerd', () => {
     const second = await start();
     const job = await (await fetch(`${second.url}/api/jobs/kept`)).json();
     expect(job).toMatchObject({ id: 'kept', state: 'pending' });
+  });
+
+  it('makes no database for strangers who name queues and jobs', async () => {
+    const workerd = await start();
+    await fetch(`${workerd.url}/health`);
+    const files = async () => (await readdir(join(folder, 'state', 'data'), { recursive: true })).sort();
+    const before = await files();
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40; i++) {
+      const address = (what: string) =>
+        `${workerd.url}/jobs/a/${what}?fence_token=1&key=x&queue_id=${i % 2 ? 'vllm-queue' : `random-${i}`}`;
+      statuses.add((await fetch(address('payload'))).status);
+      statuses.add((await fetch(address('result'), { method: 'PUT', body: '{}' })).status);
+      statuses.add((await fetch(`${workerd.url}/api/workers?queue_id=random-${i}`)).status);
+    }
+    expect([...statuses]).toEqual([404]);
+    expect(await files()).toEqual(before);
+  });
+
+  it('keeps the secret of file keys for its owner alone, over restarts', async () => {
+    const path = join(folder, 'state', 'file-key-secret');
+    await (await start()).stop();
+    const secret = await readFile(path, 'utf8');
+    expect(secret.length).toBeGreaterThan(60);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    await start();
+    expect(await readFile(path, 'utf8')).toBe(secret);
   });
 
   it('names a port that is in use', async () => {

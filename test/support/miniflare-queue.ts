@@ -41,7 +41,9 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
           manifest: { mainModule: 'main.js', modules: { 'main.js': { type: 'esm', contents } } },
           env: {
             ...Object.fromEntries(
-              Object.entries(variables).map(([name, value]) => [name, { type: 'text' as const, value }]),
+              Object.entries({ QUEUE_IDS: '*', FILE_KEY_SECRET: 'secret of tests', ...variables }).map(
+                ([name, value]) => [name, { type: 'text' as const, value }],
+              ),
             ),
             QUEUE: object('QueueObject'),
             RELAY: object('RelayObject'),

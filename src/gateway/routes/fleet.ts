@@ -13,13 +13,15 @@ export function fleetRoutes(app: Gateway): void {
   app.post('/api/heartbeats', needs('worker'), async (context) => {
     const beat = parseJson(Heartbeat, await readText(context.req.raw, HEARTBEAT_BYTES));
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
-    const queueId = beat.value.queue_id ?? queueIdOf(context.req.raw);
+    const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
     await callQueue(context.env, queueId, (queue) => queue.heartbeat(beat.value));
     return context.json({ status: 'ok' });
   });
 
   app.get('/api/workers', needs('read'), async (context) => {
-    const workers = await callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.workers());
+    const workers = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+      queue.workers(),
+    );
     return context.json({ workers });
   });
 
@@ -28,7 +30,7 @@ export function fleetRoutes(app: Gateway): void {
     const request = context.req.raw;
     if (!(await isAuthorized(request, readTokens(context.env.TOKENS), ['read'])))
       return context.json({ status: 'ok' });
-    const status = await callQueue(context.env, queueIdOf(request), (queue) => queue.status());
+    const status = await callQueue(context.env, queueIdOf(context.env, request), (queue) => queue.status());
     return context.json({ status: 'ok', ...status });
   });
 }

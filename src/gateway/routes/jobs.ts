@@ -19,11 +19,12 @@ const LONGEST_WAIT_SECONDS = 300;
 export function jobRoutes(app: Gateway): void {
   app.post('/api/jobs', needs('submit'), async (context) => {
     const request = context.req.raw;
+    const queueId = queueIdOf(context.env, request);
     const body = parseBody(await readText(request));
     const key = request.headers.get('idempotency-key') ?? undefined;
     const tenant = context.get('tenant');
     const submit = (jobs: SubmitJob[]) =>
-      callQueue(context.env, queueIdOf(request), (queue) =>
+      callQueue(context.env, queueId, (queue) =>
         queue.submit(packJobs(jobs.map((job) => ({ ...job, tenant })))),
       );
     if (Array.isArray(body)) {
@@ -41,7 +42,7 @@ export function jobRoutes(app: Gateway): void {
   app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
     const waitMs = waitOf(context.req.query('wait')) * 1000;
-    const job = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
+    const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
       waitMs > 0 ? queue.wait(id, waitMs) : queue.get(id),
     );
     if (!job) throw unknownJob(id);
@@ -50,7 +51,9 @@ export function jobRoutes(app: Gateway): void {
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
-    const ledger = await callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.ledger(id));
+    const ledger = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+      queue.ledger(id),
+    );
     if (ledger) return context.json(ledger);
     const message = `No job has the id "${id}" (any more). A stored job keeps its ledger until it is removed, some time after it is settled; of requests that waited for their answer (/v1/…) those of the newest 1,000 are kept in memory.`;
     throw new HttpError(404, message, 'job_not_found');
@@ -58,7 +61,7 @@ export function jobRoutes(app: Gateway): void {
 
   app.delete('/api/jobs/:id', needs('submit'), async (context) => {
     const id = context.req.param('id');
-    const job = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
+    const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
       queue.cancel(id, 'cancelled'),
     );
     if (!job) throw unknownJob(id);

@@ -24,7 +24,7 @@ export function modelRoutes(app: Gateway): void {
 }
 
 function modelsOf(context: GatewayContext): Promise<ModelView[]> {
-  return callQueue(context.env, queueIdOf(context.req.raw), (queue) => queue.models());
+  return callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) => queue.models());
 }
 
 function openAIModel(model: ModelView) {

@@ -36,7 +36,7 @@ export function openaiRoutes(app: Gateway): void {
 async function passThrough(context: GatewayContext, path: string): Promise<Response> {
   const { env } = context;
   const request = context.req.raw;
-  const queueId = queueIdOf(request);
+  const queueId = queueIdOf(env, request);
   const waits = waitsOf(request);
   const body = await readText(request);
   const facts = readFacts(body);

@@ -1,7 +1,8 @@
-import { limits } from '../../protocol/index.ts';
+import { FILE_KEY_MAC_DIGITS, fileKeyMac, limits } from '../../protocol/index.ts';
 import type { FileAnswer, FileTicket } from '../../queue/calls.ts';
+import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
 import { parseBody, readText } from '../body.ts';
-import { HttpError } from '../errors.ts';
+import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import type { Gateway, GatewayContext } from './types.ts';
 
@@ -12,22 +13,19 @@ import type { Gateway, GatewayContext } from './types.ts';
 export function payloadRoutes(app: Gateway): void {
   app.get('/jobs/:id/payload', async (context) => {
     const form = context.req.query('form') === 'base' ? 'base' : 'own';
-    const ticket = ticketOf(context);
-    const answer = await callQueue(context.env, queueIdOf(context.req.raw), (queue) =>
-      queue.readFile(ticket, form),
-    );
-    if (!answer.ok) throw refusal(answer.reason, ticket.job_id);
+    const { queueId, ticket } = await addressOf(context);
+    const answer = await callQueue(context.env, queueId, (queue) => queue.readFile(ticket, form));
+    if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
     return new Response(answer.bytes, { headers: { 'content-type': 'application/json' } });
   });
 
   app.put('/jobs/:id/result', async (context) => {
-    const ticket = ticketOf(context);
-    const queueId = queueIdOf(context.req.raw);
+    const { queueId, ticket } = await addressOf(context);
     const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
     if (!may.ok) {
       // Read without being kept: a client that is still sending would not hear the answer.
       await readText(context.req.raw, 0).catch(() => {});
-      throw refusal(may.reason, ticket.job_id);
+      throw rejection(may.reason, ticket.job_id);
     }
     const text = await readText(context.req.raw, limits.PAYLOAD_BYTES);
     const result = parseBody(text);
@@ -37,9 +35,32 @@ export function payloadRoutes(app: Gateway): void {
     // Bytes, since a text with one emoji would take two bytes for every letter on its way to the object.
     const bytes = new TextEncoder().encode(text);
     const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
-    if (!answer.ok) throw refusal(answer.reason, ticket.job_id);
+    if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
     return context.json({ status: 'ok' }, 201);
   });
+}
+
+/**
+ * What the address says, once its key shows that a queue gave it out. Whoever makes one up touches no object, and
+ * hears the same whether queue and job exist or not.
+ * @throws HttpError 404 for another key; 503 where no secret is configured, so that no key can be told from another
+ */
+async function addressOf(context: GatewayContext): Promise<{ queueId: string; ticket: FileTicket }> {
+  const { env, req } = context;
+  if (readTokens(env.TOKENS).length === 0) rejectStrangers(req.raw);
+  if (!env.FILE_KEY_SECRET) {
+    const message =
+      'Large payloads and results cannot be fetched or stored here: the secret FILE_KEY_SECRET is not set. Set it to a long random text ("npx wrangler secret put FILE_KEY_SECRET") and start the queue again.';
+    console.error(JSON.stringify({ level: 'error', msg: message }));
+    throw new HttpError(503, message, 'file_key_secret_missing', retryAfter(60));
+  }
+  const key = req.query('key') ?? '';
+  const mac = await fileKeyMac(env.FILE_KEY_SECRET, req.query('queue_id') ?? '');
+  if (!equalInConstantTime(key.slice(0, FILE_KEY_MAC_DIGITS), mac)) {
+    await readText(req.raw, 0).catch(() => {});
+    throw rejection('unknown', '');
+  }
+  return { queueId: queueIdOf(env, req.raw, req.query('queue_id')), ticket: ticketOf(context) };
 }
 
 function ticketOf(context: GatewayContext): FileTicket {
@@ -51,7 +72,7 @@ function ticketOf(context: GatewayContext): FileTicket {
   return { job_id: id, fence_token: Number(fence), key: context.req.query('key') ?? '' };
 }
 
-function refusal(reason: Extract<FileAnswer, { ok: false }>['reason'], jobId: string): HttpError {
+function rejection(reason: Extract<FileAnswer, { ok: false }>['reason'], jobId: string): HttpError {
   if (reason === 'stale') {
     return new HttpError(409, `Job ${jobId} is settled or was given to another attempt.`, 'stale_attempt');
   }

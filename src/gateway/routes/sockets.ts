@@ -6,7 +6,7 @@ import { type Gateway, type GatewayContext, needs } from './types.ts';
 export function socketRoutes(app: Gateway): void {
   app.get('/ws', needs('worker'), (context) => {
     requireUpgrade(context);
-    return dialQueue(context.env, queueIdOf(context.req.raw), context.req.raw);
+    return dialQueue(context.env, queueIdOf(context.env, context.req.raw), context.req.raw);
   });
 
   app.get('/answers', needs('worker'), async (context) => {
@@ -14,7 +14,7 @@ export function socketRoutes(app: Gateway): void {
     const workerId = context.req.query('worker_id');
     if (!workerId)
       throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
-    const queueId = queueIdOf(context.req.raw);
+    const queueId = queueIdOf(context.env, context.req.raw);
     const sessionId = context.req.query('session_id') ?? '';
     // Otherwise any worker could answer the callers of any other.
     if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {

@@ -27,7 +27,7 @@ describe('a payload', () => {
     queue.job({ payload: LARGE });
     const large = worker.lastJob();
     expect(large.payload).toEqual({});
-    expect(large.payload_url).toMatch(/^jobs\/job-\d+\/payload\?queue_id=q&fence_token=1&key=[0-9a-f]{32}$/);
+    expect(large.payload_url).toMatch(/^jobs\/job-\d+\/payload\?queue_id=q&fence_token=1&key=[0-9a-f]{64}$/);
     expect(queue.queue.readFile(ticketOf(large.payload_url), 'own')).toEqual({ ok: true, text: LARGE });
     queue.job({ payload: JSON.stringify({ text: 'a'.repeat(200_000) }) });
     expect(worker.lastJob()).toMatchObject({ payload: { text: expect.any(String) } });
@@ -43,10 +43,12 @@ describe('a payload', () => {
     expect(read({ key: '' })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ key: `${ticket.key}0` })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ job_id: 'other' })).toEqual({ ok: false, reason: 'unknown' });
+    expect(read({ key: '0'.repeat(64), fence_token: 7 })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ fence_token: ticket.fence_token - 1 })).toEqual({ ok: false, reason: 'stale' });
     expect(read({})).toMatchObject({ ok: true });
     queue.queue.cancel(id, 'cancelled');
     expect(read({})).toEqual({ ok: false, reason: 'stale' });
+    expect(read({ key: '0'.repeat(64) })).toEqual({ ok: false, reason: 'unknown' });
   });
 
   it('of a caller that waits is sent to a worker of ours at once, whatever its size', () => {

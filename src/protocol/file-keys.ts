@@ -1,0 +1,18 @@
+/**
+ * Keys in the addresses of payloads and results. Such an address is asked without a token, so its key begins with
+ * a MAC of the queue's id: the gateway refuses a made-up one without asking any queue. What follows are the parts
+ * that the queue compares, random for each job and for each attempt (queue/files.ts).
+ */
+
+/** Hex digits of the MAC: 128 bits of an HMAC-SHA256. */
+export const FILE_KEY_MAC_DIGITS = 32;
+
+/** What every file key of a queue begins with. */
+export async function fileKeyMac(secret: string, queueId: string): Promise<string> {
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', bytes(secret), algorithm, false, ['sign']);
+  const mac = new Uint8Array(await crypto.subtle.sign('HMAC', key, bytes(`files of queue ${queueId}`)));
+  const hex = Array.from(mac, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.slice(0, FILE_KEY_MAC_DIGITS);
+}

@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../../src/gateway/app.ts';
+import type { Env } from '../../../src/gateway/env.ts';
+import { queueIdOf } from '../../../src/gateway/queues.ts';
+
+/** Bindings that note which objects are asked for, and let none be reached. */
+function watched(more: Partial<Env> = {}) {
+  const touched: string[] = [];
+  const namespace = {
+    idFromName: (name: string) => {
+      touched.push(name);
+      return name;
+    },
+    get: () => {
+      throw new Error('no object can be reached here');
+    },
+  };
+  const env: Env = { QUEUE: namespace, RELAY: namespace, FILE_KEY_SECRET: 'secret', ...more };
+  return { env, touched };
+}
+
+const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
+
+/** Every route of the gateway with a method that it has, its parameters filled in. */
+function routes(): { method: string; path: string }[] {
+  const all = createApp().routes.filter(({ method }) => method !== 'ALL');
+  const asked = all.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+(\{[^}]*\})?/g, 'x')}`);
+  return [...new Set(asked)].map((text) => {
+    const [method = '', path = ''] = text.split(' ');
+    return { method, path };
+  });
+}
+
+async function ask(env: Env, { method, path }: { method: string; path: string }, query: string) {
+  const body = method === 'GET' ? null : JSON.stringify({ instance_id: 'i', status: 'running' });
+  const headers = { upgrade: path === '/ws' || path === '/answers' ? 'websocket' : '' };
+  const request = new Request(`http://localhost${path}?worker_id=w&${query}`, { method, body, headers });
+  return await createApp().fetch(request, env, context as never);
+}
+
+describe('a queue that may not exist', () => {
+  it.each(routes())('is not made by $method $path', async (route) => {
+    const { env, touched } = watched({ INTERNAL_SECRET: 'secret' });
+    const response = await ask(env, route, 'queue_id=stranger&fence_token=1&key=x');
+    expect(touched).toEqual([]);
+    expect(response.status).toBe(404);
+  });
+
+  it('is not made by a heartbeat that names it', async () => {
+    const { env, touched } = watched();
+    const body = JSON.stringify({ instance_id: 'i', status: 'running', queue_id: 'stranger' });
+    const request = new Request('http://localhost/api/heartbeats', { method: 'POST', body });
+    expect((await createApp().fetch(request, env)).status).toBe(404);
+    expect(touched).toEqual([]);
+  });
+
+  it('is told what to set', () => {
+    expect(() => queueIdOf(watched().env, new Request('http://localhost/?queue_id=a'))).toThrow(
+      /"a".*QUEUE_IDS/,
+    );
+  });
+});
+
+describe('the ids that queues may have', () => {
+  const idOf = (ids: string | undefined, id: string) => {
+    const env = watched(ids === undefined ? {} : { QUEUE_IDS: ids }).env;
+    return queueIdOf(env, new Request('http://localhost/', { headers: { 'x-queue-id': id } }));
+  };
+
+  it.each([
+    [undefined, 'vllm-queue'],
+    ['', 'vllm-queue'],
+    ['a, b', 'b'],
+    ['vllm-queue,team-*', 'team-red'],
+    ['*-queue', 'my-queue'],
+    ['a*c*e', 'abcde'],
+    ['*', 'anything'],
+  ])('are taken from %j: %j', (ids, id) => {
+    expect(idOf(ids, id)).toBe(id);
+  });
+
+  it.each([
+    [undefined, 'vllm-queue2'],
+    ['a,b', 'ab'],
+    ['team-*', 'my-team-red'],
+    ['ab*ba', 'aba'],
+    ['a.c', 'abc'],
+    ['a', 'vllm-queue'],
+  ])('do not include, for %j, %j', (ids, id) => {
+    expect(() => idOf(ids, id)).toThrow(expect.objectContaining({ status: 404, code: 'queue_not_found' }));
+  });
+
+  it.each(['', 'x'.repeat(257)])('have 1 to 256 characters', (id) => {
+    expect(() => idOf('*', id)).toThrow(expect.objectContaining({ status: 400 }));
+  });
+});
+
+describe('the address of a file', () => {
+  const address = { method: 'GET', path: '/jobs/x/payload' };
+
+  it('is of no use on another host while there are no tokens, whatever its key', async () => {
+    const { env, touched } = watched();
+    const request = new Request(
+      'http://queue.example/jobs/x/payload?queue_id=vllm-queue&fence_token=1&key=x',
+    );
+    expect((await createApp().fetch(request, env)).status).toBe(403);
+    expect(touched).toEqual([]);
+  });
+
+  it('says what to set where there is no secret to check it with, and asks no queue', async () => {
+    const { env, touched } = watched({ FILE_KEY_SECRET: '' });
+    const response = await ask(env, address, 'queue_id=vllm-queue&fence_token=1&key=x');
+    expect(response.status).toBe(503);
+    expect(await response.text()).toMatch(/FILE_KEY_SECRET/);
+    expect(touched).toEqual([]);
+  });
+});
