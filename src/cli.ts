@@ -92,6 +92,7 @@ program
   .description('makes a token and prints it once')
   .requiredOption('--scope <scopes>', `what it may be used for: ${SCOPES.join(', ')}; several with +`, scopes)
   .option('--name <name>', 'who it is for')
+  .option('--worker-id <id>', "the only worker that may use it, or the beginning of ids and *: 'runpod-*'")
   .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
   .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
 

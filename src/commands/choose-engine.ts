@@ -19,18 +19,23 @@ const SIMULATED_MODEL = 'simulated';
  * @throws UserError when a variable is bad or vLLM is not installed; never chooses something else silently
  */
 export function chooseEngine(env: NodeJS.ProcessEnv): ChosenEngine {
-  const isSimulated = env.ENGINE
-    ? env.ENGINE === 'simulator'
-    : !env.ENGINE_URL?.trim() && !env.VLLM_MODEL?.trim();
-  const completed = isSimulated
-    ? { ...env, ENGINE: 'simulator', VLLM_MODEL: env.VLLM_MODEL?.trim() || SIMULATED_MODEL }
-    : env;
+  const completed = withEngine(env);
+  const isSimulated = completed.ENGINE === 'simulator';
   const configuration = readEngineConfiguration(completed);
   const engine = describeEngine(configuration.engine);
   if (configuration.settings && engine.command) {
     findProgram(engine.command(configuration.settings).program, engine, completed);
   }
   return { env: completed, isSimulated, announcement: announcementOf(configuration) };
+}
+
+/** The environment with the engine in it that nothing else was asked for. */
+export function withEngine(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const isSimulated = env.ENGINE
+    ? env.ENGINE === 'simulator'
+    : !env.ENGINE_URL?.trim() && !env.VLLM_MODEL?.trim();
+  if (!isSimulated) return env;
+  return { ...env, ENGINE: 'simulator', VLLM_MODEL: env.VLLM_MODEL?.trim() || SIMULATED_MODEL };
 }
 
 /** How to leave the simulator. */

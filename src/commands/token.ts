@@ -1,22 +1,42 @@
 import { randomBytes } from 'node:crypto';
-import type { Scope } from '../gateway/auth.ts';
+import { type Scope, TokenEntry } from '../gateway/auth.ts';
+import { UserError } from '../process/index.ts';
 import { makeToken, storeToken } from '../workerd/tokens.ts';
 
 export interface TokenOptions {
   scope: Scope[];
   name?: string;
+  /** The only worker that may use it, or the beginning of its id and `*`. */
+  workerId?: string;
   state: string;
 }
 
-/** `worker-vllm token`: the token alone on stdout, so that a script can take it; the rest on stderr. */
+/**
+ * `worker-vllm token`: the token alone on stdout, so that a script can take it; the rest on stderr.
+ * @throws UserError for a worker id without the scope worker, or one that cannot be
+ */
 export async function runToken(options: TokenOptions): Promise<number> {
-  const name = options.name ?? `${options.scope.join('-')}-${randomBytes(3).toString('hex')}`;
-  const { token, entry } = makeToken(name, options.scope);
+  const { scope, workerId } = options;
+  if (workerId !== undefined) checkWorkerId(workerId, scope);
+  const name = options.name ?? `${scope.join('-')}-${randomBytes(3).toString('hex')}`;
+  const { token, entry } = makeToken(name, scope, workerId);
   await storeToken(options.state, entry);
   process.stdout.write(`${token}\n`);
+  const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
   process.stderr.write(
-    `Token "${name}" may ${options.scope.join(', ')}. It is shown only now: ${options.state}/tokens.json keeps its ` +
-      'SHA-256. A queue that runs already learns of it when it is started again.\n',
+    `The token "${name}" has the scope ${scope.join(', ')}${where}. It is shown only this once: ${options.state}/tokens.json ` +
+      'keeps its SHA-256. A queue that is running already learns of it at its next start.\n',
   );
   return 0;
+}
+
+function checkWorkerId(workerId: string, scope: Scope[]): void {
+  if (!scope.includes('worker')) {
+    throw new UserError('--worker-id says which worker may use the token, so it needs --scope worker.');
+  }
+  if (!TokenEntry.shape.worker_id.safeParse(workerId).success) {
+    throw new UserError(
+      `--worker-id "${workerId}" cannot be: expected the id of a worker, or the beginning of ids and * at its end, such as 'runpod-*'.`,
+    );
+  }
 }

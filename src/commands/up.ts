@@ -8,9 +8,16 @@ import { createLogger, type EndSignals, EXIT, endSignals } from '../process/inde
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { type RunningWorkerd, startWorkerd } from '../workerd/process.ts';
-import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
+import {
+  bindingsOf,
+  QUEUE_SECRETS,
+  type QueueOptions,
+  queueVariables,
+  readQueueSettings,
+  withOptions,
+} from '../workerd/settings.ts';
 import { makeToken } from '../workerd/tokens.ts';
-import { chooseEngine } from './choose-engine.ts';
+import { chooseEngine, withEngine } from './choose-engine.ts';
 import { firstRequest } from './welcome.ts';
 
 const SUPERVISOR_ENTRY = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
@@ -36,10 +43,9 @@ interface Supervisor {
 export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const signals = endSignals();
   try {
-    const engine = chooseEngine(env);
     const enginePort = env.VLLM_PORT || String(await freePort());
-    // Before anything is started: what the supervisor would refuse later.
-    readContainerVariables(workerEnvironment('http://127.0.0.1', engine.env, enginePort));
+    checkVariables(options, env, enginePort);
+    const engine = chooseEngine(env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
     const own = makeToken('up', ['worker', 'read']);
@@ -66,6 +72,13 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
   } finally {
     signals.release();
   }
+}
+
+/** What queue, supervisor, worker and engine would refuse one after the other, in one list. @throws UserError */
+function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePort: string): void {
+  const all = workerEnvironment('http://127.0.0.1', withEngine(withOptions(options, env)), enginePort);
+  const { QUEUE_TOKENS } = env;
+  readContainerVariables({ ...all, QUEUE_TOKENS }, queueVariables, QUEUE_SECRETS);
 }
 
 type Ending = NodeJS.Signals | Awaited<RunningWorkerd['exited']> | { supervisor: number };
@@ -134,6 +147,8 @@ function workerEnvironment(
     CASOLA_WS_URL: url.replace(/^http/, 'ws'),
     CASOLA_API_URL: url,
     CASOLA_API_TOKEN: token,
+    // Nothing that the engine should see.
+    QUEUE_TOKENS: undefined,
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
     CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
     VLLM_PORT: enginePort,

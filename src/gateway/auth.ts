@@ -12,6 +12,12 @@ export const TokenEntry = z.object({
   /** Lower-case hex of the token's SHA-256. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   scopes: z.array(z.enum(SCOPES)).min(1),
+  /** The only worker that may use it, or the beginning of its id and `*`. Left out: any worker. */
+  worker_id: z
+    .string()
+    .max(256)
+    .regex(/^[^*\s]*[^\s]$/)
+    .optional(),
 });
 export type TokenEntry = z.infer<typeof TokenEntry>;
 

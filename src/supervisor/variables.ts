@@ -8,9 +8,16 @@ const own = { ENGINE_RESTARTS: variable.integer(0).default(0), ...gpuVariables }
 
 /**
  * All variables of a container: the supervisor's, the engine's and the worker's.
+ * @param others variables of the caller's own, to be checked in the same list; with the names of their secrets
  * @throws UserError naming every one that is missing or wrong
  */
-export function readContainerVariables(env: NodeJS.ProcessEnv) {
-  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...workerVariables, ...own }));
-  return readEnvironment(schema, env, WORKER_SECRETS);
+export function readContainerVariables(
+  env: NodeJS.ProcessEnv,
+  others: z.ZodRawShape = {},
+  secrets: readonly string[] = [],
+) {
+  const schema = withCrossChecks(
+    z.object({ ...others, ...engineVariables(env), ...workerVariables, ...own }),
+  );
+  return readEnvironment(schema, env, [...WORKER_SECRETS, ...secrets]);
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { access, constants, mkdir, writeFile } from 'node:fs/promises';
+import { access, constants, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { guardGroup } from '../process/child.ts';
@@ -10,7 +10,7 @@ import { bundle } from './bundle.ts';
 import { workerdConfig } from './config.ts';
 import { fileKeySecret } from './file-key-secret.ts';
 import { listening, watchOutput } from './output.ts';
-import { stateFolderError } from './state-folder.ts';
+import { makeFolder, stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
 
 /** How long workerd gets between SIGTERM and SIGKILL, ms. */
@@ -125,7 +125,7 @@ async function stop(
 async function makeFolders(stateDir: string, ...folders: string[]): Promise<void> {
   try {
     for (const folder of folders) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder);
       // One that was there may be another user's.
       await access(folder, constants.W_OK);
     }

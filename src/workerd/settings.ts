@@ -3,7 +3,7 @@ import type { TokenEntry } from '../gateway/auth.ts';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
 import { isLoopback } from '../process/network.ts';
 import { bindingName, queueSettings } from '../settings/queue-settings.ts';
-import { loadTokens } from './tokens.ts';
+import { readTokenFile, tokensFromText } from './tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */
 export interface QueueSettings {
@@ -22,14 +22,19 @@ export interface QueueOptions {
   state?: string;
 }
 
-const QueueVariables = z.object({
+/** Every variable of a queue as a zod shape, so that `up` checks them together with the worker's. */
+export const queueVariables = {
   ...logVariables,
   QUEUE_HOST: variable.text().default('127.0.0.1'),
   // 0 lets the system choose a free one.
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),
   WORKER_VLLM_STATE: variable.text().default('.worker-vllm'),
+  QUEUE_TOKENS: tokenList().optional(),
   ...settingVariables(),
-});
+};
+
+/** Variables whose values no message may show. */
+export const QUEUE_SECRETS = ['QUEUE_TOKENS'];
 
 /**
  * Settings from the command line and the environment.
@@ -39,17 +44,12 @@ export async function readQueueSettings(
   options: QueueOptions,
   env: NodeJS.ProcessEnv,
 ): Promise<QueueSettings> {
-  const given = readEnvironment(QueueVariables, {
-    ...env,
-    ...(options.host !== undefined && { QUEUE_HOST: options.host }),
-    ...(options.port !== undefined && { QUEUE_PORT: options.port }),
-    ...(options.state !== undefined && { WORKER_VLLM_STATE: options.state }),
-  });
+  const given = readEnvironment(z.object(queueVariables), withOptions(options, env), QUEUE_SECRETS);
   const settings: QueueSettings = {
     host: given.QUEUE_HOST,
     port: given.QUEUE_PORT,
     stateDir: given.WORKER_VLLM_STATE,
-    tokens: await loadTokens(given.WORKER_VLLM_STATE, env),
+    tokens: [...(await readTokenFile(given.WORKER_VLLM_STATE)), ...(given.QUEUE_TOKENS ?? [])],
     objectSettings: objectSettingsOf(given),
   };
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
@@ -59,6 +59,27 @@ export async function readQueueSettings(
     );
   }
   return settings;
+}
+
+/** The environment as the command line changes it. */
+export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return {
+    ...env,
+    ...(options.host !== undefined && { QUEUE_HOST: options.host }),
+    ...(options.port !== undefined && { QUEUE_PORT: options.port }),
+    ...(options.state !== undefined && { WORKER_VLLM_STATE: options.state }),
+  };
+}
+
+function tokenList() {
+  return z.string().transform((text, context) => {
+    try {
+      return tokensFromText(text);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: (error as Error).message });
+      return z.NEVER;
+    }
+  });
 }
 
 /** The variables of the table of settings. */

@@ -1,4 +1,25 @@
+import { mkdir, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { UserError } from '../process/index.ts';
+
+/**
+ * Makes a folder and those above it, each for its owner alone; one that is there stays as it is. Unlike Node's
+ * recursive `mkdir`, which never ends below /proc, it gives up where a folder cannot be made.
+ * @throws the error of the folder that cannot be made
+ */
+export async function makeFolder(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && (await stat(path)).isDirectory()) return;
+    const parent = dirname(path);
+    if (code !== 'ENOENT' || parent === path) throw error;
+    await makeFolder(parent);
+    // Not once more from above: the folder over it is there now, and this one still may not be made.
+    await mkdir(path, { mode: 0o700 });
+  }
+}
 
 /**
  * What to say when the state folder cannot be used: the cause, and what to do.

@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SCOPES, type Scope, TokenEntry } from '../gateway/auth.ts';
 import { UserError } from '../process/index.ts';
-import { stateFolderError } from './state-folder.ts';
+import { makeFolder, stateFolderError } from './state-folder.ts';
 
 /** A token and what is kept of it. */
 export interface NewToken {
@@ -13,18 +13,14 @@ export interface NewToken {
   entry: TokenEntry;
 }
 
-/** A random token, recognisable as one of ours. */
-export function makeToken(name: string, scopes: Scope[]): NewToken {
-  const token = `wv_${randomBytes(32).toString('base64url')}`;
-  return { token, entry: { name, sha256: sha256(token), scopes } };
-}
-
 /**
- * Tokens from the state folder and from `QUEUE_TOKENS`.
- * @throws UserError when either cannot be understood: better no service than an open one
+ * A random token, recognisable as one of ours.
+ * @param workerId the only worker that may use it, or a prefix of its id and `*`; left out: any
  */
-export async function loadTokens(stateDir: string, env: NodeJS.ProcessEnv): Promise<TokenEntry[]> {
-  return [...(await readTokenFile(stateDir)), ...tokensFromText(env.QUEUE_TOKENS ?? '')];
+export function makeToken(name: string, scopes: Scope[], workerId?: string): NewToken {
+  const token = `wv_${randomBytes(32).toString('base64url')}`;
+  const bound = workerId === undefined ? {} : { worker_id: workerId };
+  return { token, entry: { name, sha256: sha256(token), scopes, ...bound } };
 }
 
 /** Adds a token to the state folder's file, which only its owner can read. */
@@ -36,7 +32,7 @@ export async function storeToken(stateDir: string, entry: TokenEntry): Promise<v
   const path = tokenFile(stateDir);
   const text = `${JSON.stringify([...entries, entry], null, 2)}\n`;
   try {
-    await mkdir(stateDir, { recursive: true, mode: 0o700 });
+    await makeFolder(stateDir);
     await writeFile(`${path}.new`, text, { mode: 0o600 });
     await chmod(`${path}.new`, 0o600);
     await rename(`${path}.new`, path);
@@ -45,7 +41,11 @@ export async function storeToken(stateDir: string, entry: TokenEntry): Promise<v
   }
 }
 
-async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
+/**
+ * The tokens of the state folder; none before the first was made.
+ * @throws UserError when the file cannot be read or understood: better no service than an open one
+ */
+export async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
   const path = tokenFile(stateDir);
   let text: string;
   try {
@@ -62,30 +62,48 @@ async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
 }
 
 /**
- * Comma-separated `SCOPES:sha256:HEX` or `SCOPES:TOKEN`, the scopes joined by `+`.
- * @throws UserError that names the place, never the token
+ * The tokens of `QUEUE_TOKENS`: comma-separated `SCOPES:sha256:HEX` or `SCOPES:TOKEN`, the scopes joined by `+`.
+ * `worker@ID` or `worker@PREFIX*` binds the token to workers of that id.
+ * @throws Error that names the place, never the token
  */
 export function tokensFromText(text: string): TokenEntry[] {
   const parts = text.split(',').map((part) => part.trim());
   return parts.filter(Boolean).map((part, index) => {
-    const fail = (problem: string): never => {
-      throw new UserError(
-        `QUEUE_TOKENS, entry ${index + 1}: ${problem}. Expected scope+scope:sha256:HEX or scope+scope:TOKEN, ` +
-          `with scopes of ${SCOPES.join(', ')}.`,
+    const problem = problemOf(part);
+    if (problem !== null) {
+      throw new Error(
+        `entry ${index + 1}: ${problem}; expected scope+scope:sha256:HEX or scope+scope:TOKEN, ` +
+          `with scopes of ${SCOPES.join(', ')}`,
       );
-    };
-    const separator = part.indexOf(':');
-    if (separator < 0) fail('it names no scope');
-    const scopes = part.slice(0, separator).split('+') as Scope[];
-    const unknown = scopes.find((scope) => !SCOPES.includes(scope));
-    if (unknown !== undefined) fail(`the scope "${unknown}" is not known`);
-    const rest = part.slice(separator + 1);
-    if (rest.startsWith('sha256:') && !/^sha256:[0-9a-f]{64}$/i.test(rest))
-      fail('the SHA-256 needs 64 hex digits');
-    if (rest === '') fail('the token is empty');
+    }
+    const { scopes, workerId, rest } = split(part);
     const hash = rest.startsWith('sha256:') ? rest.slice('sha256:'.length).toLowerCase() : sha256(rest);
-    return { name: `QUEUE_TOKENS ${index + 1}`, sha256: hash, scopes };
+    const bound = workerId === undefined ? {} : { worker_id: workerId };
+    return { name: `QUEUE_TOKENS ${index + 1}`, sha256: hash, scopes: scopes as Scope[], ...bound };
   });
+}
+
+/** What is wrong with one entry; null: nothing. */
+function problemOf(part: string): string | null {
+  if (!part.includes(':')) return 'it names no scope';
+  const { scopes, workerId, rest } = split(part);
+  const unknown = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope));
+  if (unknown !== undefined) return `the scope "${unknown}" is not known`;
+  if (workerId !== undefined && !TokenEntry.shape.worker_id.safeParse(workerId).success) {
+    return `"${workerId}" is not a worker id, nor the beginning of one with * at its end`;
+  }
+  if (rest.startsWith('sha256:') && !/^sha256:[0-9a-f]{64}$/i.test(rest)) {
+    return 'the SHA-256 needs 64 hex digits';
+  }
+  return rest === '' ? 'the token is empty' : null;
+}
+
+function split(part: string): { scopes: string[]; workerId?: string; rest: string } {
+  const separator = part.indexOf(':');
+  const given = part.slice(0, separator).split('+');
+  const workerId = given.find((scope) => scope.startsWith('worker@'))?.slice('worker@'.length);
+  const scopes = given.map((scope) => (scope.startsWith('worker@') ? 'worker' : scope));
+  return { scopes, workerId, rest: part.slice(separator + 1) };
 }
 
 function tokenFile(stateDir: string): string {

@@ -199,6 +199,34 @@ describe('mistakes on the command line', () => {
     expect(folder.output).toContain(queue.stateDir);
   });
 
+  it('of queue, worker and engine are in one list', async () => {
+    const { code, output } = await failed(['up', '--port', 'x', '--state', stateFolder()], {
+      QUEUE_MAX_PENDING: 'many',
+      QUEUE_TOKENS: 'boss:hidden',
+      CASOLA_MAX_JOBS: '0',
+      VLLM_STARTUP_TIMEOUT: 'soon',
+    });
+    expect(code).toBe(EXIT.configuration);
+    expect(output).toContain('5 variables need attention');
+    for (const name of ['QUEUE_PORT', 'QUEUE_MAX_PENDING', 'CASOLA_MAX_JOBS', 'VLLM_STARTUP_TIMEOUT']) {
+      expect(output).toContain(`${name}="`);
+    }
+    expect(output).not.toContain('hidden');
+  });
+
+  it('a token bound to a worker needs the scope worker and an id that can be', async () => {
+    const state = stateFolder();
+    const wrong = await failed(['token', '--scope', 'submit', '--worker-id', 'w', '--state', state]);
+    expect([wrong.code, wrong.output]).toEqual([
+      EXIT.configuration,
+      expect.stringContaining('--scope worker'),
+    ]);
+    const odd = await failed(['token', '--scope', 'worker', '--worker-id', 'a*b', '--state', state]);
+    expect([odd.code, odd.output]).toEqual([EXIT.configuration, expect.stringContaining("'runpod-*'")]);
+    const good = await failed(['token', '--scope', 'worker', '--worker-id', 'runpod-*', '--state', state]);
+    expect([good.code, good.output]).toEqual([EXIT.ok, expect.stringContaining('as the worker runpod-*')]);
+  });
+
   it('a model without vLLM is no reason to simulate: it says how to install it', async () => {
     const { code, output } = await failed(['up', '--port', '0', '--state', stateFolder()], {
       VLLM_MODEL: 'Qwen/Qwen3-0.6B',

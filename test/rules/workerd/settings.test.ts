@@ -24,6 +24,15 @@ it('hands the operator’s variables to the queue object under its own names, an
   });
 });
 
+it('adds the tokens of QUEUE_TOKENS, and names a bad one without showing it', async () => {
+  const { tokens } = await readQueueSettings({ state }, { QUEUE_TOKENS: 'admin:three' });
+  expect(tokens).toMatchObject([{ name: 'QUEUE_TOKENS 1', scopes: ['admin'] }]);
+  const refused = readQueueSettings({ state }, { QUEUE_TOKENS: 'boss:hidden', QUEUE_PORT: 'x' });
+  await expect(refused).rejects.toThrow(
+    /QUEUE_PORT="x".*\n.*QUEUE_TOKENS=\(secret\): entry 1: the scope "boss"/,
+  );
+});
+
 it('names a variable that cannot be', async () => {
   await expect(readQueueSettings({ state }, { QUEUE_MAX_PENDING: 'many' })).rejects.toThrow(
     'QUEUE_MAX_PENDING',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { stateFolderError } from '../../../src/workerd/state-folder.ts';
-import { loadTokens, makeToken, storeToken, tokensFromText } from '../../../src/workerd/tokens.ts';
+import { makeToken, readTokenFile, storeToken, tokensFromText } from '../../../src/workerd/tokens.ts';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
@@ -17,13 +17,26 @@ describe('tokens from the environment', () => {
     ]);
   });
 
-  it.each(['secretvalue', 'boss:secretvalue', 'submit:', 'submit:sha256:secretvalue', ':secretvalue'])(
-    'are refused without being shown: %s',
-    (text) => {
-      expect(() => tokensFromText(`admin:fine,${text}`)).toThrow(/QUEUE_TOKENS, entry 2/);
-      expect(() => tokensFromText(text)).not.toThrow(/secretvalue/);
-    },
-  );
+  it('may be bound to a worker', () => {
+    expect(tokensFromText('worker@gpu-1:one,read+worker@runpod-*:two')).toMatchObject([
+      { scopes: ['worker'], worker_id: 'gpu-1' },
+      { scopes: ['read', 'worker'], worker_id: 'runpod-*' },
+    ]);
+  });
+
+  it.each([
+    'worker@:secretvalue',
+    'worker@a*b:secretvalue',
+    'worker@a b:secretvalue',
+    'secretvalue',
+    'boss:secretvalue',
+    'submit:',
+    'submit:sha256:secretvalue',
+    ':secretvalue',
+  ])('are refused without being shown: %s', (text) => {
+    expect(() => tokensFromText(`admin:fine,${text}`)).toThrow(/entry 2: .*scope\+scope/);
+    expect(() => tokensFromText(text)).not.toThrow(/secretvalue/);
+  });
 });
 
 describe('tokens of the state folder', () => {
@@ -39,28 +52,34 @@ describe('tokens of the state folder', () => {
     const path = join(folder, 'tokens.json');
     expect((await stat(path)).mode & 0o777).toBe(0o600);
     expect(await readFile(path, 'utf8')).not.toContain(token);
-    expect(await loadTokens(folder, {})).toEqual([
+    expect(await readTokenFile(folder)).toEqual([
       { name: 'gpu-1', sha256: sha256(token), scopes: ['worker'] },
     ]);
+  });
+
+  it('may be bound to a worker', async () => {
+    const { entry } = makeToken('gpu', ['worker'], 'runpod-*');
+    await storeToken(folder, entry);
+    expect(await readTokenFile(folder)).toMatchObject([{ name: 'gpu', worker_id: 'runpod-*' }]);
   });
 
   it('are added to those there are', async () => {
     await storeToken(folder, makeToken('one', ['read']).entry);
     await storeToken(folder, makeToken('two', ['submit']).entry);
-    const entries = await loadTokens(folder, { QUEUE_TOKENS: 'admin:three' });
-    expect(entries.map(({ name }) => name)).toEqual(['one', 'two', 'QUEUE_TOKENS 1']);
+    const entries = await readTokenFile(folder);
+    expect(entries.map(({ name }) => name)).toEqual(['one', 'two']);
     await expect(storeToken(folder, makeToken('two', ['read']).entry)).rejects.toThrow(/named "two"/);
   });
 
   it('are none before the first was made', async () => {
-    expect(await loadTokens(join(folder, 'nothing'), {})).toEqual([]);
+    expect(await readTokenFile(join(folder, 'nothing'))).toEqual([]);
   });
 
   it('say what to do when the folder cannot be used', async () => {
     const inFile = join(folder, 'file', 'state');
     await writeFile(join(folder, 'file'), '');
     const told = /Cannot .*ENOTDIR.*Choose another folder \(WORKER_VLLM_STATE or --state\)/;
-    await expect(loadTokens(inFile, {})).rejects.toThrow(told);
+    await expect(readTokenFile(inFile)).rejects.toThrow(told);
     await expect(storeToken(inFile, makeToken('one', ['read']).entry)).rejects.toThrow(told);
     // A folder in the place of the file: it can be read, and not replaced.
     await mkdir(join(folder, 'tokens.json.new'));
@@ -70,8 +89,13 @@ describe('tokens of the state folder', () => {
     expect(stateFolderError('x', '/state', denied, 1000).message).toContain('chown -R 1000 /state');
   });
 
+  it.runIf(process.platform === 'linux')('end where no folder can be made, below /proc too', async () => {
+    const refused = storeToken('/proc/no-such-folder/state', makeToken('one', ['read']).entry);
+    await expect(refused).rejects.toThrow(/^Cannot store the token: ENOENT.*--state/);
+  });
+
   it('stop the start when their file is broken', async () => {
     await writeFile(join(folder, 'tokens.json'), '[{"name":');
-    await expect(loadTokens(folder, {})).rejects.toThrow(/tokens\.json is not a token file/);
+    await expect(readTokenFile(folder)).rejects.toThrow(/tokens\.json is not a token file/);
   });
 });
