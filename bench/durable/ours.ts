@@ -1,0 +1,61 @@
+import WebSocket from 'ws';
+import { type DurablePlan, printRate } from './plan.ts';
+
+/** One process: submits durable jobs, runs them as two workers, reads every result; prints the rate. */
+
+const plan = JSON.parse(process.argv[2] ?? '') as DurablePlan;
+const WORKERS = 2;
+/** Submissions that share a request: what is ready in one tick of a busy submitter. */
+const BATCH = 16;
+
+const payload = { messages: [{ role: 'user', content: 'x'.repeat(plan.bytes) }] };
+const result = { status: 'success', text: 'y'.repeat(plan.bytes) };
+
+for (let n = 0; n < WORKERS; n++) await startWorker(`durable-${n}`);
+let submitted = 0;
+await printRate(plan.jobs, () => Promise.all(Array.from({ length: plan.inFlight / BATCH }, submitUntilDone)));
+
+async function submitUntilDone(): Promise<void> {
+  while (submitted < plan.jobs) {
+    submitted += BATCH;
+    const jobs = Array.from({ length: BATCH }, () => ({
+      job_type: 'chat_completion',
+      config_id: 'cfg',
+      payload,
+    }));
+    const response = await fetch(`${plan.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
+    const answers = (await response.json()) as { job: { id: string } }[];
+    await Promise.all(answers.map(({ job }) => readResult(job.id)));
+  }
+}
+
+async function readResult(id: string): Promise<void> {
+  const response = await fetch(`${plan.url}/api/jobs/${id}?wait=60`);
+  const { state } = (await response.json()) as { state: string };
+  if (state !== 'succeeded') throw new Error(`job ${id} is ${state}`);
+}
+
+/** A worker that answers each job at once. */
+function startWorker(id: string): Promise<void> {
+  const socket = new WebSocket(`${plan.url.replace(/^http/, 'ws')}/ws?queue_id=vllm-queue`);
+  const send = (frame: object) => socket.send(JSON.stringify(frame));
+  return new Promise((resolve) => {
+    socket.on('open', () =>
+      send({
+        type: 'register',
+        worker_id: id,
+        config_id: 'cfg',
+        capacity: plan.inFlight / WORKERS,
+        protocol: 1,
+        features: ['ack', 'renew'],
+        instance: { id, models: ['tiny'], boot_id: id },
+      }),
+    );
+    socket.on('message', (data) => {
+      const frame = JSON.parse(String(data)) as { type: string; job_id: string; fence_token: number };
+      if (frame.type === 'registered') resolve();
+      if (frame.type !== 'job') return;
+      send({ type: 'job_result', job_id: frame.job_id, fence_token: frame.fence_token, result });
+    });
+  });
+}

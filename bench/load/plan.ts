@@ -1,0 +1,29 @@
+/** What a load generator is told to do. Times in ms. */
+export interface LoadPlan {
+  /** Of the server, without a path. */
+  url: string;
+  /** `closed`: so many callers, each asks again when it is answered. `open`: arrivals at a rate, whatever is answered. */
+  arrivals:
+    | { kind: 'closed'; callers: number; requests: number }
+    | { kind: 'open'; ratePerSecond: number; requests: number };
+  tokens: number;
+}
+
+/** What it measured, over all requests. */
+export interface LoadResult {
+  /** Time to the first bytes of each answer, and to its end. */
+  firstMs: number[];
+  totalMs: number[];
+  /** Between two tokens of one stream; tokens that arrive together have 0 between them. */
+  gapMs: Percentiles;
+  tokensPerSecond: number;
+  /** From the first request to the end of the last. */
+  durationMs: number;
+}
+
+export interface Percentiles {
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
+}

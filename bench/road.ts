@@ -1,0 +1,58 @@
+import { childrenOf, commandLine } from '../test/soak/proc.ts';
+import { type QueueProcess, readyWorker, startQueue } from '../test/support/road.ts';
+
+/** The whole road on this machine, and the process ids that figures are taken of. */
+export interface BenchRoad {
+  queueUrl: string;
+  engineUrl: string;
+  pids: { workerd: number; worker: number; engine: number };
+}
+
+/** One queue and one worker with the simulator as its engine. */
+export async function startRoad(slots = 256): Promise<BenchRoad> {
+  const queue = await startQueue();
+  const worker = await readyWorker(queue.url, 'bench', {
+    engineArgs: `--disable-uvicorn-access-log --max-num-seqs ${slots}`,
+    env: { CASOLA_MAX_JOBS: String(slots), LOG_LEVEL: 'warn' },
+  });
+  return {
+    queueUrl: queue.url,
+    engineUrl: worker.engineUrl,
+    pids: {
+      workerd: workerdOf(queue),
+      worker: descendant(worker.process.pid, /worker\/main/),
+      engine: descendant(worker.process.pid, /simulator/),
+    },
+  };
+}
+
+export function workerdOf(queue: QueueProcess): number {
+  return descendant(queue.process.pid, /workerd\S* serve/);
+}
+
+/** Sets how fast the simulator answers, ms. */
+export async function pace(engineUrl: string, interTokenMs: number): Promise<void> {
+  const response = await fetch(`${engineUrl}/simulator/pace`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ time_to_first_token_ms: 0, inter_token_latency_ms: interTokenMs }),
+  });
+  if (!response.ok) throw new Error(`the simulator's pace: ${response.status} ${await response.text()}`);
+}
+
+function descendant(pid: number, pattern: RegExp): number {
+  for (const child of childrenOf(pid)) {
+    if (pattern.test(commandLine(child))) return child;
+    const below = findBelow(child, pattern);
+    if (below) return below;
+  }
+  throw new Error(`no process below ${pid} matches ${pattern}`);
+}
+
+function findBelow(pid: number, pattern: RegExp): number {
+  try {
+    return descendant(pid, pattern);
+  } catch {
+    return 0;
+  }
+}

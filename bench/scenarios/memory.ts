@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tearDown } from '../../test/support/road.ts';
+import { runLoad } from '../load/index.ts';
+import { residentMegabytes } from '../machine.ts';
+import type { Figure } from '../report.ts';
+import { pace, startRoad } from '../road.ts';
+
+const STREAMS = 256;
+/** A process that has just started is still giving memory back, ms. */
+const SETTLING_MS = 3000;
+
+/** P5: resident memory of a road of its own, idle and while 256 streams run. */
+export async function memory(): Promise<Figure[]> {
+  const road = await startRoad();
+  await sleep(SETTLING_MS);
+  const idle = measure(road.pids);
+  await pace(road.engineUrl, 10);
+  const peak = { ...idle };
+  const look = setInterval(() => {
+    const now = measure(road.pids);
+    peak.workerd = Math.max(peak.workerd, now.workerd);
+    peak.worker = Math.max(peak.worker, now.worker);
+  }, 200);
+  const arrivals = { kind: 'closed', callers: STREAMS, requests: STREAMS } as const;
+  await runLoad({ url: road.queueUrl, arrivals, tokens: 500 });
+  clearInterval(look);
+  await tearDown();
+  const shared = { group: 'P5', unit: 'MB' };
+  return [
+    { ...shared, name: 'resident memory, worker, idle', goal: 90, rounds: [idle.worker] },
+    { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 150, rounds: [peak.worker] },
+    { ...shared, name: 'resident memory, workerd, idle', goal: 80, rounds: [idle.workerd] },
+    { ...shared, name: `resident memory, workerd, ${STREAMS} streams`, goal: 200, rounds: [peak.workerd] },
+  ];
+}
+
+function measure({ workerd, worker }: { workerd: number; worker: number }) {
+  return { workerd: residentMegabytes(workerd), worker: residentMegabytes(worker) };
+}
