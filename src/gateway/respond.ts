@@ -1,4 +1,4 @@
-import type { Failure } from '../protocol/index.ts';
+import { type Failure, parseEngineError } from '../protocol/index.ts';
 import { answerFromResult } from './base-answer.ts';
 import type { RequestFacts } from './body.ts';
 import type { Outcome } from './conduct.ts';
@@ -31,9 +31,6 @@ function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Respo
   }
 }
 
-/** What a base worker says of its engine's error: status and message in one text. */
-const BASE_ERROR = /^Error code: ([45]\d\d) - (.*)$/s;
-
 const STATUS_OF_CODE: Record<string, number> = {
   invalid_request: 400,
   engine_refused: 400,
@@ -49,8 +46,8 @@ function failed(failure: Failure, attempts: number): Response {
   if (failure.http_status && failure.body !== undefined) {
     return Response.json(failure.body, { status: failure.http_status });
   }
-  const base = BASE_ERROR.exec(failure.message);
-  if (base) return errorResponse(new HttpError(Number(base[1]), base[2] as string, failure.code));
+  const said = parseEngineError(failure.message);
+  if (said) return errorResponse(new HttpError(said.status, said.message, failure.code));
   // A job handed back until the caller's patience ended was never at fault: the workers are busy or leaving.
   const status = failure.http_status ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';

@@ -7,7 +7,7 @@ import type {
   JobResultRef,
   Timing,
 } from '../protocol/index.ts';
-import { isRetryableStatus } from '../protocol/index.ts';
+import { isRetryableStatus, parseEngineError } from '../protocol/index.ts';
 import { type Claim, claimOf } from './claim.ts';
 import type { Core } from './core.ts';
 import { fillConfig, fillWorker } from './dispatch.ts';
@@ -169,9 +169,9 @@ function timesOf(
   return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
-/** A base worker gives only a text; its manner tells the engine's status, from which the rest follows. */
+/** A base worker sends only a text: the engine's status is parsed from it, and the rest follows. */
 function failureOf(worker: Worker, frame: JobError): Failure {
-  const status = frame.http_status ?? statusIn(frame.error);
+  const status = frame.http_status ?? parseEngineError(frame.error)?.status ?? null;
   const retryable =
     frame.retryable ?? (status === null ? !worker.session.extended : isRetryableStatus(status));
   return {
@@ -181,9 +181,4 @@ function failureOf(worker: Worker, frame: JobError): Failure {
     ...(status === null ? {} : { http_status: status }),
     ...(frame.body === undefined ? {} : { body: frame.body }),
   };
-}
-
-function statusIn(text: string): number | null {
-  const match = /^Error code: (\d{3})\b/.exec(text);
-  return match ? Number(match[1]) : null;
 }

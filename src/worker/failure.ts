@@ -1,5 +1,5 @@
 import { EngineGone, EngineUnreachable } from '../engine/client/types.ts';
-import { type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
+import { engineErrorText, type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
 
 /** Thrown inside a run to end the job with this failure. */
 export class JobFailure extends Error {
@@ -22,12 +22,12 @@ export function engineDied(message: string): JobFailure {
 }
 
 /**
- * The engine's own refusal, in the base protocol's manner.
+ * The engine's own error; its text is the base protocol's.
  * @param body parsed where it was JSON, else its text
  */
 export function engineRefusal(status: number, body: unknown): JobFailure {
   return new JobFailure({
-    message: `Error code: ${status} - ${engineMessage(body) ?? 'no message'}`,
+    message: engineErrorText(status, engineMessage(body)),
     code: codeOf(status),
     retryable: isRetryableStatus(status),
     http_status: status,

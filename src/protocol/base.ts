@@ -1,0 +1,103 @@
+import { BASE_FRAME_BYTES, BASE_LEASE_SECONDS, FRAME_BYTES } from './limits.ts';
+
+/**
+ * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does otherwise than
+ * one that agreed on the extensions. Each side asks the profile of its peer for the difference that it means,
+ * rather than which protocol the peer speaks.
+ */
+
+/** What a queue has to know of a worker. */
+export interface WorkerProfile {
+  readonly protocol: 'base' | 'extended';
+  /** Length of its leases, seconds; null: as the queue is set. */
+  readonly leaseSeconds: number | null;
+  /** The largest frame it takes, bytes. */
+  readonly frameBytes: number;
+  /** It settles with the fence token 0 where it was told none, or forgot it: the attempt that it holds is meant. */
+  readonly sendsZeroFence: boolean;
+  /** On a new connection it lists the jobs that it holds; else it has kept its stored jobs and no others. */
+  readonly listsJobs: boolean;
+  /** The queue hears its pings, so silence proves that it is gone; else only a whole lease of silence does. */
+  readonly pingsAreHeard: boolean;
+  /** It ends jobs at their deadline itself. */
+  readonly knowsDeadlines: boolean;
+  /** It takes any job as submitted; else chat, embeddings and speech, with a `task` in the payload. */
+  readonly takesAnyJob: boolean;
+  /** Its files have addresses relative to the socket that it dialled; else it needs them whole. */
+  readonly resolvesAddresses: boolean;
+  /** An upload it announced is confirmed by an echo of `job_result_ref`, not by `ack`. */
+  readonly wantsEcho: boolean;
+  /** Its failures say no `retryable`: without the engine's status, another attempt may succeed. */
+  readonly retriesUnknownFailures: boolean;
+}
+
+export const BASE_WORKER: WorkerProfile = {
+  protocol: 'base',
+  leaseSeconds: BASE_LEASE_SECONDS,
+  frameBytes: BASE_FRAME_BYTES,
+  sendsZeroFence: true,
+  listsJobs: false,
+  pingsAreHeard: false,
+  knowsDeadlines: false,
+  takesAnyJob: false,
+  resolvesAddresses: false,
+  wantsEcho: true,
+  retriesUnknownFailures: true,
+};
+
+export const EXTENDED_WORKER: WorkerProfile = {
+  protocol: 'extended',
+  leaseSeconds: null,
+  frameBytes: FRAME_BYTES,
+  sendsZeroFence: false,
+  listsJobs: true,
+  pingsAreHeard: true,
+  knowsDeadlines: true,
+  takesAnyJob: true,
+  resolvesAddresses: true,
+  wantsEcho: false,
+  retriesUnknownFailures: false,
+};
+
+/** What a worker has to know of a queue. */
+export interface QueueProfile {
+  readonly protocol: 'base' | 'extended';
+  /** The largest frame it takes, bytes. */
+  readonly frameBytes: number;
+  /** It acknowledges settlements; else what was sent is settled. */
+  readonly acknowledges: boolean;
+  /** It takes a second `register` on a connection, to offer other slots. */
+  readonly reregisters: boolean;
+  /** It answers text pings; else it is sent WebSocket pings. */
+  readonly answersTextPings: boolean;
+}
+
+export const BASE_QUEUE: QueueProfile = {
+  protocol: 'base',
+  frameBytes: BASE_FRAME_BYTES,
+  acknowledges: false,
+  reregisters: false,
+  answersTextPings: false,
+};
+
+export const EXTENDED_QUEUE: QueueProfile = {
+  protocol: 'extended',
+  frameBytes: FRAME_BYTES,
+  acknowledges: true,
+  reregisters: true,
+  answersTextPings: true,
+};
+
+/**
+ * An engine's error as the only text that a base worker sends of it, in the words of the OpenAI client for
+ * Python: `Error code: 404 - The model does not exist`.
+ */
+export function engineErrorText(status: number, message: string | null): string {
+  return `Error code: ${status} - ${message ?? 'no message'}`;
+}
+
+/** The HTTP status and the message in such a text; null in any other. */
+export function parseEngineError(text: string): { status: number; message: string } | null {
+  const [, status, message] = /^Error code: ([45]\d\d)\b(?: - )?(.*)$/s.exec(text) ?? [];
+  return status === undefined ? null : { status: Number(status), message: message || text };
+}
