@@ -1,15 +1,23 @@
 interface Parts {
   /** Runs it as one transaction: what it wrote is undone when it throws. */
   transaction<T>(work: () => T): T;
-  /** After every box of work. */
+  /** After every batch of work. */
   done(): void;
+  /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
+  roundTrip(): Promise<void>;
   /** Called once, at the first piece of work that throws. */
   failed(error: unknown): void;
 }
 
+/** A batch that still grows after so many round trips is done all the same. */
+const MOST_ROUND_TRIPS = 16;
+
 /**
- * The order in which a queue object works. What arrives while a commit is on its way to disk gathers in one box
+ * The order in which a queue object works. What arrives while a commit is on its way to disk gathers in one batch
  * and is done, and committed, together.
+ *
+ * A batch is gathered by round trips, not by a timer: timers of workerd stand still for as long as the clock is
+ * set back, and a round trip waits for the commit before it anyway.
  *
  * What a piece of work tells the world leaves when it is through. Should it throw, nothing of it does, but what
  * it changed in memory stays, and memory and disk differ: no work is done on that memory any more. Whoever asked
@@ -17,7 +25,7 @@ interface Parts {
  */
 export class Commits {
   readonly #parts: Parts;
-  #box: (() => void)[] = [];
+  #batch: (() => void)[] = [];
   /** What the piece at work tells the world; null between pieces. */
   #told: (() => void)[] | null = null;
   #hasFailed = false;
@@ -26,12 +34,11 @@ export class Commits {
     this.#parts = parts;
   }
 
-  /** Does the work together with whatever else arrives before the next turn: one commit for all of it. */
+  /** Does the work together with whatever else arrives until nothing more does: one commit for all of it. */
   together<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#box.push(() => this.#do(() => resolve(this.#parts.transaction(work)), reject));
-      // A microtask is too early to gather anything.
-      if (this.#box.length === 1) setTimeout(() => this.#empty(), 0);
+      this.#batch.push(() => this.#do(() => resolve(this.#parts.transaction(work)), reject));
+      if (this.#batch.length === 1) void this.#gather();
     });
   }
 
@@ -49,10 +56,18 @@ export class Commits {
     else effect();
   }
 
-  #empty(): void {
-    const box = this.#box;
-    this.#box = [];
-    for (const piece of box) piece();
+  async #gather(): Promise<void> {
+    try {
+      for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && this.#batch.length > before; round += 1) {
+        before = this.#batch.length;
+        await this.#parts.roundTrip();
+      }
+    } catch {
+      // What has gathered so far is done without the rest.
+    }
+    const batch = this.#batch;
+    this.#batch = [];
+    for (const piece of batch) piece();
     this.#parts.done();
   }
 

@@ -32,6 +32,7 @@ import { Queue } from './queue.ts';
 
 /** Bindings and settings the object reads. */
 interface QueueEnv extends QueueSettingBindings {
+  QUEUE: DurableObjectNamespace;
   RELAY: DurableObjectNamespace;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
@@ -55,6 +56,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #commits = new Commits({
     transaction: (work) => this.ctx.storage.transactionSync(work),
     done: () => this.#armTick(),
+    roundTrip: () => (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop(),
     failed: (error) => this.#startAgain(error),
   });
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
@@ -130,7 +132,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#texts.submit(sent, ids);
   }
 
-  /** Not put into the box: a dispatch writes nothing, and the caller waits for its first token. */
+  /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
   call(sent: Sent<TransientCall>): Promise<CallAnswer> {
     const job = { ...sent, payload: unpackText(sent.payload) };
     return this.#answered((answer) => this.#queue.call(job, answer));
@@ -184,6 +186,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   async heartbeat(beat: Heartbeat): Promise<void> {
     await this.#commits.together(() => this.#queue.heartbeat(beat));
   }
+
+  /** Asked by this object alone: see Commits. */
+  async noop(): Promise<void> {}
 
   async closeSockets(): Promise<void> {
     this.#queue.leave();

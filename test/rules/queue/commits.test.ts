@@ -1,9 +1,12 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Commits } from '../../../src/queue/commits.ts';
 
 /** Commits whose pieces of work note what becomes of them. */
 class Stage {
   readonly seen: string[] = [];
+  roundTrips = 0;
+  /** What happens meanwhile. */
+  roundTrip: () => void | Promise<void> = () => {};
   readonly commits = new Commits({
     transaction: (work) => {
       this.seen.push('begin');
@@ -12,6 +15,10 @@ class Stage {
       return value;
     },
     done: () => this.seen.push('done'),
+    roundTrip: async () => {
+      this.roundTrips += 1;
+      await this.roundTrip();
+    },
     failed: (error) => this.seen.push(`failed with ${(error as Error).message}`),
   });
 
@@ -48,6 +55,38 @@ describe('work on the queue', () => {
     await nextTurn();
     const piece = (name: string) => ['begin', 'end', `${name} is told`];
     expect(stage.seen).toEqual([...piece('a'), ...piece('b'), 'done', 'a is answered', 'b is answered']);
+  });
+
+  it('is gathered until a round trip brings nothing more, and no timer is waited for', async () => {
+    const stage = new Stage();
+    vi.useFakeTimers();
+    try {
+      stage.roundTrip = () => {
+        if (stage.roundTrips < 3) stage.together(`more ${stage.roundTrips}`);
+      };
+      await stage.commits.together(() => stage.seen.push('first'));
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(stage.roundTrips).toBe(3);
+    expect(stage.seen.filter((step) => step === 'done')).toHaveLength(1);
+    expect(stage.seen.filter((step) => step.endsWith('is told'))).toEqual([
+      'more 1 is told',
+      'more 2 is told',
+    ]);
+  });
+
+  it('is done at last though more arrives in every round trip', async () => {
+    const stage = new Stage();
+    stage.roundTrip = () => stage.together('more');
+    await stage.commits.together(() => {});
+    expect(stage.roundTrips).toBe(16);
+  });
+
+  it('is done though the object cannot be reached by its own call', async () => {
+    const stage = new Stage();
+    stage.roundTrip = () => Promise.reject(new Error('broken'));
+    expect(await stage.commits.together(() => 'done')).toBe('done');
   });
 
   it('that needs no commit is done at once, and tells the world when it is through', async () => {
