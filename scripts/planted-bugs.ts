@@ -107,7 +107,19 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a request tried again keeps its old slot',
     file: 'src/queue/settle.ts',
-    line: 'core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);',
+    line: 'core.fleet.freeSlot(worker.session.worker_id, job.id, fenceToken);',
+    becomes: '',
+  },
+  {
+    name: 'a cancellation forgets to free the slot',
+    file: 'src/queue/cancel.ts',
+    line: 'core.fleet.freeSlot(worker_id, row.id, row.fence_token);',
+    becomes: '',
+  },
+  {
+    name: 'a dispatch pass does not look at slots that were freed',
+    file: 'src/queue/fleet.ts',
+    line: 'this.#openings.worker(worker);',
     becomes: '',
   },
   {

@@ -1,7 +1,6 @@
 import type { CallAnswer, TransientCall } from './calls.ts';
 import type { Core } from './core.ts';
-import { dispatchTransient, fillWorker, mayRun } from './dispatch.ts';
-import { servesModel, type Worker } from './fleet.ts';
+import { mayRun, servesModel, type Worker } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
 import { revoke } from './revoke.ts';
 import type { TransientJob } from './transients.ts';
@@ -9,7 +8,7 @@ import type { TransientJob } from './transients.ts';
 /** What a caller is told to wait before it tries again when no worker is there, s. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** A job whose caller waits: dispatched at once, or it waits for a slot, or it is refused with the reason. */
+/** A job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrRefuse` says what becomes of it. */
 export function call(core: Core, request: TransientCall, answer: (answer: CallAnswer) => void): void {
   const named = nameModel(core, request);
   if (!named.ok) {
@@ -17,6 +16,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     return;
   }
   const now = core.now();
+  const older = takeOver(core, request.job_id);
   const deadlineMs = request.deadline_ms ?? Number.POSITIVE_INFINITY;
   const slotWait = Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms);
   const job: TransientJob = {
@@ -24,6 +24,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     call: { ...request, model: named.model },
     waits_for: configOf(core, named.model),
     state: 'pending',
+    priority: request.priority,
     created_at: now,
     worker_by: now + Math.min(deadlineMs, request.wait_for_worker_ms),
     slot_by: now + Math.min(deadlineMs, slotWait),
@@ -31,34 +32,24 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
     worker_id: null,
     answer,
     orphaned_at: null,
+    is_admitted: false,
+    older,
   };
-  // The gateway asks again under the same id only when it lost the first answer.
-  const before = core.transients.get(job.id);
-  if (before) core.transients.remove(before);
   core.transients.add(job);
   if (!core.callLedgers.has(job.id)) core.callLedgers.record(job, 'submitted');
-  if (dispatchTransient(core, job)) {
-    if (before) stopOlder(core, before, job);
-    return;
-  }
-  if (refuseIfHopeless(core, job)) return;
-  const full = fullness(core, job);
-  if (full !== null) refuse(core, job, tooMany(full));
+  core.openings.job(job);
 }
 
-/**
- * The older attempt is aborted if it was given to another worker; the same one puts the newer in its place.
- * A job that waits may be waiting for the older one's slot: that is freed when its worker tells or asks of it.
- */
-function stopOlder(core: Core, older: TransientJob, newer: TransientJob): void {
-  const worker = older.worker_id === null ? null : core.fleet.byId(older.worker_id);
-  if (!worker || older.worker_id === newer.worker_id) return;
-  revoke(core, older.worker_id, older.id, 'superseded');
-  core.fleet.vacate(older.worker_id, older.id, older.fence_token);
-  fillWorker(core, worker);
+/** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */
+function takeOver(core: Core, jobId: string): TransientJob['older'] {
+  const before = core.transients.get(jobId);
+  if (!before) return null;
+  core.transients.remove(before);
+  const { worker_id, fence_token } = before;
+  return worker_id === null ? before.older : { worker_id, fence_token };
 }
 
-/** A job whose attempt was handed back while its caller was still to be told: it waits again. */
+/** A job whose attempt was released while its caller was still to be told: it waits again. */
 export function requeue(core: Core, job: TransientJob): void {
   const again: TransientJob = {
     ...job,
@@ -68,12 +59,31 @@ export function requeue(core: Core, job: TransientJob): void {
     orphaned_at: null,
   };
   core.transients.add(again);
-  if (!dispatchTransient(core, again)) refuseIfHopeless(core, again);
+  core.openings.job(again);
+}
+
+/** A job that found no slot at once: it waits if there is hope and room, or is refused. */
+export function waitOrRefuse(core: Core, job: TransientJob): void {
+  const workers = workersFor(core, job.call.model);
+  if (refuseIfHopeless(core, job, workers)) return;
+  const full = job.is_admitted ? null : fullness(core, job);
+  if (full !== null) {
+    refuse(core, job, tooMany(full));
+    return;
+  }
+  job.is_admitted = true;
+  core.transients.nextRefusal.lower(refusedAt(core, job, workers));
 }
 
 /** Refuses waiting jobs whose time is over. */
 export function refuseOverdue(core: Core): void {
-  for (const job of [...core.transients.waiting()]) refuseIfHopeless(core, job);
+  const next = nextRefusal(core);
+  if (next === null || core.now() < next) return;
+  for (const [model, jobs] of core.transients.waitingByModel()) {
+    const workers = workersFor(core, model);
+    for (const job of jobs) refuseIfHopeless(core, job, workers);
+  }
+  core.transients.nextRefusal.forget();
 }
 
 /** Ends running jobs past their deadline where no relay carries the answer: a base worker knows of no deadlines. */
@@ -90,28 +100,28 @@ export function endOverdue(core: Core): void {
     core.transients.remove(job);
     core.callLedgers.record(job, 'attempt_failed', `${failure.code}: ${failure.message}`);
     revoke(core, job.worker_id, job.id, 'deadline');
-    core.fleet.vacate(job.worker_id, job.id, job.fence_token);
+    core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
     job.answer({ kind: 'error', failure, worker_id: job.worker_id ?? '' });
-    const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
-    if (worker) fillWorker(core, worker);
   }
 }
 
-/** Epoch ms at which `refuseOverdue` has something to do; null: never. */
+/** Epoch ms at which `refuseOverdue` may have something to do; null: never. */
 export function nextRefusal(core: Core): number | null {
-  let next: number | null = null;
-  for (const job of core.transients.waiting()) {
-    const at = refusedAt(core, job, workersFor(core, job));
-    if (next === null || at < next) next = at;
-  }
-  return next;
+  if (core.transients.waiting === 0) return null;
+  return core.transients.nextRefusal.get(core.fleet.changes, () => {
+    let next = Number.POSITIVE_INFINITY;
+    for (const [model, jobs] of core.transients.waitingByModel()) {
+      const workers = workersFor(core, model);
+      for (const job of jobs) next = Math.min(next, refusedAt(core, job, workers));
+    }
+    return next;
+  });
 }
 
-/** Refuses a waiting job whose time is over, or that every worker has refused; true: it is told. */
-export function refuseIfHopeless(core: Core, job: TransientJob): boolean {
-  const workers = workersFor(core, job);
-  if (workers.length > 0 && workers.every(({ refused }) => refused.has(job.id))) {
-    for (const { refused } of workers) refused.delete(job.id);
+/** Refuses a waiting job whose time is over, or that every worker has declined; true: it is told. */
+function refuseIfHopeless(core: Core, job: TransientJob, workers: readonly Worker[]): boolean {
+  if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
+    for (const { declined } of workers) declined.delete(job.id);
     refuse(core, job, tooLate(core, job));
     return true;
   }
@@ -123,7 +133,7 @@ export function refuseIfHopeless(core: Core, job: TransientJob): boolean {
 /** Epoch ms. A worker that lost its connection has the grace to be back: its callers need not notice. */
 function refusedAt(core: Core, job: TransientJob, workers: readonly Worker[]): number {
   if (workers.length > 0) return job.slot_by;
-  const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job));
+  const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job.call.model));
   return Math.min(job.slot_by, Math.max(job.worker_by, backBy));
 }
 
@@ -134,8 +144,8 @@ function refuse(core: Core, job: TransientJob, answer: Refusal): void {
 }
 
 /** Connected workers that may run it, now or when a slot frees. */
-function workersFor(core: Core, job: TransientJob): Worker[] {
-  return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, job));
+function workersFor(core: Core, model: string | null): Worker[] {
+  return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, model));
 }
 
 /** The config a waiting caller counts for; one for all models that nobody knows. */

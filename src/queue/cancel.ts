@@ -1,7 +1,6 @@
 import { type FailureCode, isSettled, type JobView, type RevokeReason } from '../protocol/index.ts';
 import { relayName } from '../relay/calls.ts';
 import type { Core } from './core.ts';
-import { fillConfig, fillWorker } from './dispatch.ts';
 import { endJob } from './end.ts';
 import { streamIdOf } from './fences.ts';
 import { revoke } from './revoke.ts';
@@ -18,10 +17,7 @@ export function cancel(
   if (cancelTransient(core, jobId, reason)) return { id: jobId, state: 'cancelled' };
   const row = findJob(core.sql, jobId);
   if (!row) return null;
-  if (!isSettled(row.state)) {
-    endUnfinished(core, row, 'cancelled', reason, 'cancelled by the caller');
-    fillConfig(core, row.config_id);
-  }
+  if (!isSettled(row.state)) endUnfinished(core, row, 'cancelled', reason, 'cancelled by the caller');
   return viewOf(core, findJob(core.sql, jobId) ?? row);
 }
 
@@ -37,7 +33,7 @@ export function endUnfinished(
   const { attempts } = row;
   const worker_id = row.state === 'leased' ? row.worker_id : null;
   revoke(core, worker_id, row.id, reason);
-  core.fleet.vacate(worker_id, row.id, row.fence_token);
+  core.fleet.freeSlot(worker_id, row.id, row.fence_token);
   const error = { message, code, retryable: false };
   const settlement = { state, worker_id, attempts, attempt_errors: attemptErrors(row), result: null, error };
   endJob(core, row, settlement);
@@ -64,8 +60,6 @@ function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'calle
   revoke(core, job.worker_id, job.id, reason);
   // Not by its caller, then, who still waits for an answer that a relay carries.
   if (reason === 'cancelled' && job.state === 'leased' && !job.answer) breakAnswer(core, job);
-  core.fleet.vacate(job.worker_id, job.id, job.fence_token);
-  const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
-  if (worker) fillWorker(core, worker);
+  core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
   return true;
 }

@@ -1,17 +1,11 @@
-import type { JobView } from '../protocol/index.ts';
 import { CallLedgers } from './call-ledgers.ts';
 import { Fences } from './fences.ts';
 import { Fleet } from './fleet.ts';
+import { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import type { Ports, QueueSettings } from './ports.ts';
 import { Transients } from './transients.ts';
-
-/** Someone who asked to hear when a job settles. */
-export interface Waiter {
-  /** Epoch ms at which it is answered whatever the state. */
-  until: number;
-  answer(view: JobView | null): void;
-}
+import { Waiters } from './waiters.ts';
 
 /** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
@@ -21,19 +15,22 @@ export interface Core extends Ports {
   callLedgers: CallLedgers;
   fences: Fences;
   pending: Pending;
-  waiters: Map<string, Waiter[]>;
+  waiters: Waiters;
+  openings: Openings;
 }
 
 export function createCore(ports: Ports, settings: QueueSettings): Core {
+  const openings = new Openings();
   return {
     ...ports,
     settings,
-    fleet: new Fleet(),
+    openings,
+    fleet: new Fleet(openings),
     transients: new Transients(),
     callLedgers: new CallLedgers(ports.now),
     fences: new Fences(ports.sql),
     pending: new Pending(ports.sql),
-    waiters: new Map(),
+    waiters: new Waiters(),
   };
 }
 

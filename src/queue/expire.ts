@@ -1,7 +1,6 @@
 import { type Deletion, takeDeletions } from './bucket-files.ts';
 import { endUnfinished } from './cancel.ts';
 import { type Core, due } from './core.ts';
-import { fillConfig } from './dispatch.ts';
 import { sweep } from './retention.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
 import { revoke } from './revoke.ts';
@@ -16,16 +15,11 @@ import { deadlinesDue, type JobRow, leasesDue, nextDue, ORPHANED, wakeDelayed } 
 export function expire(core: Core): Deletion {
   const now = core.now();
   closeSilent(core);
-  const configs = new Set<string>(wakeDelayed(core.sql, now));
+  for (const configId of wakeDelayed(core.sql, now)) core.openings.config(configId);
   for (const row of deadlinesDue(core.sql, now)) {
     endUnfinished(core, row, 'expired', 'deadline', 'the deadline passed before the job was done');
-    configs.add(row.config_id);
   }
-  for (const row of leasesDue(core.sql, now)) {
-    expireLease(core, row);
-    configs.add(row.config_id);
-  }
-  for (const config of configs) fillConfig(core, config);
+  for (const row of leasesDue(core.sql, now)) expireLease(core, row);
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextSilence(core)]) if (next !== null) due(core, next);
   sweep(core);

@@ -27,7 +27,7 @@ export function status(core: Core): QueueStatus {
     workers: all.length,
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
-    pending: core.pending.all + core.transients.waiting().length,
+    pending: core.pending.all + core.transients.waiting,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Load } from '../protocol/index.ts';
+import type { Openings } from './openings.ts';
 import type { Connection, Session } from './ports.ts';
 
 /** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
@@ -14,20 +15,29 @@ export interface Worker {
    * Each dispatch uses one of these up and each end gives one back; null before the first frame.
    */
   ceiling: number | null;
-  /** Jobs it handed back because it cannot meet their deadline at its present load. */
-  refused: Set<string>;
+  /** Jobs it released because it cannot meet their deadline at its present load. */
+  declined: Set<string>;
   /** One of ours that let a lease run out and has said nothing since: it gets nothing until it does. */
   silent: boolean;
 }
 
 /** The workers whose sockets are open, by connection and by id, and those that may be back any moment. */
 export class Fleet {
+  readonly #openings: Openings;
   readonly #byConnection = new Map<string, Worker>();
   readonly #byId = new Map<string, Worker>();
   /** By id; `until` in epoch ms. */
   readonly #away = new Map<string, { worker: Worker; until: number }>();
 
+  /** Grows whenever a worker comes, goes or begins to drain: what was found out about all of them is old then. */
+  changes = 0;
+
+  constructor(openings: Openings) {
+    this.#openings = openings;
+  }
+
   add(worker: Worker): void {
+    this.changes += 1;
     this.#byConnection.set(worker.connection.id, worker);
     this.#byId.set(worker.session.worker_id, worker);
     this.#away.delete(worker.session.worker_id);
@@ -35,6 +45,7 @@ export class Fleet {
 
   /** It lost its connection without having said that it leaves. @param until epoch ms */
   expect(worker: Worker, until: number): void {
+    this.changes += 1;
     if (!worker.session.draining) this.#away.set(worker.session.worker_id, { worker, until });
   }
 
@@ -52,6 +63,7 @@ export class Fleet {
   remove(connection: Connection): Worker | null {
     const worker = this.#byConnection.get(connection.id);
     if (!worker) return null;
+    this.changes += 1;
     this.#byConnection.delete(connection.id);
     if (this.#byId.get(worker.session.worker_id) === worker) this.#byId.delete(worker.session.worker_id);
     return worker;
@@ -69,10 +81,12 @@ export class Fleet {
     return [...this.#byId.values()];
   }
 
-  /** Ends one attempt's hold on its slot, if the worker still runs that very attempt. */
-  vacate(workerId: string | null, jobId: string, fenceToken: number): void {
+  /** Ends one attempt's hold on its slot, if the worker still runs that very attempt; the slot is filled again. */
+  freeSlot(workerId: string | null, jobId: string, fenceToken: number): void {
     const worker = workerId === null ? null : this.byId(workerId);
-    if (worker?.running.get(jobId) === fenceToken) worker.running.delete(jobId);
+    if (worker?.running.get(jobId) !== fenceToken) return;
+    worker.running.delete(jobId);
+    this.#openings.worker(worker);
   }
 }
 
@@ -90,7 +104,7 @@ export function freeSlots(worker: Worker): number {
 export function setLoad(worker: Worker, load: Load): void {
   const eased =
     worker.load && (load.slots_free > worker.load.slots_free || load.waiting < worker.load.waiting);
-  if (eased) worker.refused.clear();
+  if (eased) worker.declined.clear();
   worker.load = load;
   worker.ceiling = worker.running.size + load.slots_free;
 }
@@ -103,4 +117,9 @@ export function hasFeature(worker: Worker, feature: string): boolean {
 /** Whether a worker answers to a model name: one its engine serves, or its config's own name. */
 export function servesModel(worker: Worker, model: string): boolean {
   return worker.session.config_id === model || worker.models.includes(model);
+}
+
+/** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */
+export function mayRun(worker: Worker, model: string | null): boolean {
+  return model === null || servesModel(worker, model);
 }

@@ -7,7 +7,7 @@ import {
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
 import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './bucket-files.ts';
-import { call, endOverdue, nextRefusal, refuseOverdue } from './call.ts';
+import { call, endOverdue, nextRefusal, refuseOverdue, waitOrRefuse } from './call.ts';
 import type {
   CallAnswer,
   FileTicket,
@@ -22,7 +22,7 @@ import type {
 import { cancel } from './cancel.ts';
 import { type Core, createCore, due } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
-import { fillWorker } from './dispatch.ts';
+import { dispatch } from './dispatch.ts';
 import { expire } from './expire.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './files.ts';
 import { setLoad, type Worker } from './fleet.ts';
@@ -49,7 +49,8 @@ const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
 /**
  * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
- * whoever calls holds replies back until that commit is on disk.
+ * whoever calls holds replies back until that commit is on disk. No verb dispatches: each ends with one dispatch
+ * pass over what it freed or made ready.
  */
 export class Queue {
   readonly #core: Core;
@@ -64,11 +65,11 @@ export class Queue {
   }
 
   submit(jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
-    return submitJobs(this.#core, jobs, ids);
+    return this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
   }
 
   call(request: TransientCall, answer: (answer: CallAnswer) => void): void {
-    call(this.#core, request, answer);
+    this.#do(() => call(this.#core, request, answer));
   }
 
   get(jobId: string): JobView | null {
@@ -116,13 +117,11 @@ export class Queue {
       answer(view);
       return;
     }
-    const waiters = this.#core.waiters.get(jobId) ?? [];
-    waiters.push({ until: this.#core.now() + waitMs, answer });
-    this.#core.waiters.set(jobId, waiters);
+    this.#core.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
   }
 
   cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<typeof cancel> {
-    return cancel(this.#core, jobId, reason);
+    return this.#do(() => cancel(this.#core, jobId, reason));
   }
 
   models(): ModelView[] {
@@ -152,6 +151,10 @@ export class Queue {
    * @param newSessionId used if the frame registers the connection
    */
   onFrame(connection: Connection, text: string, newSessionId: string): void {
+    this.#do(() => this.#hear(connection, text, newSessionId));
+  }
+
+  #hear(connection: Connection, text: string, newSessionId: string): void {
     const parsed = parseJson(WorkerFrameSchema, text);
     const worker = this.#core.fleet.byConnection(connection);
     if (!parsed.ok) {
@@ -166,17 +169,16 @@ export class Queue {
     if (frame.type === 'register') {
       register(this.#core, connection, frame, newSessionId);
     } else if (worker) {
-      const wasSilent = worker.silent;
+      if (worker.silent) this.#core.openings.worker(worker);
       worker.silent = false;
       this.#handle(worker, frame);
-      if (wasSilent) fillWorker(this.#core, worker);
     } else {
       sendError(connection, `"${frame.type}" before "register": register first`);
     }
   }
 
   onClose(connection: Connection): void {
-    if (!this.#isLeaving) disconnect(this.#core, connection);
+    if (!this.#isLeaving) this.#do(() => disconnect(this.#core, connection));
   }
 
   /** This process is about to end: a socket that closes from now on says nothing of its worker. */
@@ -186,34 +188,36 @@ export class Queue {
 
   /** @returns what is to be deleted from the bucket */
   onAlarm(): Deletion {
-    return expire(this.#core);
+    return this.#do(() => expire(this.#core));
   }
 
   /** What only memory knows of: waits and deadlines that are over, workers that are silent or did not come back. */
   onTick(): void {
-    refuseOverdue(this.#core);
-    endOverdue(this.#core);
-    closeSilent(this.#core);
-    giveUpOrphans(this.#core);
-    const now = this.#core.now();
-    for (const [jobId, waiters] of this.#core.waiters) {
-      const over = waiters.filter((waiter) => waiter.until <= now);
-      if (over.length === 0) continue;
-      const left = waiters.filter((waiter) => waiter.until > now);
-      if (left.length === 0) this.#core.waiters.delete(jobId);
-      else this.#core.waiters.set(jobId, left);
-      const view = this.get(jobId);
-      for (const waiter of over) waiter.answer(view);
-    }
+    const core = this.#core;
+    this.#do(() => {
+      refuseOverdue(core);
+      endOverdue(core);
+      closeSilent(core);
+      giveUpOrphans(core);
+      core.waiters.expire(core.now(), (jobId) => this.get(jobId));
+    });
   }
 
-  /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. */
+  /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
   nextTick(): number | null {
-    const times = [nextRefusal(this.#core)];
-    for (const waiters of this.#core.waiters.values()) times.push(...waiters.map((waiter) => waiter.until));
-    if (this.#core.transients.size > 0) times.push(this.#core.now() + TICK_MS);
-    const due = times.filter((time) => time !== null);
-    return due.length === 0 ? null : Math.min(...due);
+    const { transients, waiters, now } = this.#core;
+    const times = [nextRefusal(this.#core), waiters.soonest, transients.size > 0 ? now() + TICK_MS : null];
+    return times.reduce(
+      (next, time) => (next === null || (time !== null && time < next) ? time : next),
+      null,
+    );
+  }
+
+  /** One verb, and the dispatch pass that ends it. */
+  #do<T>(verb: () => T): T {
+    const answer = verb();
+    for (const job of dispatch(this.#core)) waitOrRefuse(this.#core, job);
+    return answer;
   }
 
   #handle(worker: Worker, frame: Exclude<WorkerFrame, { type: 'register' }>): void {
@@ -231,7 +235,7 @@ export class Queue {
         return renew(core, worker, frame);
       case 'load':
         setLoad(worker, frame);
-        return fillWorker(core, worker);
+        return core.openings.worker(worker);
       case 'drain':
         return setDispatch(core, worker, { draining: true });
       case 'pause':
@@ -254,7 +258,8 @@ export class Queue {
 function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
   worker.session = { ...worker.session, ...change };
   worker.connection.save(worker.session);
-  fillWorker(core, worker);
+  core.fleet.changes += 1;
+  core.openings.worker(worker);
 }
 
 function sendError(connection: Connection, message: string): void {

@@ -2,9 +2,9 @@ import { CLOSE, FEATURES, type JobRef, limits, type Register, type Registered } 
 import { claimOf } from './claim.ts';
 import { type Core, due } from './core.ts';
 import { giveUp } from './disconnect.ts';
-import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
 import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
+import { leaseSecondsFor } from './lease.ts';
 import { record } from './ledger.ts';
 import type { Connection, Session } from './ports.ts';
 import { failAttempt, returnUncharged } from './retry.ts';
@@ -28,7 +28,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     running: new Map(),
     load: null,
     ceiling: null,
-    refused: new Set(),
+    declined: new Set(),
     silent: false,
   };
   core.fleet.add(worker);
@@ -43,7 +43,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   if (session.extended) {
     connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
   }
-  fillWorker(core, worker);
+  core.openings.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,
     config_id: frame.config_id,

@@ -1,8 +1,8 @@
 import { type JobProgress, type JobRef, limits, type Renew } from '../protocol/index.ts';
 import { claimOf } from './claim.ts';
 import { type Core, due } from './core.ts';
-import { fillWorker, leaseSecondsFor } from './dispatch.ts';
 import type { Worker } from './fleet.ts';
+import { leaseSecondsFor } from './lease.ts';
 import { record } from './ledger.ts';
 import { extendLease, findJob, type JobRow, setProgress } from './tables.ts';
 
@@ -13,7 +13,7 @@ const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 export function renew(core: Core, worker: Worker, frame: Renew): void {
   const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt));
   // The worker drops these without a word.
-  for (const job of lost) core.fleet.vacate(worker.session.worker_id, job.job_id, job.fence_token);
+  for (const job of lost) core.fleet.freeSlot(worker.session.worker_id, job.job_id, job.fence_token);
   worker.connection.send(
     JSON.stringify({
       type: 'renewed',
@@ -21,7 +21,6 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
       lost: lost.map((job) => job.job_id),
     }),
   );
-  if (lost.length > 0) fillWorker(core, worker);
 }
 
 /** Progress for people; for a base worker also the only renewal there is. */

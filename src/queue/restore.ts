@@ -21,7 +21,7 @@ export function restoreFleet(core: Core): void {
       running: new Map(leased.map((row) => [row.id, row.fence_token])),
       load: null,
       ceiling: null,
-      refused: new Set(),
+      declined: new Set(),
       silent: false,
     });
   }

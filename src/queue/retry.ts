@@ -36,7 +36,7 @@ export function failAttempt(core: Core, row: JobRow, told: Failure): void {
   const what = `${failure.code}: ${failure.message}`;
   const next = again ? `; again in ${delayMs / 1000} s` : '; not tried again';
   record(core, row, failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed', what + next);
-  core.fleet.vacate(row.worker_id, row.id, row.fence_token);
+  core.fleet.freeSlot(row.worker_id, row.id, row.fence_token);
   if (again) {
     putBack(core, row, { attempts, attempt_errors: errors, run_after: now + delayMs });
     return;
@@ -66,7 +66,7 @@ export function returnUncharged(
   step: RecordedStep,
   why: string,
 ): void {
-  core.fleet.vacate(row.worker_id, row.id, row.fence_token);
+  core.fleet.freeSlot(row.worker_id, row.id, row.fence_token);
   record(core, row, step, why);
   const runAfter = delayMs > 0 ? core.now() + delayMs : null;
   putBack(core, row, { attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter });
@@ -76,4 +76,5 @@ function putBack(core: Core, row: JobRow, change: Parameters<typeof returnJob>[2
   if (row.state === 'leased') core.pending.entered(row);
   returnJob(core.sql, row, change);
   if (change.run_after !== null) due(core, change.run_after);
+  else core.openings.config(row.config_id);
 }

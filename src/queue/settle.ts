@@ -10,7 +10,6 @@ import type {
 import { isRetryableStatus, parseEngineError } from '../protocol/index.ts';
 import { type Claim, claimOf } from './claim.ts';
 import type { Core } from './core.ts';
-import { fillConfig, fillWorker } from './dispatch.ts';
 import { endJob } from './end.ts';
 import { adoptUpload } from './files.ts';
 import { hasFeature, type Worker } from './fleet.ts';
@@ -89,18 +88,16 @@ function settlePersisted(
   const row = findJob(core.sql, jobId);
   const outcome = outcomeOf(claimOf(row, worker, frame), row, worker, frame, state);
   if (row !== null && outcome === 'settle') {
-    core.fleet.vacate(row.worker_id, jobId, fenceToken);
+    core.fleet.freeSlot(row.worker_id, jobId, fenceToken);
     settle({ ...row, ...timesOf(core, row, frame.timing) });
   } else if (row !== null) {
     const told = { ...row, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') record(core, told, 'acknowledged_again');
     else record(core, told, 'refused_stale', `its token was ${fenceToken}`);
   }
-  core.fleet.vacate(worker.session.worker_id, jobId, fenceToken);
-  worker.refused.clear();
+  core.fleet.freeSlot(worker.session.worker_id, jobId, fenceToken);
+  forgetDeclined(core, worker);
   acknowledge(worker, jobId, fenceToken, outcome === 'settle' ? 'accepted' : outcome);
-  fillWorker(core, worker);
-  if (row !== null && row.config_id !== worker.session.config_id) fillConfig(core, row.config_id);
 }
 
 /** What the verdict on a settlement of a stored job means for it. */
@@ -143,14 +140,20 @@ function settleTransient(
     core.callLedgers.recordTiming(job, frame.timing);
     if (frame.type === 'job_result') core.callLedgers.record(job, 'settled', 'succeeded');
     else core.callLedgers.record(job, 'attempt_failed', frame.error);
-    core.fleet.vacate(job.worker_id, job.id, job.fence_token);
+    core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
     answer();
   }
   // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
-  core.fleet.vacate(worker.session.worker_id, job.id, fenceToken);
-  worker.refused.clear();
+  core.fleet.freeSlot(worker.session.worker_id, job.id, fenceToken);
+  forgetDeclined(core, worker);
   acknowledge(worker, job.id, fenceToken, claim === 'held' ? 'accepted' : 'stale');
-  fillWorker(core, worker);
+}
+
+/** It has less to do than when it declined them. */
+function forgetDeclined(core: Core, worker: Worker): void {
+  if (worker.declined.size === 0) return;
+  worker.declined.clear();
+  core.openings.worker(worker);
 }
 
 function acknowledge(worker: Worker, jobId: string, fenceToken: number, outcome: AckOutcome): void {

@@ -1,10 +1,10 @@
 import { type BucketFile, beginFile, keepPayload, payloadFile } from './bucket-files.ts';
 import type { SubmitAnswer, SubmitJob } from './calls.ts';
 import { type Core, due } from './core.ts';
-import { fillConfig } from './dispatch.ts';
-import { servesModel } from './fleet.ts';
+import { freeSlots, servesModel } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
 import { suitsBase } from './job-frame.ts';
+import { add } from './pending.ts';
 import { findJob, insertJob, type JobRow, readPayload } from './tables.ts';
 import { viewOf } from './view.ts';
 
@@ -18,30 +18,67 @@ export interface NewJob extends SubmitJob {
 }
 
 /**
- * Persisted jobs, all in one commit. The same id with the same payload answers the job there is; a different
+ * Stored jobs, all in one commit. The same id with the same payload answers the job there is; a different
  * payload under a known id is a conflict. Results stay out of an answer for several jobs, since a thousand of
  * them would not fit it: they are read one by one.
  * @param ids new ids for jobs that bring none, in order
+ * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
  */
-export function submit(core: Core, jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
-  const configs = new Set<string>();
-  const answers = jobs.map((job, index): (() => SubmitAnswer) => {
+export function submit(core: Core, jobs: readonly NewJob[], ids: readonly string[]): (() => SubmitAnswer)[] {
+  const placed = new Placed(core);
+  return jobs.map((job, index) => {
     const existing = existingJob(core, job);
     if (existing) return () => repeated(core, existing, job, jobs.length === 1);
-    const config = admit(core, job);
+    const config = admit(core, job, placed);
     if (!config.ok) return () => config;
     const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
-    configs.add(config.config_id);
-    // Read again after dispatch, so that the answer tells how the job stands when the commit is done.
+    placed.add(config.config_id, row.tenant);
     return () => ({ ok: true, job: viewOf(core, findJob(core.sql, row.id) ?? row), created: true });
   });
-  for (const config of configs) fillConfig(core, config);
-  return answers.map((answer) => answer());
+}
+
+/**
+ * Jobs of one submission for which there are free slots: the dispatch pass that follows gives them out, and they
+ * count as pending no longer.
+ */
+class Placed {
+  readonly #core: Core;
+  readonly #free = new Map<string, number>();
+  readonly #ofConfig = new Map<string, number>();
+  readonly #ofTenant = new Map<string, number>();
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  add(configId: string, tenant: string | null): void {
+    if (this.ofConfig(configId) >= this.#freeSlots(configId)) return;
+    add(this.#ofConfig, configId, 1);
+    if (tenant !== null) add(this.#ofTenant, tenant, 1);
+  }
+
+  ofConfig(configId: string): number {
+    return this.#ofConfig.get(configId) ?? 0;
+  }
+
+  ofTenant(tenant: string): number {
+    return this.#ofTenant.get(tenant) ?? 0;
+  }
+
+  #freeSlots(configId: string): number {
+    const known = this.#free.get(configId);
+    if (known !== undefined) return known;
+    let free = 0;
+    for (const worker of this.#core.fleet.all())
+      if (worker.session.config_id === configId) free += freeSlots(worker);
+    this.#free.set(configId, free);
+    return free;
+  }
 }
 
 /** The payload of a job is about to be put into the bucket; false: the job would not be taken, or is there. */
 export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean {
-  if (existingJob(core, job) || !admit(core, job).ok) return false;
+  if (existingJob(core, job) || !admit(core, job, new Placed(core)).ok) return false;
   beginFile(core, file);
   return true;
 }
@@ -51,12 +88,12 @@ function existingJob(core: Core, job: NewJob): JobRow | null {
 }
 
 /** The config whose workers may take the job, or why it is refused. */
-function admit(core: Core, job: NewJob): Config | Refusal {
+function admit(core: Core, job: NewJob, placed: Placed): Config | Refusal {
   // Settlements name only the id.
   if (job.id !== undefined && core.transients.get(job.id))
     return conflict(job.id, 'is a request in progress');
   const config = chooseConfig(core, job);
-  return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null) ?? config) : config;
+  return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
 }
 
 function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
@@ -75,6 +112,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
     tenant: job.tenant ?? null,
   });
   core.pending.entered(row);
+  core.openings.config(configId);
   return row;
 }
 
@@ -84,22 +122,19 @@ function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): bo
 }
 
 /** Pending jobs are bounded for each config and each tenant. */
-function refuseWhenFull(core: Core, configId: string, tenant: string | null): Refusal | null {
-  let reason = fullness(core, configId, tenant);
-  if (!reason) return null;
-  // Those of this very submission may still find slots.
-  fillConfig(core, configId);
-  reason = fullness(core, configId, tenant);
-  if (!reason) return null;
-  return { ok: false, reason: 'queue_full', message: reason, retry_after_seconds: RETRY_AFTER_SECONDS };
+function refuseWhenFull(core: Core, configId: string, tenant: string | null, placed: Placed): Refusal | null {
+  const message = fullness(core, configId, tenant, placed);
+  return message === null
+    ? null
+    : { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 
-function fullness(core: Core, configId: string, tenant: string | null): string | null {
+function fullness(core: Core, configId: string, tenant: string | null, placed: Placed): string | null {
   const { max_pending, max_pending_per_tenant } = core.settings;
-  if (core.pending.ofConfig(configId) >= max_pending) {
+  if (core.pending.ofConfig(configId) - placed.ofConfig(configId) >= max_pending) {
     return `the queue is full: ${max_pending} jobs of config "${configId}" are pending`;
   }
-  if (tenant !== null && core.pending.ofTenant(tenant) >= max_pending_per_tenant) {
+  if (tenant !== null && core.pending.ofTenant(tenant) - placed.ofTenant(tenant) >= max_pending_per_tenant) {
     return `the queue is full for the token "${tenant}": ${max_pending_per_tenant} jobs of it are pending`;
   }
   return null;

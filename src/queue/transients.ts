@@ -1,5 +1,7 @@
 import type { CallAnswer, TransientCall } from './calls.ts';
+import type { Worker } from './fleet.ts';
 import { add } from './pending.ts';
+import { Soonest } from './soonest.ts';
 
 /**
  * Jobs whose caller waits. They live in memory: a caller that waits over a connection is told when the
@@ -11,6 +13,7 @@ export interface TransientJob {
   id: string;
   call: TransientCall;
   state: 'pending' | 'leased';
+  priority: number;
   /** Config whose waiting callers it is counted among. */
   waits_for: string;
   /** Epoch ms; orders it among the persisted jobs of the same priority. */
@@ -26,14 +29,28 @@ export interface TransientJob {
   answer: ((answer: CallAnswer) => void) | null;
   /** Epoch ms when its worker's socket closed; null while connected. */
   orphaned_at: number | null;
+  /** Whether it was let in among those that wait. */
+  is_admitted: boolean;
+  /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */
+  older: { worker_id: string; fence_token: number } | null;
+}
+
+/** A job that waits, and its place among all that do. */
+interface Place {
+  job: TransientJob;
+  order: number;
 }
 
 export class Transients {
   readonly #jobs = new Map<string, TransientJob>();
-  /** Waiting jobs, highest priority first, then oldest. */
-  readonly #waiting: TransientJob[] = [];
+  /** Waiting jobs by the model that they wait for; of each the highest priority first, then the oldest. */
+  readonly #waiting = new Map<string | null, Place[]>();
   readonly #waitingFor = new Map<string, number>();
   readonly #waitingOf = new Map<string, number>();
+  /** Epoch ms at which the next waiting job is to be refused. */
+  readonly nextRefusal = new Soonest();
+  #size = 0;
+  #order = 0;
 
   get(id: string): TransientJob | null {
     return this.#jobs.get(id) ?? null;
@@ -43,8 +60,29 @@ export class Transients {
     return this.#jobs.values();
   }
 
-  waiting(): readonly TransientJob[] {
-    return this.#waiting;
+  /** How many wait. */
+  get waiting(): number {
+    return this.#size;
+  }
+
+  isWaiting(job: TransientJob): boolean {
+    return job.state === 'pending' && this.#jobs.get(job.id) === job;
+  }
+
+  /** Waiting jobs by the model that they wait for; null: any. */
+  *waitingByModel(): Generator<[model: string | null, jobs: TransientJob[]]> {
+    for (const [model, places] of this.#waiting) yield [model, places.map(({ job }) => job)];
+  }
+
+  /** The first job in line that this worker serves and has not declined. */
+  nextFor({ session, models, declined }: Worker): TransientJob | null {
+    if (this.#size === 0) return null;
+    let first: Place | null = null;
+    for (const model of [null, session.config_id, ...models]) {
+      const place = this.#waiting.get(model)?.find(({ job }) => !declined.has(job.id));
+      if (place && (first === null || goesBefore(place, first))) first = place;
+    }
+    return first?.job ?? null;
   }
 
   /** How many wait for a slot of this config. */
@@ -64,9 +102,12 @@ export class Transients {
   add(job: TransientJob): void {
     this.#jobs.set(job.id, job);
     if (job.state !== 'pending') return;
-    let at = this.#waiting.length;
-    while (at > 0 && this.#waiting[at - 1]!.call.priority < job.call.priority) at -= 1;
-    this.#waiting.splice(at, 0, job);
+    const place = { job, order: ++this.#order };
+    const line = this.#waiting.get(job.call.model) ?? [];
+    if (line.length === 0) this.#waiting.set(job.call.model, line);
+    let at = line.length;
+    while (at > 0 && goesBefore(place, line[at - 1]!)) at -= 1;
+    line.splice(at, 0, place);
     this.#count(job, 1);
   }
 
@@ -85,14 +126,23 @@ export class Transients {
 
   #unqueue(job: TransientJob): void {
     if (job.state !== 'pending') return;
-    const at = this.#waiting.indexOf(job);
+    const line = this.#waiting.get(job.call.model) ?? [];
+    const at = line.findIndex((place) => place.job === job);
     if (at < 0) return;
-    this.#waiting.splice(at, 1);
+    line.splice(at, 1);
+    if (line.length === 0) this.#waiting.delete(job.call.model);
     this.#count(job, -1);
   }
 
   #count({ waits_for, call }: TransientJob, change: number): void {
+    this.#size += change;
     add(this.#waitingFor, waits_for, change);
     if (call.tenant != null) add(this.#waitingOf, call.tenant, change);
   }
+}
+
+function goesBefore(one: Place, other: Place): boolean {
+  return one.job.priority === other.job.priority
+    ? one.order < other.order
+    : one.job.priority > other.job.priority;
 }

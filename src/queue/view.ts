@@ -46,12 +46,10 @@ export function attemptErrors(row: JobRow): AttemptError[] {
 
 /** Answers everyone who waits for this job, now that it is settled. */
 export function tellWaiters(core: Core, jobId: string): void {
-  const waiters = core.waiters.get(jobId);
-  if (!waiters) return;
-  core.waiters.delete(jobId);
-  const row = findJob(core.sql, jobId);
-  const view = row === null ? null : viewOf(core, row);
-  for (const waiter of waiters) waiter.answer(view);
+  core.waiters.tell(jobId, () => {
+    const row = findJob(core.sql, jobId);
+    return row === null ? null : viewOf(core, row);
+  });
 }
 
 /** Times go out in this form. */

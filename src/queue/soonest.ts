@@ -1,0 +1,28 @@
+/**
+ * The soonest of many times, kept without looking at all of them after every event. It may be too early, when what
+ * it was found from is gone: whoever then looks finds nothing to do and asks anew. It is never too late.
+ */
+export class Soonest {
+  #atMs: number | null = null;
+  #version = 0;
+
+  /**
+   * @param version of whatever else the times depend on: another one than last time makes them old
+   * @param find looks at all of them
+   */
+  get(version: number, find: () => number): number {
+    if (this.#atMs === null || this.#version !== version) this.#atMs = find();
+    this.#version = version;
+    return this.#atMs;
+  }
+
+  /** One more time. */
+  lower(atMs: number): void {
+    if (this.#atMs !== null) this.#atMs = Math.min(this.#atMs, atMs);
+  }
+
+  /** Those that it was found from are over. */
+  forget(): void {
+    this.#atMs = null;
+  }
+}
