@@ -1,3 +1,7 @@
+import { reasonOf } from './http.ts';
+import type { Outage } from './outage.ts';
+import { type Timers, withTimeout } from './timeout.ts';
+
 /** One log line as the receiver at `CASOLA_LOGS_URL` gets it. */
 export interface LogEntry {
   /** Epoch, whole seconds. */
@@ -17,15 +21,12 @@ const MOST_KEPT = 10_000;
 const LONGEST_MESSAGE = 4096;
 
 export interface LogShipperParts {
-  clock: {
-    setTimeout(run: () => void, ms: number): unknown;
-    clearTimeout(timer: unknown): void;
-  };
+  clock: Timers;
   intervalMs: number;
   /** Rejects when the batch was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;
-  /** Called when it begins to fail, with the reason, and with null when it works again. */
-  changed(problem: unknown): void;
+  /** Told of each batch, whether it arrived. */
+  outage: Outage;
 }
 
 /**
@@ -38,7 +39,6 @@ export class LogShipper {
   #dropped = 0;
   #posting: Promise<void> | null = null;
   #timer: unknown;
-  #isFailing = false;
 
   constructor(parts: LogShipperParts) {
     this.#parts = parts;
@@ -57,7 +57,7 @@ export class LogShipper {
     this.#entries.push({ ...entry, message: cut(entry.message) });
     this.#dropOldest();
     // A flood does not wait for its interval, unless nobody takes it.
-    if (this.#entries.length >= MOST_IN_BATCH && !this.#isFailing) void this.flush();
+    if (this.#entries.length >= MOST_IN_BATCH && !this.#parts.outage.isOn) void this.flush();
   }
 
   /** Sends all there is, batch after batch, until one is refused. One batch is on its way at a time. */
@@ -73,11 +73,11 @@ export class LogShipper {
     const { clock } = this.#parts;
     clock.clearTimeout(this.#timer);
     if (limitMs <= 0) return;
-    const limit = Promise.withResolvers<void>();
-    const timer = clock.setTimeout(limit.resolve, limitMs);
-    const inFlight = this.#posting;
-    await Promise.race([Promise.resolve(inFlight).then(() => this.flush()), limit.promise]);
-    clock.clearTimeout(timer);
+    const postLast = async () => {
+      await this.#posting;
+      await this.flush();
+    };
+    await withTimeout(clock, limitMs, postLast).catch(() => {});
   }
 
   async #postAll(): Promise<void> {
@@ -90,11 +90,11 @@ export class LogShipper {
       } catch (error) {
         this.#entries.unshift(...batch);
         this.#dropOldest();
-        this.#report(error);
+        this.#parts.outage.report(reasonOf(error));
         return;
       }
       this.#dropped -= dropped;
-      this.#report(null);
+      this.#parts.outage.report(null);
     }
   }
 
@@ -103,13 +103,6 @@ export class LogShipper {
     if (tooMany <= 0) return;
     this.#entries.splice(0, tooMany);
     this.#dropped += tooMany;
-  }
-
-  #report(problem: unknown): void {
-    const isFailing = problem !== null;
-    if (isFailing === this.#isFailing) return;
-    this.#isFailing = isFailing;
-    this.#parts.changed(problem);
   }
 }
 

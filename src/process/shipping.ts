@@ -2,9 +2,12 @@ import { hostname } from 'node:os';
 import { z } from 'zod';
 import { readEnvironment, variable } from './environment.ts';
 import { UserError } from './exit-codes.ts';
+import { postJson, systemWeb } from './http.ts';
 import { createLogger, type Logger, logVariables } from './log.ts';
 import { type LogEntry, LogShipper } from './log-shipper.ts';
+import { Outage } from './outage.ts';
 import { secretHider } from './secrets.ts';
+import { systemTimers } from './timeout.ts';
 
 /** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
 export const containerVariables = {
@@ -22,8 +25,6 @@ export const containerVariables = {
 
 /** The last lines of a process get this long at most, ms. */
 const LAST_LINES_MS = 800;
-/** A receiver that does not answer a batch within this has refused it, ms. */
-const POST_WITHIN_MS = 10_000;
 
 /** The name of a container: one it was given, else the platform's, else the machine's. */
 export function instanceIdOf(
@@ -88,20 +89,13 @@ function startShipping(name: string, env: NodeJS.ProcessEnv) {
   // Its own lines stay here: one about a failure to send is of no use there.
   const log = createLogger(name, env);
   const shipper = new LogShipper({
-    clock: { setTimeout, clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout) },
+    clock: systemTimers,
     intervalMs: given.CASOLA_LOG_FLUSH_INTERVAL * 1000,
-    post: async (entries) => {
-      const status = await postJson(url, token, { ...identity, entries });
-      if (status < 200 || status > 299) throw new Error(`HTTP ${status}`);
-    },
-    changed: (problem) => {
-      if (problem === null) log.info('log lines arrive at CASOLA_LOGS_URL again');
-      else
-        log.warn(
-          { problem: causeOf(problem) },
-          'log lines do not arrive at CASOLA_LOGS_URL; jobs are not affected',
-        );
-    },
+    post: (entries) => postJson(systemWeb, { url, token, body: { ...identity, entries } }),
+    outage: new Outage(log, {
+      begins: 'log lines do not arrive at CASOLA_LOGS_URL; jobs are not affected',
+      ends: 'log lines arrive at CASOLA_LOGS_URL again',
+    }),
   });
   shipper.start();
   const hide = secretHider(env);
@@ -133,27 +127,4 @@ export function entryOf(line: string, configId: string, hide: (text: string) => 
     ...(typeof job_id === 'string' ? { job_id } : {}),
     config_id: configId,
   };
-}
-
-/**
- * @returns the status of the answer
- * @throws Error when there was none
- */
-export async function postJson(url: string, token: string | undefined, body: unknown): Promise<number> {
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (token) headers.authorization = `Bearer ${token}`;
-  const response = await fetch(url, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(body),
-    signal: AbortSignal.timeout(POST_WITHIN_MS),
-  });
-  await response.body?.cancel();
-  return response.status;
-}
-
-/** fetch says only that it failed; its cause says why. */
-function causeOf(error: unknown): string {
-  const { message, cause } = error as Error;
-  return cause instanceof Error && cause.message ? cause.message : message;
 }

@@ -1,7 +1,8 @@
+import { postJson, reasonOf, type Web } from '../process/http.ts';
+import { Outage } from '../process/outage.ts';
+import { withTimeout } from '../process/timeout.ts';
 import type { Heartbeat } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
-import { reasonOf, withinMs } from './transfer.ts';
-import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 const POST_WITHIN_MS = 2000;
@@ -12,25 +13,9 @@ export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'phase' | 'running'>;
 
 /** Posts to `{apiUrl}/api/heartbeats`. */
-export function heartbeatPoster(
-  world: Pick<World, 'clock' | 'fetch'>,
-  apiUrl: string,
-  token: string | undefined,
-): PostHeartbeat {
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (token) headers.authorization = `Bearer ${token}`;
-  return async (beat) => {
-    const response = await withinMs(world.clock, POST_WITHIN_MS, (signal) =>
-      world.fetch(`${apiUrl}/api/heartbeats`, {
-        method: 'POST',
-        headers,
-        body: JSON.stringify(beat),
-        signal,
-      }),
-    );
-    await response.body?.cancel();
-    if (!response.ok) throw new Error(`HTTP ${response.status}`);
-  };
+export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefined): PostHeartbeat {
+  const url = `${apiUrl}/api/heartbeats`;
+  return (body) => postJson(web, { url, token, body, limitMs: POST_WITHIN_MS });
 }
 
 export interface HeartbeatsParts {
@@ -43,18 +28,18 @@ export interface HeartbeatsParts {
   current(): Beat | null;
 }
 
-/** Tells the API how this worker does. Best effort: one post at a time, the newest waits, none is repeated. */
+/** Tells the API how this worker does. Best effort: one post at a time, the newest waits, those between are left out. */
 export class Heartbeats {
   readonly #parts: HeartbeatsParts;
   #pending: Beat | null = null;
   #posting: Promise<void> | null = null;
   #timer: Timer = null;
-  readonly #trouble: Trouble;
+  readonly #outage: Outage;
 
   constructor(parts: HeartbeatsParts) {
     this.#parts = parts;
     const begins = 'heartbeats do not arrive; jobs are not affected';
-    this.#trouble = new Trouble(parts.world.log, { begins, ends: 'heartbeats arrive again' });
+    this.#outage = new Outage(parts.world.log, { begins, ends: 'heartbeats arrive again' });
   }
 
   /** The first beat at once, then one each interval. */
@@ -75,11 +60,8 @@ export class Heartbeats {
   async stop(withinMs: number): Promise<void> {
     const { clock } = this.#parts.world;
     clock.clearTimeout(this.#timer);
-    if (!this.#posting) return;
-    const late = Promise.withResolvers<void>();
-    const timer = clock.setTimeout(late.resolve, withinMs);
-    await Promise.race([this.#posting, late.promise]);
-    clock.clearTimeout(timer);
+    const posting = this.#posting;
+    if (posting) await withTimeout(clock, withinMs, () => posting).catch(() => {});
   }
 
   async #postPending(post: PostHeartbeat): Promise<void> {
@@ -87,8 +69,8 @@ export class Heartbeats {
       const beat = this.#pending;
       this.#pending = null;
       await post({ ...this.#parts.identity, ...beat }).then(
-        () => this.#trouble.report(null),
-        (error: unknown) => this.#trouble.report(reasonOf(error)),
+        () => this.#outage.report(null),
+        (error: unknown) => this.#outage.report(reasonOf(error)),
       );
     }
     this.#posting = null;

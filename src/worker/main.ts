@@ -4,7 +4,8 @@ import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText, type SupervisorMessage, type WorkerMessage } from '../engine/kinds/report.ts';
-import { endSignals, type Logger, type Logging, postJson, runMain, withLogging } from '../process/index.ts';
+import { postJson } from '../process/http.ts';
+import { endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import type { Instance } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
@@ -123,10 +124,13 @@ function createMetrics(
   const identity = { instance_id: instanceId, queue_id: queueId, config_id: configId };
   return new MetricShipper({
     world,
-    post: async (snapshots) => {
-      const status = await postJson(metricsUrl, token, { ...identity, snapshots });
-      if (status !== 200) throw new Error(`HTTP ${status}`);
-    },
+    post: (snapshots) =>
+      postJson(world, {
+        url: metricsUrl,
+        token,
+        body: { ...identity, snapshots },
+        isTaken: ({ status }) => status === 200,
+      }),
     gauges: () => world.engine.gauges(),
     gpu: gpuReader(env),
     currentJobId: () => worker.currentJobId,

@@ -1,8 +1,8 @@
 import type { EngineGauges } from '../engine/client/types.ts';
+import { reasonOf } from '../process/http.ts';
+import { Outage } from '../process/outage.ts';
 import type { Timer } from './clock.ts';
 import type { GpuSnapshot } from './gpu-snapshot.ts';
-import { reasonOf } from './transfer.ts';
-import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 /** The base protocol's pace, ms. */
@@ -37,13 +37,13 @@ export class MetricShipper {
   readonly #startedAt: number;
   #unsent: MetricSnapshot[] = [];
   #timer: Timer = null;
-  readonly #trouble: Trouble;
+  readonly #outage: Outage;
   #isStopped = false;
 
   constructor(parts: MetricShipperParts) {
     this.#parts = parts;
     this.#startedAt = parts.world.clock.now();
-    this.#trouble = new Trouble(parts.world.log, {
+    this.#outage = new Outage(parts.world.log, {
       begins: 'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
       ends: 'metrics arrive at CASOLA_METRICS_URL again',
     });
@@ -87,9 +87,9 @@ export class MetricShipper {
     try {
       await this.#parts.post(this.#unsent);
       this.#unsent = [];
-      this.#trouble.report(null);
+      this.#outage.report(null);
     } catch (error) {
-      this.#trouble.report(reasonOf(error));
+      this.#outage.report(reasonOf(error));
     }
   }
 }

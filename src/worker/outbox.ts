@@ -1,3 +1,5 @@
+import { Outage } from '../process/outage.ts';
+import { withTimeout } from '../process/timeout.ts';
 import {
   fitsUtf8,
   type JobError,
@@ -6,10 +8,8 @@ import {
   type JobResultRef,
   limits,
 } from '../protocol/index.ts';
-import type { Clock } from './clock.ts';
 import { grants, type Peer } from './peer.ts';
 import { frameText, settlementText } from './settlement-text.ts';
-import { Trouble } from './trouble.ts';
 import type { World } from './world.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not hold results back. */
@@ -62,11 +62,11 @@ export class Outbox {
   readonly #parts: OutboxParts;
   readonly #byJob = new Map<string, Kept>();
   #isHurried = false;
-  readonly #trouble: Trouble;
+  readonly #outage: Outage;
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
-    this.#trouble = new Trouble(parts.world.log, {
+    this.#outage = new Outage(parts.world.log, {
       begins: 'finished results are kept in memory only',
       ends: 'finished results are kept on disk again',
     });
@@ -82,8 +82,8 @@ export class Outbox {
   }
 
   /** Why settlements are in memory only, for people; null while the spool works. */
-  get trouble(): string | null {
-    return this.#trouble.text;
+  get outage(): string | null {
+    return this.#outage.text;
   }
 
   /**
@@ -101,7 +101,7 @@ export class Outbox {
         next = left.next();
       }
     } catch (error) {
-      this.#trouble.report((error as Error).message);
+      this.#outage.report((error as Error).message);
       void this.#loadRest(left, next);
     }
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
@@ -207,14 +207,14 @@ export class Outbox {
         this.#send(kept);
         this.#parts.found();
       }
-      this.#trouble.report(null);
+      this.#outage.report(null);
     } catch (error) {
-      this.#trouble.report((error as Error).message);
+      this.#outage.report((error as Error).message);
     }
   }
 
   #forgetCopy(ref: JobRef): void {
-    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#trouble.report(error.message));
+    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
   }
 
   #release(kept: Kept): void {
@@ -260,9 +260,9 @@ export class Outbox {
     const { clock, spool } = this.#parts.world;
     try {
       await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
-      this.#trouble.report(null);
+      this.#outage.report(null);
     } catch (error) {
-      this.#trouble.report((error as Error).message);
+      this.#outage.report((error as Error).message);
     }
   }
 }
@@ -273,10 +273,7 @@ function isLarge(settlement: Settlement): boolean {
   return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);
 }
 
-function inTime<T>(clock: Clock, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () => reject(new Error(`the disk took longer than ${DISK_WITHIN_MS / 1000} s`));
-    const timer = clock.setTimeout(late, DISK_WITHIN_MS);
-    work.then(resolve, reject).finally(() => clock.clearTimeout(timer));
-  });
+function inTime<T>(clock: World['clock'], work: Promise<T>): Promise<T> {
+  const message = `the disk took longer than ${DISK_WITHIN_MS / 1000} s`;
+  return withTimeout(clock, DISK_WITHIN_MS, () => work, { message });
 }

@@ -280,12 +280,12 @@ export class Worker {
   }
 
   #beat(status: Beat['status']): Beat {
-    const { trouble } = this.#outbox;
+    const { outage } = this.#outbox;
     return {
       status,
       running: this.#jobs.running,
       ...(status === 'starting' ? { phase: this.#phase } : {}),
-      ...(trouble ? { error_message: trouble } : {}),
+      ...(outage ? { error_message: outage } : {}),
     };
   }
 

@@ -1,4 +1,5 @@
 import type { EngineClient } from '../engine/client/types.ts';
+import type { Fetch } from '../process/http.ts';
 import type { Clock } from './clock.ts';
 import type { Dial } from './socket.ts';
 import type { Spool } from './spool.ts';
@@ -10,8 +11,6 @@ export interface Log {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
 }
-
-export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
 /** Everything outside itself that the worker touches: real in production, virtual in tests. */
 export interface World {

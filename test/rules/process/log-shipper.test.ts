@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../../src/process/log.ts';
 import { type LogEntry, LogShipper } from '../../../src/process/log-shipper.ts';
+import { Outage } from '../../../src/process/outage.ts';
 import { entryOf } from '../../../src/process/shipping.ts';
 import { settled, VirtualClock } from '../../support/worker-fakes.ts';
 
@@ -12,6 +13,11 @@ function shipping() {
   const batches: LogEntry[][] = [];
   const changes: string[] = [];
   const receiver = { refuses: false, answer: Promise.resolve() };
+  const told = {
+    warn: ({ problem }: { problem?: string }) => changes.push(problem!),
+    info: () => changes.push('arrives'),
+  };
+  const outage = new Outage(told, { begins: '', ends: '' });
   const shipper = new LogShipper({
     clock,
     intervalMs: INTERVAL_MS,
@@ -20,7 +26,7 @@ function shipping() {
       await receiver.answer;
       if (receiver.refuses) throw new Error('HTTP 500');
     },
-    changed: (problem) => changes.push(problem === null ? 'arrives' : (problem as Error).message),
+    outage,
   });
   shipper.start();
   const add = (from: number, to: number) => {

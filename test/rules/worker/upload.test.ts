@@ -67,13 +67,33 @@ test('a large result is put to its address and announced, a small one sent inlin
   expect(bench.results).toMatchObject([{ job_id: 'j2' }]);
 });
 
-test('a large result whose upload fails is sent inline', async () => {
+test('a large result whose upload is refused is sent inline at once', async () => {
   const bench = await new WorkerBench().ready();
-  bench.fetch = async () => new Response(null, { status: 500 });
-  await bench.push({ result_upload_url: 'https://files/result' });
-  bench.engine.last.complete('x'.repeat(300_000));
-  await settled();
-  expect(bench.results).toHaveLength(1);
+  const uploads = await uploading(bench);
+  await uploads.answer(403);
+  expect([uploads.signals.length, bench.results.length]).toEqual([1, 1]);
+});
+
+test('an upload is tried again when its server is away for a moment', async () => {
+  const bench = await new WorkerBench().ready();
+  const uploads = await uploading(bench);
+  await uploads.answer(503);
+  await bench.clock.advance(1000);
+  await uploads.answer(200);
+  expect(uploads.bodies[1]).toBe(uploads.bodies[0]);
+  expect(bench.queue.framesOf('job_result_ref')).toMatchObject([{ job_id: 'j1', fence_token: 1 }]);
+  expect(bench.results).toEqual([]);
+});
+
+test('a large result whose upload fails three times is sent inline', async () => {
+  const bench = await new WorkerBench().ready();
+  const uploads = await uploading(bench);
+  for (const pauseMs of [1000, 2000, 0]) {
+    expect(bench.results).toEqual([]);
+    await uploads.answer(500);
+    await bench.clock.advance(pauseMs);
+  }
+  expect([uploads.signals.length, bench.results.length]).toEqual([3, 1]);
 });
 
 test('a result on its way to its address needs no slot and no engine, and its lease is renewed', async () => {
@@ -171,7 +191,7 @@ test('a process that is killed during an upload leaves the result to the next on
   // The slots, offered once the engine is healthy.
   second.queue.grant({ resumed: ['j1'] });
   await settled();
-  await uploads.answer(500);
+  await uploads.answer(403);
   expect(second.results).toMatchObject([{ job_id: 'j1', fence_token: 1 }]);
   second.queue.push(ACCEPTED);
   await settled();

@@ -1,14 +1,22 @@
-import type { Log } from './world.ts';
+/** The part of a logger that an outage needs; pino's has it. */
+export interface OutageLog {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
 
 /** What may fail for a while: a line in the log when it starts to and one when it works again, none in between. */
-export class Trouble {
-  readonly #log: Log;
+export class Outage {
+  readonly #log: OutageLog;
   readonly #lines: { begins: string; ends: string };
   #problem: string | null = null;
 
-  constructor(log: Log, lines: { begins: string; ends: string }) {
+  constructor(log: OutageLog, lines: { begins: string; ends: string }) {
     this.#log = log;
     this.#lines = lines;
+  }
+
+  get isOn(): boolean {
+    return this.#problem !== null;
   }
 
   /** The newest problem, for people; null while it works. */
