@@ -7,6 +7,7 @@ export * from './base.ts';
 export * from './chat.ts';
 export * from './close-codes.ts';
 export * from './engine-routes.ts';
+export * from './event-stream.ts';
 export * from './failures.ts';
 export * from './file-keys.ts';
 export * from './heartbeat.ts';

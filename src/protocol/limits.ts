@@ -56,6 +56,9 @@ export const REGISTERED_WITHIN_MS = 1000;
 /** Bytes of one answer the worker keeps until the relay has taken them; beyond it the engine is paused. */
 export const ANSWER_WINDOW_BYTES = 4 * 1024 * 1024;
 
+/** Bytes of one server-sent event the worker holds until it is whole; well under the window, which counts them. */
+export const EVENT_HELD_BYTES = 1024 * 1024;
+
 /** The relay reports what it has taken after this many bytes of one stream. */
 export const TAKEN_EVERY_BYTES = 64 * 1024;
 

@@ -10,7 +10,9 @@ export function fitsUtf8(text: string, bytes: number): boolean {
   return text.length * 3 <= bytes || (text.length <= bytes && utf8Bytes(text) <= bytes);
 }
 
-/** Whether an answer with these headers (names in lower case) is a stream of server-sent events. */
-export function isEventStream(headers: Record<string, string>): boolean {
-  return headers['content-type']?.startsWith('text/event-stream') ?? false;
+/** Whether an answer with these headers (names in lower case) is a stream of server-sent events that can be read as it is. */
+export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
+  const encoding = headers['content-encoding'] ?? 'identity';
+  const type = headers['content-type']?.toLowerCase() ?? '';
+  return encoding === 'identity' && type.startsWith('text/event-stream');
 }

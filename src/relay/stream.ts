@@ -1,13 +1,22 @@
-import type { AnswerHead, AnswerRecord, BrokenReason } from '../protocol/index.ts';
-import { isEventStream, limits } from '../protocol/index.ts';
+import {
+  type AnswerHead,
+  type AnswerRecord,
+  type BrokenReason,
+  EventEnds,
+  isEventStream,
+  limits,
+} from '../protocol/index.ts';
 
 /** Where a stream's bytes go: the caller's response, behind whatever carries it. */
 export interface CallerSink {
   /** Returns false when the caller reads slower than the engine writes. */
   write(data: Uint8Array): boolean;
   end(): void;
-  /** Ends the response so that the caller sees it is not whole. */
-  abort(reason: BrokenReason): void;
+  /**
+   * Ends the response so that the caller sees it is not whole.
+   * @param mayAddEvent it is an event stream, and none of its events is cut
+   */
+  abort(reason: BrokenReason, mayAddEvent: boolean): void;
 }
 
 /** How a stream opens for its caller. */
@@ -38,6 +47,7 @@ export class AnswerStream {
   /** Bytes received without a hole; the next record must start here. */
   #received = 0;
   #reported = 0;
+  readonly #ends = new EventEnds();
   /** Bytes that came before the caller was attached. */
   #tape: Uint8Array[] = [];
   #taped = 0;
@@ -68,6 +78,11 @@ export class AnswerStream {
     return this.#head !== null && isEventStream(this.#head.headers);
   }
 
+  /** An event of the relay's own may follow what the caller was given: it would not fall into the middle of another. */
+  get mayAddEvent(): boolean {
+    return this.isEventStream && this.#ends.isBetween;
+  }
+
   get isOpen(): boolean {
     return this.#state === 'open';
   }
@@ -92,8 +107,8 @@ export class AnswerStream {
     let keepsUp = true;
     for (const data of tape) keepsUp = sink.write(data);
     if (this.#state === 'ended') sink.end();
-    else if (this.#brokenBy) sink.abort(this.#brokenBy);
-    else if (this.#state === 'cancelled') sink.abort(CANCELLED);
+    else if (this.#brokenBy) sink.abort(this.#brokenBy, this.mayAddEvent);
+    else if (this.#state === 'cancelled') sink.abort(CANCELLED, this.mayAddEvent);
     else if (this.#paused && keepsUp) this.callerReads();
     else if (!keepsUp) this.#pause();
   }
@@ -116,6 +131,7 @@ export class AnswerStream {
     const fresh = data.subarray(this.#received - offset);
     if (fresh.byteLength === 0) return;
     this.#received += fresh.byteLength;
+    this.#ends.see(fresh);
     this.openNow();
     this.#give(fresh);
     if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
@@ -142,7 +158,7 @@ export class AnswerStream {
       return;
     }
     this.#brokenBy = reason;
-    this.#sink?.abort(reason);
+    this.#sink?.abort(reason, this.mayAddEvent);
   }
 
   /** Gives the caller the head although no byte has come. */

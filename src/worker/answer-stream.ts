@@ -7,7 +7,7 @@ import {
 } from '../protocol/index.ts';
 import { EventSplitter } from './sse.ts';
 
-/** Bytes in one record, where nothing keeps them together. */
+/** Most bytes in one record. */
 export const RECORD_BYTES = 1024 * 1024;
 
 interface Kept {
@@ -111,7 +111,7 @@ export class AnswerStream {
     this.#events.changed(this);
   }
 
-  /** The answer will not be finished. An event that is not whole is left out. */
+  /** The answer will not be finished. What is held of an event that is not whole is left out. */
   break(reason: BrokenReason): void {
     if (this.#state !== 'open') return;
     this.#broken = reason;
@@ -190,11 +190,8 @@ export class AnswerStream {
   }
 
   #queue(piece: Uint8Array): void {
-    if (this.#splitter) this.#pieces.push(piece);
-    else {
-      for (let at = 0; at < piece.byteLength; at += RECORD_BYTES) {
-        this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
-      }
+    for (let at = 0; at < piece.byteLength; at += RECORD_BYTES) {
+      this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
     }
     this.#events.changed(this);
   }

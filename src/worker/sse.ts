@@ -1,27 +1,26 @@
-const LF = 10;
-const CR = 13;
+import { EventEnds, limits } from '../protocol/index.ts';
 
 /**
- * Cuts an event stream at the ends of events (blank lines, `\n\n` or `\r\n\r\n`), so that every record given
- * to the relay holds whole events.
+ * Cuts an event stream at the ends of events, so that an answer that breaks off ends with a whole event. An event
+ * larger than EVENT_HELD_BYTES is not held for that: it passes in parts.
  */
 export class EventSplitter {
+  readonly #ends = new EventEnds();
   /** Pieces of the event that is not whole yet. */
   #held: Uint8Array[] = [];
-  /** Its last two bytes, oldest first: a blank line may begin in one piece and end in the next. */
-  #lastTwo: [number, number] = [0, 0];
+  #heldBytes = 0;
 
-  /** The whole events that this piece completes, or null. */
+  /** What may go on its way with this piece: whole events, or a part of one that is too large to be held. */
   push(piece: Uint8Array): Uint8Array | null {
-    const end = this.#lastEventEnd(piece);
-    this.#remember(piece);
-    if (end === 0) {
-      this.#held.push(piece);
-      return null;
+    const end = this.#ends.see(piece);
+    if (end > 0) {
+      const events = this.#join(piece.subarray(0, end));
+      this.#hold(piece.subarray(end));
+      return events;
     }
-    const events = this.#join(end === piece.byteLength ? piece : piece.subarray(0, end));
-    this.#held = end === piece.byteLength ? [] : [piece.subarray(end)];
-    return events;
+    if (this.#heldBytes + piece.byteLength > limits.EVENT_HELD_BYTES) return this.#join(piece);
+    this.#hold(piece);
+    return null;
   }
 
   /** What remains at the end of the stream, or null. */
@@ -30,26 +29,16 @@ export class EventSplitter {
     return last ? this.#join(last) : null;
   }
 
+  #hold(piece: Uint8Array): void {
+    if (piece.byteLength === 0) return;
+    this.#held.push(piece);
+    this.#heldBytes += piece.byteLength;
+  }
+
   #join(last: Uint8Array): Uint8Array {
-    return this.#held.length === 0 ? last : Buffer.concat([...this.#held, last]);
-  }
-
-  /** Just after the last blank line that ends in this piece; 0 when none does. */
-  #lastEventEnd(piece: Uint8Array): number {
-    let at = piece.lastIndexOf(LF);
-    while (at >= 0) {
-      const before = this.#byteAt(piece, at - 1);
-      if (before === LF || (before === CR && this.#byteAt(piece, at - 2) === LF)) return at + 1;
-      at = at === 0 ? -1 : piece.lastIndexOf(LF, at - 1);
-    }
-    return 0;
-  }
-
-  #byteAt(piece: Uint8Array, index: number): number {
-    return (index >= 0 ? piece[index] : this.#lastTwo[2 + index]) ?? 0;
-  }
-
-  #remember(piece: Uint8Array): void {
-    for (const byte of piece.subarray(-2)) this.#lastTwo = [this.#lastTwo[1], byte];
+    const joined = this.#held.length === 0 ? last : Buffer.concat([...this.#held, last]);
+    this.#held = [];
+    this.#heldBytes = 0;
+    return joined;
   }
 }

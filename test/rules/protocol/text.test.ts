@@ -14,6 +14,8 @@ test.each(['', 'plain', 'grüße', '日本語', '👍🏽 ok', 'x'.repeat(1000)]
 test('an event stream is told by its content type, with parameters or without', () => {
   expect(isEventStream({ 'content-type': 'text/event-stream' })).toBe(true);
   expect(isEventStream({ 'content-type': 'text/event-stream; charset=utf-8' })).toBe(true);
+  expect(isEventStream({ 'content-type': 'Text/Event-Stream' })).toBe(true);
   expect(isEventStream({ 'content-type': 'application/json' })).toBe(false);
+  expect(isEventStream({ 'content-type': 'text/event-stream', 'content-encoding': 'gzip' })).toBe(false);
   expect(isEventStream({})).toBe(false);
 });

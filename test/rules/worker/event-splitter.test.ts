@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { limits } from '../../../src/protocol/index.ts';
 import { EventSplitter } from '../../../src/worker/sse.ts';
 
 const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
@@ -29,4 +30,15 @@ test('every byte comes out once and in order, and all but the rest ends at the e
       expect(left).not.toMatch(BLANK_LINE_ENDS);
     }),
   );
+});
+
+test('an event beyond the bound is not held: it passes in parts, and the next one is held again', () => {
+  const splitter = new EventSplitter();
+  const piece = Buffer.alloc(400 * 1024, 'x');
+  const out = Array.from({ length: 20 }, () => splitter.push(piece)?.byteLength ?? 0);
+  const given = out.reduce((sum, bytes) => sum + bytes);
+  expect(20 * piece.byteLength - given).toBeLessThanOrEqual(limits.EVENT_HELD_BYTES);
+  expect(splitter.push(Buffer.from('\n\nda'))?.byteLength).toBe(20 * piece.byteLength - given + 2);
+  expect(splitter.push(Buffer.from('ta: 1'))).toBeNull();
+  expect(String(splitter.rest())).toBe('data: 1');
 });
