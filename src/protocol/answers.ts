@@ -10,6 +10,7 @@ import { parseJson } from './parse.ts';
  */
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const ASCII = /^[\t\x20-\x7e]*$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** What a response can be made of. */
@@ -18,6 +19,12 @@ export const AnswerHead = z.object({
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
+
+/** Those headers of an engine that reach a caller unchanged: workerd would write bytes beyond ASCII anew, as UTF-8. */
+export function passableHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const passable = ([name, value]: [string, string]) => HEADER_NAME.test(name) && ASCII.test(value);
+  return Object.fromEntries(Object.entries(headers).filter(passable));
+}
 
 /** Why an answer ended early: the relay tells the caller, the gateway decides about another attempt. */
 export const BrokenReason = z.object({
@@ -64,6 +71,8 @@ const NOTHING = new Uint8Array(0);
 /** A message that is not a run of whole, known records. */
 export class AnswerFormatError extends Error {}
 
+class RecordError extends Error {}
+
 /** Bytes one record will take in a message. */
 export function recordBytes(dataBytes: number): number {
   return HEADER_BYTES + OFFSET_BYTES + dataBytes;
@@ -98,9 +107,14 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
 
 /**
  * The records of one message. `bytes` are views into it, not copies.
- * @throws AnswerFormatError when the message is cut short or holds a record that cannot be
+ * @param malformed told of a record whose content cannot be read, which concerns its stream alone, and is left out;
+ *   without it such a record is thrown
+ * @throws AnswerFormatError when the message is cut short or holds a record of no known type
  */
-export function decodeRecords(message: ArrayBuffer | Uint8Array): AnswerRecord[] {
+export function decodeRecords(
+  message: ArrayBuffer | Uint8Array,
+  malformed: (stream: number, problem: string) => void = thrown,
+): AnswerRecord[] {
   const bytes = message instanceof Uint8Array ? message : new Uint8Array(message);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const records: AnswerRecord[] = [];
@@ -113,7 +127,12 @@ export function decodeRecords(message: ArrayBuffer | Uint8Array): AnswerRecord[]
     const length = view.getUint32(at + 5);
     at += HEADER_BYTES;
     if (at + length > bytes.byteLength) throw new AnswerFormatError(`${type} record cut short`);
-    records.push(recordOf(type, stream, bytes.subarray(at, at + length)));
+    try {
+      records.push(recordOf(type, stream, bytes.subarray(at, at + length)));
+    } catch (error) {
+      if (!(error instanceof RecordError)) throw error;
+      malformed(stream, error.message);
+    }
     at += length;
   }
   return records;
@@ -140,6 +159,11 @@ function bodyOf(record: AnswerRecord): Uint8Array {
   }
 }
 
+function thrown(stream: number, problem: string): never {
+  throw new AnswerFormatError(`stream ${stream}: ${problem}`);
+}
+
+/** @throws RecordError */
 function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array): AnswerRecord {
   switch (type) {
     case 'head':
@@ -160,14 +184,14 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
 }
 
 function offsetOf(type: string, body: Uint8Array): number {
-  if (body.byteLength < OFFSET_BYTES) throw new AnswerFormatError(`${type} record without its offset`);
+  if (body.byteLength < OFFSET_BYTES) throw new RecordError(`${type} record without its offset`);
   const offset = new DataView(body.buffer, body.byteOffset, OFFSET_BYTES).getFloat64(0);
-  if (!Number.isSafeInteger(offset) || offset < 0) throw new AnswerFormatError(`${type} record at ${offset}`);
+  if (!Number.isSafeInteger(offset) || offset < 0) throw new RecordError(`${type} record at ${offset}`);
   return offset;
 }
 
 function json<T>(type: string, body: Uint8Array, schema: z.ZodType<T>): T {
   const parsed = parseJson(schema, decoder.decode(body));
   if (parsed.ok) return parsed.value;
-  throw new AnswerFormatError(`${type} record whose body cannot be read: ${parsed.message}`);
+  throw new RecordError(`${type} record whose body cannot be read: ${parsed.message}`);
 }

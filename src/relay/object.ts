@@ -3,7 +3,6 @@ import {
   type AnswerHead,
   type BrokenReason,
   CLOSE,
-  isEventStream,
   limits,
   PING_TEXT,
   PONG_TEXT,
@@ -97,13 +96,17 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
     const relay = this.#relay;
     const body = new ReadableStream<Uint8Array>(
       {
-        start: (controller) => relay.attach(id, sinkOf(controller, isEventStream(head.headers))),
+        start: (controller) => relay.attach(id, sinkOf(controller)),
         pull: () => relay.callerReads(id),
         cancel: () => relay.callerGone(id),
       },
       new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES }),
     );
-    const init = { status: head.status, headers: head.headers };
+    // That name is the relay's own.
+    const { [BROKEN_HEADER]: _, ...headers } = head.headers;
+    const init: ResponseInit = { status: head.status, headers };
+    // A body that the engine compressed is as its caller should get it.
+    if (headers['content-encoding']) init.encodeBody = 'manual';
     return BODILESS.has(head.status) ? new Response(null, init) : new Response(body, init);
   }
 
@@ -117,15 +120,15 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
   }
 }
 
-function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>, isEventStream: boolean): CallerSink {
+function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>): CallerSink {
   return {
     write: (data) => {
       quietly(() => controller.enqueue(data));
       return (controller.desiredSize ?? 0) > 0;
     },
     end: () => quietly(() => controller.close()),
-    abort: (reason) => {
-      if (!isEventStream) {
+    abort: (reason, mayAddEvent) => {
+      if (!mayAddEvent) {
         controller.error(new Error(reason.message));
         return;
       }

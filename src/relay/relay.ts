@@ -81,7 +81,7 @@ export class Relay {
     this.#heardAt = this.#now();
     let records: AnswerRecord[];
     try {
-      records = decodeRecords(message);
+      records = decodeRecords(message, (stream, problem) => this.#malformed(stream, problem));
     } catch (error) {
       if (!(error instanceof AnswerFormatError)) throw error;
       // What follows cannot be told apart any more: a new socket starts from known offsets.
@@ -160,7 +160,7 @@ export class Relay {
     }
     if (!stream.isEventStream || now - entry.touched_at < SILENCE_MS) return;
     if (stream.mayOpen) stream.openNow();
-    else if (stream.isOpen) entry.sink?.write(KEEP_ALIVE);
+    else if (stream.isOpen && stream.mayAddEvent) entry.sink?.write(KEEP_ALIVE);
     entry.touched_at = now;
   }
 
@@ -183,6 +183,15 @@ export class Relay {
       default:
       // The rest is ours to send, not the worker's.
     }
+  }
+
+  #malformed(stream: number, problem: string): void {
+    this.#entry(stream).stream.onBroken({
+      message: `the worker sent a ${problem}`,
+      code: 'worker_error',
+      retryable: false,
+    });
+    this.#cancelAtWorker(stream);
   }
 
   /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */

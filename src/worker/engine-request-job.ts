@@ -1,15 +1,20 @@
+import { Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { EngineAnswer } from '../engine/client/types.ts';
 import {
+  type AnswerHead,
   EngineRequest,
   type EngineRequestResult,
   isEventStream,
+  isInferenceRoute,
   parseValue,
+  passableHeaders,
   type RelayedResult,
 } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
-import { engineDied, engineRefusal, finalFailure, type JobFailure } from './failure.ts';
+import { engineDied, engineRefusal, finalFailure, JobFailure } from './failure.ts';
 import { replaceModelAlias } from './model-name.ts';
 import { generatedTokens } from './tokens.ts';
 import { readWhole } from './transfer.ts';
@@ -25,9 +30,11 @@ const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
 export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  const bytes = await readWhole(answer.body, isEventStream(answer.headers) ? attempt.streamed : undefined);
+  const arrived = isEventStream(answer.headers) ? attempt.streamed : undefined;
+  const bytes = await readWhole(decoded(answer), arrived);
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
+  if (answer.status >= 300) throw redirected(answer);
   await checkWhole(attempt, request, answer, bytes);
   const body = parseBody(text);
   attempt.generated(generatedTokens(body));
@@ -64,7 +71,14 @@ export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream)
 
 function requestOf(attempt: Attempt): EngineRequest {
   const parsed = parseValue(EngineRequest, attempt.payload);
-  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
+  const { method, path } = parsed.value;
+  if (!isInferenceRoute(method, path)) {
+    throw finalFailure(
+      'invalid_request',
+      `payload.path: ${method} ${path} is no inference route; this worker asks its engine for nothing else`,
+    );
+  }
   return parsed.value;
 }
 
@@ -166,6 +180,31 @@ async function checkWhole(
   if (isCompletion && !watch.isDone) throw cutShort();
 }
 
+/** A result has no place for the address, and another attempt would be sent there again. */
+function redirected({ status, headers }: EngineAnswer): JobFailure {
+  const target = headers.location ?? 'an address it does not name';
+  return new JobFailure({
+    message: `the engine redirects to ${target} (HTTP ${status}); redirects of an engine are not followed`,
+    code: 'engine_refused',
+    retryable: false,
+    http_status: status,
+  });
+}
+
+const DECODERS: Record<string, () => Transform> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** The body as text is made of it: engines are asked for plain bodies, and some compress all the same. */
+function decoded({ headers, body }: EngineAnswer): AsyncIterable<Uint8Array> {
+  const decoder = DECODERS[headers['content-encoding']?.toLowerCase() ?? 'identity'];
+  // An error on either side ends both.
+  return decoder ? Readable.from(body).compose(decoder()) : body;
+}
+
 function gaveUp(): JobFailure {
   return engineDied('the engine ended the generation before it was finished');
 }
@@ -193,9 +232,9 @@ async function failureOfEngine(attempt: Attempt, status: number, body: unknown):
   return engineDied(refusal.message);
 }
 
-function headOf(answer: EngineAnswer): { status: number; headers: Record<string, string> } {
+function headOf(answer: EngineAnswer): AnswerHead {
   const headers = Object.fromEntries(
-    Object.entries(answer.headers).filter(([name]) => !NOT_PASSED_ON.has(name)),
+    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.has(name)),
   );
   return { status: answer.status, headers };
 }

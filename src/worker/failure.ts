@@ -1,4 +1,9 @@
-import { EngineGone, EngineUnreachable } from '../engine/client/types.ts';
+import {
+  EngineAnswerInvalid,
+  EngineGone,
+  EngineRequestInvalid,
+  EngineUnreachable,
+} from '../engine/client/types.ts';
 import { engineErrorText, type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
 
 /** Thrown inside a run to end the job with this failure. */
@@ -41,6 +46,8 @@ export function failureOf(error: unknown): Failure {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof EngineUnreachable) return { message, code: 'engine_unreachable', retryable: true };
   if (error instanceof EngineGone) return { message, code: 'engine_died', retryable: true };
+  if (error instanceof EngineRequestInvalid) return { message, code: 'invalid_request', retryable: false };
+  if (error instanceof EngineAnswerInvalid) return { message, code: 'engine_error', retryable: false };
   return { message: `the worker failed: ${message}`, code: 'worker_error', retryable: true };
 }
 

@@ -1,8 +1,17 @@
-import { buildConnector, type Dispatcher, Pool, request } from 'undici';
+import { AssertionError } from 'node:assert';
+import { buildConnector, type Dispatcher, errors, Pool, request } from 'undici';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
 import { readGauges } from './metrics.ts';
-import { type EngineCall, type EngineClient, EngineGone, EngineUnreachable, type Probe } from './types.ts';
+import {
+  EngineAnswerInvalid,
+  type EngineCall,
+  type EngineClient,
+  EngineGone,
+  EngineRequestInvalid,
+  EngineUnreachable,
+  type Probe,
+} from './types.ts';
 
 /** uvicorn closes idle sockets after 5 s; ours go earlier, with room for a busy machine. */
 const KEEP_ALIVE_MS = 3000;
@@ -63,8 +72,18 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
       if (error instanceof Error && connectErrors.has(error)) {
         throw new EngineUnreachable(`no connection to the engine at ${address}: ${message}`);
       }
+      if (error instanceof errors.InvalidArgumentError) {
+        throw new EngineRequestInvalid(`the request cannot be sent to an engine: ${message}`);
+      }
+      if (isAnswerInvalid(error)) throw invalidAnswer(message);
       throw new EngineGone(`the engine at ${address} broke the connection before it answered: ${message}`);
     }
+  }
+
+  function invalidAnswer(problem: string): EngineAnswerInvalid {
+    return new EngineAnswerInvalid(
+      `the engine at ${address} gave an answer that HTTP does not know: ${problem}`,
+    );
   }
 
   /**
@@ -116,8 +135,14 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   return {
     async request(call) {
       const response = await send(call);
+      const { statusCode } = response;
+      if (statusCode < 200 || statusCode > 599) {
+        // Its body is of no use; an error of it concerns nobody any more.
+        response.body.on('error', () => {}).destroy();
+        throw invalidAnswer(`its status is ${statusCode}`);
+      }
       return {
-        status: response.statusCode,
+        status: statusCode,
         headers: endToEnd(response.headers),
         body: readBody(response.body, call.signal, address),
       };
@@ -161,9 +186,11 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
 }
 
 function headersOf(call: EngineCall, apiKey: string | undefined): Record<string, string> {
-  const headers: Record<string, string> = {};
+  // Whoever has asked a worker has not told it which encodings it takes.
+  const headers: Record<string, string> = { 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
-  if (call.requestId) headers['x-request-id'] = call.requestId;
+  // A base queue may give any text as the id of a job.
+  if (call.requestId && /^[\x21-\x7e]+$/.test(call.requestId)) headers['x-request-id'] = call.requestId;
   if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json';
   return headers;
 }
@@ -200,6 +227,14 @@ function modelNames(text: string): string[] {
   } catch {
     return [];
   }
+}
+
+/** Heads that cannot be parsed, are too long, or speak of another protocol. */
+function isAnswerInvalid(error: unknown): boolean {
+  if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return true;
+  // undici asserts that a status is 100 at least.
+  if (error instanceof AssertionError) return true;
+  return error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message);
 }
 
 function aborted(): DOMException {

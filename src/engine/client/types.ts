@@ -41,6 +41,8 @@ export interface EngineClient {
   /**
    * @throws EngineUnreachable when no connection could be made (nothing ran)
    * @throws EngineGone when the connection broke before the head (it may have run)
+   * @throws EngineAnswerInvalid when what came back is no answer that HTTP knows
+   * @throws EngineRequestInvalid when HTTP has no way to send the request; nothing was sent
    * @throws DOMException `AbortError` when the signal fired
    */
   request(call: EngineCall): Promise<EngineAnswer>;
@@ -64,4 +66,14 @@ export class EngineUnreachable extends Error {
 /** The connection broke while the request ran: it may have run, its answer is lost. */
 export class EngineGone extends Error {
   override name = 'EngineGone';
+}
+
+/** The engine answered with something that HTTP does not know; what else it runs is not concerned. */
+export class EngineAnswerInvalid extends Error {
+  override name = 'EngineAnswerInvalid';
+}
+
+/** A request that cannot be put into HTTP: the caller's mistake, and nothing was sent. */
+export class EngineRequestInvalid extends Error {
+  override name = 'EngineRequestInvalid';
 }

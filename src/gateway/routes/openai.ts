@@ -60,7 +60,9 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     },
     openStream: (relay, streamId, signal) => {
       running.resolve();
-      return objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal }));
+      return objectNamed(env.RELAY, relay).fetch(
+        new Request(STREAM_URL + streamId, { signal, redirect: 'manual' }),
+      );
     },
     waitUntil: (promise) => context.executionCtx.waitUntil(promise),
     now: () => Date.now(),

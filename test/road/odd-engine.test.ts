@@ -1,0 +1,232 @@
+import { request as httpRequest } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { OddEngine, plain, rawAnswer } from '../support/odd-engine.ts';
+import { until } from '../support/poll.ts';
+import { cli, settled, startQueue, submit, tearDown, untilReady } from '../support/road.ts';
+
+/** What an engine may answer and no caller may be left waiting for, by the whole road. */
+const engine = new OddEngine();
+let url: string;
+
+beforeAll(async () => {
+  const engineUrl = await engine.listen();
+  url = (await startQueue()).url;
+  cli(['work'], {
+    ENGINE_URL: engineUrl,
+    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
+    CASOLA_CONFIG_ID: 'cfg',
+    CASOLA_INSTANCE_ID: 'odd',
+    CASOLA_MAX_JOBS: '8',
+  });
+  await untilReady(url, 'odd');
+});
+afterAll(async () => {
+  await tearDown();
+  engine.close();
+});
+beforeEach(() => {
+  engine.asked.length = 0;
+});
+
+function chat(stream: boolean, more: RequestInit = {}): Promise<Response> {
+  return fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'tiny', stream, messages: [{ role: 'user', content: 'hi' }] }),
+    redirect: 'manual',
+    ...more,
+  });
+}
+
+const answers = (raw: string | Uint8Array) => {
+  engine.answer = (socket) => void socket.end(raw);
+};
+const events = (text: string) =>
+  rawAnswer(['HTTP/1.1 200 OK', 'content-type: text/event-stream'], `${text}data: [DONE]\n\n`);
+
+describe('an event of any size', () => {
+  it.each([5, 30])('passes: %i MiB', async (mebibytes) => {
+    const event = `data: {"choices":[{"delta":{"content":"${'x'.repeat(mebibytes * 1024 * 1024)}"}}]}\n\n`;
+    answers(events(event));
+    const text = (await (await chat(true)).text()).replaceAll(': keep-alive\n\n', '');
+    expect(text.length).toBe(event.length + 14);
+    expect(text.endsWith('"}}]}\n\ndata: [DONE]\n\n')).toBe(true);
+  });
+});
+
+describe('a redirect', () => {
+  it.each([301, 302, 303, 307, 308])('%i is passed on as it is', async (status) => {
+    answers(rawAnswer([`HTTP/1.1 ${status} Elsewhere`, 'location: /v1/elsewhere', 'content-length: 0'], ''));
+    const response = await chat(false);
+    expect([response.status, response.headers.get('location')]).toEqual([status, '/v1/elsewhere']);
+    expect(engine.asked).toHaveLength(1);
+  });
+
+  it('fails a stored job at once, with the address', async () => {
+    answers(
+      rawAnswer(['HTTP/1.1 307 Elsewhere', 'location: https://other.example/v1', 'content-length: 0'], ''),
+    );
+    const { id } = await submit(url, {
+      job_type: 'engine_request',
+      config_id: 'cfg',
+      payload: { path: '/v1/completions', body: '{}' },
+    });
+    const { state, error } = await settled(url, id);
+    expect([state, error?.message]).toEqual(['failed', expect.stringContaining('https://other.example/v1')]);
+    expect(engine.asked).toHaveLength(1);
+  });
+});
+
+describe('an answer that HTTP does not know', () => {
+  it.each([
+    ['a status of 600', plain('{}', 'HTTP/1.1 600 Odd')],
+    ['a status of 999', plain('{}', 'HTTP/1.1 999 Odd')],
+    ['a status below 100', plain('{}', 'HTTP/1.1 099 Odd')],
+    ['a status that is no number', plain('{}', 'HTTP/1.1 abc Odd')],
+    ['an upgrade nobody asked for', 'HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'],
+    ['a 100 without a request for it', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['control characters in the status text', plain('{}', 'HTTP/1.1 200 O\u0001\u0000K')],
+    ['control characters in a header', plain('{}', 'HTTP/1.1 200 OK\r\nx-odd: a\u0001\u0000b')],
+    ['a header without a name', plain('{}', 'HTTP/1.1 200 OK\r\n: value')],
+    ['a head of 100 kB', plain('{}', `HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(100_000)}`)],
+    ['no HTTP at all', 'hello there\r\n\r\n'],
+  ])('%s is a 502 for its caller alone', async (_, raw) => {
+    let goOn = () => {};
+    engine.answer = (socket) => {
+      socket.write(rawAnswer(['HTTP/1.1 200 OK', 'content-type: text/event-stream'], 'data: 1\n\n'));
+      goOn = () => socket.end('data: [DONE]\n\n');
+    };
+    const other = await chat(true);
+    answers(raw);
+    const response = await chat(false);
+    const body = (await response.json()) as { error: { message: string } };
+    // Some of these are fine for lenient readers, and pass then.
+    if (response.status !== 200) {
+      expect([response.status, body.error.message]).toEqual([502, expect.stringContaining('HTTP')]);
+      expect(engine.asked).toHaveLength(2);
+    }
+    goOn();
+    expect((await other.text()).replaceAll(': keep-alive\n\n', '')).toBe('data: 1\n\ndata: [DONE]\n\n');
+  });
+
+  it('fails a stored job once', async () => {
+    answers(plain('{}', 'HTTP/1.1 999 Odd'));
+    const { id } = await submit(url, {
+      job_type: 'engine_request',
+      config_id: 'cfg',
+      payload: { path: '/v1/completions', body: '{}' },
+    });
+    expect(await settled(url, id)).toMatchObject({
+      state: 'failed',
+      error: { code: 'engine_error', message: expect.stringContaining('999') },
+    });
+    expect(engine.asked).toHaveLength(1);
+  });
+
+  it('but early hints before the answer are left out', async () => {
+    answers(`HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${plain('{"choices":[]}')}`);
+    const response = await chat(false);
+    expect([response.status, await response.text()]).toEqual([200, '{"choices":[]}']);
+  });
+
+  it('a header in no encoding of HTTP is left out, the rest passes', async () => {
+    answers(plain('{"choices":[]}', 'HTTP/1.1 200 OK\r\nx-odd: \u{1f600}\r\nx-even: 2\r\nx-relay-broken: {'));
+    const response = await chat(false);
+    expect([response.status, response.headers.get('x-even'), response.headers.get('x-odd')]).toEqual([
+      200,
+      '2',
+      null,
+    ]);
+    expect(await response.text()).toBe('{"choices":[]}');
+  });
+});
+
+describe('an answer that the engine compressed', () => {
+  /** As it comes over the wire: `fetch` would decode it. */
+  async function raw(stream: boolean): Promise<{ encoding: unknown; body: Buffer; request: string }> {
+    let request = '';
+    const answer = engine.answer;
+    engine.answer = (socket, text) => {
+      request = text;
+      answer(socket, text);
+    };
+    const body = Buffer.from(JSON.stringify({ model: 'tiny', stream, messages: [] }));
+    return await new Promise((resolve, reject) => {
+      const options = { method: 'POST', headers: { 'content-length': body.byteLength } };
+      const sent = httpRequest(`${url}/v1/chat/completions`, options, async (response) => {
+        const pieces: Buffer[] = [];
+        for await (const piece of response) pieces.push(piece);
+        const encoding = response.headers['content-encoding'];
+        resolve({ encoding, body: Buffer.concat(pieces), request });
+      });
+      sent.on('error', reject);
+      sent.end(body);
+    });
+  }
+
+  it.each([
+    [false, 'application/json', '{"choices":[{"finish_reason":"stop"}]}'],
+    [true, 'text/event-stream', 'data: {"choices":[]}\n\ndata: [DONE]\n\n'],
+  ])('passes as it is, and was not asked for (stream: %s)', async (stream, type, text) => {
+    const body = gzipSync(text);
+    answers(
+      rawAnswer(
+        [
+          'HTTP/1.1 200 OK',
+          `content-type: ${type}`,
+          'content-encoding: gzip',
+          `content-length: ${body.byteLength}`,
+        ],
+        body,
+      ),
+    );
+    const got = await raw(stream);
+    expect([got.encoding, got.body.toString('hex')]).toEqual(['gzip', body.toString('hex')]);
+    expect(got.request.toLowerCase()).toContain('accept-encoding: identity');
+    expect(await (await chat(stream)).text()).toBe(text);
+  });
+
+  it('is the result of a stored job as text', async () => {
+    const body = gzipSync('{"choices":[{"finish_reason":"stop"}]}');
+    const head = ['HTTP/1.1 200 OK', 'content-type: application/json', 'content-encoding: gzip'];
+    answers(rawAnswer(head, body));
+    const { id } = await submit(url, {
+      job_type: 'engine_request',
+      config_id: 'cfg',
+      payload: { path: '/v1/completions', body: '{}' },
+    });
+    expect(await settled(url, id)).toMatchObject({
+      state: 'succeeded',
+      result: { response: { body: { choices: [{ finish_reason: 'stop' }] } } },
+    });
+  });
+});
+
+it('a stream that breaks off inside an event ends without a word that would fall into it', async () => {
+  let cut = () => {};
+  engine.answer = (socket) => {
+    socket.write(
+      rawAnswer(['HTTP/1.1 200 OK', 'content-type: text/event-stream', 'content-length: 9000000'], ''),
+    );
+    socket.write(`data: ${'x'.repeat(2 * 1024 * 1024)}`);
+    cut = () => socket.destroy();
+  };
+  const response = await chat(true);
+  const reader = response.body!.getReader();
+  let text = '';
+  await until(async () => {
+    text += Buffer.from((await reader.read()).value ?? []).toString();
+    return text.length > 1024 * 1024;
+  }, 'a part of the event has come');
+  cut();
+  await expect(
+    (async () => {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        text += Buffer.from(value).toString();
+      }
+    })(),
+  ).rejects.toThrow();
+  expect(text).toMatch(/^data: x+$/);
+});

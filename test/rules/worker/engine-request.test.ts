@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+
+const request = (payload: object, more: object = {}) => ({
+  job_type: 'engine_request',
+  payload: { body: '{}', ...payload },
+  ...more,
+});
+
+test.each([
+  ...['/sleep', '/collective_rpc', '/metrics', '/v1/load_lora_adapter', '/pause', '/v1/completionsx'],
+  ...['/../../sleep', '/v1/../sleep', '//sleep', '/v1//completions', '/v1/%2e%2e/sleep', '/v1/.%2E/sleep'],
+  ...['/v1\\..\\sleep', '/v1/%5csleep', '/v1/completions%2f..%2fsleep', '/v1/completions/../../sleep'],
+  ...[
+    '/v1/completions x',
+    '/v1/completions\r\nx: y',
+    '/v1/completions#x',
+    '/v1/cömpletions',
+    'v1/completions',
+  ],
+  ...['http://127.0.0.1/v1/completions', '/http://127.0.0.1/v1/completions', ''],
+])('the engine is not asked for %j, whoever sent the job', async (path) => {
+  for (const start of ['ready', 'readyWithBase'] as const) {
+    const bench = await new WorkerBench()[start]();
+    await bench.push(request({ path }));
+    expect(bench.engine.exchanges).toEqual([]);
+    expect(bench.errors).toHaveLength(1);
+    expect(bench.errors[0]!.error).toMatch(/^payload.path: /);
+    if (start === 'ready')
+      expect(bench.errors[0]).toMatchObject({ code: 'invalid_request', retryable: false });
+  }
+});
+
+test('a route of another method is not asked for either, and one with a query is', async () => {
+  const bench = await new WorkerBench({ capacity: 3 }).ready();
+  await bench.push(request({ method: 'DELETE', path: '/v1/completions' }, { job_id: 'a' }));
+  expect(bench.errors).toMatchObject([{ job_id: 'a', code: 'invalid_request' }]);
+  await bench.push(request({ method: 'GET', path: '/v1/models?x=%20' }, { job_id: 'b', fence_token: 2 }));
+  expect(bench.engine.last.call.path).toBe('/v1/models?x=%20');
+});
+
+test('a content type that is none is refused, and its caller told', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push({
+    ...STREAM_JOB,
+    payload: { path: '/v1/completions', body: '{}', content_type: 'a/b\r\nx: y' },
+  });
+  await bench.clock.advance(0);
+  expect(bench.engine.exchanges).toEqual([]);
+  expect(bench.relay.records).toMatchObject([
+    { type: 'broken', stream: 7, reason: { code: 'invalid_request', retryable: false } },
+  ]);
+});
+
+test('a redirect fails a job whose result would have no place for it', async () => {
+  const bench = await new WorkerBench().ready();
+  await bench.push(request({ path: '/v1/completions' }));
+  bench.engine.last.head(307, 'text/plain').end();
+  await settled();
+  expect(bench.errors).toMatchObject([{ code: 'engine_refused', retryable: false, http_status: 307 }]);
+});
