@@ -1,70 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { type AnswerRecord, decodeRecords, encodeRecords } from '../../../src/protocol/index.ts';
-import { type AnswerSocket, Relay } from '../../../src/relay/relay.ts';
-import type { CallerSink, Opening } from '../../../src/relay/stream.ts';
-
-const sse = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
-const text = (value: string) => new TextEncoder().encode(value);
-
-class Caller implements CallerSink {
-  received = '';
-  ended = false;
-  broken: string | null = null;
-  /** An event of the relay's own may follow. */
-  mayAddEvent: boolean | null = null;
-  keepsUp = true;
-  write(data: Uint8Array): boolean {
-    this.received += new TextDecoder().decode(data);
-    return this.keepsUp;
-  }
-  end(): void {
-    this.ended = true;
-  }
-  abort(reason: { message: string }, mayAddEvent: boolean): void {
-    this.broken = reason.message;
-    this.mayAddEvent = mayAddEvent;
-  }
-}
-
-class Harness {
-  nowMs = 1_000_000;
-  readonly relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 });
-  sent: AnswerRecord[] = [];
-  socket: AnswerSocket = this.connect();
-
-  connect(): AnswerSocket {
-    const socket: AnswerSocket = {
-      send: (message) => this.sent.push(...decodeRecords(message)),
-      close: () => {},
-    };
-    this.socket = socket;
-    this.relay.onSocket(socket);
-    return socket;
-  }
-  say(...records: AnswerRecord[]): void {
-    this.relay.onMessage(this.socket, encodeRecords(records).buffer);
-  }
-  /** Opens a stream the way the object does: the caller is attached as soon as the answer opens. */
-  open(stream: number): { caller: Caller; openings: Opening[] } {
-    const caller = new Caller();
-    const openings: Opening[] = [];
-    this.relay.open(stream, (opening) => {
-      openings.push(opening);
-      if (opening.ok) this.relay.attach(stream, caller);
-    });
-    return { caller, openings };
-  }
-  advance(seconds: number): void {
-    for (let second = 0; second < seconds; second++) {
-      this.nowMs += 1000;
-      this.relay.onTick();
-    }
-  }
-}
+import { RelayHarness, sse, text } from '../../support/relay-harness.ts';
 
 describe('an answer through the relay', () => {
   it('reaches the caller with the engine’s own head and bytes, whoever comes first', () => {
-    const early = new Harness();
+    const early = new RelayHarness();
     const first = early.open(1);
     early.say(
       { type: 'head', stream: 1, head: sse },
@@ -74,7 +13,7 @@ describe('an answer through the relay', () => {
     expect(first.openings).toEqual([{ ok: true, head: sse }]);
     expect(first.caller).toMatchObject({ received: 'abcd', ended: true });
 
-    const late = new Harness();
+    const late = new RelayHarness();
     late.say(
       { type: 'head', stream: 1, head: sse },
       { type: 'bytes', stream: 1, offset: 0, data: text('abcd') },
@@ -85,7 +24,7 @@ describe('an answer through the relay', () => {
   });
 
   it('drops what it has and asks again from where a hole begins', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(1);
     harness.say(
       { type: 'head', stream: 1, head: sse },
@@ -105,7 +44,7 @@ describe('an answer through the relay', () => {
   });
 
   it('goes on byte-exact over a new socket, telling the worker where each stream stands', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(1);
     harness.say(
       { type: 'head', stream: 1, head: sse },
@@ -125,7 +64,7 @@ describe('an answer through the relay', () => {
   });
 
   it('stays paused over a new socket while its caller has not read on', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(1);
     caller.keepsUp = false;
     harness.say(
@@ -146,7 +85,7 @@ describe('an answer through the relay', () => {
   });
 
   it('can be tried elsewhere when it breaks before its first byte, and not after', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const reason = { message: 'engine died', code: 'engine_died', retryable: true };
     const silent = harness.open(1);
     harness.say({ type: 'head', stream: 1, head: sse }, { type: 'broken', stream: 1, reason });
@@ -161,7 +100,7 @@ describe('an answer through the relay', () => {
   });
 
   it('pauses the worker while the caller reads slowly, and before there is a caller', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(1);
     caller.keepsUp = false;
     harness.say(
@@ -181,7 +120,7 @@ describe('an answer through the relay', () => {
   });
 
   it('is cancelled at the worker when the caller hangs up, and again if the worker did not hear it', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     harness.open(1);
     harness.say(
       { type: 'head', stream: 1, head: sse },
@@ -195,7 +134,7 @@ describe('an answer through the relay', () => {
   });
 
   it('ends for a caller that asks for it after it broke, or after it was cancelled', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     harness.say(
       { type: 'head', stream: 1, head: sse },
       { type: 'bytes', stream: 1, offset: 0, data: text('data: a\n\n') },
@@ -212,7 +151,7 @@ describe('an answer through the relay', () => {
   });
 
   it('is cancelled at a worker that comes back after it was given up', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(1);
     harness.say(
       { type: 'head', stream: 1, head: sse },
@@ -229,7 +168,7 @@ describe('an answer through the relay', () => {
   });
 
   it('is cancelled when nobody ever asks for it, or when it goes on after the relay restarted', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     harness.say({ type: 'head', stream: 1, head: sse });
     harness.advance(20);
     harness.relay.onPing();
@@ -240,7 +179,7 @@ describe('an answer through the relay', () => {
   });
 
   it('is cancelled too when its worker only names it after the relay restarted, and not while its caller waits', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller } = harness.open(2);
     for (const stream of [1, 2]) harness.say({ type: 'bytes', stream, offset: 0, data: text('') });
     harness.advance(20);
@@ -258,7 +197,7 @@ describe('an answer through the relay', () => {
   });
 
   it('opens a silent event stream after a while and keeps it alive, so that a hang-up shows', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const { caller, openings } = harness.open(1);
     harness.say({ type: 'head', stream: 1, head: sse });
     harness.advance(1);
@@ -268,57 +207,8 @@ describe('an answer through the relay', () => {
     expect(caller.received).toMatch(/^(: keep-alive\n\n){2,}$/);
   });
 
-  it('is given nothing of the relay’s own in the middle of an event', () => {
-    const harness = new Harness();
-    const { caller } = harness.open(1);
-    harness.say(
-      { type: 'head', stream: 1, head: sse },
-      { type: 'bytes', stream: 1, offset: 0, data: text('data: a part') },
-    );
-    harness.advance(5);
-    expect(caller.received).toBe('data: a part');
-    harness.say({ type: 'bytes', stream: 1, offset: 12, data: text('\r\n\r') });
-    harness.advance(5);
-    expect(caller.received).toBe('data: a part\r\n\r');
-    harness.say({ type: 'bytes', stream: 1, offset: 15, data: text('\n') });
-    harness.advance(5);
-    expect(caller.received).toContain('\r\n\r\n: keep-alive\n\n');
-    harness.say({ type: 'bytes', stream: 1, offset: 16, data: text('data: cut') });
-    harness.relay.breakStream(1, { message: 'lost', code: 'worker_died', retryable: true });
-    expect(caller).toMatchObject({ broken: 'lost', mayAddEvent: false });
-    const whole = harness.open(2);
-    harness.say(
-      { type: 'head', stream: 2, head: sse },
-      { type: 'bytes', stream: 2, offset: 0, data: text('data: a\n\n') },
-    );
-    harness.relay.breakStream(2, { message: 'lost', code: 'worker_died', retryable: true });
-    expect(whole.caller).toMatchObject({ broken: 'lost', mayAddEvent: true });
-  });
-
-  it('that cannot be read fails for its own caller, and the socket stays', () => {
-    const harness = new Harness();
-    const [odd, fine] = [harness.open(1), harness.open(2)];
-    let closed = false;
-    harness.socket.close = () => {
-      closed = true;
-    };
-    harness.say(
-      { type: 'head', stream: 1, head: { status: 999, headers: {} } },
-      { type: 'head', stream: 2, head: sse },
-      { type: 'bytes', stream: 2, offset: Number.NaN, data: text('a') },
-      { type: 'bytes', stream: 3, offset: 0, data: text('a') },
-    );
-    expect(odd.openings).toMatchObject([{ ok: false, reason: { code: 'worker_error', retryable: false } }]);
-    expect(fine.openings).toMatchObject([{ ok: false }]);
-    expect(harness.sent.filter(({ type }) => type === 'cancel')).toMatchObject([
-      { stream: 1 },
-      { stream: 2 },
-    ]);
-    expect(closed).toBe(false);
-  });
-
   it('breaks when the worker stays away longer than the grace, and at once when the queue says so', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     const lost = harness.open(1);
     harness.relay.onSocketClosed(harness.socket);
     harness.advance(9);
@@ -331,7 +221,7 @@ describe('an answer through the relay', () => {
   });
 
   it('forgets streams that are over', () => {
-    const harness = new Harness();
+    const harness = new RelayHarness();
     harness.open(1);
     harness.say({ type: 'head', stream: 1, head: sse }, { type: 'end', stream: 1, size: 0 });
     expect(harness.relay.isBusy).toBe(true);
