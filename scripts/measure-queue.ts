@@ -136,6 +136,7 @@ function portsOver(database: DatabaseSync, connection: Connection): Ports {
     random: () => Math.random(),
     connections: () => [connection],
     breakStream: () => {},
+    tellFleet: () => {},
     log: () => {},
   };
 }

@@ -1,3 +1,4 @@
+import type { FleetRpc } from '../fleet/rpc.ts';
 import type { QueueRpc } from '../queue/calls.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
@@ -6,6 +7,7 @@ import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
+  FLEET: ObjectNamespace<FleetRpc>;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;
   /** Key of the MACs in the addresses of payloads and results; without it nobody is served there. */

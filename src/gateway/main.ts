@@ -1,6 +1,7 @@
-/** What workerd (and Cloudflare) serves: the HTTP gateway, and the two kinds of object behind it. */
+/** What workerd (and Cloudflare) serves: the HTTP gateway, and the three kinds of object behind it. */
 import { createApp } from './app.ts';
 
+export { FleetObject } from '../fleet/object.ts';
 export { QueueObject } from '../queue/object.ts';
 export { RelayObject } from '../relay/object.ts';
 

@@ -1,3 +1,4 @@
+import type { FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import {
   BUCKET_UNREADABLE,
@@ -41,18 +42,27 @@ export function queueIdOf(env: Env, request: Request, named?: string): string {
  * @param call with `again` it is the second time: the object has lost its memory, and its workers are coming back
  * @throws HttpError 503 when the second try meets a restart too, or the queue's bucket cannot be read
  */
-export async function callQueue<T>(
+export function callQueue<T>(
   env: Env,
   queueId: string,
   call: (queue: QueueRpc, again: boolean) => Promise<T>,
 ): Promise<T> {
+  return onceMore((again) => call(objectNamed(env.QUEUE, queueId), again));
+}
+
+/** The same for the fleet object of a queue. */
+export function callFleet<T>(env: Env, queueId: string, call: (fleet: FleetRpc) => Promise<T>): Promise<T> {
+  return onceMore(() => call(objectNamed(env.FLEET, queueId)));
+}
+
+async function onceMore<T>(call: (again: boolean) => Promise<T>): Promise<T> {
   try {
-    return await call(objectNamed(env.QUEUE, queueId), false);
+    return await call(false);
   } catch (error) {
     if (!isRestart(error)) throw told(error);
   }
   try {
-    return await call(objectNamed(env.QUEUE, queueId), true);
+    return await call(true);
   } catch (error) {
     if (!isRestart(error)) throw told(error);
     throw new HttpError(

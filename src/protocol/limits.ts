@@ -64,3 +64,11 @@ export const TAKEN_EVERY_BYTES = 64 * 1024;
 
 /** Bytes of one answer the relay holds for a caller that reads slowly before it pauses the worker. */
 export const RELAY_BUFFER_BYTES = 1024 * 1024;
+
+/** Models remembered after their workers are gone: of one worker, and of a queue. Longer names are not. */
+export const KNOWN_MODELS_PER_WORKER = 64;
+export const KNOWN_MODELS = 1000;
+export const MODEL_NAME_CHARACTERS = 256;
+
+/** Workers remembered of a queue, connected or not: with the longest last words all of them fit one answer. */
+export const KNOWN_WORKERS = 2000;

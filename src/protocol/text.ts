@@ -16,3 +16,20 @@ export function isEventStream(headers: Readonly<Record<string, string>>): boolea
   const type = headers['content-type']?.toLowerCase() ?? '';
   return encoding === 'identity' && type.startsWith('text/event-stream');
 }
+
+/** Most names in one message. */
+const MOST_NAMES = 10;
+/** Most characters of one name in a message. */
+const MOST_CHARACTERS = 100;
+
+/** Names in a message, each once: "a, b, c … and 32 more". */
+export function listNames(names: Iterable<string>): string {
+  const all = [...new Set(names)];
+  const listed = all.slice(0, MOST_NAMES).map(shortName).join(', ');
+  return all.length > MOST_NAMES ? `${listed} … and ${all.length - MOST_NAMES} more` : listed;
+}
+
+/** A name from outside, no longer than a message should be. */
+function shortName(name: string): string {
+  return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
+}

@@ -1,4 +1,4 @@
-import type { Failure, Heartbeat, JobSubmission, JobView } from '../protocol/index.ts';
+import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
 
 /**
  * What the gateway may ask of a queue object, by RPC. Arguments and answers are plain data.
@@ -19,12 +19,10 @@ export interface QueueCalls {
     jobId: string,
     reason: 'cancelled' | 'caller_gone',
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
-  /** Models that connected workers serve now, and which of them no worker serves at the moment. */
-  models(): Promise<ModelView[]>;
-  workers(): Promise<WorkerView[]>;
+  /** Workers that are connected now; the fleet object has heard of them by then. */
+  sessions(): Promise<SessionView[]>;
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
-  heartbeat(beat: Heartbeat): Promise<void>;
   status(): Promise<QueueStatus>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
@@ -176,35 +174,19 @@ export interface LedgerView {
   }[];
 }
 
-export interface ModelView {
-  id: string;
-  config_id: string;
-  /** At least one worker that serves it is connected. */
-  available: boolean;
-  /** Epoch ms when the queue first saw it. */
-  first_seen_ms: number;
-}
-
-export interface WorkerView {
+/** A connected worker. */
+export interface SessionView {
   worker_id: string;
-  instance_id: string;
-  config_id: string | null;
-  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
-  state: 'ready' | 'paused' | 'draining' | 'disconnected';
-  /** Last heartbeat's status; null when none came. */
-  status: string | null;
-  phase: string | null;
-  error_message: string | null;
-  protocol: 'base' | 'extended' | null;
+  config_id: string;
+  /** Taking jobs, or connected but not taking. */
+  state: 'ready' | 'paused' | 'draining';
+  protocol: 'base' | 'extended';
   capacity: number;
   running: number;
-  host: string | null;
-  gpu: string | null;
-  engine: string | null;
-  engine_version: string | null;
+  /** Names its engine answers to; empty: only its config's own. */
   models: string[];
-  connected_at: string | null;
-  last_heartbeat_at: string | null;
+  /** Epoch ms */
+  connected_at: number;
 }
 
 export interface QueueStatus {

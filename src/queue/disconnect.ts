@@ -1,6 +1,7 @@
 import { relayName } from '../relay/calls.ts';
 import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
+import { workerEvent } from './fleet.ts';
 import { touchWorker } from './fleet-tables.ts';
 import { record } from './ledger.ts';
 import type { Connection } from './ports.ts';
@@ -11,7 +12,7 @@ import type { TransientJob } from './transients.ts';
  * A control socket closed. Its worker may only have lost the network: its leases last until the reconnect
  * grace is over, no longer.
  */
-export function disconnect(core: Core, connection: Connection): void {
+export function disconnect(core: Core, connection: Connection, reason = 'the connection closed'): void {
   const worker = core.fleet.remove(connection);
   // An older connection that a newer one replaced: nothing is lost with it.
   if (!worker || core.fleet.byId(worker.session.worker_id)) return;
@@ -25,6 +26,7 @@ export function disconnect(core: Core, connection: Connection): void {
   }
   core.fleet.expect(worker, graceEnds);
   touchWorker(core.sql, worker.session.worker_id, now);
+  core.tellFleet({ kind: 'disconnected', ...workerEvent(worker, now), reason });
   for (const job of core.transients.all()) {
     if (job.worker_id === worker.session.worker_id) job.orphaned_at = now;
   }

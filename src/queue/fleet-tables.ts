@@ -1,4 +1,4 @@
-import type { Heartbeat, Instance } from '../protocol/index.ts';
+import type { Instance } from '../protocol/index.ts';
 import type { Sql } from './ports.ts';
 
 /** Every statement on what is stored of workers and models. Nothing here decides. */
@@ -45,25 +45,10 @@ export function touchWorker(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE workers SET heard_at = ? WHERE worker_id = ?`, now, workerId);
 }
 
-export function saveHeartbeat(sql: Sql, workerId: string, beat: Heartbeat, now: number): void {
-  sql.exec(
-    `INSERT INTO workers (worker_id, config_id, heartbeat, heartbeat_at, heard_at) VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT (worker_id) DO UPDATE SET heartbeat = excluded.heartbeat, heartbeat_at = excluded.heartbeat_at,
-       heard_at = excluded.heard_at`,
-    workerId,
-    beat.config_id ?? null,
-    JSON.stringify(beat),
-    now,
-    now,
-  );
-}
-
 export interface WorkerRow {
   worker_id: string;
   config_id: string | null;
   instance: Instance | null;
-  heartbeat: Heartbeat | null;
-  heartbeat_at: number | null;
 }
 
 export function workerRows(sql: Sql): WorkerRow[] {
@@ -71,7 +56,5 @@ export function workerRows(sql: Sql): WorkerRow[] {
     worker_id: String(row.worker_id),
     config_id: row.config_id as string | null,
     instance: row.instance ? (JSON.parse(String(row.instance)) as Instance) : null,
-    heartbeat: row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null,
-    heartbeat_at: row.heartbeat_at as number | null,
   }));
 }

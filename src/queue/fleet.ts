@@ -123,3 +123,8 @@ export function servesModel(worker: Worker, model: string): boolean {
 export function mayRun(worker: Worker, model: string | null): boolean {
   return model === null || servesModel(worker, model);
 }
+
+/** Whom an event for the fleet object is about. @param at epoch ms */
+export function workerEvent({ session, models }: Worker, at: number) {
+  return { worker_id: session.worker_id, config_id: session.config_id, models, at };
+}

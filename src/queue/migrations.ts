@@ -1,10 +1,8 @@
-import type { Sql } from './ports.ts';
-
 /**
  * The schema, numbered and forward only: a released step is never edited, the next one is added.
  * `jobs` is the one truth about a job; the partial indexes keep dispatch flat however many are settled.
  */
-const MIGRATIONS: readonly string[][] = [
+export const MIGRATIONS: readonly string[][] = [
   [
     `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
     `CREATE TABLE jobs (
@@ -114,20 +112,3 @@ const MIGRATIONS: readonly string[][] = [
     `CREATE INDEX bucket_files_due ON bucket_files (delete_at) WHERE delete_at IS NOT NULL`,
   ],
 ];
-
-/** Brings a database to the newest schema; a new one gets every step. */
-export function migrate(sql: Sql): void {
-  sql.exec(`CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)`);
-  const version = Number(sql.exec(`SELECT version FROM schema_version`)[0]?.version ?? 0);
-  if (version > MIGRATIONS.length) {
-    throw new Error(
-      `the state was written by a newer version (schema ${version}, this one knows ${MIGRATIONS.length}): upgrade worker-vllm, or use another state folder`,
-    );
-  }
-  if (version === MIGRATIONS.length) return;
-  for (const statements of MIGRATIONS.slice(version)) {
-    for (const statement of statements) sql.exec(statement);
-  }
-  sql.exec(`DELETE FROM schema_version`);
-  sql.exec(`INSERT INTO schema_version (version) VALUES (?)`, MIGRATIONS.length);
-}

@@ -1,13 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
-import {
-  CLOSE,
-  fileKeyMac,
-  type Heartbeat,
-  type JobView,
-  limits,
-  PING_TEXT,
-  PONG_TEXT,
-} from '../protocol/index.ts';
+import { StoredAlarm, sqlOf } from '../durable/storage.ts';
+import type { FleetRpc } from '../fleet/rpc.ts';
+import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../settings/queue-settings.ts';
 import { TextCalls } from './bucket.ts';
@@ -16,24 +10,25 @@ import {
   type FileTicket,
   type FileUploadAnswer,
   type LedgerView,
-  type ModelView,
   type QueueRpc,
   type QueueStatus,
   type Sent,
+  type SessionView,
   type SubmitAnswer,
   type SubmitJob,
   type TransientCall,
   unpackText,
-  type WorkerView,
 } from './calls.ts';
 import { Commits } from './commits.ts';
-import type { Connection, Ports, Row, Session } from './ports.ts';
+import { FleetReport } from './fleet-report.ts';
+import type { Connection, Ports, Session } from './ports.ts';
 import { Queue } from './queue.ts';
 
 /** Bindings and settings the object reads. */
 interface QueueEnv extends QueueSettingBindings {
   QUEUE: DurableObjectNamespace;
   RELAY: DurableObjectNamespace;
+  FLEET: DurableObjectNamespace;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
   /** Key of the MACs in the addresses of payloads and results. */
@@ -59,19 +54,22 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     roundTrip: () => (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop(),
     failed: (error) => this.#startAgain(error),
   });
+  readonly #fleet = new FleetReport({
+    send: (events) => this.#fleetObject().record(events),
+    after: (ms, run) => void setTimeout(run, ms),
+  });
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
-  #alarmAt: number | null = null;
+  #alarm!: StoredAlarm;
 
   constructor(ctx: DurableObjectState, env: QueueEnv) {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING_TEXT, PONG_TEXT));
     ctx.blockConcurrencyWhile(async () => {
       // Before the rules look at anything: they move the alarm only when it is set later.
-      this.#alarmAt = await ctx.storage.getAlarm();
-      const queueId = ctx.id.name ?? 'vllm-queue';
+      this.#alarm = await StoredAlarm.read(ctx.storage);
       this.#queue = new Queue(this.#ports(), {
-        queue_id: queueId,
-        file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, queueId) : '',
+        queue_id: this.#queueId,
+        file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, this.#queueId) : '',
         ...settingsFromBindings(env),
       });
       this.#texts = new TextCalls({
@@ -121,7 +119,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = null;
+    this.#alarm.fired();
     const deletion = await this.#commits.together(() => this.#queue.onAlarm());
     // Not waited for: no lease is looked after while an alarm runs.
     this.ctx.waitUntil(this.#texts.delete(deletion));
@@ -167,12 +165,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#texts.storeFile(ticket, bytes);
   }
 
-  async models(): Promise<ModelView[]> {
-    return this.#queue.models();
-  }
-
-  async workers(): Promise<WorkerView[]> {
-    return this.#queue.workers();
+  async sessions(): Promise<SessionView[]> {
+    // Whoever asks joins this with what the fleet object knows.
+    await this.#fleet.flush();
+    return this.#queue.sessions();
   }
 
   async hasSession(workerId: string, sessionId: string): Promise<boolean> {
@@ -181,10 +177,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async status(): Promise<QueueStatus> {
     return this.#queue.status();
-  }
-
-  async heartbeat(beat: Heartbeat): Promise<void> {
-    await this.#commits.together(() => this.#queue.heartbeat(beat));
   }
 
   /** Asked by this object alone: see Commits. */
@@ -228,21 +220,19 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.#tick = { at, timer };
   }
 
+  get #queueId(): string {
+    return this.ctx.id.name ?? 'vllm-queue';
+  }
+
+  #fleetObject(): FleetRpc {
+    const { FLEET } = this.env;
+    return FLEET.get(FLEET.idFromName(this.#queueId)) as unknown as FleetRpc;
+  }
+
   #ports(): Ports {
-    const { storage } = this.ctx;
     return {
-      sql: { exec: (query, ...bindings) => storage.sql.exec(query, ...bindings).toArray() as Row[] },
-      alarm: {
-        get: () => this.#alarmAt,
-        set: (atMs) => {
-          this.#alarmAt = atMs;
-          void storage.setAlarm(atMs);
-        },
-        clear: () => {
-          this.#alarmAt = null;
-          void storage.deleteAlarm();
-        },
-      },
+      sql: sqlOf(this.ctx.storage),
+      alarm: this.#alarm,
       now: () => Date.now(),
       random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
       connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
@@ -250,6 +240,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
         this.#commits.tell(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
       },
+      tellFleet: (event) => this.#commits.tell(() => this.#fleet.tell(event)),
       log,
     };
   }

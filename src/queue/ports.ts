@@ -1,5 +1,9 @@
+import type { Alarm, Sql } from '../durable/ports.ts';
+import type { FleetEvent } from '../fleet/rpc.ts';
 import type { BrokenReason } from '../protocol/index.ts';
 import { completeQueueSettings, type QueueSettingValues } from '../settings/queue-settings.ts';
+
+export type { Row, Sql, SqlValue } from '../durable/ports.ts';
 
 /**
  * What the queue's rules are handed: everything that touches the world. The object shell gives them
@@ -16,23 +20,9 @@ export interface Ports {
   connections(): Connection[];
   /** Tells a relay object that one of its streams is lost. Best effort. */
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** Tells the fleet object what became of a worker. Best effort: registrations tell it again. */
+  tellFleet(event: FleetEvent): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
-}
-
-export type SqlValue = string | number | null;
-export type Row = Record<string, SqlValue>;
-
-/** All statements between two awaits are one commit. */
-export interface Sql {
-  exec(query: string, ...bindings: SqlValue[]): Row[];
-}
-
-/** The one durable alarm of the object. */
-export interface Alarm {
-  /** Epoch ms it is set to; null when it is not. */
-  get(): number | null;
-  set(atMs: number): void;
-  clear(): void;
 }
 
 /** One control socket. Sends never throw: a socket that is gone swallows them. */

@@ -1,5 +1,5 @@
+import { migrate } from '../durable/migrate.ts';
 import {
-  type Heartbeat,
   isSettled,
   type JobView,
   parseJson,
@@ -13,23 +13,21 @@ import type {
   FileTicket,
   FileUploadAnswer,
   LedgerView,
-  ModelView,
   QueueStatus,
+  SessionView,
   SubmitAnswer,
   TransientCall,
-  WorkerView,
 } from './calls.ts';
 import { cancel } from './cancel.ts';
-import { type Core, createCore, due } from './core.ts';
+import { type Core, createCore } from './core.ts';
 import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
 import { dispatch } from './dispatch.ts';
 import { expire } from './expire.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './files.ts';
 import { setLoad, type Worker } from './fleet.ts';
-import { saveHeartbeat } from './fleet-tables.ts';
-import { models, status, workers } from './fleet-views.ts';
+import { sessions, status } from './fleet-views.ts';
 import { ledgerOf } from './ledger.ts';
-import { migrate } from './migrations.ts';
+import { MIGRATIONS } from './migrations.ts';
 import { type Connection, completeSettings, type GivenSettings, type Ports } from './ports.ts';
 import { register } from './register.ts';
 import { release } from './release.ts';
@@ -58,7 +56,7 @@ export class Queue {
   #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
-    migrate(ports.sql);
+    migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
     restoreFleet(this.#core);
     orphanAfterRestart(this.#core);
@@ -124,12 +122,8 @@ export class Queue {
     return this.#do(() => cancel(this.#core, jobId, reason));
   }
 
-  models(): ModelView[] {
-    return models(this.#core);
-  }
-
-  workers(): WorkerView[] {
-    return workers(this.#core);
+  sessions(): SessionView[] {
+    return sessions(this.#core);
   }
 
   hasSession(workerId: string, sessionId: string): boolean {
@@ -138,12 +132,6 @@ export class Queue {
 
   status(): QueueStatus {
     return status(this.#core);
-  }
-
-  heartbeat(beat: Heartbeat): void {
-    const now = this.#core.now();
-    saveHeartbeat(this.#core.sql, beat.worker_id ?? beat.instance_id, beat, now);
-    due(this.#core, now + this.#core.settings.retention_seconds * 1000);
   }
 
   /**

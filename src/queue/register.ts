@@ -2,7 +2,7 @@ import { CLOSE, FEATURES, type JobRef, limits, type Register, type Registered } 
 import { claimOf } from './claim.ts';
 import { type Core, due } from './core.ts';
 import { giveUp } from './disconnect.ts';
-import type { Worker } from './fleet.ts';
+import { type Worker, workerEvent } from './fleet.ts';
 import { findInstance, rememberModel, saveInstance } from './fleet-tables.ts';
 import { leaseSecondsFor } from './lease.ts';
 import { record } from './ledger.ts';
@@ -83,6 +83,11 @@ function remember(core: Core, worker: Worker, frame: Register): void {
   due(core, core.now() + core.settings.retention_seconds * 1000);
   const names = worker.models.length > 0 ? worker.models : [frame.config_id];
   for (const model of names) rememberModel(core.sql, model, frame.config_id, core.now());
+  core.tellFleet({
+    kind: 'registered',
+    ...workerEvent(worker, core.now()),
+    instance: frame.instance ?? null,
+  });
 }
 
 /** Jobs the worker says it still holds: what nobody else was given since stays its own. */

@@ -40,7 +40,7 @@ function close(core: Core, { connection, session }: Worker, silence: string): vo
   connection.close(CLOSE.silent, `nothing heard for ${silence}`);
   // The peer will hardly answer the close: until then the runtime lists the socket, without a session.
   connection.save(null);
-  disconnect(core, connection);
+  disconnect(core, connection, `nothing heard for ${silence}`);
 }
 
 /** The same for every worker. */

@@ -58,7 +58,15 @@ export const QUEUE_SETTINGS = {
     default: 7 * 86_400,
     min: 1,
     max: TEN_YEARS_SECONDS,
-    help: 'seconds that settled jobs, results and ledgers are kept',
+    help: 'seconds that settled jobs, results and ledgers are kept, and workers that are gone',
+  },
+  model_retention_seconds: {
+    variable: 'QUEUE_MODEL_RETENTION_SECONDS',
+    kind: 'seconds',
+    default: 86_400,
+    min: 1,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that a model is known after its last worker left: until then requests for it are answered 503, then 404',
   },
   max_pending: {
     variable: 'QUEUE_MAX_PENDING',

@@ -1,5 +1,5 @@
 /**
- * The configuration `workerd serve` reads: one worker with the queue's and the relay's object classes,
+ * The configuration `workerd serve` reads: one worker with the classes of its objects,
  * stored on local disk. wrangler.jsonc is the same for Cloudflare.
  */
 
@@ -40,11 +40,13 @@ const config :Workerd.Config = (
       durableObjectNamespaces = [
         (className = "QueueObject", uniqueKey = "worker-vllm-queue", enableSql = true),
         (className = "RelayObject", uniqueKey = "worker-vllm-relay", enableSql = true),
+        (className = "FleetObject", uniqueKey = "worker-vllm-fleet", enableSql = true),
       ],
       durableObjectStorage = (localDisk = "data"),
       bindings = [
         (name = "QUEUE", durableObjectNamespace = "QueueObject"),
         (name = "RELAY", durableObjectNamespace = "RelayObject"),
+        (name = "FLEET", durableObjectNamespace = "FleetObject"),
 ${variables.join('\n')}
       ],
     )),

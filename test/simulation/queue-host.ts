@@ -179,10 +179,8 @@ export class QueueHost {
       cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
       status: () => rpc((queue, answer) => answer(queue.status())),
       ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
-      models: unasked,
-      workers: unasked,
+      sessions: unasked,
       hasSession: unasked,
-      heartbeat: unasked,
       closeSockets: unasked,
     };
   }
@@ -283,6 +281,7 @@ export class QueueHost {
         this.hold(() => {
           if (life === this.#life) this.#parts.breakStream(relay, stream, reason);
         }),
+      tellFleet: () => {},
       log: (level, message, fields) => {
         if (level !== 'debug') trace.say(`queue ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },

@@ -99,6 +99,7 @@ export class Server {
     return {
       QUEUE: { idFromName: () => 'q', get: () => calls as never },
       RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
+      FLEET: { idFromName: (name: string) => name, get: () => undefined as never },
     };
   }
 

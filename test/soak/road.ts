@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { WorkerView } from '../../src/queue/calls.ts';
+import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';

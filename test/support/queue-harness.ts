@@ -18,6 +18,7 @@ import type {
   SqlValue,
 } from '../../src/queue/ports.ts';
 import { Queue } from '../../src/queue/queue.ts';
+import { FleetHarness } from './fleet-harness.ts';
 
 /** One control socket as the queue sees it, with what was sent to it. */
 export class FakeConnection implements Connection {
@@ -85,6 +86,8 @@ export class QueueHarness {
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database = new DatabaseSync(':memory:');
+  /** What the fleet object of this queue knows, on the same clock. */
+  readonly fleet = new FleetHarness({}, () => this.nowMs);
   queue: Queue;
   readonly #settings: GivenSettings;
   readonly #statements = new Map<string, StatementSync>();
@@ -236,6 +239,7 @@ export class QueueHarness {
       random: () => 0.5,
       connections: () => [...this.connections],
       breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
+      tellFleet: (event) => this.fleet.registry.record([event]),
       log: (_, message, fields) => this.logLines.push({ message, fields }),
     };
   }

@@ -2,7 +2,8 @@ import { Heartbeat, parseJson } from '../../protocol/index.ts';
 import { isAuthorized, readTokens } from '../auth.ts';
 import { readText } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, queueIdOf } from '../queues.ts';
+import { workersOf } from '../fleet-views.ts';
+import { callFleet, callQueue, queueIdOf } from '../queues.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** Far more than a heartbeat with its longest error message. */
@@ -14,14 +15,12 @@ export function fleetRoutes(app: Gateway): void {
     const beat = parseJson(Heartbeat, await readText(context.req.raw, HEARTBEAT_BYTES));
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
-    await callQueue(context.env, queueId, (queue) => queue.heartbeat(beat.value));
+    await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
     return context.json({ status: 'ok' });
   });
 
   app.get('/api/workers', needs('read'), async (context) => {
-    const workers = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.workers(),
-    );
+    const workers = await workersOf(context.env, queueIdOf(context.env, context.req.raw));
     return context.json({ workers });
   });
 

@@ -1,19 +1,19 @@
-import type { ModelView } from '../../queue/calls.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, queueIdOf } from '../queues.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type ModelView, modelsOf } from '../fleet-views.ts';
+import { queueIdOf } from '../queues.ts';
+import { type Gateway, needs } from './types.ts';
 
 /** Models that connected workers serve now. */
 export function modelRoutes(app: Gateway): void {
   app.get('/v1/models', needs('submit', 'read'), async (context) => {
-    const models = await modelsOf(context);
+    const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
     return context.json({ object: 'list', data: models.filter((model) => model.available).map(openAIModel) });
   });
 
   // Names of models hold slashes, written as they are or as %2F.
   app.get('/v1/models/:id{.+}', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
-    const models = await modelsOf(context);
+    const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
     const model = models.find((candidate) => candidate.id === id);
     if (model?.available) return context.json(openAIModel(model));
     const names = models.filter((candidate) => candidate.available).map((candidate) => candidate.id);
@@ -21,10 +21,6 @@ export function modelRoutes(app: Gateway): void {
     const why = model ? 'has no worker at the moment' : 'is not known here';
     throw new HttpError(404, `The model "${id}" ${why}. ${there}`, 'model_not_found');
   });
-}
-
-function modelsOf(context: GatewayContext): Promise<ModelView[]> {
-  return callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) => queue.models());
 }
 
 function openAIModel(model: ModelView) {

@@ -15,7 +15,13 @@ function watched(more: Partial<Env> = {}) {
       throw new Error('no object can be reached here');
     },
   };
-  const env: Env = { QUEUE: namespace, RELAY: namespace, FILE_KEY_SECRET: 'secret', ...more };
+  const env: Env = {
+    QUEUE: namespace,
+    RELAY: namespace,
+    FLEET: namespace,
+    FILE_KEY_SECRET: 'secret',
+    ...more,
+  };
   return { env, touched };
 }
 

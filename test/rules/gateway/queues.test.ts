@@ -26,7 +26,7 @@ async function askedOfRestartingQueue(wanted: TransientCall): Promise<TransientC
       throw Object.assign(new Error('the object was reset'), { retryable: true });
     },
   };
-  const env = { QUEUE: { idFromName: () => 'q', get: () => queue as never }, RELAY: undefined as never };
+  const env = { QUEUE: { idFromName: () => 'q', get: () => queue as never } } as Partial<Env>;
   expect(await callWorker(env as Env, 'q', wanted, () => now)).toEqual(ANSWER);
   return asked;
 }

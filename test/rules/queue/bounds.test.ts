@@ -125,17 +125,4 @@ describe('retention', () => {
     expect(left).toEqual([300, 100, 0]);
     expect(queue.alarmAt).toBeNull();
   });
-
-  it('forgets workers that were not heard of, and no connected one', () => {
-    const queue = new QueueHarness({ retention_seconds: 3600 });
-    const gone = queue.worker('gone');
-    queue.worker('silent but connected');
-    queue.queue.heartbeat({ instance_id: 'beats only', status: 'ready' } as never);
-    queue.drop(gone);
-    expect(queue.queue.workers()).toHaveLength(3);
-    queue.advance(3601);
-    expect(queue.queue.workers().map((worker) => worker.worker_id)).toEqual(['silent but connected']);
-    queue.advance(7200);
-    expect(queue.queue.workers()).toHaveLength(1);
-  });
 });

@@ -41,7 +41,7 @@ describe('registering', () => {
     const connection = queue.baseWorker('first');
     queue.say(connection, { type: 'register', worker_id: 'second', config_id: 'cfg', capacity: 1 });
     expect(connection.frames('error')).toMatchObject([{ message: expect.stringContaining('"first"') }]);
-    expect(queue.queue.workers().map(({ worker_id }) => worker_id)).toEqual(['first']);
+    expect(queue.queue.sessions().map(({ worker_id }) => worker_id)).toEqual(['first']);
     queue.say(connection, { type: 'register', worker_id: 'first', config_id: 'cfg', capacity: 2 });
     expect(queue.queue.status()).toMatchObject({ workers: 1, slots: 2 });
     queue.drop(connection);
@@ -226,7 +226,7 @@ describe('leases and reconnects', () => {
     queue.say(worker, { type: 'job_result', job_id: id, fence_token, result: {} });
     expect(queue.state(id)).toBe('succeeded');
     expect(worker.frames('job')).toHaveLength(3);
-    expect(queue.queue.models()).toMatchObject([{ id: 'tiny', available: true }]);
+    expect(queue.queue.sessions()).toMatchObject([{ worker_id: 'w', state: 'ready', models: ['tiny'] }]);
   });
 });
 

@@ -64,7 +64,7 @@ class Bench {
   check(): void {
     const fences = this.everPushed.map((job) => job.fence_token);
     expect(new Set(fences).size).toBe(fences.length);
-    for (const worker of this.queue.queue.workers()) {
+    for (const worker of this.queue.queue.sessions()) {
       expect(worker.running, `${worker.worker_id} runs more than it can`).toBeLessThanOrEqual(CAPACITY);
     }
     for (const id of JOBS) this.#checkJob(id, this.queue.queue.get(id));
@@ -254,7 +254,7 @@ describe('whatever a worker sends', () => {
         expect(holder.frames('job')).toMatchObject(held);
         const look = () => ({
           jobs: ['held', 'elsewhere'].map((id) => queue.queue.get(id)),
-          running: queue.queue.workers().find((one) => one.worker_id === 'holder')?.running,
+          running: queue.queue.sessions().find((one) => one.worker_id === 'holder')?.running,
           pending: queue.queue.status().pending,
         });
         const before = look();

@@ -74,7 +74,10 @@ describe('a worker whose network is gone without a word', () => {
     const id = queue.job();
     expect(worker.closed).not.toBeNull();
     queue.hibernate();
-    expect(queue.queue.workers()).toMatchObject([{ worker_id: 'w', state: 'disconnected' }]);
+    expect(queue.queue.sessions()).toEqual([]);
+    expect(queue.fleet.registry.workers()).toMatchObject([
+      { worker_id: 'w', disconnected: { reason: 'nothing heard for two ping periods' } },
+    ]);
     expect(queue.state(id)).toBe('pending');
   });
 });

@@ -1,0 +1,17 @@
+/** What the rules of a Durable Object with a database are handed of its storage. */
+
+export type SqlValue = string | number | null;
+export type Row = Record<string, SqlValue>;
+
+/** All statements between two awaits are one commit. */
+export interface Sql {
+  exec(query: string, ...bindings: SqlValue[]): Row[];
+}
+
+/** The one durable alarm of the object. */
+export interface Alarm {
+  /** Epoch ms it is set to; null when it is not. */
+  get(): number | null;
+  set(atMs: number): void;
+  clear(): void;
+}

@@ -1,0 +1,27 @@
+/** The schema, numbered and forward only: a released step is never edited, the next one is added. */
+export const MIGRATIONS: readonly string[][] = [
+  [
+    `CREATE TABLE workers (
+       worker_id TEXT PRIMARY KEY,
+       config_id TEXT,
+       instance TEXT,
+       heartbeat TEXT,
+       heartbeat_at INTEGER,
+       disconnected_at INTEGER,
+       disconnect_reason TEXT,
+       heard_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+    `CREATE INDEX workers_heard ON workers (heard_at)`,
+    // worker_id: who served it last.
+    `CREATE TABLE models (
+       model TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       worker_id TEXT NOT NULL,
+       first_seen INTEGER NOT NULL,
+       last_seen INTEGER NOT NULL,
+       PRIMARY KEY (model, config_id)
+     ) WITHOUT ROWID`,
+    `CREATE INDEX models_seen ON models (last_seen)`,
+    `CREATE INDEX models_worker ON models (worker_id, last_seen)`,
+  ],
+];

@@ -1,0 +1,139 @@
+import { migrate } from '../durable/migrate.ts';
+import type { Alarm, Sql } from '../durable/ports.ts';
+import { type Heartbeat, limits } from '../protocol/index.ts';
+import type { QueueSettingValues } from '../settings/queue-settings.ts';
+import { type ConfigChoice, chooseConfig } from './choose-config.ts';
+import { MIGRATIONS } from './migrations.ts';
+import {
+  forgetModels,
+  forgetModelsOf,
+  knownModels,
+  longestUnseen,
+  newestModels,
+  saveModel,
+} from './model-table.ts';
+import type { FleetEvent, KnownModel, KnownWorker } from './rpc.ts';
+import {
+  forgetWorkers,
+  longestUnheard,
+  saveDisconnect,
+  saveHeartbeat,
+  saveInstance,
+  storedWorkers,
+  touchWorker,
+} from './worker-table.ts';
+
+/** Between two sweeps, ms: what falls due in between goes with the next one. */
+const SWEEP_PAUSE_MS = 1000;
+
+/** What is kept of a heartbeat's error: with it every worker that is known fits into one answer. */
+const LAST_WORDS_CHARACTERS = 4096;
+
+/** What the registry's rules are handed. */
+export interface FleetPorts {
+  sql: Sql;
+  alarm: Alarm;
+  /** Epoch ms */
+  now(): number;
+}
+
+export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'model_retention_seconds'>;
+
+/**
+ * What is known of a queue's workers and models beyond their connections: heartbeats, last words, names. It
+ * decides about no job, and all of it is bounded: junk from one worker pushes out the longest unseen.
+ */
+export class FleetRegistry {
+  readonly #ports: FleetPorts;
+  readonly #settings: FleetSettings;
+  /** Newer than what is stored, by worker id: a worker that sends many costs one write for all of them. */
+  readonly #unsaved = new Map<string, { beat: Heartbeat; at: number }>();
+
+  constructor(ports: FleetPorts, settings: FleetSettings) {
+    migrate(ports.sql, MIGRATIONS);
+    this.#ports = ports;
+    this.#settings = settings;
+  }
+
+  heartbeat(beat: Heartbeat): void {
+    const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
+    const kept = error_message === undefined ? beat : { ...beat, error_message };
+    this.#unsaved.set(beat.worker_id ?? beat.instance_id, { beat: kept, at: this.#ports.now() });
+    if (this.#unsaved.size >= limits.KNOWN_WORKERS) this.save();
+  }
+
+  /** Stores the newest heartbeats, all in one commit. */
+  save(): void {
+    if (this.#unsaved.size === 0) return;
+    for (const [workerId, { beat, at }] of this.#unsaved) saveHeartbeat(this.#ports.sql, workerId, beat, at);
+    this.#unsaved.clear();
+    this.#bound();
+  }
+
+  record(events: readonly FleetEvent[]): void {
+    for (const event of events) this.#record(event);
+    this.#bound();
+  }
+
+  workers(): KnownWorker[] {
+    const workers = new Map(storedWorkers(this.#ports.sql).map((worker) => [worker.worker_id, worker]));
+    for (const [worker_id, { beat, at }] of this.#unsaved) {
+      const first = { worker_id, config_id: beat.config_id ?? null, instance: null, disconnected: null };
+      workers.set(worker_id, { ...(workers.get(worker_id) ?? first), heartbeat: beat, heartbeat_at: at });
+    }
+    return [...workers.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  }
+
+  models(): KnownModel[] {
+    return knownModels(this.#ports.sql);
+  }
+
+  chooseConfig(model: string | null): ConfigChoice {
+    return chooseConfig(newestModels(this.#ports.sql), model);
+  }
+
+  onAlarm(): void {
+    this.#ports.alarm.clear();
+    this.save();
+    this.#bound();
+  }
+
+  #record(event: FleetEvent): void {
+    const { sql } = this.#ports;
+    const { worker_id, at } = event;
+    if (event.kind === 'registered') saveInstance(sql, event, bounded(event.instance), at);
+    else touchWorker(sql, worker_id, at);
+    if (event.kind === 'disconnected') saveDisconnect(sql, worker_id, event.reason, at);
+    for (const model of modelsOf(event)) saveModel(sql, model, event, at);
+    forgetModelsOf(sql, worker_id, limits.KNOWN_MODELS_PER_WORKER);
+  }
+
+  /** Forgets what is too old or too much, and sets the alarm for what will be. */
+  #bound(): void {
+    const { sql, alarm, now } = this.#ports;
+    const workersMs = this.#settings.retention_seconds * 1000;
+    const modelsMs = this.#settings.model_retention_seconds * 1000;
+    forgetWorkers(sql, now() - workersMs, limits.KNOWN_WORKERS);
+    forgetModels(sql, now() - modelsMs, limits.KNOWN_MODELS);
+    const [heardAt, seenAt] = [longestUnheard(sql), longestUnseen(sql)];
+    const next = Math.min(
+      heardAt === null ? Number.POSITIVE_INFINITY : heardAt + workersMs,
+      seenAt === null ? Number.POSITIVE_INFINITY : seenAt + modelsMs,
+    );
+    const armed = alarm.get();
+    if (next !== Number.POSITIVE_INFINITY && (armed === null || armed > next)) {
+      alarm.set(Math.max(next, now() + SWEEP_PAUSE_MS));
+    }
+  }
+}
+
+/** Names of a reasonable length and number; a worker that tells none is known by its config. */
+function modelsOf(event: FleetEvent): string[] {
+  const names = event.models.filter(({ length }) => length <= limits.MODEL_NAME_CHARACTERS);
+  return names.length > 0 ? names.slice(0, limits.KNOWN_MODELS_PER_WORKER) : [event.config_id];
+}
+
+function bounded<T extends { models?: string[] | undefined } | null>(instance: T): T {
+  if (!instance?.models) return instance;
+  return { ...instance, models: instance.models.slice(0, limits.KNOWN_MODELS_PER_WORKER) };
+}

@@ -1,0 +1,110 @@
+import type { FleetRpc, KnownModel, KnownWorker } from '../fleet/rpc.ts';
+import type { QueueRpc, SessionView } from '../queue/calls.ts';
+import { type Env, objectNamed } from './env.ts';
+import { callQueue } from './queues.ts';
+
+/** A worker as operators see it. */
+export interface WorkerView {
+  worker_id: string;
+  instance_id: string;
+  config_id: string | null;
+  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
+  state: 'ready' | 'paused' | 'draining' | 'disconnected';
+  /** Last heartbeat's status; null when none came. */
+  status: string | null;
+  phase: string | null;
+  error_message: string | null;
+  protocol: 'base' | 'extended' | null;
+  capacity: number;
+  running: number;
+  host: string | null;
+  gpu: string | null;
+  engine: string | null;
+  engine_version: string | null;
+  models: string[];
+  connected_at: string | null;
+  last_heartbeat_at: string | null;
+}
+
+export interface ModelView {
+  id: string;
+  config_id: string;
+  /** At least one worker that serves it is connected and does not drain. */
+  available: boolean;
+  /** Epoch ms when a worker first served it. */
+  first_seen_ms: number;
+}
+
+/** Every worker that is connected or was heard of within the retention time, by worker id. */
+export async function workersOf(env: Env, queueId: string): Promise<WorkerView[]> {
+  const [sessions, known] = await readFleet(env, queueId, (fleet) => fleet.workers());
+  return workerViews(known, sessions);
+}
+
+/** Every model that connected workers serve, or of late served. */
+export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> {
+  const [sessions, known] = await readFleet(env, queueId, (fleet) => fleet.models());
+  return modelViews(known, sessions);
+}
+
+/** The queue first: the fleet object has heard of every session by the time it answers. */
+function readFleet<T>(
+  env: Env,
+  queueId: string,
+  read: (fleet: FleetRpc) => Promise<T>,
+): Promise<[SessionView[], T]> {
+  return callQueue(env, queueId, async (queue: QueueRpc) => [
+    await queue.sessions(),
+    await read(objectNamed(env.FLEET, queueId)),
+  ]);
+}
+
+/** What the fleet object remembers, and the queue's live sessions. */
+export function workerViews(known: readonly KnownWorker[], sessions: readonly SessionView[]): WorkerView[] {
+  const live = new Map(sessions.map((session) => [session.worker_id, session]));
+  const workers = new Map(known.map((worker) => [worker.worker_id, worker]));
+  const ids = [...new Set([...workers.keys(), ...live.keys()])].sort();
+  return ids.map((id) => workerView(id, workers.get(id), live.get(id)));
+}
+
+function workerView(id: string, known?: KnownWorker, session?: SessionView): WorkerView {
+  const instance = known?.instance;
+  const heartbeat = known?.heartbeat;
+  return {
+    worker_id: id,
+    instance_id: instance?.id ?? heartbeat?.instance_id ?? id,
+    config_id: session?.config_id ?? known?.config_id ?? null,
+    state: session?.state ?? 'disconnected',
+    status: heartbeat?.status ?? null,
+    phase: heartbeat?.phase ?? null,
+    error_message: heartbeat?.error_message ?? null,
+    protocol: session?.protocol ?? null,
+    capacity: session?.capacity ?? 0,
+    running: session?.running ?? 0,
+    host: instance?.host ?? null,
+    gpu: instance?.gpu ?? null,
+    engine: instance?.engine ?? null,
+    engine_version: instance?.engine_version ?? null,
+    models: session?.models ?? instance?.models ?? [],
+    connected_at: session === undefined ? null : new Date(session.connected_at).toISOString(),
+    last_heartbeat_at: known?.heartbeat_at == null ? null : new Date(known.heartbeat_at).toISOString(),
+  };
+}
+
+/** Known ones first, then what workers serve beyond what is remembered; a base worker serves its config. */
+export function modelViews(known: readonly KnownModel[], sessions: readonly SessionView[]): ModelView[] {
+  const models = new Map(known.map((model) => [keyOf(model), model]));
+  for (const { config_id, models: served, connected_at: first_seen_ms } of sessions) {
+    for (const id of served.length > 0 ? served : [config_id]) {
+      const model = { id, config_id, first_seen_ms };
+      if (!models.has(keyOf(model))) models.set(keyOf(model), model);
+    }
+  }
+  const serving = sessions.filter(({ state }) => state !== 'draining');
+  const available = new Set(serving.flatMap(({ config_id, models: served }) => [config_id, ...served]));
+  return [...models.values()].map((model) => ({ ...model, available: available.has(model.id) }));
+}
+
+function keyOf({ id, config_id }: { id: string; config_id: string }): string {
+  return JSON.stringify([id, config_id]);
+}

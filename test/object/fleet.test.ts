@@ -1,0 +1,71 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { WorkerView } from '../../src/gateway/fleet-views.ts';
+import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** The fleet object beside the queue's in a real workerd. */
+let road: MiniflareQueue;
+
+beforeAll(async () => {
+  road = await startMiniflareQueue({ QUEUE_IDS: '*' });
+});
+afterEach(closeRawWorkers);
+afterAll(() => road.stop());
+
+let queueNumber = 0;
+const newQueue = () => `fleet-${++queueNumber}`;
+
+async function get(queue: string, path: string) {
+  const response = await fetch(road.url + path, { headers: { 'x-queue-id': queue } });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+const workers = async (queue: string) => (await get(queue, '/api/workers')).body.workers as WorkerView[];
+const beat = (queue: string, body: object) =>
+  fetch(`${road.url}/api/heartbeats`, {
+    method: 'POST',
+    headers: { 'x-queue-id': queue },
+    body: JSON.stringify(body),
+  });
+const instance = { id: 'i', gpu: 'H100', models: ['tiny'] };
+
+describe('the fleet', () => {
+  it('shows a worker as soon as it is registered, with its heartbeats, and its last words when it is gone', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', { instance });
+    expect(await workers(queue)).toMatchObject([
+      { worker_id: 'w', state: 'ready', gpu: 'H100', models: ['tiny'], status: null },
+    ]);
+    await beat(queue, { instance_id: 'i', worker_id: 'w', status: 'fatal', error_message: 'no GPU' });
+    expect(await workers(queue)).toMatchObject([
+      { state: 'ready', status: 'fatal', error_message: 'no GPU' },
+    ]);
+    worker.vanish();
+    await until(async () => (await workers(queue))[0]?.state === 'disconnected', 'it is seen to be gone');
+    expect(await workers(queue)).toMatchObject([{ worker_id: 'w', gpu: 'H100', error_message: 'no GPU' }]);
+  });
+
+  it('lists the models that are served now', async () => {
+    const queue = newQueue();
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', { instance });
+    expect((await get(queue, '/v1/models')).body.data).toMatchObject([{ id: 'tiny', owned_by: 'cfg' }]);
+    expect((await get(queue, '/v1/models/tiny')).status).toBe(200);
+    worker.vanish();
+    await until(async () => ((await get(queue, '/v1/models')).body.data as []).length === 0, 'it is gone');
+    const { status, body } = await get(queue, '/v1/models/tiny');
+    expect([status, JSON.stringify(body)]).toEqual([
+      404,
+      expect.stringContaining('has no worker at the moment'),
+    ]);
+  });
+
+  it('leaves the database of the queue alone when workers only send heartbeats', async () => {
+    const queue = newQueue();
+    for (let n = 0; n < 20; n++)
+      expect((await beat(queue, { instance_id: 'only', status: 'starting' })).status).toBe(200);
+    expect(await workers(queue)).toMatchObject([
+      { worker_id: 'only', state: 'disconnected', status: 'starting' },
+    ]);
+    expect(await road.sql(queue, 'SELECT * FROM workers')).toEqual([]);
+  });
+});

@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest';
+import type { KnownWorker } from '../../../src/fleet/rpc.ts';
+import { modelViews, workerViews } from '../../../src/gateway/fleet-views.ts';
+import type { SessionView } from '../../../src/queue/calls.ts';
+
+const session = (worker_id: string, more: Partial<SessionView> = {}): SessionView => ({
+  worker_id,
+  config_id: 'cfg',
+  state: 'ready',
+  protocol: 'extended',
+  capacity: 4,
+  running: 1,
+  models: ['tiny'],
+  connected_at: 1000,
+  ...more,
+});
+const known = (worker_id: string, more: Partial<KnownWorker> = {}): KnownWorker => ({
+  worker_id,
+  config_id: 'cfg',
+  instance: null,
+  heartbeat: null,
+  heartbeat_at: null,
+  disconnected: null,
+  ...more,
+});
+
+describe('the view of workers', () => {
+  it('joins what is remembered with the sessions there are now', () => {
+    const instance = {
+      id: 'i',
+      host: 'h',
+      gpu: 'H100',
+      engine: 'vllm',
+      engine_version: '1',
+      models: ['old'],
+    };
+    const heartbeat = { instance_id: 'i', status: 'running', phase: 'ready' } as const;
+    const views = workerViews([known('w', { instance, heartbeat, heartbeat_at: 2000 })], [session('w')]);
+    expect(views).toEqual([
+      {
+        worker_id: 'w',
+        instance_id: 'i',
+        config_id: 'cfg',
+        state: 'ready',
+        status: 'running',
+        phase: 'ready',
+        error_message: null,
+        protocol: 'extended',
+        capacity: 4,
+        running: 1,
+        host: 'h',
+        gpu: 'H100',
+        engine: 'vllm',
+        engine_version: '1',
+        models: ['tiny'],
+        connected_at: '1970-01-01T00:00:01.000Z',
+        last_heartbeat_at: '1970-01-01T00:00:02.000Z',
+      },
+    ]);
+  });
+
+  it('has the gone and the unknown too, by id', () => {
+    const heartbeat = { instance_id: 'i', status: 'fatal', error_message: 'no GPU' } as const;
+    const views = workerViews([known('b', { heartbeat, config_id: null })], [session('c'), session('a')]);
+    expect(views.map(({ worker_id, state, capacity }) => [worker_id, state, capacity])).toEqual([
+      ['a', 'ready', 4],
+      ['b', 'disconnected', 0],
+      ['c', 'ready', 4],
+    ]);
+    expect(views[1]).toMatchObject({
+      instance_id: 'i',
+      config_id: null,
+      error_message: 'no GPU',
+      protocol: null,
+    });
+  });
+});
+
+describe('the view of models', () => {
+  it('tells which are served now: not by workers that drain, and by base workers under their config', () => {
+    const models = [
+      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1 },
+      { id: 'gone', config_id: 'cfg', first_seen_ms: 2 },
+      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3 },
+    ];
+    const sessions = [
+      session('w'),
+      session('leaving', { state: 'draining', models: ['leaving'] }),
+      session('base', { config_id: 'base', models: [], protocol: 'base' }),
+    ];
+    expect(modelViews(models, sessions)).toEqual([
+      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, available: true },
+      { id: 'gone', config_id: 'cfg', first_seen_ms: 2, available: false },
+      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3, available: false },
+      { id: 'base', config_id: 'base', first_seen_ms: 1000, available: true },
+    ]);
+  });
+});
