@@ -1,4 +1,4 @@
-import type { CallAnswer, TransientCall } from './calls.ts';
+import { bytesOf, type CallAnswer, type TransientCall } from './calls.ts';
 import type { Core } from './core.ts';
 import { mayRun, servesModel, type Worker } from './fleet.ts';
 import { knownModels } from './fleet-tables.ts';
@@ -21,7 +21,7 @@ export function call(core: Core, request: TransientCall, answer: (answer: CallAn
   const slotWait = Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms);
   const job: TransientJob = {
     id: request.job_id,
-    call: { ...request, model: named.model },
+    call: { ...request, model: named.model, payload: bytesOf(request.payload) },
     waits_for: configOf(core, named.model),
     state: 'pending',
     priority: request.priority,
@@ -219,15 +219,22 @@ function noSlot(core: Core, job: TransientJob): Refusal {
   };
 }
 
-/** Callers that wait are bounded for each config and each tenant; null: there is room. */
+/** Callers that wait are bounded for each config and each tenant, their bodies in all and for each tenant; null: there is room. */
 function fullness(core: Core, { waits_for, call }: TransientJob): string | null {
-  const { max_waiting, max_waiting_per_tenant } = core.settings;
+  const { max_waiting, max_waiting_per_tenant, max_waiting_bytes, max_waiting_bytes_per_tenant } =
+    core.settings;
   if (core.transients.waitingFor(waits_for) > max_waiting) {
     return `the queue is full: ${max_waiting} requests for "${call.model ?? 'any model'}" wait for a free slot already`;
   }
   const tenant = call.tenant ?? null;
   if (tenant !== null && core.transients.waitingOf(tenant) > max_waiting_per_tenant) {
     return `the queue is full for the token "${tenant}": ${max_waiting_per_tenant} requests of it wait for a free slot already`;
+  }
+  if (core.transients.waitingBytes > max_waiting_bytes) {
+    return `the queue is full: the requests that wait for a free slot may have ${max_waiting_bytes} bytes in all`;
+  }
+  if (tenant !== null && core.transients.waitingBytesOf(tenant) > max_waiting_bytes_per_tenant) {
+    return `the queue is full for the token "${tenant}": its requests that wait for a free slot may have ${max_waiting_bytes_per_tenant} bytes in all`;
   }
   return null;
 }

@@ -53,6 +53,10 @@ export function unpackText(text: LongText): string {
   return typeof text === 'string' ? text : new TextDecoder().decode(text);
 }
 
+export function bytesOf(text: LongText): Uint8Array<ArrayBuffer> {
+  return typeof text === 'string' ? encode(text) : text;
+}
+
 function encode(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
 }
@@ -84,8 +88,8 @@ export interface TransientCall {
   /** The gateway's own id; becomes the engine's request id. */
   job_id: string;
   job_type: string;
-  /** JSON text of an EngineRequest. */
-  payload: string;
+  /** JSON text of an EngineRequest; bytes are UTF-8. */
+  payload: LongText;
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
   /** Name of the token that asks; null or left out where no tokens are configured. */
@@ -126,9 +130,8 @@ export type CallAnswer =
     };
 
 /** The same as the object offers it over RPC: long texts in a form that fits. */
-export interface QueueRpc extends Omit<QueueCalls, 'submit' | 'call'>, FileCalls {
+export interface QueueRpc extends Omit<QueueCalls, 'submit'>, FileCalls {
   submit(jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]>;
-  call(job: Sent<TransientCall>): Promise<CallAnswer>;
 }
 
 /** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */

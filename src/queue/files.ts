@@ -1,6 +1,6 @@
 import { fitsUtf8, limits } from '../protocol/index.ts';
 import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from './bucket-files.ts';
-import type { FileAnswer, FileTicket, FileUploadAnswer } from './calls.ts';
+import { type FileAnswer, type FileTicket, type FileUploadAnswer, unpackText } from './calls.ts';
 import { type Claimed, claimByToken } from './claim.ts';
 import type { Core } from './core.ts';
 import type { Worker } from './fleet.ts';
@@ -154,7 +154,9 @@ export function dropUploads(core: Core, jobId: string): void {
 function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload: string | null } | Rejection {
   const transient = core.transients.get(ticket.job_id);
   if (transient) {
-    return judge(transient, ticket, transient.file_key ?? null) ?? transient.call;
+    const { job_type, payload } = transient.call;
+    const rejection = judge(transient, ticket, transient.file_key ?? null);
+    return rejection ?? { job_type, payload: unpackText(payload) };
   }
   const row = findJob(core.sql, ticket.job_id);
   return (

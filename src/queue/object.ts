@@ -5,19 +5,18 @@ import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '.
 import type { RelayCalls } from '../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../settings/queue-settings.ts';
 import { TextCalls } from './bucket.ts';
-import {
-  type CallAnswer,
-  type FileTicket,
-  type FileUploadAnswer,
-  type LedgerView,
-  type QueueRpc,
-  type QueueStatus,
-  type Sent,
-  type SessionView,
-  type SubmitAnswer,
-  type SubmitJob,
-  type TransientCall,
-  unpackText,
+import type {
+  CallAnswer,
+  FileTicket,
+  FileUploadAnswer,
+  LedgerView,
+  QueueRpc,
+  QueueStatus,
+  Sent,
+  SessionView,
+  SubmitAnswer,
+  SubmitJob,
+  TransientCall,
 } from './calls.ts';
 import { Commits } from './commits.ts';
 import { FleetReport } from './fleet-report.ts';
@@ -131,9 +130,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
-  call(sent: Sent<TransientCall>): Promise<CallAnswer> {
-    const job = { ...sent, payload: unpackText(sent.payload) };
-    return this.#answered((answer) => this.#queue.call(job, answer));
+  call(request: TransientCall): Promise<CallAnswer> {
+    return this.#answered((answer) => this.#queue.call(request, answer));
   }
 
   async get(jobId: string): Promise<JobView | null> {

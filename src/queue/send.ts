@@ -1,6 +1,7 @@
 import { fitsUtf8, limits } from '../protocol/index.ts';
 import { relayName } from '../relay/calls.ts';
 import { payloadFile } from './bucket-files.ts';
+import { unpackText } from './calls.ts';
 import { type Core, due } from './core.ts';
 import { streamIdOf } from './fences.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from './files.ts';
@@ -77,7 +78,7 @@ export function sendTransient(core: Core, worker: Worker, job: TransientJob): vo
     mode: 'transient',
     config_id: worker.session.config_id,
     fence_token: fenceToken,
-    payload: call.payload,
+    payload: unpackText(call.payload),
     job_type: call.job_type,
     attempt: 1,
     lease_seconds: leaseSecondsFor(core, worker),
@@ -106,6 +107,8 @@ export function sendTransient(core: Core, worker: Worker, job: TransientJob): vo
     worker_id: worker.session.worker_id,
   });
   job.answer = null;
+  // Whoever asks again brings it along.
+  job.call = { ...call, payload: new Uint8Array() };
 }
 
 /** The older attempt is aborted if it was given to another worker; the same one puts the newer in its place. */

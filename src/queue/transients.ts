@@ -3,6 +3,9 @@ import type { Worker } from './fleet.ts';
 import { add } from './pending.ts';
 import { Soonest } from './soonest.ts';
 
+/** Bytes lie outside the runtime's heap, which strings would fill: it ends at 1.4 GB whatever the machine has. */
+type Payload = Uint8Array<ArrayBuffer>;
+
 /**
  * Jobs whose caller waits. They live in memory: a caller that waits over a connection is told when the
  * queue restarts, and asks again with the same id, so a row would cost a commit and save nothing.
@@ -11,7 +14,7 @@ import { Soonest } from './soonest.ts';
  */
 export interface TransientJob {
   id: string;
-  call: TransientCall;
+  call: TransientCall & { payload: Payload };
   state: 'pending' | 'leased';
   priority: number;
   /** Config whose waiting callers it is counted among. */
@@ -47,6 +50,8 @@ export class Transients {
   readonly #waiting = new Map<string | null, Place[]>();
   readonly #waitingFor = new Map<string, number>();
   readonly #waitingOf = new Map<string, number>();
+  readonly #waitingBytesOf = new Map<string, number>();
+  #waitingBytes = 0;
   /** Epoch ms at which the next waiting job is to be refused. */
   readonly nextRefusal = new Soonest();
   #size = 0;
@@ -95,6 +100,16 @@ export class Transients {
     return this.#waitingOf.get(tenant) ?? 0;
   }
 
+  /** Bytes of all payloads that wait. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
+  /** Bytes of this tenant's payloads that wait. */
+  waitingBytesOf(tenant: string): number {
+    return this.#waitingBytesOf.get(tenant) ?? 0;
+  }
+
   get size(): number {
     return this.#jobs.size;
   }
@@ -137,7 +152,11 @@ export class Transients {
   #count({ waits_for, call }: TransientJob, change: number): void {
     this.#size += change;
     add(this.#waitingFor, waits_for, change);
-    if (call.tenant != null) add(this.#waitingOf, call.tenant, change);
+    const bytes = change * call.payload.byteLength;
+    this.#waitingBytes += bytes;
+    if (call.tenant == null) return;
+    add(this.#waitingOf, call.tenant, change);
+    add(this.#waitingBytesOf, call.tenant, bytes);
   }
 }
 

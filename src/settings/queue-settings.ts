@@ -97,6 +97,21 @@ export const QUEUE_SETTINGS = {
     min: 1,
     help: 'the same, of one token over all configs',
   },
+  max_waiting_bytes: {
+    variable: 'QUEUE_MAX_WAITING_BYTES',
+    kind: 'bytes',
+    // The gateway holds each of them once more: half of a small machine of 512 MB.
+    default: 128 * 1024 * 1024,
+    min: 1,
+    help: 'bytes that all requests that wait for a slot may have together; more are answered 429',
+  },
+  max_waiting_bytes_per_tenant: {
+    variable: 'QUEUE_MAX_WAITING_BYTES_PER_TENANT',
+    kind: 'bytes',
+    defaultsTo: 'max_waiting_bytes',
+    min: 1,
+    help: 'the same, of one token',
+  },
 } as const satisfies Record<string, QueueSetting>;
 
 type Table = typeof QUEUE_SETTINGS;

@@ -82,6 +82,44 @@ describe('the depth of the queue', () => {
   });
 });
 
+describe('the bodies of requests that wait', () => {
+  const bytes = (size: number) => new TextEncoder().encode('{}'.padEnd(size)) as Uint8Array<ArrayBuffer>;
+
+  it('are bounded in all, and make room when a slot takes one', () => {
+    const queue = new QueueHarness({ max_waiting_bytes: 1000 });
+    const worker = queue.worker('w');
+    queue.submit({});
+    const first = queue.call({ payload: bytes(600) });
+    expect(first).toEqual([]);
+    expect(queue.call({ payload: bytes(401) })).toMatchObject([
+      { reason: 'queue_full', message: expect.stringContaining('1000 bytes'), retry_after_seconds: 5 },
+    ]);
+    expect(queue.call({ payload: bytes(400) })).toEqual([]);
+    queue.say(worker, result(worker.lastJob()));
+    expect(first).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.call({ payload: bytes(600) })).toEqual([]);
+  });
+
+  it('are bounded for each tenant, and leave the others their room', () => {
+    const queue = new QueueHarness({ max_waiting_bytes_per_tenant: 500 });
+    queue.worker('w');
+    queue.submit({});
+    expect(queue.call({ tenant: 'ann', payload: bytes(500) })).toEqual([]);
+    expect(queue.call({ tenant: 'ann', payload: bytes(2) })).toMatchObject([
+      { reason: 'queue_full', message: expect.stringContaining('"ann"') },
+    ]);
+    expect(queue.call({ tenant: 'bob', payload: bytes(500) })).toEqual([]);
+  });
+
+  it('are not counted where a slot is free, and reach the worker as they came', () => {
+    const queue = new QueueHarness({ max_waiting_bytes: 1 });
+    const worker = queue.worker('w');
+    const payload = new TextEncoder().encode('{"body":"grüße 👋"}') as Uint8Array<ArrayBuffer>;
+    expect(queue.call({ payload })).toMatchObject([{ kind: 'stream' }]);
+    expect(worker.lastJob().payload).toEqual({ body: 'grüße 👋' });
+  });
+});
+
 describe('retention', () => {
   it('forgets a settled job with result, texts and ledger after the time, and its id is free again', () => {
     const queue = new QueueHarness({ retention_seconds: 3600 });
