@@ -1,4 +1,4 @@
-import { Hono } from 'hono';
+import { Hono, type MiddlewareHandler } from 'hono';
 import { errorResponse, HttpError, responseTo } from './errors.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { jobRoutes } from './routes/jobs.ts';
@@ -11,6 +11,7 @@ import type { Gateway } from './routes/types.ts';
 /** The gateway: every route, and how everything that is not one ends. */
 export function createApp(): Gateway {
   const app: Gateway = new Hono();
+  app.use(rejectOddHosts);
   openaiRoutes(app);
   modelRoutes(app);
   jobRoutes(app);
@@ -28,11 +29,21 @@ export function createApp(): Gateway {
   return app;
 }
 
+/** A name or an address, with a port or without: the runtime makes the URL of a request of whatever stands there. */
+const HOST = /^(?:\[[\da-f:.]+\]|[^\s/?#@\\[\]:<>%^|]+)(?::\d{1,5})?$/i;
+
+const rejectOddHosts: MiddlewareHandler = async (context, next) => {
+  const host = context.req.header('host');
+  if (URL.canParse(context.req.raw.url) && (host === undefined || HOST.test(host))) return await next();
+  const message = 'The Host header must be a name or an address, with a port or without.';
+  throw new HttpError(400, message, 'invalid_host');
+};
+
 /** A path that exists, asked with a method that it does not have. */
 function refuseOtherMethods(app: Gateway): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
-    if (path.startsWith('/internal/')) continue;
+    if (path.startsWith('/internal/') || method === 'ALL') continue;
     methods.set(path, (methods.get(path) ?? new Set()).add(method));
   }
   for (const [path, known] of methods) {

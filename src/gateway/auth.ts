@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { isLoopback } from '../process/network.ts';
+import { matchesPattern } from '../protocol/index.ts';
+import type { Viewer } from '../queue/calls.ts';
 import { HttpError } from './errors.ts';
 
 /** What a token may be used for; `admin` includes the others. */
@@ -12,6 +14,8 @@ export const TokenEntry = z.object({
   /** Lower-case hex of the token's SHA-256. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   scopes: z.array(z.enum(SCOPES)).min(1),
+  /** Whose jobs it submits and sees; left out: it is a tenant of its own, by its name. */
+  tenant: z.string().min(1).max(256).optional(),
   /** The only worker that may use it, or the beginning of its id and `*`. Left out: any worker. */
   worker_id: z
     .string()
@@ -77,6 +81,28 @@ export async function authorize(
   return entry;
 }
 
+/** Whose jobs a token submits; null where no tokens are configured. */
+export function tenantOf(entry: TokenEntry | null): string | null {
+  return entry && (entry.tenant ?? entry.name);
+}
+
+/** Whose jobs a token sees: with `read` or `admin`, or without tokens, everybody's. */
+export function viewerOf(entry: TokenEntry | null): Viewer {
+  const seesAll = entry?.scopes.some((scope) => scope === 'read' || scope === 'admin') ?? true;
+  return seesAll ? null : tenantOf(entry);
+}
+
+/** @throws HttpError 403 where the token is bound to other worker ids */
+export function requireWorkerId(entry: TokenEntry | null, workerId: string): void {
+  const pattern = entry?.worker_id;
+  if (pattern === undefined || matchesPattern(pattern, workerId)) return;
+  throw new HttpError(
+    403,
+    `The token "${entry?.name}" is for workers named "${pattern}", not ${JSON.stringify(workerId)}: set CASOLA_INSTANCE_ID, or make a token for this worker ("npx worker-vllm token --scope worker --worker-id ...").`,
+    'worker_id_denied',
+  );
+}
+
 /** Whether `authorize` would let it through. */
 export async function isAuthorized(
   request: Request,
@@ -107,8 +133,20 @@ export function equalInConstantTime(one: string, other: string): boolean {
   return difference === 0;
 }
 
+/** What proxies add to a request of somebody else. Not all do: docs/security.md. */
+const FORWARDED_HEADERS = [
+  'x-forwarded-for',
+  'forwarded',
+  'x-real-ip',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'cf-connecting-ip',
+  'true-client-ip',
+  'via',
+];
+
 /**
- * Without tokens only this machine is served. The host is checked against pages that make their own name
+ * Without tokens only this machine is served. A proxy on this machine would bring everybody else. The host is checked against pages that make their own name
  * point to this machine, the origin against pages that simply call it.
  * @throws HttpError 403
  */
@@ -118,6 +156,14 @@ export function rejectStrangers(request: Request): void {
     throw new HttpError(
       403,
       `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token".`,
+      'tokens_needed',
+    );
+  }
+  const forwarded = FORWARDED_HEADERS.find((name) => request.headers.has(name));
+  if (forwarded !== undefined) {
+    throw new HttpError(
+      403,
+      `No tokens are configured, so only this machine is served, and a proxy passed this request on (${forwarded}). Make tokens with "npx worker-vllm token" before others can reach it.`,
       'tokens_needed',
     );
   }

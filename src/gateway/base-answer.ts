@@ -1,5 +1,6 @@
 import type { ChatCompletionSummary, EngineRequestResult } from '../protocol/index.ts';
 import type { RequestFacts } from './body.ts';
+import { engineResponse } from './errors.ts';
 
 /**
  * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
@@ -21,10 +22,7 @@ export function answerFromResult(
   const response = result.response as EngineRequestResult['response'] | undefined;
   if (typeof response?.status !== 'number') return null;
   const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body);
-  return new Response(body, {
-    status: response.status,
-    headers: { 'content-type': response.content_type ?? 'application/json' },
-  });
+  return engineResponse(response.status, body, response.content_type ?? 'application/json');
 }
 
 /** The whole answer as one chunk for each choice, then usage where it was asked for, then the end mark. */

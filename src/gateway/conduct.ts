@@ -9,7 +9,11 @@ export const CALL_ATTEMPTS = 3;
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
 export interface ConductorParts {
-  queue: Pick<QueueCalls, 'call' | 'cancel'>;
+  queue: {
+    call: QueueCalls['call'];
+    /** Its caller is gone. */
+    cancel(jobId: string): Promise<unknown>;
+  };
   /** The relay's response for one stream; rejects when the signal fires. */
   openStream(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
   /** Keeps the process at work for a promise nobody waits for. */
@@ -54,7 +58,7 @@ export async function conduct(
     if (leftMs !== undefined && leftMs <= 0) return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     const outcome = await attempt({ ...call, deadline_ms: leftMs }, signal, parts);
     if (outcome === GONE) {
-      parts.waitUntil(parts.queue.cancel(call.job_id, 'caller_gone'));
+      parts.waitUntil(parts.queue.cancel(call.job_id));
       return { kind: 'gone' };
     }
     if (outcome.kind !== 'failed') return outcome;
@@ -80,7 +84,7 @@ async function attempt(
   const dispatched = await orAborted(asked, signal);
   if (dispatched === GONE) {
     // The cancellation may come to the queue before the call does.
-    const again = () => parts.queue.cancel(call.job_id, 'caller_gone');
+    const again = () => parts.queue.cancel(call.job_id);
     parts.waitUntil(asked.then(again, () => {}));
     return GONE;
   }

@@ -40,6 +40,21 @@ export function responseTo(error: Error): Response {
   );
 }
 
+/** Statuses whose responses may not have a body. */
+const BODILESS = new Set([204, 205, 304]);
+
+/** What an engine answered, as a worker reported it; 502 where that is no final status of HTTP. */
+export function engineResponse(status: number, body: string, contentType: string): Response {
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    const message = `The engine answered with the status ${status}, which is none of HTTP's.`;
+    return errorResponse(new HttpError(502, message, 'engine_error'));
+  }
+  return new Response(BODILESS.has(status) ? null : body, {
+    status,
+    headers: { 'content-type': contentType },
+  });
+}
+
 /** Says when to come back; whole seconds, at least one. */
 export function retryAfter(seconds: number): Record<string, string> {
   return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };

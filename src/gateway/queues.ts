@@ -6,9 +6,11 @@ import {
   packText,
   type QueueRpc,
   type TransientCall,
+  WORKER_TOKEN_HEADERS,
 } from '../queue/calls.ts';
 import { relayName } from '../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
+import type { TokenEntry } from './auth.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 
@@ -121,10 +123,22 @@ function isRestart(error: unknown): boolean {
 /** Objects that may hold sockets of this process, for closing them at its end. */
 const dialled = { queues: new Set<string>(), relays: new Set<string>() };
 
-/** Passes a worker's WebSocket upgrade to its queue. */
-export function dialQueue(env: Env, queueId: string, request: Request): Promise<Response> {
+/**
+ * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
+ * the worker as the address does, is checked there.
+ */
+export function dialQueue(
+  env: Env,
+  queueId: string,
+  request: Request,
+  token: TokenEntry | null,
+): Promise<Response> {
   dialled.queues.add(queueId);
-  return objectNamed(env.QUEUE, queueId).fetch(request);
+  const headers = new Headers(request.headers);
+  for (const name of Object.values(WORKER_TOKEN_HEADERS)) headers.delete(name);
+  if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
+  if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
+  return objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
 }
 
 /** Passes the upgrade of a worker's answer socket to its relay. */

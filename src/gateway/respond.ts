@@ -2,7 +2,7 @@ import { type Failure, parseEngineError } from '../protocol/index.ts';
 import { answerFromResult } from './base-answer.ts';
 import type { RequestFacts } from './body.ts';
 import type { Outcome } from './conduct.ts';
-import { errorResponse, HttpError, retryAfter } from './errors.ts';
+import { engineResponse, errorResponse, HttpError, retryAfter } from './errors.ts';
 
 /** Puts a conducted request's outcome into HTTP. */
 export function respond(outcome: Outcome, facts: RequestFacts, jobId: string, nowMs: number): Response {
@@ -44,15 +44,21 @@ const STATUS_OF_CODE: Record<string, number> = {
 
 function failed(failure: Failure, attempts: number): Response {
   if (failure.http_status && failure.body !== undefined) {
-    return Response.json(failure.body, { status: failure.http_status });
+    return engineResponse(failure.http_status, JSON.stringify(failure.body), 'application/json');
   }
   const said = parseEngineError(failure.message);
   if (said) return errorResponse(new HttpError(said.status, said.message, failure.code));
   // A job handed back until the caller's patience ended was never at fault: the workers are busy or leaving.
-  const status = failure.http_status ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
+  const status =
+    errorStatus(failure.http_status) ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';
   const headers = status === 503 ? retryAfter(5) : {};
   return errorResponse(new HttpError(status, `${failure.message}${tried}`, failure.code, headers));
+}
+
+/** An engine's status, where a failure can be told with it. */
+function errorStatus(status: number | undefined): number | undefined {
+  return status !== undefined && status >= 400 && status <= 599 ? status : undefined;
 }
 
 const REFUSAL = {

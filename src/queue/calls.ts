@@ -1,5 +1,15 @@
 import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
 
+/** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
+export type Viewer = string | null;
+
+/**
+ * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, and where the
+ * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without
+ * tokens there is neither.
+ */
+export const WORKER_TOKEN_HEADERS = { name: 'x-worker-token-name', pattern: 'x-worker-id-pattern' } as const;
+
 /**
  * What the gateway may ask of a queue object, by RPC. Arguments and answers are plain data.
  * Nothing here throws for a caller's mistake: mistakes are answers.
@@ -9,15 +19,16 @@ export interface QueueCalls {
   submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]>;
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
   call(job: TransientCall): Promise<CallAnswer>;
-  get(jobId: string): Promise<JobView | null>;
+  get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** What happened to a persisted job, or to a call of late, step by step. Null: there is none of this id. */
-  ledger(jobId: string): Promise<LedgerView | null>;
+  ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
-  wait(jobId: string, waitMs: number): Promise<JobView | null>;
+  wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null>;
   /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
   cancel(
     jobId: string,
     reason: 'cancelled' | 'caller_gone',
+    viewer: Viewer,
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
   /** Workers that are connected now; the fleet object has heard of them by then. */
   sessions(): Promise<SessionView[]>;
@@ -74,7 +85,7 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
   /** `payload.model` where it is a string: chooses the config when `config_id` is left out. */
   model?: string;
-  /** Name of the token that submits; null or left out where no tokens are configured. */
+  /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
   tenant?: string | null;
 }
 
@@ -92,7 +103,7 @@ export interface TransientCall {
   payload: LongText;
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
-  /** Name of the token that asks; null or left out where no tokens are configured. */
+  /** Who asks; null or left out where no tokens are configured. */
   tenant?: string | null;
   priority: number;
   /** How long to wait for a worker to exist at all, ms. */

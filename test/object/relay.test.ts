@@ -67,6 +67,24 @@ describe('an answer', () => {
     expect(await response.text()).toBe('{"tea":true}');
   });
 
+  it.each(['/elsewhere', 'https://other.example/'])(
+    'that is a redirect reaches the caller as it is: %s',
+    async (location) => {
+      const queue = `q${++queueNumber}`;
+      const played = await worker(queue);
+      const answered = chat(queue, { redirect: 'manual' });
+      const stream = streamOf(await played.job());
+      played.answer(
+        { type: 'head', stream, head: { status: 307, headers: { location, 'content-type': 'text/plain' } } },
+        { type: 'bytes', stream, offset: 0, data: bytes('go on') },
+        { type: 'end', stream, size: 5 },
+      );
+      const response = await answered;
+      expect([response.status, response.headers.get('location')]).toEqual([307, location]);
+      expect(await response.text()).toBe('go on');
+    },
+  );
+
   it('is taken to another worker when its attempt breaks before the first byte', async () => {
     const queue = `q${++queueNumber}`;
     const [first, second] = [await worker(queue, 'first'), await worker(queue, 'second')];

@@ -1,7 +1,9 @@
 import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { EXIT } from '../../src/process/index.ts';
@@ -95,6 +97,16 @@ describe('workerd', () => {
     await start();
     expect(await readFile(path, 'utf8')).toBe(secret);
   });
+
+  it.each(['a b', '[', '127.0.0.1/v1/chat', 'user@127.0.0.1'])(
+    'answers the Host header %j with 400',
+    async (host) => {
+      const workerd = await start();
+      const socket = connect(workerd.port, '127.0.0.1');
+      socket.end(`GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+      expect(await text(socket)).toMatch(/^HTTP\/1.1 400 /);
+    },
+  );
 
   it('names a port that is in use', async () => {
     const server = createServer();

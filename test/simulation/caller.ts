@@ -130,7 +130,7 @@ export class Caller {
     return {
       queue: {
         call: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
-        cancel: (id, reason) => callQueue(env, 'q', (queue) => queue.cancel(id, reason)),
+        cancel: (id) => callQueue(env, 'q', (queue) => queue.cancel(id, 'caller_gone', null)),
       },
       openStream: (relay, stream, signal) => server.openStream(life, relay, stream, signal, opened),
       waitUntil: (promise) => void promise.catch(() => {}),

@@ -50,20 +50,20 @@ export class Submitter {
     if (this.#plan.cancelAfterMs !== null) {
       await timeline.sleep(this.#plan.cancelAfterMs);
       this.#around.oracle.cancelAsked(this.id);
-      while ((await this.#ask((queue) => queue.cancel(this.id, 'cancelled'))) === undefined);
+      while ((await this.#ask((queue) => queue.cancel(this.id, 'cancelled', null))) === undefined);
     }
     while (this.state === 'accepted') {
       if (!this.#plan.waits) await timeline.sleep(LOOKS_EVERY_MS);
       this.#look(
         await this.#ask(
-          (queue) => (this.#plan.waits ? queue.wait(this.id, WAIT_MS) : queue.get(this.id)),
+          (queue) => (this.#plan.waits ? queue.wait(this.id, WAIT_MS, null) : queue.get(this.id, null)),
           WAIT_MS + PATIENCE_MS,
         ),
       );
     }
     // Looked at once more, later: it must not have changed.
     await timeline.sleep(LOOKS_EVERY_MS);
-    this.#look(await this.#ask((queue) => queue.get(this.id)));
+    this.#look(await this.#ask((queue) => queue.get(this.id, null)));
   }
 
   #look(view: JobView | null | undefined): void {

@@ -1,5 +1,5 @@
 import { Heartbeat, parseJson } from '../../protocol/index.ts';
-import { isAuthorized, readTokens } from '../auth.ts';
+import { isAuthorized, readTokens, requireWorkerId } from '../auth.ts';
 import { readText } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
@@ -14,6 +14,7 @@ export function fleetRoutes(app: Gateway): void {
   app.post('/api/heartbeats', needs('worker'), async (context) => {
     const beat = parseJson(Heartbeat, await readText(context.req.raw, HEARTBEAT_BYTES));
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
+    requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
     await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
     return context.json({ status: 'ok' });

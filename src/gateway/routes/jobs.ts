@@ -7,6 +7,7 @@ import {
   parseValue,
 } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/calls.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readText } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
@@ -22,7 +23,7 @@ export function jobRoutes(app: Gateway): void {
     const queueId = queueIdOf(context.env, request);
     const body = parseBody(await readText(request));
     const key = request.headers.get('idempotency-key') ?? undefined;
-    const tenant = context.get('tenant');
+    const tenant = tenantOf(context.get('token'));
     const submit = (jobs: SubmitJob[]) =>
       callQueue(context.env, queueId, (queue) =>
         queue.submit(packJobs(jobs.map((job) => ({ ...job, tenant })))),
@@ -41,9 +42,10 @@ export function jobRoutes(app: Gateway): void {
 
   app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
+    const viewer = viewerOf(context.get('token'));
     const waitMs = waitOf(context.req.query('wait')) * 1000;
     const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      waitMs > 0 ? queue.wait(id, waitMs) : queue.get(id),
+      waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
     );
     if (!job) throw unknownJob(id);
     return context.json(unpackView(job));
@@ -51,8 +53,9 @@ export function jobRoutes(app: Gateway): void {
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
+    const viewer = viewerOf(context.get('token'));
     const ledger = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.ledger(id),
+      queue.ledger(id, viewer),
     );
     if (ledger) return context.json(ledger);
     const message = `No job has the id "${id}" (any more). A stored job keeps its ledger until it is removed, some time after it is settled; of requests that waited for their answer (/v1/…) those of the newest 1,000 are kept in memory.`;
@@ -61,8 +64,9 @@ export function jobRoutes(app: Gateway): void {
 
   app.delete('/api/jobs/:id', needs('submit'), async (context) => {
     const id = context.req.param('id');
+    const viewer = viewerOf(context.get('token'));
     const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.cancel(id, 'cancelled'),
+      queue.cancel(id, 'cancelled', viewer),
     );
     if (!job) throw unknownJob(id);
     return context.json(unpackView(job));

@@ -1,6 +1,7 @@
 import { fitsUtf8, limits } from '../../protocol/index.ts';
 import type { TransientCall } from '../../queue/calls.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
+import { tenantOf } from '../auth.ts';
 import { readFacts, readText, tooLarge } from '../body.ts';
 import { conduct } from '../conduct.ts';
 import { objectNamed } from '../env.ts';
@@ -45,7 +46,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     job_type: 'engine_request',
     payload: payloadOf(path, body),
     model: facts.model,
-    tenant: context.get('tenant'),
+    tenant: tenantOf(context.get('token')),
     priority: 0,
     ...waits,
   };
@@ -56,10 +57,11 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const conducted = conduct(call, hungUp.signal, {
     queue: {
       call: (wanted) => callWorker(env, queueId, wanted, Date.now),
-      cancel: (id, reason) => callQueue(env, queueId, (queue) => queue.cancel(id, reason)),
+      cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
     openStream: (relay, streamId, signal) => {
       running.resolve();
+      // A redirect of the engine's is its answer; followed, it would lead into the relay.
       return objectNamed(env.RELAY, relay).fetch(
         new Request(STREAM_URL + streamId, { signal, redirect: 'manual' }),
       );

@@ -1,3 +1,4 @@
+import { equalInConstantTime, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../queues.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
@@ -6,7 +7,10 @@ import { type Gateway, type GatewayContext, needs } from './types.ts';
 export function socketRoutes(app: Gateway): void {
   app.get('/ws', needs('worker'), (context) => {
     requireUpgrade(context);
-    return dialQueue(context.env, queueIdOf(context.env, context.req.raw), context.req.raw);
+    const token = context.get('token');
+    const workerId = context.req.query('worker_id');
+    if (workerId) requireWorkerId(token, workerId);
+    return dialQueue(context.env, queueIdOf(context.env, context.req.raw), context.req.raw, token);
   });
 
   app.get('/answers', needs('worker'), async (context) => {
@@ -14,6 +18,7 @@ export function socketRoutes(app: Gateway): void {
     const workerId = context.req.query('worker_id');
     if (!workerId)
       throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
+    requireWorkerId(context.get('token'), workerId);
     const queueId = queueIdOf(context.env, context.req.raw);
     const sessionId = context.req.query('session_id') ?? '';
     // Otherwise any worker could answer the callers of any other.
@@ -27,7 +32,8 @@ export function socketRoutes(app: Gateway): void {
   /** `worker-vllm queue` calls this before it ends workerd; its secret is new at every start. */
   app.post('/internal/close-sockets', async (context) => {
     const secret = context.env.INTERNAL_SECRET;
-    if (!secret || context.req.header('x-internal-secret') !== secret) return context.notFound();
+    if (!secret || !equalInConstantTime(context.req.header('x-internal-secret') ?? '', secret))
+      return context.notFound();
     await closeAllSockets(context.env);
     return context.json({ status: 'ok' });
   });

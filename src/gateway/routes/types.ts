@@ -1,13 +1,13 @@
 import type { Context, Hono, MiddlewareHandler } from 'hono';
-import { authorize, readTokens, type Scope } from '../auth.ts';
+import { authorize, readTokens, type Scope, type TokenEntry } from '../auth.ts';
 import type { Env } from '../env.ts';
 
 /** Hono's view of the gateway. */
 interface Environment {
   Bindings: Env;
   Variables: {
-    /** Name of the token that asks; null where no tokens are configured. */
-    tenant: string | null;
+    /** The token that asks; null where no tokens are configured. */
+    token: TokenEntry | null;
   };
 }
 export type Gateway = Hono<Environment>;
@@ -17,7 +17,7 @@ export type GatewayContext = Context<Environment>;
 export function needs(...anyOf: Scope[]): MiddlewareHandler<Environment> {
   return async (context, next) => {
     const entry = await authorize(context.req.raw, readTokens(context.env.TOKENS), anyOf);
-    context.set('tenant', entry?.name ?? null);
+    context.set('token', entry);
     await next();
   };
 }

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { authorize, readTokens, type Scope, type TokenEntry } from '../../../src/gateway/auth.ts';
+import {
+  authorize,
+  readTokens,
+  requireWorkerId,
+  type Scope,
+  type TokenEntry,
+  tenantOf,
+  viewerOf,
+} from '../../../src/gateway/auth.ts';
 
 function entry(token: string, ...scopes: Scope[]): TokenEntry {
   return {
@@ -74,10 +82,46 @@ describe('a queue without tokens', () => {
     [LOCAL, { origin: 'https://evil.example' }, 403],
     [LOCAL, { origin: 'https://localhost.evil.example' }, 403],
     [LOCAL, { origin: 'null' }, 403],
+    [LOCAL, { 'x-forwarded-for': '203.0.113.7' }, 403],
+    [LOCAL, { 'x-forwarded-for': '127.0.0.1' }, 403],
+    [LOCAL, { forwarded: 'for=203.0.113.7' }, 403],
+    [LOCAL, { 'x-real-ip': '203.0.113.7' }, 403],
+    [LOCAL, { via: '1.1 proxy' }, 403],
     ['http://evil.example:8788/', {}, 403],
     ['http://127.0.0.1.evil.example/', {}, 403],
   ] as const)('answers %s with %j by %i', async (url, headers, status) => {
     expect(await statusOf(request(headers, url), ['admin'], [])).toBe(status);
+  });
+});
+
+describe('what a token sees of jobs', () => {
+  const named = (more: Partial<TokenEntry>): TokenEntry => ({
+    ...entry('x', 'submit'),
+    name: 'app',
+    ...more,
+  });
+
+  it.each([
+    [named({}), 'app', 'app'],
+    [named({ tenant: 'team' }), 'team', 'team'],
+    [named({ tenant: 'team', scopes: ['submit', 'read'] }), 'team', null],
+    [named({ scopes: ['admin'] }), 'app', null],
+    [named({ scopes: ['worker'] }), 'app', 'app'],
+    [null, null, null],
+  ])('is that of its tenant, or all: %j', (token, tenant, viewer) => {
+    expect([tenantOf(token), viewerOf(token)]).toEqual([tenant, viewer]);
+  });
+});
+
+describe('a token for certain workers', () => {
+  const bound = { ...entry('x', 'worker'), worker_id: 'runpod-*' };
+
+  it('lets these through, and names both ids to others', () => {
+    expect(() => requireWorkerId(bound, 'runpod-7')).not.toThrow();
+    expect(() => requireWorkerId(bound, 'vast-7')).toThrow(/"runpod-\*", not "vast-7"/);
+    expect(() => requireWorkerId(bound, 'vast-7')).toThrow(expect.objectContaining({ status: 403 }));
+    expect(() => requireWorkerId(entry('x', 'worker'), 'vast-7')).not.toThrow();
+    expect(() => requireWorkerId(null, 'vast-7')).not.toThrow();
   });
 });
 

@@ -92,6 +92,17 @@ describe('the answer of a worker without an answer socket', () => {
     expect(await response.json()).toEqual({ is: 'teapot' });
   });
 
+  it.each([99, 101, 600, 999, 200.5, Number.NaN])('is a 502 where its status is %d', async (status) => {
+    const response = ask(result({ response: { status, body: 'x' } }));
+    expect(response.status).toBe(502);
+    expect((await errorOf(response)).message).toContain(String(status));
+  });
+
+  it('has no body where its status allows none', async () => {
+    const response = ask(result({ response: { status: 204, body: '' } }));
+    expect([response.status, await response.text()]).toEqual([204, '']);
+  });
+
   it('is a 502 where the result holds no answer', async () => {
     const response = ask(result({ text: 'a transcription' }));
     expect(response.status).toBe(502);
@@ -133,6 +144,16 @@ describe('the end of a request without an answer', () => {
       message: 'context is\nfull',
       type: 'invalid_request_error',
     });
+  });
+
+  it.each([
+    [101, 502],
+    [204, 204],
+    [302, 302],
+  ])('can be told whatever the status of the engine: %d', async (http_status, status) => {
+    expect(failed({ http_status, body: {} }).status).toBe(status);
+    // Without a body there is nothing of the engine's to keep.
+    expect(failed({ http_status }).status).toBe(502);
   });
 
   it('names the number of attempts', async () => {

@@ -67,6 +67,18 @@ describe('a queue that may not exist', () => {
   });
 });
 
+it('a path that there is not is 404, and a method that a path does not have 405', async () => {
+  const status = async (method: string, path: string) => {
+    const response = await createApp().fetch(
+      new Request(`http://localhost${path}`, { method }),
+      watched().env,
+    );
+    return [response.status, response.headers.get('allow')];
+  };
+  expect(await status('GET', '/nothing')).toEqual([404, null]);
+  expect(await status('GET', '/v1/chat/completions')).toEqual([405, 'POST']);
+});
+
 describe('the ids that queues may have', () => {
   const idOf = (ids: string | undefined, id: string) => {
     const env = watched(ids === undefined ? {} : { QUEUE_IDS: ids }).env;

@@ -1,0 +1,113 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../../src/gateway/app.ts';
+import type { TokenEntry } from '../../../src/gateway/auth.ts';
+import type { Env } from '../../../src/gateway/env.ts';
+
+const token = (name: string, scopes: TokenEntry['scopes'], more: Partial<TokenEntry> = {}): TokenEntry => ({
+  name,
+  sha256: createHash('sha256').update(name).digest('hex'),
+  scopes,
+  ...more,
+});
+const TOKENS = JSON.stringify([
+  token('app', ['submit']),
+  token('team-app', ['submit'], { tenant: 'team' }),
+  token('operator', ['admin']),
+  token('dashboard', ['read']),
+  token('bound', ['worker'], { name: 'Größe', worker_id: 'runpod-*' }),
+]);
+
+/** What the queue's object is asked, as verb and arguments. */
+function recording() {
+  const asked: unknown[][] = [];
+  const dialled: Headers[] = [];
+  const verbs = ['get', 'wait', 'cancel', 'ledger'].map((verb) => [
+    verb,
+    async (...given: unknown[]) => {
+      asked.push([verb, ...given]);
+      return null;
+    },
+  ]);
+  const object = {
+    ...Object.fromEntries(verbs),
+    hasSession: async () => true,
+    heartbeat: async () => {},
+    fetch: async (request: Request) => {
+      dialled.push(request.headers);
+      return new Response(null);
+    },
+  };
+  const namespace = { idFromName: (name: string) => name, get: () => object as never };
+  const env: Env = { QUEUE: namespace, RELAY: namespace, FLEET: namespace, TOKENS };
+  const ask = async (who: string, method: string, path: string, more: RequestInit = {}) => {
+    const headers = { authorization: `Bearer ${who}`, ...more.headers };
+    return await createApp().fetch(
+      new Request(`https://queue.example${path}`, { ...more, method, headers }),
+      env,
+    );
+  };
+  return { ask, asked, dialled, env };
+}
+
+describe('a job', () => {
+  it.each([
+    ['app', 'app'],
+    ['team-app', 'team'],
+    ['operator', null],
+  ])('is asked for by the token %s as the viewer %j', async (who, viewer) => {
+    const { ask, asked } = recording();
+    const paths = [
+      ['GET', '/api/jobs/j'],
+      ['GET', '/api/jobs/j?wait=2'],
+      ['GET', '/api/jobs/j/ledger'],
+      ['DELETE', '/api/jobs/j'],
+    ];
+    for (const [method = '', path = ''] of paths) expect((await ask(who, method, path)).status).toBe(404);
+    expect(asked).toEqual([
+      ['get', 'j', viewer],
+      ['wait', 'j', 2000, viewer],
+      ['ledger', 'j', viewer],
+      ['cancel', 'j', 'cancelled', viewer],
+    ]);
+  });
+
+  it('is seen by who may look at everything, and not cancelled', async () => {
+    const { ask, asked } = recording();
+    await ask('dashboard', 'GET', '/api/jobs/j');
+    expect((await ask('dashboard', 'DELETE', '/api/jobs/j')).status).toBe(403);
+    expect(asked).toEqual([['get', 'j', null]]);
+  });
+});
+
+describe('a worker whose token is bound to an id', () => {
+  it('dials under that id alone, and its queue is told by the gateway, not by the caller', async () => {
+    const { ask, dialled } = recording();
+    const headers = { upgrade: 'websocket', 'x-worker-token-name': 'other', 'x-worker-id-pattern': '*' };
+    const dial = (path: string) => ask('bound', 'GET', path, { headers });
+    expect((await dial('/ws?worker_id=vast-1')).status).toBe(403);
+    expect((await dial('/answers?worker_id=vast-1')).status).toBe(403);
+    expect(dialled).toEqual([]);
+    expect((await dial('/ws?worker_id=runpod-1')).status).toBe(200);
+    expect(dialled[0]?.get('x-worker-token-name')).toBe('Gr%C3%B6%C3%9Fe');
+    expect(dialled[0]?.get('x-worker-id-pattern')).toBe('runpod-*');
+  });
+  it('says nothing in the name of others by heartbeat', async () => {
+    const { ask } = recording();
+    const beat = (more: object) => {
+      const body = JSON.stringify({ instance_id: 'vast-1', status: 'running', ...more });
+      return ask('bound', 'POST', '/api/heartbeats', { body });
+    };
+    expect((await beat({})).status).toBe(403);
+    expect((await beat({ instance_id: 'runpod-1', worker_id: 'vast-1' })).status).toBe(403);
+    expect((await beat({ worker_id: 'runpod-1' })).status).toBe(200);
+  });
+
+  it('says nothing of itself where no tokens are configured, whatever the caller says', async () => {
+    const { env, dialled } = recording();
+    const headers = { upgrade: 'websocket', 'x-worker-token-name': 'other', 'x-worker-id-pattern': '*' };
+    await createApp().fetch(new Request('http://localhost/ws', { headers }), { ...env, TOKENS: '' });
+    expect(dialled[0]?.has('x-worker-token-name')).toBe(false);
+    expect(dialled[0]?.has('x-worker-id-pattern')).toBe(false);
+  });
+});
