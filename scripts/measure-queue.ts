@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
-import type { SubmitJob } from '../src/queue/calls.ts';
-import type { Connection, Ports, Row, Session } from '../src/queue/ports.ts';
 import { Queue } from '../src/queue/queue.ts';
+import type { SubmitJob } from '../src/queue/rpc.ts';
+import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.ts';
 import { startWorkerd } from '../src/workerd/process.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 

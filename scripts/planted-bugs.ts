@@ -22,13 +22,13 @@ interface Bug {
 const BUGS: readonly Bug[] = [
   {
     name: 'a settlement counts whatever its fence and whoever sends it',
-    file: 'src/queue/claim.ts',
+    file: 'src/queue/attempts/claim.ts',
     line: `if (job.fence_token !== fence_token || fence_token === 0) return 'stale';`,
     becomes: '',
   },
   {
     name: 'a claim ignores the worker’s id',
-    file: 'src/queue/claim.ts',
+    file: 'src/queue/attempts/claim.ts',
     line: `if (job !== null && job.worker_id !== worker.session.worker_id) return 'stale';`,
     becomes: '',
   },
@@ -40,7 +40,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a reconnect does not renew the lease',
-    file: 'src/queue/register.ts',
+    file: 'src/queue/verbs/register.ts',
     line: 'extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);',
     becomes: '',
   },
@@ -52,13 +52,13 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'an attempt is counted twice',
-    file: 'src/queue/retry.ts',
+    file: 'src/queue/attempts/retry.ts',
     line: 'const attempts = earlier.length + 1;',
     becomes: 'const attempts = earlier.length + 2;',
   },
   {
     name: 'a release is charged',
-    file: 'src/queue/retry.ts',
+    file: 'src/queue/attempts/retry.ts',
     line: '{ attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter }',
     becomes: '{ attempts: row.attempts + 1, attempt_errors: attemptErrors(row), run_after: runAfter }',
   },
@@ -82,13 +82,13 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a restart hands out the same fences again',
-    file: 'src/queue/tables.ts',
+    file: 'src/queue/store/jobs-table.ts',
     line: 'SET value = CAST(value AS INTEGER) + ? RETURNING',
     becomes: 'SET value = CAST(value AS INTEGER) + 0 * ? RETURNING',
   },
   {
     name: 'a cancelled job is not revoked',
-    file: 'src/queue/cancel.ts',
+    file: 'src/queue/verbs/cancel.ts',
     line: 'revoke(core, worker_id, row.id, reason);',
     becomes: '',
   },
@@ -106,31 +106,31 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a request tried again keeps its old slot',
-    file: 'src/queue/settle.ts',
+    file: 'src/queue/verbs/settle.ts',
     line: 'core.fleet.freeSlot(worker.session.worker_id, job.id, fenceToken);',
     becomes: '',
   },
   {
     name: 'a cancellation forgets to free the slot',
-    file: 'src/queue/cancel.ts',
+    file: 'src/queue/verbs/cancel.ts',
     line: 'core.fleet.freeSlot(worker_id, row.id, row.fence_token);',
     becomes: '',
   },
   {
     name: 'a dispatch pass does not look at slots that were freed',
-    file: 'src/queue/fleet.ts',
+    file: 'src/queue/state/live-fleet.ts',
     line: 'this.#openings.worker(worker);',
     becomes: '',
   },
   {
     name: 'a base worker back on a new connection is taken to have its calls still',
-    file: 'src/queue/register.ts',
+    file: 'src/queue/verbs/register.ts',
     line: 'if (isNewConnection) {',
     becomes: 'if (false) {',
   },
   {
     name: 'a base worker that lost a lease waits to be heard',
-    file: 'src/queue/silence.ts',
+    file: 'src/queue/attempts/silence.ts',
     line: "else if (silentMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
     becomes: 'else worker.silent = true;',
   },

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isLoopback } from '../process/network.ts';
 import { matchesPattern } from '../protocol/index.ts';
-import type { Viewer } from '../queue/calls.ts';
+import type { Viewer } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
 
 /** What a token may be used for; `admin` includes the others. */

@@ -1,5 +1,5 @@
 import { type BrokenReason, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
-import type { CallAnswer, QueueCalls, TransientCall } from '../queue/calls.ts';
+import type { CallAnswer, QueueCalls, TransientCall } from '../queue/rpc.ts';
 import { BROKEN_HEADER } from '../relay/calls.ts';
 
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */

@@ -1,5 +1,5 @@
 import type { FleetRpc } from '../fleet/rpc.ts';
-import type { QueueRpc } from '../queue/calls.ts';
+import type { QueueRpc } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 

@@ -1,5 +1,5 @@
 import type { FleetRpc, KnownModel, KnownWorker } from '../fleet/rpc.ts';
-import type { QueueRpc, SessionView } from '../queue/calls.ts';
+import type { QueueRpc, SessionView } from '../queue/rpc.ts';
 import { type Env, objectNamed } from './env.ts';
 import { callQueue } from './queues.ts';
 

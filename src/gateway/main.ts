@@ -2,7 +2,7 @@
 import { createApp } from './app.ts';
 
 export { FleetObject } from '../fleet/object.ts';
-export { QueueObject } from '../queue/object.ts';
+export { QueueObject } from '../queue/object/object.ts';
 export { RelayObject } from '../relay/object.ts';
 
 export default { fetch: createApp().fetch };

@@ -7,7 +7,7 @@ import {
   type QueueRpc,
   type TransientCall,
   WORKER_TOKEN_HEADERS,
-} from '../queue/calls.ts';
+} from '../queue/rpc.ts';
 import { relayName } from '../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from './auth.ts';

@@ -1,7 +1,7 @@
 /**
  * Keys in the addresses of payloads and results. Such an address is asked without a token, so its key begins with
  * a MAC of the queue's id: the gateway refuses a made-up one without asking any queue. What follows are the parts
- * that the queue compares, random for each job and for each attempt (queue/files.ts).
+ * that the queue compares, random for each job and for each attempt (queue/attempts/tickets.ts).
  */
 
 /** Hex digits of the MAC: 128 bits of an HMAC-SHA256. */

@@ -6,8 +6,11 @@ import {
   type WorkerFrame,
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
-import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './bucket-files.ts';
-import { call, endOverdue, nextRefusal, refuseOverdue, waitOrRefuse } from './call.ts';
+import { closeSilent } from './attempts/silence.ts';
+import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
+import { viewOf } from './attempts/view.ts';
+import { dispatch } from './dispatch/dispatch.ts';
+import { ledgerOf } from './events/ledger.ts';
 import type {
   CallAnswer,
   FileTicket,
@@ -17,27 +20,24 @@ import type {
   SessionView,
   SubmitAnswer,
   TransientCall,
-} from './calls.ts';
-import { cancel } from './cancel.ts';
-import { type Core, createCore } from './core.ts';
-import { disconnect, giveUpOrphans, orphanAfterRestart } from './disconnect.ts';
-import { dispatch } from './dispatch.ts';
-import { expire } from './expire.ts';
-import { beginUpload, mayStoreFile, readFile, storeFile } from './files.ts';
-import { setLoad, type Worker } from './fleet.ts';
-import { sessions, status } from './fleet-views.ts';
-import { ledgerOf } from './ledger.ts';
-import { MIGRATIONS } from './migrations.ts';
-import { type Connection, completeSettings, type GivenSettings, type Ports } from './ports.ts';
-import { register } from './register.ts';
-import { release } from './release.ts';
-import { progress, renew } from './renew.ts';
-import { restoreFleet } from './restore.ts';
-import { settleError, settleResult, settleResultRef } from './settle.ts';
-import { closeSilent } from './silence.ts';
-import { beginPayload, type NewJob, submit as submitJobs } from './submit.ts';
-import { findJob } from './tables.ts';
-import { viewOf } from './view.ts';
+} from './rpc.ts';
+import { sessions, status } from './state/fleet-views.ts';
+import { setLoad, type Worker } from './state/live-fleet.ts';
+import { type Core, createCore } from './state/state.ts';
+import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './store/blob-table.ts';
+import { findJob } from './store/jobs-table.ts';
+import { MIGRATIONS } from './store/migrations.ts';
+import { type Connection, completeSettings, type GivenSettings, type Ports } from './store/ports.ts';
+import { cancel } from './verbs/cancel.ts';
+import { disconnect, giveUpOrphans, orphanAfterRestart } from './verbs/disconnect.ts';
+import { expire } from './verbs/expire.ts';
+import { register } from './verbs/register.ts';
+import { release } from './verbs/release.ts';
+import { progress, renew } from './verbs/renew.ts';
+import { call, endOverdue, nextRefusal, refuseOverdue, waitOrRefuse } from './verbs/request.ts';
+import { restoreFleet } from './verbs/restore.ts';
+import { settleError, settleResult, settleResultRef } from './verbs/settle.ts';
+import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { LedgerView } from '../../src/queue/calls.ts';
+import type { LedgerView } from '../../src/queue/rpc.ts';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';

@@ -1,7 +1,7 @@
 import { type ConductorParts, conduct } from '../../src/gateway/conduct.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
 import { callQueue, callWorker } from '../../src/gateway/queues.ts';
-import type { TransientCall } from '../../src/queue/calls.ts';
+import type { TransientCall } from '../../src/queue/rpc.ts';
 import type { Exchange } from './engine.ts';
 import type { CallerPlan } from './plan.ts';
 import type { CallerBody } from './relay-host.ts';

@@ -1,4 +1,4 @@
-import type { Connection, Session } from '../../src/queue/ports.ts';
+import type { Connection, Session } from '../../src/queue/store/ports.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Row, Sql, SqlValue } from '../../src/queue/ports.ts';
+import type { Row, Sql, SqlValue } from '../../src/queue/store/ports.ts';
 
 /** What one statement did to one row of `jobs`. */
 export interface JobChange {

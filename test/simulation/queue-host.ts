@@ -1,7 +1,7 @@
 import type { BrokenReason } from '../../src/protocol/index.ts';
-import type { QueueCalls } from '../../src/queue/calls.ts';
-import type { Ports } from '../../src/queue/ports.ts';
 import { Queue } from '../../src/queue/queue.ts';
+import type { QueueCalls } from '../../src/queue/rpc.ts';
+import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
 import type { Link } from './network.ts';

@@ -1,6 +1,6 @@
 import { callQueue } from '../../src/gateway/queues.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
-import type { QueueCalls, SubmitJob } from '../../src/queue/calls.ts';
+import type { QueueCalls, SubmitJob } from '../../src/queue/rpc.ts';
 import type { JobPlan } from './plan.ts';
 import { Random } from './random.ts';
 import type { Life } from './server.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type AttemptError, type JobView, limits } from '../../src/protocol/index.ts';
-import type { LedgerView } from '../../src/queue/calls.ts';
+import type { LedgerView } from '../../src/queue/rpc.ts';
 import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
 import { modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';

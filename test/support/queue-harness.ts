@@ -1,13 +1,8 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
-import type { Deletion } from '../../src/queue/bucket-files.ts';
-import type {
-  CallAnswer,
-  FileTicket,
-  SubmitAnswer,
-  SubmitJob,
-  TransientCall,
-} from '../../src/queue/calls.ts';
+import { Queue } from '../../src/queue/queue.ts';
+import type { CallAnswer, FileTicket, SubmitAnswer, SubmitJob, TransientCall } from '../../src/queue/rpc.ts';
+import type { Deletion } from '../../src/queue/store/blob-table.ts';
 import type {
   Connection,
   GivenSettings,
@@ -16,8 +11,7 @@ import type {
   Row,
   Session,
   SqlValue,
-} from '../../src/queue/ports.ts';
-import { Queue } from '../../src/queue/queue.ts';
+} from '../../src/queue/store/ports.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
 /** One control socket as the queue sees it, with what was sent to it. */

@@ -6,7 +6,7 @@ import {
   limits,
   parseValue,
 } from '../../protocol/index.ts';
-import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/calls.ts';
+import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readText } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';

@@ -1,5 +1,5 @@
 import { fitsUtf8, limits } from '../../protocol/index.ts';
-import type { TransientCall } from '../../queue/calls.ts';
+import type { TransientCall } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
 import { readFacts, readText, tooLarge } from '../body.ts';

@@ -1,5 +1,5 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac, limits } from '../../protocol/index.ts';
-import type { FileAnswer, FileTicket } from '../../queue/calls.ts';
+import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
 import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
 import { parseBody, readText } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';

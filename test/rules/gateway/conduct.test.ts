@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CALL_ATTEMPTS, type ConductorParts, conduct } from '../../../src/gateway/conduct.ts';
 import type { BrokenReason } from '../../../src/protocol/index.ts';
-import type { CallAnswer, TransientCall } from '../../../src/queue/calls.ts';
+import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
 const CALL: TransientCall = {

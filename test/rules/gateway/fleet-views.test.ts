@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { KnownWorker } from '../../../src/fleet/rpc.ts';
 import { modelViews, workerViews } from '../../../src/gateway/fleet-views.ts';
-import type { SessionView } from '../../../src/queue/calls.ts';
+import type { SessionView } from '../../../src/queue/rpc.ts';
 
 const session = (worker_id: string, more: Partial<SessionView> = {}): SessionView => ({
   worker_id,

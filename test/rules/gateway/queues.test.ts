@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { callWorker } from '../../../src/gateway/queues.ts';
-import type { CallAnswer, TransientCall } from '../../../src/queue/calls.ts';
+import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
 
 const CALL: TransientCall = {
   job_id: 'job-1',

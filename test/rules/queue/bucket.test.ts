@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Bucket, TextCalls } from '../../../src/queue/bucket.ts';
-import { BUCKET_UNREADABLE, type SubmitJob, unpackView } from '../../../src/queue/calls.ts';
+import { type Bucket, TextCalls } from '../../../src/queue/object/text-calls.ts';
+import { BUCKET_UNREADABLE, type SubmitJob, unpackView } from '../../../src/queue/rpc.ts';
 import { until } from '../../support/poll.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 

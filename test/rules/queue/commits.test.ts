@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { Commits } from '../../../src/queue/commits.ts';
+import { Commits } from '../../../src/queue/object/commits.ts';
 
 /** Commits whose pieces of work note what becomes of them. */
 class Stage {

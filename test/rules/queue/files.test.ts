@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../../src/protocol/index.ts';
-import { unpackView } from '../../../src/queue/calls.ts';
+import { unpackView } from '../../../src/queue/rpc.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 const LARGE = JSON.stringify({ messages: [], text: 'ä'.repeat(200_000) });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { FleetEvent } from '../../../src/fleet/rpc.ts';
-import { FleetReport } from '../../../src/queue/fleet-report.ts';
+import { FleetReport } from '../../../src/queue/object/fleet-report.ts';
 
 const event = (worker_id: string): FleetEvent => ({
   kind: 'connected',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../../src/protocol/index.ts';
-import { unpackView } from '../../../src/queue/calls.ts';
+import { unpackView } from '../../../src/queue/rpc.ts';
 import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };

@@ -1,0 +1,52 @@
+import type { Failure, JobRef, JobState } from '../../protocol/index.ts';
+import type { Worker } from '../state/live-fleet.ts';
+
+/**
+ * What a worker's word on an attempt is worth. The newest fence token wins, from the worker that was given it,
+ * even when its lease has run out, as long as nobody else was given the job since.
+ *
+ * | verdict         | the job                                              | settle               | renew | release | register |
+ * | --------------- | ---------------------------------------------------- | -------------------- | ----- | ------- | -------- |
+ * | `held`          | is leased to this worker under this token            | counts               | kept  | counts  | resumed  |
+ * | `lapsed`        | is pending again, and nobody was given it since      | a result counts      | lost  | –       | resumed  |
+ * | `settled_by_it` | was settled by this attempt                          | acknowledged again   | kept  | –       | –        |
+ * | `stale`         | was given to another, or ended without this attempt  | stale                | lost  | –       | revoked  |
+ * | `unknown`       | is neither stored nor in memory                      | unknown, or its slot | kept  | –       | resumed  |
+ *
+ * `unknown` may be a job in memory from before a restart of the queue: its relay knows whether its caller
+ * still waits, and cancels it if not.
+ */
+export type Claim = 'held' | 'lapsed' | 'settled_by_it' | 'stale' | 'unknown';
+
+/** What a job, stored or in memory, tells about its newest attempt. */
+export interface Claimed {
+  state: JobState;
+  fence_token: number;
+  /** Who was given that attempt, also when it is over. */
+  worker_id: string | null;
+  /** JSON of the failure that settled it. */
+  error?: string | null;
+}
+
+/** What this worker's word on an attempt is worth. */
+export function claimOf(job: Claimed | null, worker: Worker, attempt: Pick<JobRef, 'fence_token'>): Claim {
+  if (job !== null && job.worker_id !== worker.session.worker_id) return 'stale';
+  return claimByToken(job, attempt);
+}
+
+/** The same for whoever proves by other means to speak for the worker, as the key to an attempt's files does. */
+export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 'fence_token'>): Claim {
+  if (job === null) return 'unknown';
+  // 0 is the token of a job that nobody was ever given.
+  if (job.fence_token !== fence_token || fence_token === 0) return 'stale';
+  if (job.state === 'leased') return 'held';
+  if (job.state === 'pending') return 'lapsed';
+  return isSettledByWorker(job) ? 'settled_by_it' : 'stale';
+}
+
+/** Whether its worker's own word ended it. A job that the queue failed, its worker being gone, may run there still. */
+function isSettledByWorker({ state, error }: Claimed): boolean {
+  if (state !== 'failed' || error == null) return state === 'succeeded';
+  const { code } = JSON.parse(error) as Failure;
+  return code !== 'lease_expired' && code !== 'worker_died';
+}

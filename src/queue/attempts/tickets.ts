@@ -1,0 +1,179 @@
+import { fitsUtf8, limits } from '../../protocol/index.ts';
+import { basePayload } from '../peers/job-frame.ts';
+import { type FileAnswer, type FileTicket, type FileUploadAnswer, unpackText } from '../rpc.ts';
+import type { Worker } from '../state/live-fleet.ts';
+import type { Core } from '../state/state.ts';
+import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from '../store/blob-table.ts';
+import { findJob, type JobRow, readFileKey, readPayload } from '../store/jobs-table.ts';
+import type { Sql } from '../store/ports.ts';
+import { pieces } from '../store/row-text.ts';
+import { type Claimed, claimByToken } from './claim.ts';
+
+/**
+ * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
+ * right to it; a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id,
+ * by which the gateway refuses made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only
+ * who was given the job hears that it went to another; and the attempt's, made anew each time. A key is void as soon
+ * as another attempt begins or the job is settled, so it needs no date.
+ *
+ * An upload is kept beside its job until a `job_result_ref` of the same attempt settles the job with it, or
+ * until the job is settled in any other way. Long texts lie in pieces in rows or, where a bucket is bound, there
+ * (blob-table.ts).
+ */
+
+/** Where one attempt may fetch its payload and put its result. */
+export interface FileAddresses {
+  payload: string;
+  result: string;
+}
+
+/** Hex digits of the parts of a key that belong to the job and to the attempt: 128 bits each. */
+const PART_DIGITS = 32;
+
+/**
+ * The key of a job's next attempt.
+ * @param before key of its last attempt; null: there was none
+ */
+export function newFileKey(core: Core, before: string | null): string {
+  return (before?.slice(0, -PART_DIGITS) || core.settings.file_key_mac + randomHex(core)) + randomHex(core);
+}
+
+function randomHex(core: Core): string {
+  const word = () => Math.floor(core.random() * 2 ** 32);
+  return Array.from({ length: PART_DIGITS / 8 }, () => word().toString(16).padStart(8, '0')).join('');
+}
+
+function isOfSameJob(one: string, other: string): boolean {
+  return one.slice(0, -PART_DIGITS) === other.slice(0, -PART_DIGITS);
+}
+
+/**
+ * The addresses in the form this worker understands: relative to the queue's for one of ours, whole for one of
+ * the base. Null for a base worker whose connection does not tell what it dialled.
+ */
+export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): FileAddresses | null {
+  const { session, connection } = worker;
+  const query = new URLSearchParams({
+    queue_id: core.settings.queue_id,
+    fence_token: String(ticket.fence_token),
+    key: ticket.key,
+    ...(session.extended ? {} : { form: 'base' }),
+  });
+  const address = (what: string) => `jobs/${encodeURIComponent(ticket.job_id)}/${what}?${query}`;
+  const relative = { payload: address('payload'), result: address('result') };
+  if (session.extended) return relative;
+  if (!connection.origin) return null;
+  return {
+    payload: `${connection.origin}/${relative.payload}`,
+    result: `${connection.origin}/${relative.result}`,
+  };
+}
+
+type Rejection = Extract<FileAnswer, { ok: false }>;
+
+/** A result in the bucket. */
+interface PutResult {
+  key: string;
+  /** For when it took too long to be put. */
+  text(): string;
+}
+
+/** Whether a text is better fetched than sent in a frame. */
+export function isLarge(text: string): boolean {
+  return !fitsUtf8(text, limits.INLINE_BYTES);
+}
+
+/**
+ * The payload, or the key of the bucket under which it lies as it was submitted.
+ * @param form `base`: as a worker that speaks only the base takes it
+ */
+export function readFile(
+  core: Core,
+  ticket: FileTicket,
+  form: 'own' | 'base',
+): FileAnswer | { ok: true; key: string; job_type: string } {
+  const found = payloadOf(core, ticket);
+  if ('reason' in found) return found;
+  const { job_type, payload } = found;
+  if (payload === null) {
+    const file = payloadFile(core.sql, ticket.job_id);
+    return file ? { ok: true, key: file.key, job_type } : { ok: false, reason: 'unknown' };
+  }
+  const text = form === 'base' ? basePayload(job_type, payload) : payload;
+  return text === null ? { ok: false, reason: 'unknown' } : { ok: true, text };
+}
+
+/** Whether a result may be put beside its job now. */
+export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
+  return judgeStored(core, findJob(core.sql, ticket.job_id), ticket) ?? { ok: true };
+}
+
+/** A result is about to be put into the bucket, if it may be. */
+export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUploadAnswer {
+  const answer = mayStoreFile(core, ticket);
+  if (answer.ok) beginFile(core, { key, job_id: ticket.job_id });
+  return answer;
+}
+
+/** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */
+export function storeFile(core: Core, ticket: FileTicket, result: string | PutResult): FileUploadAnswer {
+  const row = findJob(core.sql, ticket.job_id);
+  const refusal = judgeStored(core, row, ticket);
+  if (refusal) return refusal;
+  dropUploads(core, ticket.job_id);
+  if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
+  const text = typeof result === 'string' ? result : result.text();
+  for (const [part, piece] of pieces(text, limits.ROW_TEXT_CHARACTERS).entries()) {
+    core.sql.exec(
+      `INSERT INTO uploads (job_id, part, fence_token, text) VALUES (?, ?, ?, ?)`,
+      ticket.job_id,
+      part,
+      ticket.fence_token,
+      piece,
+    );
+  }
+  return { ok: true };
+}
+
+/** Makes the upload of this attempt the job's result; false: there is none. */
+export function adoptUpload(sql: Sql, jobId: string, fenceToken: number): boolean {
+  const moved = sql.exec(
+    `INSERT INTO long_texts (job_id, kind, part, text)
+     SELECT job_id, 'result', part, text FROM uploads WHERE job_id = ? AND fence_token = ? RETURNING part`,
+    jobId,
+    fenceToken,
+  );
+  return moved.length > 0 || keepResult(sql, jobId, fenceToken);
+}
+
+export function dropUploads(core: Core, jobId: string): void {
+  core.sql.exec(`DELETE FROM uploads WHERE job_id = ?`, jobId);
+  dropUploaded(core, jobId);
+}
+
+function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload: string | null } | Rejection {
+  const transient = core.transients.get(ticket.job_id);
+  if (transient) {
+    const { job_type, payload } = transient.call;
+    const rejection = judge(transient, ticket, transient.file_key ?? null);
+    return rejection ?? { job_type, payload: unpackText(payload) };
+  }
+  const row = findJob(core.sql, ticket.job_id);
+  return (
+    judgeStored(core, row, ticket) ?? { job_type: row!.job_type, payload: readPayload(core.sql, row!.id) }
+  );
+}
+
+function judgeStored(core: Core, row: JobRow | null, ticket: FileTicket): Rejection | null {
+  return judge(row, ticket, row && readFileKey(core.sql, row.id));
+}
+
+/** @param key of the job's newest attempt; null: it has none */
+function judge(job: Claimed | null, ticket: FileTicket, key: string | null): Rejection | null {
+  const claim = claimByToken(job, ticket);
+  if (claim === 'unknown' || key === null || !isOfSameJob(key, ticket.key)) {
+    return { ok: false, reason: 'unknown' };
+  }
+  if (claim !== 'held' && claim !== 'lapsed') return { ok: false, reason: 'stale' };
+  return key === ticket.key ? null : { ok: false, reason: 'unknown' };
+}

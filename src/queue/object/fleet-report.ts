@@ -1,0 +1,59 @@
+import type { FleetEvent } from '../../fleet/rpc.ts';
+
+/** Events wait this long for others to be sent with, ms. */
+const SEND_AFTER_MS = 1000;
+/** Kept while the fleet object cannot be reached; beyond it the oldest go. */
+const MOST_EVENTS = 1000;
+
+interface FleetReportParts {
+  send(events: FleetEvent[]): Promise<void>;
+  /** Runs something later, ms. */
+  after(ms: number, run: () => void): void;
+}
+
+/**
+ * What the queue tells its fleet object: in order, at most one call a second, and sent again when a call fails.
+ * Nothing waits for it but who reads the fleet.
+ */
+export class FleetReport {
+  readonly #parts: FleetReportParts;
+  #events: FleetEvent[] = [];
+  #isPlanned = false;
+  #sending: Promise<void> = Promise.resolve();
+
+  constructor(parts: FleetReportParts) {
+    this.#parts = parts;
+  }
+
+  tell(event: FleetEvent): void {
+    this.#events.push(event);
+    this.#plan();
+  }
+
+  /** Sends what is waiting at once; done when the fleet object has heard of all that was told so far, or did not answer. */
+  flush(): Promise<void> {
+    this.#sending = this.#sending.then(() => this.#send());
+    return this.#sending;
+  }
+
+  #plan(): void {
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    this.#parts.after(SEND_AFTER_MS, () => {
+      this.#isPlanned = false;
+      void this.flush();
+    });
+  }
+
+  async #send(): Promise<void> {
+    const events = this.#events;
+    if (events.length === 0) return;
+    this.#events = [];
+    try {
+      await this.#parts.send(events);
+    } catch {
+      this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
+      this.#plan();
+    }
+  }
+}

@@ -1,0 +1,289 @@
+import { DurableObject } from 'cloudflare:workers';
+import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
+import type { FleetRpc } from '../../fleet/rpc.ts';
+import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import type { RelayCalls } from '../../relay/calls.ts';
+import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
+import { Queue } from '../queue.ts';
+import type {
+  CallAnswer,
+  FileTicket,
+  FileUploadAnswer,
+  LedgerView,
+  QueueRpc,
+  QueueStatus,
+  Sent,
+  SessionView,
+  SubmitAnswer,
+  SubmitJob,
+  TransientCall,
+} from '../rpc.ts';
+import type { Connection, Ports, Session } from '../store/ports.ts';
+import { Commits } from './commits.ts';
+import { FleetReport } from './fleet-report.ts';
+import { TextCalls } from './text-calls.ts';
+
+/** Bindings and settings the object reads. */
+interface QueueEnv extends QueueSettingBindings {
+  QUEUE: DurableObjectNamespace;
+  RELAY: DurableObjectNamespace;
+  FLEET: DurableObjectNamespace;
+  /** For long payloads and results; absent: they stay in rows. */
+  FILES?: R2Bucket;
+  /** Key of the MACs in the addresses of payloads and results. */
+  FILE_KEY_SECRET?: string;
+}
+
+/** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
+const LAST_WORDS_MS = 50;
+
+/**
+ * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
+ * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
+ */
+export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
+  #queue!: Queue;
+  #texts!: TextCalls;
+  readonly #connections = new WeakMap<WebSocket, Connection>();
+  /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
+  readonly #heardAt = new WeakMap<WebSocket, number>();
+  readonly #commits = new Commits({
+    transaction: (work) => this.ctx.storage.transactionSync(work),
+    done: () => this.#armTick(),
+    roundTrip: () => (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop(),
+    failed: (error) => this.#startAgain(error),
+  });
+  readonly #fleet = new FleetReport({
+    send: (events) => this.#fleetObject().record(events),
+    after: (ms, run) => void setTimeout(run, ms),
+  });
+  #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
+  #alarm!: StoredAlarm;
+
+  constructor(ctx: DurableObjectState, env: QueueEnv) {
+    super(ctx, env);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING_TEXT, PONG_TEXT));
+    ctx.blockConcurrencyWhile(async () => {
+      // Before the rules look at anything: they move the alarm only when it is set later.
+      this.#alarm = await StoredAlarm.read(ctx.storage);
+      this.#queue = new Queue(this.#ports(), {
+        queue_id: this.#queueId,
+        file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, this.#queueId) : '',
+        ...settingsFromBindings(env),
+      });
+      this.#texts = new TextCalls({
+        queue: this.#queue,
+        bucket: env.FILES ?? null,
+        prefix: ctx.id.toString(),
+        commit: (work) => this.#commits.together(work),
+        log,
+      });
+    });
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
+      return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
+    }
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server, [crypto.randomUUID(), originOf(request)]);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    const connection = this.#connection(socket);
+    this.#heardAt.set(socket, Date.now());
+    if (typeof message !== 'string') {
+      connection.send(
+        JSON.stringify({ type: 'error', message: 'binary frames belong on the answer socket' }),
+      );
+      return;
+    }
+    if (message.length > limits.FRAME_BYTES) {
+      connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+      return;
+    }
+    await this.#commits.together(() => this.#queue.onFrame(connection, message, crypto.randomUUID()));
+  }
+
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    const connection = this.#connection(socket);
+    // 1005 and 1006 say what was missing and may not be sent.
+    connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
+    await this.#commits.together(() => this.#queue.onClose(connection));
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.#commits.together(() => this.#queue.onClose(this.#connection(socket)));
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarm.fired();
+    const deletion = await this.#commits.together(() => this.#queue.onAlarm());
+    // Not waited for: no lease is looked after while an alarm runs.
+    this.ctx.waitUntil(this.#texts.delete(deletion));
+  }
+
+  submit(sent: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+    const ids = sent.map(() => crypto.randomUUID());
+    return this.#texts.submit(sent, ids);
+  }
+
+  /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
+  call(request: TransientCall): Promise<CallAnswer> {
+    return this.#answered((answer) => this.#queue.call(request, answer));
+  }
+
+  async get(jobId: string): Promise<JobView | null> {
+    return this.#texts.withResult(this.#queue.get(jobId));
+  }
+
+  async ledger(jobId: string): Promise<LedgerView | null> {
+    return this.#queue.ledger(jobId);
+  }
+
+  async wait(jobId: string, waitMs: number): Promise<JobView | null> {
+    const view = await this.#answered<JobView | null>((answer) => this.#queue.wait(jobId, waitMs, answer));
+    return this.#texts.withResult(view);
+  }
+
+  async cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
+    return this.#texts.withResult(await this.#commits.together(() => this.#queue.cancel(jobId, reason)));
+  }
+
+  readFile(ticket: FileTicket, form: 'own' | 'base') {
+    return this.#texts.readFile(ticket, form);
+  }
+
+  async mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer> {
+    return this.#queue.mayStoreFile(ticket);
+  }
+
+  storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
+    return this.#texts.storeFile(ticket, bytes);
+  }
+
+  async sessions(): Promise<SessionView[]> {
+    // Whoever asks joins this with what the fleet object knows.
+    await this.#fleet.flush();
+    return this.#queue.sessions();
+  }
+
+  async hasSession(workerId: string, sessionId: string): Promise<boolean> {
+    return this.#queue.hasSession(workerId, sessionId);
+  }
+
+  async status(): Promise<QueueStatus> {
+    return this.#queue.status();
+  }
+
+  /** Asked by this object alone: see Commits. */
+  async noop(): Promise<void> {}
+
+  async closeSockets(): Promise<void> {
+    this.#queue.leave();
+    for (const socket of this.ctx.getWebSockets())
+      this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
+    // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with
+    // open connections does not end: an object that aborts drops them.
+    setTimeout(() => this.ctx.abort('queue restarting'), LAST_WORDS_MS);
+  }
+
+  /** Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. */
+  #startAgain(error: unknown): void {
+    const message = 'the queue failed where it should not; it starts again from what is stored';
+    log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
+    setTimeout(() => this.ctx.abort('the queue starts again after an error'), LAST_WORDS_MS);
+  }
+
+  #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const answer = (value: T) => this.#commits.tell(() => resolve(value));
+      this.#commits.atOnce(() => ask(answer)).catch(reject);
+    });
+  }
+
+  /** One timer for all that only memory knows of. */
+  #armTick(): void {
+    const at = this.#queue.nextTick();
+    if (at === null || (this.#tick !== null && this.#tick.at <= at)) return;
+    if (this.#tick !== null) clearTimeout(this.#tick.timer);
+    const timer = setTimeout(
+      () => {
+        this.#tick = null;
+        this.#commits.atOnce(() => this.#queue.onTick()).catch(() => {});
+      },
+      Math.max(1, at - Date.now()),
+    );
+    this.#tick = { at, timer };
+  }
+
+  get #queueId(): string {
+    return this.ctx.id.name ?? 'vllm-queue';
+  }
+
+  #fleetObject(): FleetRpc {
+    const { FLEET } = this.env;
+    return FLEET.get(FLEET.idFromName(this.#queueId)) as unknown as FleetRpc;
+  }
+
+  #ports(): Ports {
+    return {
+      sql: sqlOf(this.ctx.storage),
+      alarm: this.#alarm,
+      now: () => Date.now(),
+      random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
+      connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
+      breakStream: (relay, stream, reason) => {
+        const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
+        this.#commits.tell(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
+      },
+      tellFleet: (event) => this.#commits.tell(() => this.#fleet.tell(event)),
+      log,
+    };
+  }
+
+  #connection(socket: WebSocket): Connection {
+    const known = this.#connections.get(socket);
+    if (known) return known;
+    const [id = crypto.randomUUID(), origin] = this.ctx.getTags(socket);
+    const connection: Connection = {
+      id,
+      origin,
+      load: () => socket.deserializeAttachment() as Session | null,
+      save: (session) => socket.serializeAttachment(session),
+      send: (text) => this.#commits.tell(() => quietly(() => socket.send(text))),
+      close: (code, reason) => this.#commits.tell(() => quietly(() => socket.close(code, reason))),
+      lastHeardMs: () => this.#lastHeardMs(socket),
+    };
+    this.#connections.set(socket, connection);
+    return connection;
+  }
+
+  /** What was heard before a hibernation is forgotten, but pings are not. */
+  #lastHeardMs(socket: WebSocket): number {
+    const pingedAt = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
+    return heardAt || ((socket.deserializeAttachment() as Session | null)?.connected_at ?? 0);
+  }
+}
+
+/** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */
+function originOf(request: Request): string {
+  const url = new URL(request.url);
+  const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
+  const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
+  return `${scheme}//${url.host}`;
+}
+
+const log: Ports['log'] = (level, message, fields) =>
+  console.log(JSON.stringify({ level, msg: message, ...fields }));
+
+/** A socket that is gone throws on use; its close event says the same and is handled there. */
+function quietly(use: () => void): void {
+  try {
+    use();
+  } catch {
+    // Told by webSocketClose.
+  }
+}

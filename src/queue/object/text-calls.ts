@@ -1,0 +1,198 @@
+import { limits } from '../../protocol/index.ts';
+import { basePayload } from '../peers/job-frame.ts';
+import type { Queue } from '../queue.ts';
+import {
+  BUCKET_UNREADABLE,
+  type FileTicket,
+  type FileUploadAnswer,
+  type Sent,
+  type SubmitAnswer,
+  type SubmitJob,
+  unpackText,
+} from '../rpc.ts';
+import { type BucketFile, type Deletion, InBucket } from '../store/blob-table.ts';
+import type { Ports } from '../store/ports.ts';
+import type { NewJob } from '../verbs/submit.ts';
+
+/** The part of an R2Bucket that is used here. */
+export interface Bucket {
+  put(key: string, bytes: Uint8Array): Promise<unknown>;
+  get(key: string): Promise<{ arrayBuffer(): Promise<ArrayBuffer> } | null>;
+  /** At most 1000. */
+  delete(keys: string[]): Promise<void>;
+}
+
+interface Parts {
+  queue: Queue;
+  /** Null: every text stays in rows. */
+  bucket: Bucket | null;
+  /** Before every key: queues may share a bucket. */
+  prefix: string;
+  /** Runs what writes and commits it; later statements of others may be in the same commit. */
+  commit<T>(work: () => T): Promise<T>;
+  log: Ports['log'];
+}
+
+const UNBOUND = 'no bucket is bound as FILES now: bind it again';
+
+type Bytes = Uint8Array<ArrayBuffer>;
+type FileBytes = { ok: true; bytes: Bytes } | Extract<FileUploadAnswer, { ok: false }>;
+
+/**
+ * The queue's calls that carry texts, with the bucket where one is bound: what is too long for one row goes
+ * there. One row is cheaper than an object of the bucket, and quicker.
+ *
+ * A key is committed before its bytes are put, and again when they are there (blob-table.ts); a text that the
+ * bucket does not take is stored in rows, as without a bucket.
+ */
+export class TextCalls {
+  readonly #parts: Parts;
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async submit(sent: readonly Sent<SubmitJob>[], ids: readonly string[]): Promise<SubmitAnswer[]> {
+    const { queue, commit } = this.#parts;
+    const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
+    const files = await this.#putPayloads(jobs, sent, ids);
+    const answers = await commit(() => {
+      const answers = queue.submit(jobs, ids);
+      queue.abandonFiles(files);
+      return answers;
+    });
+    for (const answer of answers) {
+      if (!answer.ok) continue;
+      const job = await this.withResult(answer.job);
+      // It was there, and its time to be forgotten came.
+      if (job === null) return this.submit(sent, ids);
+      answer.job = job;
+    }
+    return answers;
+  }
+
+  async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {
+    const read = () => this.#parts.queue.readFile(ticket, form);
+    const answer = read();
+    if (!answer.ok) return answer;
+    if ('text' in answer) return { ok: true, bytes: encode(answer.text) };
+    const bytes = await this.#get(answer.key);
+    if (bytes === null) {
+      const now = read();
+      if (!now.ok) return now;
+      throw new Error(`the bucket has lost "${answer.key}", the payload of job ${ticket.job_id}`);
+    }
+    if (form === 'own') return { ok: true, bytes };
+    const text = basePayload(answer.job_type, new TextDecoder().decode(bytes));
+    return text === null ? { ok: false, reason: 'unknown' } : { ok: true, bytes: encode(text) };
+  }
+
+  /** Judged before the put, for nothing is put in vain, and when it is done, for much may happen meanwhile. */
+  async storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
+    const { queue, bucket, commit } = this.#parts;
+    const text = () => new TextDecoder().decode(bytes);
+    if (bucket === null || bytes.byteLength <= limits.ROW_TEXT_CHARACTERS) {
+      return commit(() => queue.storeFile(ticket, text()));
+    }
+    const file = { key: this.#newKey(), job_id: ticket.job_id };
+    const begun = await commit(() => queue.beginUpload(ticket, file.key));
+    if (!begun.ok) return begun;
+    const isPut = await this.#put(bucket, file.key, bytes);
+    return commit(() => {
+      const answer = queue.storeFile(ticket, isPut ? { key: file.key, text } : text());
+      queue.abandonFiles([file]);
+      return answer;
+    });
+  }
+
+  /** A view with the result that lies in the bucket, in the form `unpackView` reads. */
+  async withResult<View extends { id: string }>(view: View | null): Promise<View | null> {
+    const result = view !== null && 'result' in view ? view.result : null;
+    if (view === null || !(result instanceof InBucket)) return view;
+    const bytes = await this.#get(result.key);
+    if (bytes !== null) return { ...view, result: bytes };
+    if (this.#parts.queue.get(view.id) === null) return null;
+    throw new Error(`the bucket has lost "${result.key}", the result of job ${view.id}`);
+  }
+
+  /** Never throws: what is not confirmed comes again. */
+  async delete(deletion: Deletion): Promise<void> {
+    const { queue, bucket, commit, log } = this.#parts;
+    const { keys } = deletion;
+    if (keys.length === 0) return;
+    try {
+      if (bucket === null) throw new Error(UNBOUND);
+      await bucket.delete(keys);
+      await commit(() => queue.confirmDeletions(deletion));
+    } catch (error) {
+      log('warn', 'the bucket did not delete what is not needed any more; trying again later', {
+        keys: keys.length,
+        error: String(error),
+      });
+    }
+  }
+
+  /** Puts the long payloads of jobs that would be taken now, and tells the jobs so. @returns every key it used */
+  async #putPayloads(
+    jobs: readonly NewJob[],
+    sent: readonly Sent<SubmitJob>[],
+    ids: readonly string[],
+  ): Promise<BucketFile[]> {
+    const { queue, bucket, commit } = this.#parts;
+    if (bucket === null) return [];
+    const files: (BucketFile & { job: NewJob; bytes: Bytes })[] = [];
+    for (const [index, job] of jobs.entries()) {
+      if (job.payload.length <= limits.ROW_TEXT_CHARACTERS) continue;
+      const { payload } = sent[index]!;
+      const bytes = typeof payload === 'string' ? encode(payload) : payload;
+      job.long_payload = { sha256: await sha256(bytes), key: null };
+      files.push({ job, job_id: job.id ?? ids[index]!, key: this.#newKey(), bytes });
+    }
+    if (files.length === 0) return [];
+    const begun = await commit(() => files.filter((file) => queue.beginPayload(file.job, file)));
+    await Promise.all(
+      begun.map(async ({ job, key, bytes }) => {
+        if (await this.#put(bucket, key, bytes)) job.long_payload!.key = key;
+      }),
+    );
+    return begun;
+  }
+
+  async #put(bucket: Bucket, key: string, bytes: Uint8Array): Promise<boolean> {
+    try {
+      await bucket.put(key, bytes);
+      return true;
+    } catch (error) {
+      this.#parts.log('warn', 'the bucket did not take a text; it is stored in rows', {
+        bytes: bytes.byteLength,
+        error: String(error),
+      });
+      return false;
+    }
+  }
+
+  /** @throws Error BUCKET_UNREADABLE */
+  async #get(key: string): Promise<Bytes | null> {
+    const { bucket, log } = this.#parts;
+    try {
+      if (bucket === null) throw new Error(UNBOUND);
+      const object = await bucket.get(key);
+      return object && new Uint8Array(await object.arrayBuffer());
+    } catch (error) {
+      log('warn', 'the bucket cannot be read', { key, error: String(error) });
+      throw new Error(BUCKET_UNREADABLE);
+    }
+  }
+
+  #newKey(): string {
+    return `${this.#parts.prefix}/${crypto.randomUUID()}`;
+  }
+}
+
+function encode(text: string): Bytes {
+  return new TextEncoder().encode(text) as Bytes;
+}
+
+async function sha256(bytes: Bytes): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

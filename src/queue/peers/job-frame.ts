@@ -1,0 +1,96 @@
+import { EngineRequest, type JobType, parseJson } from '../../protocol/index.ts';
+
+/** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
+export interface JobFrame {
+  job_id: string;
+  mode: 'transient' | 'persisted';
+  config_id: string;
+  fence_token: number;
+  payload: string;
+  job_type: string;
+  attempt: number;
+  lease_seconds: number;
+  deadline_ms: number | null;
+  stream_id: number | null;
+  /** Where to fetch the payload, which is left out then; null: it is here. */
+  payload_url: string | null;
+  /** Where a large result may be put; null: nowhere. */
+  result_upload_url: string | null;
+}
+
+/** Stands where a payload was left out. */
+const LEFT_OUT = '{}';
+
+/** The frame for a worker of ours. */
+export function extendedJobFrame(frame: JobFrame): string {
+  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, ...rest } = frame;
+  const head = JSON.stringify({
+    type: 'job',
+    ...rest,
+    ...(deadline_ms === null ? {} : { deadline_ms }),
+    ...(stream_id === null ? {} : { stream_id }),
+    ...references(frame),
+  });
+  return `${head.slice(0, -1)},"payload":${payload_url === null ? payload : LEFT_OUT}}`;
+}
+
+/** The frame for a worker that speaks only the base: it knows none of the extension fields. */
+export function baseJobFrame(frame: JobFrame, payload: string): string {
+  const head = JSON.stringify({
+    type: 'job',
+    job_id: frame.job_id,
+    mode: frame.mode,
+    config_id: frame.config_id,
+    fence_token: frame.fence_token,
+    ...references(frame),
+  });
+  return `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
+}
+
+function references({ payload_url, result_upload_url }: JobFrame) {
+  return {
+    ...(payload_url === null ? {} : { payload_url }),
+    ...(result_upload_url === null ? {} : { result_upload_url }),
+  };
+}
+
+/** Engine routes a base worker knows, by the `task` its payload must name. */
+const BASE_TASKS: Record<string, string> = {
+  '/v1/chat/completions': 'openai/chat-completion',
+  '/v1/embeddings': 'openai/embeddings',
+  '/v1/audio/speech': 'openai/audio-speech',
+};
+
+/**
+ * The payload in the form a base worker takes (fields of the request beside `task`);
+ * null when it cannot run this job.
+ */
+export function basePayload(jobType: string, payload: string): string | null {
+  const request = baseRequest(jobType, payload);
+  if (request === null) return null;
+  const fields = request.body.trim().slice(1).trimStart();
+  return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
+}
+
+/** Whether `basePayload` gives one. */
+export function suitsBase(jobType: string, payload: string): boolean {
+  return baseRequest(jobType, payload) !== null;
+}
+
+/** @returns `body` as JSON text of an object */
+function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
+  if ((jobType as JobType) !== 'engine_request') return { task: 'openai/chat-completion', body: payload };
+  const request = parseJson(EngineRequest, payload);
+  if (!request.ok || request.value.body === undefined) return null;
+  const task = BASE_TASKS[request.value.path];
+  return task === undefined || !isObject(request.value.body) ? null : { task, body: request.value.body };
+}
+
+/** The body of an engine's request passes through as text: nobody has looked at it before. */
+function isObject(text: string): boolean {
+  try {
+    return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,32 @@
+import { reserveFences } from '../store/jobs-table.ts';
+import type { Sql } from '../store/ports.ts';
+
+/** Tokens reserved with one row; a restart skips what was left of its block. */
+const BLOCK = 65_536;
+
+/**
+ * Hands out fence tokens: one per dispatch, growing over the life of the queue, never twice. They come from
+ * blocks reserved on disk, so that a transient dispatch costs no commit.
+ */
+export class Fences {
+  readonly #sql: Sql;
+  #next = 0;
+  #end = 0;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  next(): number {
+    if (this.#next === this.#end) {
+      this.#next = reserveFences(this.#sql, BLOCK);
+      this.#end = this.#next + BLOCK;
+    }
+    return this.#next++;
+  }
+}
+
+/** The relay knows a stream by 32 bits of its fence token: unique among all that can be alive together. */
+export function streamIdOf(fenceToken: number): number {
+  return fenceToken % 2 ** 32;
+}

@@ -1,0 +1,34 @@
+import type { QueueStatus, SessionView } from '../rpc.ts';
+import type { Worker } from './live-fleet.ts';
+import type { Core } from './state.ts';
+
+/** The connected workers as others see them. */
+
+export function sessions(core: Core): SessionView[] {
+  return core.fleet.all().map((worker) => ({
+    worker_id: worker.session.worker_id,
+    config_id: worker.session.config_id,
+    state: sessionState(worker),
+    protocol: worker.session.extended ? 'extended' : 'base',
+    capacity: worker.session.capacity,
+    running: worker.running.size,
+    models: worker.models,
+    connected_at: worker.session.connected_at,
+  }));
+}
+
+export function status(core: Core): QueueStatus {
+  const all = core.fleet.all();
+  return {
+    queue_id: core.settings.queue_id,
+    workers: all.length,
+    slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
+    running: all.reduce((sum, worker) => sum + worker.running.size, 0),
+    pending: core.pending.all + core.transients.waiting,
+  };
+}
+
+function sessionState({ session }: Worker): SessionView['state'] {
+  if (session.draining) return 'draining';
+  return session.paused ? 'paused' : 'ready';
+}

@@ -1,0 +1,50 @@
+import type { JobView } from '../../protocol/index.ts';
+
+interface Waiter {
+  /** Epoch ms at which it is answered whatever the state. */
+  until: number;
+  answer(view: JobView | null): void;
+}
+
+/** Those who asked to hear when a job settles. */
+export class Waiters {
+  readonly #byJob = new Map<string, Waiter[]>();
+  /** Epoch ms; nobody's time is over before. One that was answered may leave it too early, never too late. */
+  #soonest = Number.POSITIVE_INFINITY;
+
+  add(jobId: string, waiter: Waiter): void {
+    const waiters = this.#byJob.get(jobId);
+    if (waiters) waiters.push(waiter);
+    else this.#byJob.set(jobId, [waiter]);
+    this.#soonest = Math.min(this.#soonest, waiter.until);
+  }
+
+  /** Answers all who wait for this job; `view` is made only if somebody does. */
+  tell(jobId: string, view: () => JobView | null): void {
+    const waiters = this.#byJob.get(jobId);
+    if (!waiters) return;
+    this.#byJob.delete(jobId);
+    const told = view();
+    for (const waiter of waiters) waiter.answer(told);
+  }
+
+  /** Answers those whose time is over with what there is. @param now epoch ms */
+  expire(now: number, viewOf: (jobId: string) => JobView | null): void {
+    if (now < this.#soonest) return;
+    this.#soonest = Number.POSITIVE_INFINITY;
+    for (const [jobId, waiters] of this.#byJob) {
+      const left = waiters.filter(({ until }) => until > now);
+      for (const { until } of left) this.#soonest = Math.min(this.#soonest, until);
+      if (left.length === waiters.length) continue;
+      if (left.length === 0) this.#byJob.delete(jobId);
+      else this.#byJob.set(jobId, left);
+      const view = viewOf(jobId);
+      for (const waiter of waiters) if (waiter.until <= now) waiter.answer(view);
+    }
+  }
+
+  /** Epoch ms at which `expire` may have something to do; null: never. */
+  get soonest(): number | null {
+    return this.#byJob.size === 0 ? null : this.#soonest;
+  }
+}

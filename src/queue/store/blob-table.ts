@@ -1,0 +1,177 @@
+import { type Core, due } from '../state/state.ts';
+import type { Sql } from './ports.ts';
+
+/**
+ * Long texts that lie in a bucket instead of in rows. The rules know their keys; text-calls.ts moves the bytes.
+ * No key is ever used twice. The states of one, in `bucket_files`:
+ *
+ * - `uploading`  noted before its bytes are put. → `payload` or `upload` when they are there; → `due` when they
+ *                are not, when nobody wants them any more, or after UPLOAD_MS, should this object have ended
+ * - `payload`    of a job. → `due` when the job is forgotten
+ * - `upload`     a result that was not announced yet. → `result` when it is; → `due` when the job is settled
+ *                in any other way, or another upload replaces it
+ * - `result`     of a job. → `due` when the job is forgotten
+ * - `due`        to be deleted at `delete_at`. The row goes when the bucket has done so
+ *
+ * Bytes are deleted in no state but `due`, and nothing leads out of `due`.
+ */
+
+/** A put that takes longer is taken for dead, ms: no request lives so long. */
+const UPLOAD_MS = 3_600_000;
+/** When a deletion that was not confirmed is tried again, ms. */
+const AGAIN_MS = 60_000;
+/** Keys deleted by one call: R2 takes 1000. */
+const BITE_KEYS = 500;
+/** Between two bites, ms. */
+const PAUSE_MS = 50;
+
+/** Stands for a text that lies in the bucket. */
+export class InBucket {
+  readonly key: string;
+  constructor(key: string) {
+    this.key = key;
+  }
+}
+
+/** A key that something may have been put under. */
+export interface BucketFile {
+  key: string;
+  job_id: string;
+}
+
+/** Keys to be deleted from the bucket now. */
+export interface Deletion {
+  keys: string[];
+  /** Epoch ms at which they are due again unless they are confirmed. */
+  again_at: number;
+}
+
+/** To be committed before anything is put there. */
+export function beginFile(core: Core, { key, job_id }: BucketFile): void {
+  const deleteAt = core.now() + UPLOAD_MS;
+  core.sql.exec(
+    `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'uploading', ?)`,
+    key,
+    job_id,
+    deleteAt,
+  );
+  due(core, deleteAt);
+}
+
+/**
+ * What was put there is the payload of its job; false: it took too long.
+ * @param suitsBase whether a base worker can run it, which cannot be seen later without the bytes
+ */
+export function keepPayload(core: Core, key: string, sha256: string, suitsBase: boolean): boolean {
+  const kept = core.sql.exec(
+    `UPDATE bucket_files SET state = 'payload', sha256 = ?, suits_base = ?, delete_at = NULL
+     WHERE key = ? AND state = 'uploading' RETURNING key`,
+    sha256,
+    suitsBase ? 1 : 0,
+    key,
+  );
+  return kept.length > 0;
+}
+
+/** What was put there is a result of that attempt; false: it took too long. */
+export function keepUpload(core: Core, key: string, fenceToken: number): boolean {
+  const kept = core.sql.exec(
+    `UPDATE bucket_files SET state = 'upload', fence_token = ?, delete_at = NULL
+     WHERE key = ? AND state = 'uploading' RETURNING key`,
+    fenceToken,
+    key,
+  );
+  return kept.length > 0;
+}
+
+/** Makes the upload of this attempt the job's result; false: there is none. */
+export function keepResult(sql: Sql, jobId: string, fenceToken: number): boolean {
+  const kept = sql.exec(
+    `UPDATE bucket_files SET state = 'result' WHERE job_id = ? AND fence_token = ? AND state = 'upload' RETURNING key`,
+    jobId,
+    fenceToken,
+  );
+  return kept.length > 0;
+}
+
+export function dropUploaded(core: Core, jobId: string): void {
+  const { sql } = core;
+  // Every settlement comes by: the update costs seven times the look, even where it finds nothing (measured).
+  if (sql.exec(`SELECT 1 FROM bucket_files WHERE job_id = ? AND state = 'upload'`, jobId).length === 0)
+    return;
+  sql.exec(
+    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id = ? AND state = 'upload'`,
+    core.now(),
+    jobId,
+  );
+  due(core, core.now());
+}
+
+/** Of these, what nobody keeps is to be deleted, were it put there after it had been deleted before. */
+export function abandonFiles(core: Core, files: readonly BucketFile[]): void {
+  let abandoned = 0;
+  for (const { key, job_id } of files) {
+    abandoned += core.sql.exec(
+      `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'due', ?)
+       ON CONFLICT (key) DO UPDATE SET state = 'due', delete_at = excluded.delete_at
+       WHERE state IN ('uploading', 'due') RETURNING key`,
+      key,
+      job_id,
+      core.now(),
+    ).length;
+  }
+  if (abandoned > 0) due(core, core.now());
+}
+
+/** @param jobIds JSON array; whoever calls takes the deletions next */
+export function forgetFiles(core: Core, jobIds: string): void {
+  core.sql.exec(
+    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id IN (SELECT value FROM json_each(?))`,
+    core.now(),
+    jobIds,
+  );
+}
+
+/** Takes what is due. Committed before a deletion begins, so that it is never forgotten. */
+export function takeDeletions(core: Core): Deletion {
+  const now = core.now();
+  const again_at = now + AGAIN_MS;
+  const taken = core.sql.exec(
+    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE key IN (
+       SELECT key FROM bucket_files WHERE delete_at <= ? ORDER BY delete_at LIMIT ?) RETURNING key`,
+    again_at,
+    now,
+    BITE_KEYS,
+  );
+  const next = core.sql.exec(`SELECT min(delete_at) AS at FROM bucket_files WHERE delete_at IS NOT NULL`)[0]
+    ?.at;
+  if (next != null) due(core, Math.max(Number(next), now + PAUSE_MS));
+  return { keys: taken.map(({ key }) => String(key)), again_at };
+}
+
+/** The bucket has deleted them. What became due once more since then is left for its own deletion. */
+export function confirmDeletions(core: Core, { keys, again_at }: Deletion): void {
+  core.sql.exec(
+    `DELETE FROM bucket_files WHERE state = 'due' AND delete_at = ? AND key IN (SELECT value FROM json_each(?))`,
+    again_at,
+    JSON.stringify(keys),
+  );
+}
+
+/** The payload of a job, where it lies in the bucket. */
+export function payloadFile(
+  sql: Sql,
+  jobId: string,
+): { key: string; sha256: string; suits_base: number } | null {
+  const [row] = sql.exec(
+    `SELECT key, sha256, suits_base FROM bucket_files WHERE job_id = ? AND state = 'payload'`,
+    jobId,
+  );
+  return (row as never) ?? null;
+}
+
+/** The key of a job's result, where it lies in the bucket. */
+export function resultKey(sql: Sql, jobId: string): string | null {
+  const [row] = sql.exec(`SELECT key FROM bucket_files WHERE job_id = ? AND state = 'result'`, jobId);
+  return (row?.key as string | undefined) ?? null;
+}

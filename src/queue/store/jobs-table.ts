@@ -1,0 +1,309 @@
+import type { AttemptError, Failure, JobState } from '../../protocol/index.ts';
+import type { Row, Sql } from './ports.ts';
+import { readText, storeText } from './row-text.ts';
+
+/**
+ * Every statement on the table of jobs. Nothing here decides; whoever calls has decided.
+ * Statements that end or hand back an attempt name the fence token in their WHERE, so that a late
+ * caller changes nothing even if its check was wrong.
+ */
+
+/** A row of `jobs`; times in epoch ms. */
+export interface JobRow {
+  seq: number;
+  id: string;
+  job_type: string;
+  config_id: string;
+  state: JobState;
+  priority: number;
+  attempts: number;
+  max_attempts: number;
+  fence_token: number;
+  /** Who holds it; of a pending job, who held it last and alone may still settle or resume it. */
+  worker_id: string | null;
+  attempt_errors: string;
+  error: string | null;
+  progress: number | null;
+  status_message: string | null;
+  created_at: number;
+  leased_at: number | null;
+  /** When the newest attempt reached the engine, and its first token came; null where its worker did not tell. */
+  started_at: number | null;
+  first_token_at: number | null;
+  settled_at: number | null;
+  run_after: number | null;
+  deadline_at: number | null;
+  lease_expires_at: number | null;
+  /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. */
+  lease_orphaned: number;
+  /** Name of the token that submitted it; null where no tokens are configured. */
+  tenant: string | null;
+}
+
+/** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
+const COLUMNS = `seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
+  attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant`;
+
+export interface NewJobRow {
+  id: string;
+  job_type: string;
+  config_id: string;
+  priority: number;
+  max_attempts: number;
+  /** Null: it lies in the bucket. */
+  payload: string | null;
+  created_at: number;
+  deadline_at: number | null;
+  tenant: string | null;
+}
+
+export function insertJob(sql: Sql, job: NewJobRow): JobRow {
+  const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
+  return sql.exec(
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
+    job.id,
+    job.job_type,
+    job.config_id,
+    job.priority,
+    job.max_attempts,
+    inline,
+    job.created_at,
+    job.deadline_at,
+    job.tenant,
+  )[0] as unknown as JobRow;
+}
+
+export function findJob(sql: Sql, id: string): JobRow | null {
+  return one(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id));
+}
+
+/** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
+export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): JobRow | null {
+  const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
+  return one(
+    sql.exec(
+      `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
+       ORDER BY priority DESC, seq LIMIT 1`,
+      configId,
+      ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
+    ),
+  );
+}
+
+export function leaseJob(
+  sql: Sql,
+  id: string,
+  lease: {
+    fence_token: number;
+    worker_id: string;
+    leased_at: number;
+    lease_expires_at: number;
+    file_key: string;
+  },
+): void {
+  sql.exec(
+    `UPDATE jobs SET state = 'leased', fence_token = ?, worker_id = ?, leased_at = ?, lease_expires_at = ?,
+       file_key = ?, started_at = NULL, first_token_at = NULL, lease_orphaned = 0, progress = NULL, status_message = NULL
+     WHERE id = ? AND state = 'pending'`,
+    lease.fence_token,
+    lease.worker_id,
+    lease.leased_at,
+    lease.lease_expires_at,
+    lease.file_key,
+    id,
+  );
+}
+
+/** Also takes back a job whose lease ran out but which nobody else got: its fence is still the newest. */
+export function extendLease(
+  sql: Sql,
+  id: string,
+  fenceToken: number,
+  workerId: string,
+  expiresAt: number,
+): void {
+  sql.exec(
+    `UPDATE jobs SET state = 'leased', worker_id = ?, lease_expires_at = ?, lease_orphaned = 0, run_after = NULL
+     WHERE id = ? AND fence_token = ? AND state IN ('leased', 'pending')`,
+    workerId,
+    expiresAt,
+    id,
+    fenceToken,
+  );
+}
+
+export function leasedByWorker(sql: Sql, workerId: string): JobRow[] {
+  return many(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`, workerId));
+}
+
+export function leasedJobs(sql: Sql): JobRow[] {
+  return many(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`));
+}
+
+/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
+export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
+
+/** Marks a lease whose holder is gone, so that its missing close is counted once. */
+export function orphanLease(
+  sql: Sql,
+  id: string,
+  fenceToken: number,
+  expiresAt: number,
+  orphaned: (typeof ORPHANED)[keyof typeof ORPHANED],
+): void {
+  sql.exec(
+    `UPDATE jobs SET lease_orphaned = ?, lease_expires_at = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
+    orphaned,
+    expiresAt,
+    id,
+    fenceToken,
+  );
+}
+
+export function setProgress(
+  sql: Sql,
+  id: string,
+  fenceToken: number,
+  progress: number | null,
+  text: string | null,
+): void {
+  sql.exec(
+    `UPDATE jobs SET progress = COALESCE(?, progress), status_message = COALESCE(?, status_message)
+     WHERE id = ? AND fence_token = ? AND state = 'leased'`,
+    progress,
+    text,
+    id,
+    fenceToken,
+  );
+}
+
+/** Back to pending, with what the attempt cost it. */
+export function returnJob(
+  sql: Sql,
+  row: JobRow,
+  change: { attempts: number; attempt_errors: AttemptError[]; run_after: number | null },
+): void {
+  sql.exec(
+    `UPDATE jobs SET state = 'pending', lease_expires_at = NULL, lease_orphaned = 0,
+       attempts = ?, attempt_errors = ?, run_after = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
+    change.attempts,
+    JSON.stringify(change.attempt_errors),
+    change.run_after,
+    row.id,
+    row.fence_token,
+  );
+}
+
+export interface Settlement {
+  state: JobState;
+  settled_at: number;
+  worker_id: string | null;
+  attempts: number;
+  attempt_errors: AttemptError[];
+  /** Null: there is none, or it is stored already. */
+  result: string | null;
+  error: Failure | null;
+}
+
+export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
+  const inline = settlement.result === null ? null : storeText(sql, row.id, 'result', settlement.result);
+  sql.exec(
+    `UPDATE jobs SET state = ?, settled_at = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
+       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
+     WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
+    settlement.state,
+    settlement.settled_at,
+    settlement.worker_id,
+    settlement.attempts,
+    JSON.stringify(settlement.attempt_errors),
+    inline,
+    settlement.error === null ? null : JSON.stringify(settlement.error),
+    row.started_at,
+    row.first_token_at,
+    row.id,
+    row.fence_token,
+  );
+}
+
+/** Null: it lies in the bucket. */
+export function readPayload(sql: Sql, id: string): string | null {
+  return readText(sql, id, 'payload');
+}
+
+/** The payload, or null when it is so long that it is not in the row. */
+export function readShortPayload(sql: Sql, id: string): string | null {
+  return (sql.exec(`SELECT payload FROM jobs WHERE id = ?`, id)[0]?.payload as string | null) ?? null;
+}
+
+/** The key to the files of the newest attempt; null before the first. */
+export function readFileKey(sql: Sql, id: string): string | null {
+  return (sql.exec(`SELECT file_key FROM jobs WHERE id = ?`, id)[0]?.file_key as string | null) ?? null;
+}
+
+/** Null: there is none, or it lies in the bucket. */
+export function readResult(sql: Sql, id: string): string | null {
+  return readText(sql, id, 'result');
+}
+
+export function leasesDue(sql: Sql, now: number): JobRow[] {
+  return many(
+    sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND lease_expires_at <= ? LIMIT 500`, now),
+  );
+}
+
+export function deadlinesDue(sql: Sql, now: number): JobRow[] {
+  return many(
+    sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE deadline_at <= ? AND settled_at IS NULL LIMIT 500`, now),
+  );
+}
+
+/** Jobs whose retry delay is over become ready; answers their configs. */
+export function wakeDelayed(sql: Sql, now: number): string[] {
+  const rows = sql.exec(
+    `UPDATE jobs SET run_after = NULL WHERE state = 'pending' AND run_after <= ? RETURNING config_id`,
+    now,
+  );
+  return [...new Set(rows.map((row) => String(row.config_id)))];
+}
+
+/** Epoch ms of the next thing the alarm must look at; null: nothing. */
+export function nextDue(sql: Sql): number | null {
+  const row = sql.exec(
+    `SELECT min(at) AS at FROM (
+       SELECT min(lease_expires_at) AS at FROM jobs WHERE state = 'leased'
+       UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL
+       UNION ALL SELECT min(deadline_at) FROM jobs WHERE deadline_at IS NOT NULL AND settled_at IS NULL)`,
+  )[0];
+  return row?.at == null ? null : Number(row.at);
+}
+
+/** Pending jobs by config and tenant, out of the two indexes alone. */
+export function countPending(sql: Sql): { config_id: string; tenant: string | null; n: number }[] {
+  return sql.exec(
+    `SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
+       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, tenant
+     UNION ALL SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
+       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, tenant`,
+  ) as never;
+}
+
+/** Reserves a block of fence tokens, so that no restart can hand one out twice. */
+export function reserveFences(sql: Sql, count: number): number {
+  const row = sql.exec(
+    `INSERT INTO meta (key, value) VALUES ('next_fence', ?)
+     ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + ? RETURNING CAST(value AS INTEGER) AS value`,
+    count + 1,
+    count,
+  )[0];
+  return Number(row?.value) - count;
+}
+
+function one(rows: Row[]): JobRow | null {
+  return (rows[0] as unknown as JobRow) ?? null;
+}
+
+function many(rows: Row[]): JobRow[] {
+  return rows as unknown as JobRow[];
+}

@@ -1,0 +1,114 @@
+/**
+ * The schema, numbered and forward only: a released step is never edited, the next one is added.
+ * `jobs` is the one truth about a job; the partial indexes keep dispatch flat however many are settled.
+ */
+export const MIGRATIONS: readonly string[][] = [
+  [
+    `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
+    `CREATE TABLE jobs (
+       seq INTEGER PRIMARY KEY AUTOINCREMENT,
+       id TEXT NOT NULL UNIQUE,
+       job_type TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       state TEXT NOT NULL,
+       priority INTEGER NOT NULL,
+       attempts INTEGER NOT NULL DEFAULT 0,
+       max_attempts INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL DEFAULT 0,
+       worker_id TEXT,
+       payload TEXT,
+       result TEXT,
+       error TEXT,
+       attempt_errors TEXT NOT NULL DEFAULT '[]',
+       progress REAL,
+       status_message TEXT,
+       created_at INTEGER NOT NULL,
+       leased_at INTEGER,
+       settled_at INTEGER,
+       run_after INTEGER,
+       deadline_at INTEGER,
+       lease_expires_at INTEGER,
+       lease_orphaned INTEGER NOT NULL DEFAULT 0
+     )`,
+    `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq) WHERE state = 'pending' AND run_after IS NULL`,
+    `CREATE INDEX jobs_delayed ON jobs (run_after) WHERE state = 'pending' AND run_after IS NOT NULL`,
+    `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
+    `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
+    // Texts too long for one row (Cloudflare: 2 MB), in pieces.
+    `CREATE TABLE long_texts (
+       job_id TEXT NOT NULL,
+       kind TEXT NOT NULL,
+       part INTEGER NOT NULL,
+       text TEXT NOT NULL,
+       PRIMARY KEY (job_id, kind, part)
+     ) WITHOUT ROWID`,
+    `CREATE TABLE models (
+       model TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       first_seen INTEGER NOT NULL,
+       PRIMARY KEY (model, config_id)
+     ) WITHOUT ROWID`,
+    `CREATE TABLE workers (
+       worker_id TEXT PRIMARY KEY,
+       config_id TEXT,
+       instance TEXT,
+       heartbeat TEXT,
+       heartbeat_at INTEGER
+     ) WITHOUT ROWID`,
+  ],
+  [
+    // What happened to each job, step by step (ledger.ts); `job` is jobs.seq.
+    `CREATE TABLE ledger (
+       job INTEGER NOT NULL,
+       n INTEGER NOT NULL,
+       at INTEGER NOT NULL,
+       step TEXT NOT NULL,
+       attempt INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL,
+       worker_id TEXT,
+       detail TEXT,
+       PRIMARY KEY (job, n)
+     ) WITHOUT ROWID`,
+    `ALTER TABLE jobs ADD COLUMN tenant TEXT`,
+    `ALTER TABLE workers ADD COLUMN heard_at INTEGER`,
+    // With the tenant in them, what is pending is counted without a look at the rows (pending.ts).
+    `DROP INDEX jobs_ready`,
+    `DROP INDEX jobs_delayed`,
+    `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)
+       WHERE state = 'pending' AND run_after IS NULL`,
+    `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
+       WHERE state = 'pending' AND run_after IS NOT NULL`,
+    `CREATE INDEX jobs_settled ON jobs (settled_at) WHERE settled_at IS NOT NULL`,
+  ],
+  [
+    // Results that were put beside their job and not yet announced (tickets.ts), in pieces.
+    `CREATE TABLE uploads (
+       job_id TEXT NOT NULL,
+       part INTEGER NOT NULL,
+       fence_token INTEGER NOT NULL,
+       text TEXT NOT NULL,
+       PRIMARY KEY (job_id, part)
+     ) WITHOUT ROWID`,
+    // The key to the files of the newest attempt.
+    `ALTER TABLE jobs ADD COLUMN file_key TEXT`,
+  ],
+  [
+    // Of the newest attempt, told by its settlement (ledger.ts); epoch ms.
+    `ALTER TABLE jobs ADD COLUMN started_at INTEGER`,
+    `ALTER TABLE jobs ADD COLUMN first_token_at INTEGER`,
+  ],
+  [
+    // Long texts that lie in the bucket instead of in rows (blob-table.ts).
+    `CREATE TABLE bucket_files (
+       key TEXT PRIMARY KEY,
+       job_id TEXT NOT NULL,
+       state TEXT NOT NULL,
+       fence_token INTEGER,
+       sha256 TEXT,
+       suits_base INTEGER,
+       delete_at INTEGER
+     ) WITHOUT ROWID`,
+    `CREATE INDEX bucket_files_job ON bucket_files (job_id)`,
+    `CREATE INDEX bucket_files_due ON bucket_files (delete_at) WHERE delete_at IS NOT NULL`,
+  ],
+];

@@ -1,0 +1,75 @@
+import type { Alarm, Sql } from '../../durable/ports.ts';
+import type { FleetEvent } from '../../fleet/rpc.ts';
+import type { BrokenReason } from '../../protocol/index.ts';
+import { completeQueueSettings, type QueueSettingValues } from '../../settings/queue-settings.ts';
+
+export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
+
+/**
+ * What the queue's rules are handed: everything that touches the world. The object shell gives them
+ * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
+ */
+export interface Ports {
+  sql: Sql;
+  alarm: Alarm;
+  /** Epoch ms. */
+  now(): number;
+  /** 0..1, 32 bits of it, in production from a source that nobody can foresee. */
+  random(): number;
+  /** Every open control socket, those from before a hibernation included. */
+  connections(): Connection[];
+  /** Tells a relay object that one of its streams is lost. Best effort. */
+  breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** Tells the fleet object what became of a worker. Best effort: registrations tell it again. */
+  tellFleet(event: FleetEvent): void;
+  log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
+}
+
+/** One control socket. Sends never throw: a socket that is gone swallows them. */
+export interface Connection {
+  readonly id: string;
+  /** Scheme, host and port that its peer dialled; absent where that is not known. */
+  readonly origin?: string;
+  /** Survives hibernation; at most 16 KiB serialised. */
+  load(): Session | null;
+  /** Null: the connection is given up. */
+  save(session: Session | null): void;
+  /** Epoch ms of the last sign of its peer, pings included that nobody here saw. */
+  lastHeardMs(): number;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
+/** What a registered connection remembers about its worker. */
+export interface Session {
+  session_id: string;
+  worker_id: string;
+  config_id: string;
+  capacity: number;
+  /** False: the worker speaks only the base protocol. */
+  extended: boolean;
+  features: string[];
+  paused: boolean;
+  draining: boolean;
+  boot_id: string | null;
+  /** Epoch ms */
+  connected_at: number;
+}
+
+/** Durations and limits of one queue, from the table of settings. */
+export type QueueSettings = {
+  queue_id: string;
+  /** What the keys of its files begin with (protocol/file-keys.ts); empty where no secret is configured. */
+  file_key_mac: string;
+} & QueueSettingValues;
+
+/** Settings as given; what is left out has its default. */
+export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
+
+export function completeSettings(given: GivenSettings): QueueSettings {
+  return {
+    queue_id: given.queue_id,
+    file_key_mac: given.file_key_mac ?? '',
+    ...completeQueueSettings(given),
+  };
+}

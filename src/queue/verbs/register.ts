@@ -1,0 +1,194 @@
+import {
+  CLOSE,
+  FEATURES,
+  type JobRef,
+  limits,
+  type Register,
+  type Registered,
+} from '../../protocol/index.ts';
+import { claimOf } from '../attempts/claim.ts';
+import { leaseSecondsFor } from '../attempts/lease.ts';
+import { failAttempt, returnUncharged } from '../attempts/retry.ts';
+import { record } from '../events/ledger.ts';
+import { type Worker, workerEvent } from '../state/live-fleet.ts';
+import { type Core, due } from '../state/state.ts';
+import { findInstance, rememberModel, saveInstance } from '../store/fleet-table.ts';
+import { extendLease, findJob, type JobRow, leasedByWorker } from '../store/jobs-table.ts';
+import type { Connection, Session } from '../store/ports.ts';
+import { giveUp } from './disconnect.ts';
+
+/** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
+export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
+  const older = core.fleet.byConnection(connection);
+  if (older && older.session.worker_id !== frame.worker_id) {
+    const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
+    return connection.send(JSON.stringify({ type: 'error', message }));
+  }
+  replaceOlder(core, connection, frame.worker_id);
+  const bootBefore = findInstance(core.sql, frame.worker_id)?.boot_id;
+  const session = sessionOf(core, frame, sessionId);
+  connection.save(session);
+  const worker: Worker = {
+    connection,
+    session,
+    models: frame.instance?.models ?? [],
+    running: new Map(),
+    load: null,
+    ceiling: null,
+    declined: new Set(),
+    silent: false,
+  };
+  core.fleet.add(worker);
+  remember(core, worker, frame);
+
+  const lost: string[] = [];
+  const resumed = session.extended
+    ? resumeListed(core, worker, frame.jobs ?? [], lost)
+    : resumeAll(core, worker, older === null);
+  if (session.extended)
+    reclaimUnlisted(core, worker, bootBefore !== undefined && bootBefore === session.boot_id);
+  if (session.extended) {
+    connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
+  }
+  core.openings.worker(worker);
+  core.log('info', 'worker registered', {
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    protocol: session.extended ? 'extended' : 'base',
+    resumed: resumed.length,
+  });
+}
+
+function replaceOlder(core: Core, connection: Connection, workerId: string): void {
+  const older = core.fleet.byId(workerId);
+  if (!older) return;
+  core.fleet.remove(older.connection);
+  if (older.connection.id !== connection.id) {
+    older.connection.close(CLOSE.superseded, 'a newer connection of this worker id took over');
+  }
+}
+
+function sessionOf(core: Core, frame: Register, sessionId: string): Session {
+  const extended = frame.protocol !== undefined && frame.protocol >= 1;
+  return {
+    session_id: sessionId,
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    extended,
+    features: extended ? FEATURES.filter((feature) => frame.features?.includes(feature)) : [],
+    paused: false,
+    draining: false,
+    boot_id: frame.instance?.boot_id ?? null,
+    connected_at: core.now(),
+  };
+}
+
+function remember(core: Core, worker: Worker, frame: Register): void {
+  saveInstance(core.sql, frame.worker_id, frame.config_id, frame.instance ?? null, core.now());
+  due(core, core.now() + core.settings.retention_seconds * 1000);
+  const names = worker.models.length > 0 ? worker.models : [frame.config_id];
+  for (const model of names) rememberModel(core.sql, model, frame.config_id, core.now());
+  core.tellFleet({
+    kind: 'registered',
+    ...workerEvent(worker, core.now()),
+    instance: frame.instance ?? null,
+  });
+}
+
+/** Jobs the worker says it still holds: what nobody else was given since stays its own. */
+function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
+  const resumed: string[] = [];
+  const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
+  for (const attempt of jobs) {
+    const { job_id, fence_token } = attempt;
+    const transient = core.transients.get(job_id);
+    const row = transient ? null : findJob(core.sql, job_id);
+    const claim = claimOf(transient ?? row, worker, attempt);
+    if (claim === 'stale') lost.push(job_id);
+    // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
+    if (claim === 'stale' || claim === 'settled_by_it') continue;
+    if (row) resume(core, worker, row, expiresAt);
+    if (transient) transient.orphaned_at = null;
+    worker.running.set(job_id, fence_token);
+    resumed.push(job_id);
+  }
+  return resumed;
+}
+
+/** Also a job whose lease ran out, as long as nobody else was given it. */
+function resume(core: Core, worker: Worker, row: JobRow, expiresAt: number): void {
+  if (row.state === 'pending') core.pending.left(row);
+  extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
+  due(core, expiresAt);
+  record(core, { ...row, worker_id: worker.session.worker_id }, 'resumed');
+}
+
+/**
+ * A base worker lists nothing and goes on with what it has, but drops what it finishes between two connections.
+ * A stored job has its lease against that; whoever waits for another is to ask again.
+ */
+function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): string[] {
+  const expiresAt = core.now() + limits.BASE_LEASE_SECONDS * 1000;
+  const resumed: string[] = [];
+  for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
+    resume(core, worker, row, expiresAt);
+    worker.running.set(row.id, row.fence_token);
+    resumed.push(row.id);
+  }
+  for (const job of [...core.transients.all()]) {
+    if (job.state !== 'leased' || job.worker_id !== worker.session.worker_id) continue;
+    if (isNewConnection) {
+      giveUp(core, job, 'the worker connected anew, and an answer that it had ready meanwhile is lost');
+      continue;
+    }
+    worker.running.set(job.id, job.fence_token);
+    resumed.push(job.id);
+  }
+  return resumed;
+}
+
+/**
+ * Jobs the queue thinks this worker holds but the worker does not list. The same process never got the
+ * frame: nobody's fault. Another process: it died with them.
+ */
+function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
+  const { worker_id } = worker.session;
+  for (const row of leasedByWorker(core.sql, worker_id)) {
+    if (worker.running.has(row.id)) continue;
+    if (sameProcess) returnUncharged(core, row, 0, 'returned', 'the worker is back and never received it');
+    else
+      failAttempt(core, row, {
+        message: 'the worker process ended while it ran the job',
+        code: 'worker_died',
+        retryable: true,
+      });
+  }
+  for (const job of [...core.transients.all()]) {
+    if (job.state !== 'leased' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
+    giveUp(core, job, 'the worker lost the request');
+  }
+}
+
+function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: string[]): Registered {
+  const { session } = worker;
+  const query = new URLSearchParams({
+    queue_id: core.settings.queue_id,
+    worker_id: session.worker_id,
+    session_id: session.session_id,
+  });
+  const leaseSeconds = leaseSecondsFor(core, worker);
+  return {
+    type: 'registered',
+    protocol: 1,
+    features: session.features,
+    session_id: session.session_id,
+    ...(session.features.includes('answer') ? { answers_url: `answers?${query}` } : {}),
+    lease_seconds: leaseSeconds,
+    renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
+    ping_seconds: core.settings.ping_seconds,
+    resumed,
+    revoked: lost.map((job_id) => ({ job_id, reason: 'superseded' })),
+  };
+}

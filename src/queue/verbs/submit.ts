@@ -1,0 +1,193 @@
+import { viewOf } from '../attempts/view.ts';
+import { suitsBase } from '../peers/job-frame.ts';
+import type { SubmitAnswer, SubmitJob } from '../rpc.ts';
+import { freeSlots, servesModel } from '../state/live-fleet.ts';
+import { add } from '../state/pending.ts';
+import { type Core, due } from '../state/state.ts';
+import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
+import { knownModels } from '../store/fleet-table.ts';
+import { findJob, insertJob, type JobRow, readPayload } from '../store/jobs-table.ts';
+
+/** What a submitter is told to wait when the queue is full, s. */
+const RETRY_AFTER_SECONDS = 10;
+
+/** A submission as the rules take it. */
+export interface NewJob extends SubmitJob {
+  /** Of a long payload where a bucket is bound: its digest, and the key it was put under; null: it was not. */
+  long_payload?: { sha256: string; key: string | null };
+}
+
+/**
+ * Stored jobs, all in one commit. The same id with the same payload answers the job there is; a different
+ * payload under a known id is a conflict. Results stay out of an answer for several jobs, since a thousand of
+ * them would not fit it: they are read one by one.
+ * @param ids new ids for jobs that bring none, in order
+ * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
+ */
+export function submit(core: Core, jobs: readonly NewJob[], ids: readonly string[]): (() => SubmitAnswer)[] {
+  const placed = new Placed(core);
+  return jobs.map((job, index) => {
+    const existing = existingJob(core, job);
+    if (existing) return () => repeated(core, existing, job, jobs.length === 1);
+    const config = admit(core, job, placed);
+    if (!config.ok) return () => config;
+    const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
+    placed.add(config.config_id, row.tenant);
+    return () => ({ ok: true, job: viewOf(core, findJob(core.sql, row.id) ?? row), created: true });
+  });
+}
+
+/**
+ * Jobs of one submission for which there are free slots: the dispatch pass that follows gives them out, and they
+ * count as pending no longer.
+ */
+class Placed {
+  readonly #core: Core;
+  readonly #free = new Map<string, number>();
+  readonly #ofConfig = new Map<string, number>();
+  readonly #ofTenant = new Map<string, number>();
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  add(configId: string, tenant: string | null): void {
+    if (this.ofConfig(configId) >= this.#freeSlots(configId)) return;
+    add(this.#ofConfig, configId, 1);
+    if (tenant !== null) add(this.#ofTenant, tenant, 1);
+  }
+
+  ofConfig(configId: string): number {
+    return this.#ofConfig.get(configId) ?? 0;
+  }
+
+  ofTenant(tenant: string): number {
+    return this.#ofTenant.get(tenant) ?? 0;
+  }
+
+  #freeSlots(configId: string): number {
+    const known = this.#free.get(configId);
+    if (known !== undefined) return known;
+    let free = 0;
+    for (const worker of this.#core.fleet.all())
+      if (worker.session.config_id === configId) free += freeSlots(worker);
+    this.#free.set(configId, free);
+    return free;
+  }
+}
+
+/** The payload of a job is about to be put into the bucket; false: the job would not be taken, or is there. */
+export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean {
+  if (existingJob(core, job) || !admit(core, job, new Placed(core)).ok) return false;
+  beginFile(core, file);
+  return true;
+}
+
+function existingJob(core: Core, job: NewJob): JobRow | null {
+  return job.id === undefined ? null : findJob(core.sql, job.id);
+}
+
+/** The config whose workers may take the job, or why it is refused. */
+function admit(core: Core, job: NewJob, placed: Placed): Config | Refusal {
+  // Settlements name only the id.
+  if (job.id !== undefined && core.transients.get(job.id))
+    return conflict(job.id, 'is a request in progress');
+  const config = chooseConfig(core, job);
+  return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
+}
+
+function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
+  const now = core.now();
+  const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
+  if (deadlineAt !== null) due(core, deadlineAt);
+  const row = insertJob(core.sql, {
+    id,
+    job_type: job.job_type,
+    config_id: configId,
+    priority: job.priority,
+    max_attempts: job.max_attempts,
+    payload: isInBucket(core, job) ? null : job.payload,
+    created_at: now,
+    deadline_at: deadlineAt,
+    tenant: job.tenant ?? null,
+  });
+  core.pending.entered(row);
+  core.openings.config(configId);
+  return row;
+}
+
+function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): boolean {
+  if (!long_payload?.key) return false;
+  return keepPayload(core, long_payload.key, long_payload.sha256, suitsBase(job_type, payload));
+}
+
+/** Pending jobs are bounded for each config and each tenant. */
+function refuseWhenFull(core: Core, configId: string, tenant: string | null, placed: Placed): Refusal | null {
+  const message = fullness(core, configId, tenant, placed);
+  return message === null
+    ? null
+    : { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
+}
+
+function fullness(core: Core, configId: string, tenant: string | null, placed: Placed): string | null {
+  const { max_pending, max_pending_per_tenant } = core.settings;
+  if (core.pending.ofConfig(configId) - placed.ofConfig(configId) >= max_pending) {
+    return `the queue is full: ${max_pending} jobs of config "${configId}" are pending`;
+  }
+  if (tenant !== null && core.pending.ofTenant(tenant) - placed.ofTenant(tenant) >= max_pending_per_tenant) {
+    return `the queue is full for the token "${tenant}": ${max_pending_per_tenant} jobs of it are pending`;
+  }
+  return null;
+}
+
+function repeated(core: Core, row: JobRow, job: NewJob, withResult: boolean): SubmitAnswer {
+  if (row.job_type === job.job_type && hasPayload(core, row, job)) {
+    return { ok: true, job: viewOf(core, row, withResult), created: false };
+  }
+  return conflict(row.id, 'exists with another payload');
+}
+
+function conflict(id: string, why: string): Refusal {
+  return { ok: false, reason: 'conflict', message: `job ${id} ${why}: submit under a new id` };
+}
+
+function hasPayload(core: Core, row: JobRow, job: NewJob): boolean {
+  const payload = readPayload(core.sql, row.id);
+  if (payload !== null) return payload === job.payload;
+  return payloadFile(core.sql, row.id)?.sha256 === job.long_payload?.sha256;
+}
+
+type Refusal = Extract<SubmitAnswer, { ok: false }>;
+type Config = { ok: true; config_id: string } | Refusal;
+
+function chooseConfig(core: Core, job: NewJob): Config {
+  if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
+  const model = job.model === 'default' ? undefined : job.model;
+  const known = knownModels(core.sql);
+  if (model !== undefined) {
+    const live = core.fleet.all().find((worker) => servesModel(worker, model));
+    const config =
+      live?.session.config_id ??
+      known.find((entry) => entry.model === model || entry.config_id === model)?.config_id;
+    if (config !== undefined) return { ok: true, config_id: config };
+  }
+  const configs = [...new Set(known.map((entry) => entry.config_id))];
+  if (configs.length === 1 && model === undefined) return { ok: true, config_id: configs[0]! };
+  if (configs.length === 0) {
+    return {
+      ok: false,
+      reason: 'no_config',
+      message:
+        'no worker has ever registered, so the job needs a config_id that says which workers may take it',
+    };
+  }
+  const asked =
+    model === undefined
+      ? 'the job names neither config_id nor model'
+      : `no worker serves the model "${model}"`;
+  return {
+    ok: false,
+    reason: 'unknown_config',
+    message: `${asked}: give one of these as config_id: ${configs.join(', ')}`,
+  };
+}
