@@ -1,6 +1,7 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
-import type { FailureKind, SupervisorMessage } from '../engine/kinds/report.ts';
+import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
+import type { SupervisorMessage } from '../worker/ipc.ts';
 
 /**
  * States of the supervisor.
@@ -24,6 +25,8 @@ export interface Situation {
   readonly engineWasHealthy: boolean;
   /** When it became healthy, ms. */
   readonly healthyAt: number | null;
+  /** Why it is being killed, where the worker found that it hangs; null otherwise. */
+  readonly hang: string | null;
   /** Restarts in a row, none of which lived long. */
   readonly restarts: number;
   /** Set once something has decided how this ends. */
@@ -96,6 +99,7 @@ export function initialSituation(engineIsOurs: boolean): Situation {
     engine: engineIsOurs ? 'gone' : 'not_ours',
     engineWasHealthy: false,
     healthyAt: null,
+    hang: null,
     restarts: 0,
     exitCode: null,
     signalled: null,
@@ -154,7 +158,7 @@ function onEngineHealthy(now: Situation, at: number): Decision {
 function onEngineHung(now: Situation, message: string): Decision {
   if (now.engine !== 'alive' || now.state !== 'running') return [now, []];
   return [
-    now,
+    { ...now, hang: now.hang ?? message },
     [
       { action: 'say', level: 'error', text: `${message}: killing it` },
       { action: 'signal_engine', signal: 'SIGKILL' },
@@ -209,7 +213,7 @@ function restart(
   const restarts = before + 1;
   const text = `starting the engine again in ${ms / 1000} s (${restarts} of ${maxRestarts})`;
   return [
-    { ...gone, state: 'waiting', restarts, engineWasHealthy: false, healthyAt: null },
+    { ...gone, state: 'waiting', restarts, engineWasHealthy: false, healthyAt: null, hang: null },
     [
       ...first,
       { action: 'say', level: 'warn', text },

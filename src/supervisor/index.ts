@@ -10,8 +10,9 @@ import type { Argument } from '../engine/command/flag-arguments.ts';
 import { inVariables } from '../engine/command/flag-faults.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { phaseText, type WorkerMessage } from '../engine/kinds/report.ts';
+import { phaseText } from '../engine/kinds/report.ts';
 import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
+import type { WorkerMessage } from '../worker/ipc.ts';
 import {
   type Action,
   type DecideSettings,
@@ -124,8 +125,6 @@ class Supervisor {
   #situation: Situation;
   #worker: WorkerProcess | null = null;
   #engine: EngineRun | null = null;
-  /** Why the engine is being killed, when the worker found that it hangs. */
-  #hang: string | null = null;
   #limit: NodeJS.Timeout | undefined;
   #said = { phase: '', at: 0 };
 
@@ -158,6 +157,8 @@ class Supervisor {
     // The worker goes first: it reports what becomes of the rest.
     this.#worker = startWorker(workerEntry, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
+      onUnknown: (message, problem) =>
+        this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),
       onExit: (code) => this.#happen({ event: 'worker_exited', code }),
     });
     if (start) void this.#checkMachine();
@@ -171,7 +172,6 @@ class Supervisor {
 
   #startEngine(start: StartEngine): void {
     const { engine, configuration } = this.#parts;
-    this.#hang = null;
     this.#log.info(`starting ${engine.name} with ${configuration.model}`);
     this.#onPhase({ phase: 'starting', detail: `starting ${engine.name}` });
     const run: EngineRun = new EngineRun({
@@ -210,18 +210,26 @@ class Supervisor {
       const advice = engine.installHelp ?? '';
       return { cause: `its program cannot be run: ${startError.message}`, advice, kind: 'bad_configuration' };
     }
-    if (this.#hang) {
+    const { hang } = this.#situation;
+    if (hang !== null) {
       const advice = 'Set ENGINE_HANG_SECONDS higher if a single step of this model may take that long.';
-      return { cause: this.#hang, advice, kind: 'transient' };
+      return { cause: hang, advice, kind: 'transient' };
     }
     return inVariables(engine.explainExit(code, run.lastLines), run.lastLines, this.#parts.given);
   }
 
   #onWorkerMessage(message: WorkerMessage): void {
     this.#log.debug(`the worker says ${message.case}`);
-    if (message.case !== 'engine_hung' || this.#situation.state !== 'running') return;
-    this.#hang ??= message.message;
-    this.#happen({ event: 'engine_hung', message: message.message });
+    switch (message.case) {
+      case 'engine_hung':
+        return this.#happen({ event: 'engine_hung', message: message.message });
+      case 'ready':
+      case 'draining':
+      case 'stopped':
+        return;
+      default:
+        message satisfies never;
+    }
   }
 
   #onPhase(phase: LogPhase): void {

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import type { EngineCommand } from '../engine/kinds/description.ts';
-import type { SupervisorMessage, WorkerMessage } from '../engine/kinds/report.ts';
 import { exitCodeOf, guardGroup, type ProcessGroup } from '../process/child.ts';
 import { EXIT, UserError } from '../process/index.ts';
+import { parseValue } from '../protocol/index.ts';
+import { type SupervisorMessage, WorkerMessage } from '../worker/ipc.ts';
 
 export interface EngineHandlers {
   /** Text as it arrives, from either stream. */
@@ -50,6 +51,13 @@ export function startEngine(
   return guardGroup(child, 0);
 }
 
+export interface WorkerHandlers {
+  onMessage(message: WorkerMessage): void;
+  /** It said something that this supervisor does not know. */
+  onUnknown(message: unknown, problem: string): void;
+  onExit(code: number): void;
+}
+
 export interface WorkerProcess {
   /** To the whole group; nothing happens when it is gone. */
   signal(signal: NodeJS.Signals): void;
@@ -60,17 +68,17 @@ export interface WorkerProcess {
  * Starts the worker, with a channel for messages. It has a group of its own too: the supervisor
  * alone tells it when to end, once.
  */
-export function startWorker(
-  entry: string,
-  env: NodeJS.ProcessEnv,
-  handlers: { onMessage(message: WorkerMessage): void; onExit(code: number): void },
-): WorkerProcess {
+export function startWorker(entry: string, env: NodeJS.ProcessEnv, handlers: WorkerHandlers): WorkerProcess {
   const child = spawn(process.execPath, [entry], {
     env,
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  child.on('message', (message) => handlers.onMessage(message as WorkerMessage));
+  child.on('message', (message) => {
+    const parsed = parseValue(WorkerMessage, message);
+    if (parsed.ok) handlers.onMessage(parsed.value);
+    else handlers.onUnknown(message, parsed.message);
+  });
   const group = guardGroup(child, WORKER_ALONE_SECONDS);
   void exitCodeOf(child).then((code) => {
     group.release();

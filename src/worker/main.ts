@@ -3,10 +3,10 @@ import manifest from '../../package.json' with { type: 'json' };
 import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { phaseText, type SupervisorMessage, type WorkerMessage } from '../engine/kinds/report.ts';
+import { phaseText } from '../engine/kinds/report.ts';
 import { postJson } from '../process/http.ts';
 import { endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
-import type { Instance } from '../protocol/index.ts';
+import { type Instance, parseValue } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { dialWebSocket } from './dial.ts';
@@ -15,6 +15,7 @@ import { FORCE_SECONDS } from './drain.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { gpuReader } from './gpu-snapshot.ts';
 import { heartbeatPoster } from './heartbeat.ts';
+import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { MetricShipper } from './metric-shipper.ts';
 import { Worker } from './worker.ts';
 import type { World } from './world.ts';
@@ -75,7 +76,7 @@ async function work(
     logging.mustEndWithin(0);
     worker.force();
   });
-  const hangUp = listenToSupervisor(worker, watch);
+  const hangUp = listenToSupervisor(worker, watch, log);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
   worker.start();
   watch.start();
@@ -158,12 +159,15 @@ function reportHang(message: string): void {
 }
 
 /** @returns closes the channel, which would keep the process alive */
-function listenToSupervisor(worker: Worker, watch: EngineWatch): () => void {
+function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): () => void {
   if (!process.send) return () => {};
-  const onMessage = (message: SupervisorMessage) => {
-    if (message.case === 'phase') worker.enginePhase(phaseText(message));
-    else if (message.case === 'engine_restarting') watch.restarting(message.message, message.afterMs);
-    else worker.engineFailed(message.message, message.wasHealthy, message.kind);
+  const onMessage = (given: unknown) => {
+    const parsed = parseValue(SupervisorMessage, given);
+    if (parsed.ok) return obey(parsed.value, worker, watch);
+    log.warn(
+      { message: given, problem: parsed.message },
+      'a message of the supervisor cannot be read; ignored',
+    );
   };
   // Nobody is left who would stop the engine in order or wait for us.
   const onDisconnect = () => worker.drain(0);
@@ -174,6 +178,19 @@ function listenToSupervisor(worker: Worker, watch: EngineWatch): () => void {
     process.off('disconnect', onDisconnect);
     if (process.connected) process.disconnect();
   };
+}
+
+function obey(message: SupervisorMessage, worker: Worker, watch: EngineWatch): void {
+  switch (message.case) {
+    case 'phase':
+      return worker.enginePhase(phaseText(message));
+    case 'engine_restarting':
+      return watch.restarting(message.message, message.afterMs);
+    case 'engine_exited':
+      return worker.engineFailed(message.message, message.wasHealthy, message.kind);
+    default:
+      message satisfies never;
+  }
 }
 
 function tellSupervisor(message: WorkerMessage): void {

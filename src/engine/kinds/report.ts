@@ -1,10 +1,7 @@
-/**
- * Messages between the supervisor and the worker it started, over the Node IPC channel.
- * Discriminated by `case`.
- */
+/** What can be said of an engine's start and of its end, whichever engine it is. */
 
 /** Steps of an engine's start, for people only: nothing is decided by them. */
-const ENGINE_PHASES = [
+export const ENGINE_PHASES = [
   'starting',
   'downloading',
   'loading',
@@ -24,27 +21,16 @@ export type EnginePhase = (typeof ENGINE_PHASES)[number];
  * - `out_of_memory`: of the GPU or of the machine
  * - `transient`: everything else; another try may succeed
  */
-export type FailureKind = 'bad_host' | 'bad_configuration' | 'bad_model' | 'out_of_memory' | 'transient';
-
-/** Supervisor → worker. */
-export type SupervisorMessage =
-  /** `progress`: how far the phase is (`3 of 8`, `42 %`), where the engine tells. */
-  | { case: 'phase'; phase: EnginePhase; detail: string; progress?: string }
-  /** The engine's process ended without being asked to. The worker reports, hands its jobs back and exits. */
-  | { case: 'engine_exited'; message: string; wasHealthy: boolean; kind: FailureKind }
-  /** The same, but the engine is started again after this pause: the worker fails what ran, and waits. */
-  | { case: 'engine_restarting'; message: string; afterMs: number };
+export const FAILURE_KINDS = [
+  'bad_host',
+  'bad_configuration',
+  'bad_model',
+  'out_of_memory',
+  'transient',
+] as const;
+export type FailureKind = (typeof FAILURE_KINDS)[number];
 
 /** A phase in one line, for people: `loading 3 of 8`. */
 export function phaseText({ phase, progress }: { phase: EnginePhase; progress?: string }): string {
   return progress ? `${phase} ${progress}` : phase;
 }
-
-/** Worker → supervisor. */
-export type WorkerMessage =
-  /** The worker offers slots now: the engine is healthy and the queue has answered. */
-  | { case: 'ready'; models: string[] }
-  /** The engine lives and makes nothing: it is to be killed. */
-  | { case: 'engine_hung'; message: string }
-  | { case: 'draining' }
-  | { case: 'stopped' };

@@ -151,6 +151,13 @@ describe('the supervisor', () => {
     expect(tell(hung).deeds).toEqual([]);
   });
 
+  it('remembers the first reason of a hang until the engine is started again', () => {
+    const hung = (message: string): SupervisorEvent => ({ event: 'engine_hung', message });
+    const hangs = (...events: SupervisorEvent[]) => tell({ restarts: 1 }, HEALTHY, ...events).hang;
+    expect(hangs(hung('no token'), hung('no answer'))).toBe('no token');
+    expect(hangs(hung('no token'), ENGINE_EXITED, LIMIT)).toBeNull();
+  });
+
   it('never touches an engine that is not its own', () => {
     const story = tell({ external: true }, signal(0), workerExited(0));
     expect(story.deeds).toEqual(['worker SIGTERM', `limit ${GRACE_MS + WORKER_MARGIN_MS}`, 'exit 0']);
@@ -239,7 +246,7 @@ function tellFromStart(...events: Event[]) {
   }
   if (events[0] === MACHINE_FIT) deeds.shift();
   const exit = deeds.find((deed) => deed.startsWith('exit '));
-  return { deeds, states, exit: exit ? Number(exit.slice(5)) : null };
+  return { deeds, states, hang: now.hang, exit: exit ? Number(exit.slice(5)) : null };
 }
 
 describe('before the first start', () => {

@@ -1,14 +1,15 @@
-import type { SupervisorMessage } from '../../../src/engine/kinds/report.ts';
+import type { SupervisorMessage } from '../../../src/worker/ipc.ts';
 
 /**
  * A worker that only shows what its supervisor does to it. `STAND_IN_WORKER`: `exit N` ends at once,
- * `stubborn` ignores SIGTERM.
+ * `stubborn` ignores SIGTERM, `babbling` says what no supervisor knows.
  */
 const manner = process.env.STAND_IN_WORKER ?? '';
 const say = (text: string) => process.stdout.write(`worker ${text}\n`);
 
 if (manner.startsWith('exit ')) process.exit(Number(manner.slice(5)));
 say(`pid ${process.pid}`);
+if (manner === 'babbling') process.send?.({ case: 'surprise' });
 
 process.on('message', (message: SupervisorMessage) => {
   say(`heard ${message.case} ${message.case === 'phase' ? message.phase : JSON.stringify(message)}`);

@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { ENGINE_PHASES, FAILURE_KINDS } from '../engine/kinds/report.ts';
+
+/** Messages between the supervisor and the worker it started, over the Node IPC channel. Parsed on receipt. */
+
+/** Supervisor → worker. */
+export const SupervisorMessage = z.discriminatedUnion('case', [
+  /** `progress`: how far the phase is (`3 of 8`, `42 %`), where the engine tells. */
+  z.object({
+    case: z.literal('phase'),
+    phase: z.enum(ENGINE_PHASES),
+    detail: z.string(),
+    progress: z.string().optional(),
+  }),
+  /** The engine's process ended without being asked to. The worker reports, releases its jobs and exits. */
+  z.object({
+    case: z.literal('engine_exited'),
+    message: z.string(),
+    wasHealthy: z.boolean(),
+    kind: z.enum(FAILURE_KINDS),
+  }),
+  /** The same, but the engine is started again after this pause: the worker fails what ran, and waits. */
+  z.object({ case: z.literal('engine_restarting'), message: z.string(), afterMs: z.number() }),
+]);
+export type SupervisorMessage = z.infer<typeof SupervisorMessage>;
+
+/** Worker → supervisor. */
+export const WorkerMessage = z.discriminatedUnion('case', [
+  /** The worker offers slots now: the engine is healthy and the queue has answered. */
+  z.object({ case: z.literal('ready'), models: z.array(z.string()) }),
+  /** The engine lives and makes no progress: it is to be killed. */
+  z.object({ case: z.literal('engine_hung'), message: z.string() }),
+  z.object({ case: z.literal('draining') }),
+  z.object({ case: z.literal('stopped') }),
+]);
+export type WorkerMessage = z.infer<typeof WorkerMessage>;
