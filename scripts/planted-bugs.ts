@@ -64,13 +64,13 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'the relay takes repeated bytes again',
-    file: 'src/relay/stream.ts',
+    file: 'src/relay/caller-stream.ts',
     line: 'const fresh = data.subarray(this.#received - offset);',
     becomes: 'const fresh = data;',
   },
   {
     name: 'a broken answer ends as if whole',
-    file: 'src/relay/stream.ts',
+    file: 'src/relay/caller-stream.ts',
     line: 'this.#sink?.abort(reason);',
     becomes: 'this.#sink?.end();',
   },

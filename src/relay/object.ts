@@ -7,10 +7,10 @@ import {
   PING_TEXT,
   PONG_TEXT,
 } from '../protocol/index.ts';
+import type { CallerSink } from './caller-stream.ts';
 import { BROKEN_HEADER, type RelayCalls } from './calls.ts';
 import { type AnswerSocket, Relay } from './relay.ts';
 import { brokenEvents } from './sse.ts';
-import type { CallerSink } from './stream.ts';
 
 interface RelayEnv {
   RECONNECT_GRACE_SECONDS?: string;

@@ -7,7 +7,7 @@ import {
   encodeRecords,
   limits,
 } from '../protocol/index.ts';
-import { AnswerStream, type CallerSink, type Opening, type Reply } from './stream.ts';
+import { type CallerSink, CallerStream, type Opening, type Reply } from './caller-stream.ts';
 
 /** An event stream that is silent this long is opened, then kept alive with comments, ms. */
 const SILENCE_MS = 2000;
@@ -29,7 +29,7 @@ export interface RelaySettings {
 }
 
 interface Entry {
-  stream: AnswerStream;
+  stream: CallerStream;
   /** Epoch ms of the last record or keep-alive. */
   touched_at: number;
   created_at: number;
@@ -211,7 +211,7 @@ export class Relay {
     this.#replies.push({ type: 'cancel', stream: id, reason: 'superseded' });
   }
 
-  #touched(id: number): AnswerStream {
+  #touched(id: number): CallerStream {
     const entry = this.#entry(id);
     entry.touched_at = this.#now();
     return entry.stream;
@@ -222,7 +222,7 @@ export class Relay {
     if (known) return known;
     const now = this.#now();
     const entry: Entry = {
-      stream: new AnswerStream(id, (reply) => this.#replies.push(reply)),
+      stream: new CallerStream(id, (reply) => this.#replies.push(reply)),
       touched_at: now,
       created_at: now,
       sink: null,

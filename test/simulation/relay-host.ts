@@ -1,8 +1,8 @@
 import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
+import type { CallerSink } from '../../src/relay/caller-stream.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';
 import { type AnswerSocket, Relay } from '../../src/relay/relay.ts';
-import type { CallerSink } from '../../src/relay/stream.ts';
 import type { Link } from './network.ts';
 import type { Timeline } from './timeline.ts';
 

@@ -40,7 +40,7 @@ export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' |
  * attempt without the caller noticing. It opens with the first byte, the end, or when `openNow` is called
  * (silence lasted: a caller that hangs up is noticed only once its response has begun).
  */
-export class AnswerStream {
+export class CallerStream {
   readonly id: number;
   #state: 'silent' | 'open' | 'ended' | 'broken' | 'cancelled' = 'silent';
   #head: AnswerHead | null = null;
