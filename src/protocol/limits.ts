@@ -72,3 +72,15 @@ export const MODEL_NAME_CHARACTERS = 256;
 
 /** Workers remembered of a queue, connected or not: with the longest last words all of them fit one answer. */
 export const KNOWN_WORKERS = 2000;
+
+/** Bytes of all answers of a worker together that no caller has asked for yet; beyond it such answers are paused. */
+export const RELAY_UNCLAIMED_BYTES = 16 * 1024 * 1024;
+
+/** The same for a worker that sends on all the same: what goes beyond it is broken. */
+export const RELAY_UNCLAIMED_MOST_BYTES = 4 * RELAY_UNCLAIMED_BYTES;
+
+/**
+ * Bytes of one answer that a relay takes after it has paused the worker: what a worker may have had on its way is a
+ * window and what one read of the engine brings. The answer of one that sends on is broken.
+ */
+export const SENT_WHILE_PAUSED_BYTES = 2 * ANSWER_WINDOW_BYTES;

@@ -25,6 +25,15 @@ export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: Brok
 /** What whoever asks for a cancelled answer is told: another caller than the one that went. */
 const CANCELLED: BrokenReason = { message: 'the request was cancelled', code: 'cancelled', retryable: false };
 
+/** What a stream takes beside its bytes and its head, bytes: an estimate. */
+const STREAM_BYTES = 1000;
+
+const SENT_ON: BrokenReason = {
+  message: 'the worker went on sending after it was told to pause',
+  code: 'worker_error',
+  retryable: false,
+};
+
 /** Records the relay sends back to the worker. */
 export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' | 'cancel' }>;
 
@@ -51,6 +60,9 @@ export class CallerStream {
   /** Bytes that came before the caller was attached. */
   #tape: Uint8Array[] = [];
   #taped = 0;
+  #headBytes = 0;
+  /** Bytes received since the worker was told to pause. */
+  #sentWhilePaused = 0;
   #sink: CallerSink | null = null;
   #opening: Opening | null = null;
   /** Why it broke after it had opened. */
@@ -58,10 +70,18 @@ export class CallerStream {
   #onOpening: ((opening: Opening) => void) | null = null;
   #paused = false;
   readonly #reply: (record: Reply) => void;
+  readonly #isCrowded: () => boolean;
 
-  constructor(id: number, reply: (record: Reply) => void) {
+  /** @param isCrowded the relay holds too much that no caller has asked for */
+  constructor(id: number, reply: (record: Reply) => void, isCrowded: () => boolean) {
     this.id = id;
     this.#reply = reply;
+    this.#isCrowded = isCrowded;
+  }
+
+  /** Bytes held for a caller that has not come; 0 once it is there. */
+  get unclaimedBytes(): number {
+    return this.hasCaller ? 0 : STREAM_BYTES + this.#headBytes + this.#taped;
   }
 
   /** Nothing more will come or go. */
@@ -116,6 +136,7 @@ export class CallerStream {
   onHead(head: AnswerHead): void {
     if (this.#state !== 'silent' || this.#head) return;
     this.#head = head;
+    this.#headBytes = JSON.stringify(head).length;
   }
 
   /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
@@ -130,6 +151,12 @@ export class CallerStream {
     }
     const fresh = data.subarray(this.#received - offset);
     if (fresh.byteLength === 0) return;
+    if (this.#paused) this.#sentWhilePaused += fresh.byteLength;
+    if (this.#sentWhilePaused > limits.SENT_WHILE_PAUSED_BYTES) {
+      this.onBroken(SENT_ON);
+      this.#reply(this.#stop());
+      return;
+    }
     this.#received += fresh.byteLength;
     this.#ends.see(fresh);
     this.openNow();
@@ -172,6 +199,7 @@ export class CallerStream {
   callerReads(): void {
     if (!this.#paused) return;
     this.#paused = false;
+    this.#sentWhilePaused = 0;
     this.#reply({ type: 'resume', stream: this.id });
   }
 
@@ -180,6 +208,12 @@ export class CallerStream {
     if (this.isOver) return;
     this.#state = 'cancelled';
     this.#tape = [];
+    this.#taped = 0;
+    if (!this.hasCaller) {
+      this.#head = null;
+      this.#headBytes = 0;
+      this.#opening = null;
+    }
     this.#reply({ type: 'cancel', stream: this.id, reason });
   }
 
@@ -202,9 +236,10 @@ export class CallerStream {
       if (!this.#sink.write(data)) this.#pause();
       return;
     }
-    this.#tape.push(data);
+    // A copy: the piece itself would keep its whole message in memory.
+    this.#tape.push(data.slice());
     this.#taped += data.byteLength;
-    if (this.#taped >= limits.RELAY_BUFFER_BYTES) this.#pause();
+    if (this.#taped >= limits.RELAY_BUFFER_BYTES || this.#isCrowded()) this.#pause();
   }
 
   #pause(): void {

@@ -13,10 +13,18 @@ import { type CallerSink, CallerStream, type Opening, type Reply } from './calle
 const SILENCE_MS = 2000;
 /** A stream nobody asks for is cancelled after this long, ms: its caller was gone before the answer came. */
 const UNCLAIMED_MS = 30_000;
+/** The same while the relay holds too much that nobody has asked for, ms. */
+const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream is remembered, so that late records of it are not taken for a new one, ms. */
 const REMEMBER_MS = 60_000;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
 const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
+
+const WORKER_LOST: BrokenReason = {
+  message: 'the worker disconnected and did not come back',
+  code: 'worker_died',
+  retryable: true,
+};
 
 /** The worker's answer socket. Sends never throw. */
 export interface AnswerSocket {
@@ -35,6 +43,8 @@ interface Entry {
   created_at: number;
   sink: CallerSink | null;
   over_at: number | null;
+  /** As last counted among those of all streams. */
+  unclaimed_bytes: number;
 }
 
 /**
@@ -49,6 +59,8 @@ export class Relay {
   /** Epoch ms since when there is no socket, or nothing was heard on it. */
   #heardAt: number;
   #replies: Reply[] = [];
+  /** Held for callers that have not come, all streams together, bytes. */
+  #unclaimedBytes = 0;
 
   constructor(now: () => number, settings: RelaySettings) {
     this.#now = now;
@@ -99,13 +111,12 @@ export class Relay {
 
   /** A caller asks for a stream; it is told once how the answer opens. */
   open(id: number, listener: (opening: Opening) => void): void {
-    this.#entry(id).stream.whenOpening(listener);
+    this.#change(id, (stream) => stream.whenOpening(listener));
   }
 
   attach(id: number, sink: CallerSink): void {
-    const entry = this.#entry(id);
-    entry.sink = sink;
-    entry.stream.attach(sink);
+    this.#entry(id).sink = sink;
+    this.#change(id, (stream) => stream.attach(sink));
     this.#flush();
   }
 
@@ -120,8 +131,7 @@ export class Relay {
   }
 
   breakStream(id: number, reason: BrokenReason): void {
-    this.#entry(id).stream.onBroken(reason);
-    this.#cancelAtWorker(id);
+    this.#break(id, reason);
     this.#flush();
   }
 
@@ -141,21 +151,20 @@ export class Relay {
 
   #tend(id: number, entry: Entry, now: number, workerLost: boolean): void {
     const { stream } = entry;
+    const patienceMs = this.#isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
+    const isUnclaimed = !stream.hasCaller && now - entry.created_at >= patienceMs;
     if (stream.isOver) {
       entry.over_at ??= now;
-      if (now - entry.over_at >= REMEMBER_MS) this.#entries.delete(id);
+      const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#isCrowded);
+      if (isForgotten) this.#forget(id, entry);
       return;
     }
     if (workerLost) {
-      stream.onBroken({
-        message: 'the worker disconnected and did not come back',
-        code: 'worker_died',
-        retryable: true,
-      });
+      this.#change(id, () => stream.onBroken(WORKER_LOST));
       return;
     }
-    if (!stream.hasCaller && now - entry.created_at >= UNCLAIMED_MS) {
-      stream.cancel('caller_gone');
+    if (isUnclaimed) {
+      this.#cancel(id, 'caller_gone');
       return;
     }
     if (!stream.isEventStream || now - entry.touched_at < SILENCE_MS) return;
@@ -167,31 +176,22 @@ export class Relay {
   #onRecord(record: AnswerRecord): void {
     switch (record.type) {
       case 'head':
-        this.#touched(record.stream).onHead(record.head);
-        return;
+        return this.#received(record.stream, (stream) => stream.onHead(record.head));
       case 'bytes':
         if (this.#isForgotten(record.stream, record.offset)) return;
-        this.#touched(record.stream).onBytes(record.offset, record.data);
-        return;
+        return this.#received(record.stream, (stream) => stream.onBytes(record.offset, record.data));
       case 'end':
         if (this.#isForgotten(record.stream, record.size)) return;
-        this.#touched(record.stream).onEnd(record.size);
-        return;
+        return this.#received(record.stream, (stream) => stream.onEnd(record.size));
       case 'broken':
-        this.#touched(record.stream).onBroken(record.reason);
-        return;
+        return this.#received(record.stream, (stream) => stream.onBroken(record.reason));
       default:
       // The rest is ours to send, not the worker's.
     }
   }
 
-  #malformed(stream: number, problem: string): void {
-    this.#entry(stream).stream.onBroken({
-      message: `the worker sent a ${problem}`,
-      code: 'worker_error',
-      retryable: false,
-    });
-    this.#cancelAtWorker(stream);
+  #malformed(id: number, problem: string): void {
+    this.#break(id, { message: `the worker sent a ${problem}`, code: 'worker_error', retryable: false });
   }
 
   /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */
@@ -202,19 +202,50 @@ export class Relay {
   }
 
   #cancel(id: number, reason: string): void {
-    const entry = this.#entries.get(id);
-    if (entry) entry.stream.cancel(reason);
-    else this.#entry(id).stream.cancel(reason);
+    this.#change(id, (stream) => stream.cancel(reason));
+  }
+
+  #break(id: number, reason: BrokenReason): void {
+    this.#change(id, (stream) => stream.onBroken(reason));
+    this.#cancelAtWorker(id);
   }
 
   #cancelAtWorker(id: number): void {
     this.#replies.push({ type: 'cancel', stream: id, reason: 'superseded' });
   }
 
-  #touched(id: number): CallerStream {
+  /** Every change of a stream goes through here, which counts what it holds for a caller that has not come. */
+  #change(id: number, change: (stream: CallerStream) => void): void {
+    const entry = this.#entry(id);
+    change(entry.stream);
+    this.#count(entry, entry.stream.unclaimedBytes);
+  }
+
+  #count(entry: Entry, unclaimedBytes: number): void {
+    this.#unclaimedBytes += unclaimedBytes - entry.unclaimed_bytes;
+    entry.unclaimed_bytes = unclaimedBytes;
+  }
+
+  #received(id: number, change: (stream: CallerStream) => void): void {
     const entry = this.#entry(id);
     entry.touched_at = this.#now();
-    return entry.stream;
+    this.#change(id, change);
+    if (!this.#isOverfull || entry.stream.hasCaller) return;
+    this.#cancel(id, 'caller_gone');
+    if (this.#isOverfull) this.#forget(id, entry);
+  }
+
+  get #isCrowded(): boolean {
+    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_BYTES;
+  }
+
+  get #isOverfull(): boolean {
+    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_MOST_BYTES;
+  }
+
+  #forget(id: number, entry: Entry): void {
+    this.#count(entry, 0);
+    this.#entries.delete(id);
   }
 
   #entry(id: number): Entry {
@@ -222,11 +253,16 @@ export class Relay {
     if (known) return known;
     const now = this.#now();
     const entry: Entry = {
-      stream: new CallerStream(id, (reply) => this.#replies.push(reply)),
+      stream: new CallerStream(
+        id,
+        (reply) => this.#replies.push(reply),
+        () => this.#isCrowded,
+      ),
       touched_at: now,
       created_at: now,
       sink: null,
       over_at: null,
+      unclaimed_bytes: 0,
     };
     this.#entries.set(id, entry);
     return entry;
