@@ -92,9 +92,17 @@ program
   .description('makes a token and prints it once')
   .requiredOption('--scope <scopes>', `what it may be used for: ${SCOPES.join(', ')}; several with +`, scopes)
   .option('--name <name>', 'who it is for')
-  .option('--worker-id <id>', "the only worker that may use it, or the beginning of ids and *: 'runpod-*'")
+  .option('--worker-id <id>', "id of the only worker that may use it, * for any characters: 'runpod-*'")
   .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
   .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
+
+program
+  .command('state')
+  .description('looks after the state folder of a queue')
+  .command('check')
+  .description('says which files a queue could not use, why, and what can be saved; changes nothing')
+  .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
+  .action(async (options) => finish((await import('./commands/state.ts')).runStateCheck(options)));
 
 try {
   await program.parseAsync();

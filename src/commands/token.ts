@@ -6,7 +6,7 @@ import { makeToken, storeToken } from '../workerd/tokens.ts';
 export interface TokenOptions {
   scope: Scope[];
   name?: string;
-  /** The only worker that may use it, or the beginning of its id and `*`. */
+  /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
   workerId?: string;
   state: string;
 }
@@ -36,7 +36,7 @@ function checkWorkerId(workerId: string, scope: Scope[]): void {
   }
   if (!TokenEntry.shape.worker_id.safeParse(workerId).success) {
     throw new UserError(
-      `--worker-id "${workerId}" cannot be: expected the id of a worker, or the beginning of ids and * at its end, such as 'runpod-*'.`,
+      `--worker-id "${workerId}" cannot be: expected the id of a worker without blanks, with * for any characters, such as 'runpod-*'.`,
     );
   }
 }

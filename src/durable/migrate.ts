@@ -1,5 +1,8 @@
 import type { Sql } from './ports.ts';
 
+/** In the message of an object that cannot start on what a newer version wrote: RPC keeps nothing else. */
+export const NEWER_STATE = 'the state was written by a newer version';
+
 /**
  * Brings a database to the newest schema; a new one gets every step.
  * @param migrations the statements of each step, oldest first; a released step is never edited
@@ -10,7 +13,7 @@ export function migrate(sql: Sql, migrations: readonly (readonly string[])[]): v
   const version = Number(sql.exec(`SELECT version FROM schema_version`)[0]?.version ?? 0);
   if (version > migrations.length) {
     throw new Error(
-      `the state was written by a newer version (schema ${version}, this one knows ${migrations.length}): upgrade worker-vllm, or use another state folder`,
+      `${NEWER_STATE} (schema ${version}, this one knows ${migrations.length}): upgrade worker-vllm, or use another state folder`,
     );
   }
   if (version === migrations.length) return;

@@ -16,12 +16,8 @@ export const TokenEntry = z.object({
   scopes: z.array(z.enum(SCOPES)).min(1),
   /** Whose jobs it submits and sees; left out: it is a tenant of its own, by its name. */
   tenant: z.string().min(1).max(256).optional(),
-  /** The only worker that may use it, or the beginning of its id and `*`. Left out: any worker. */
-  worker_id: z
-    .string()
-    .max(256)
-    .regex(/^[^*\s]*[^\s]$/)
-    .optional(),
+  /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. Left out: any worker. */
+  worker_id: z.string().max(256).regex(/^\S+$/).optional(),
 });
 export type TokenEntry = z.infer<typeof TokenEntry>;
 

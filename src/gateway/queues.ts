@@ -13,6 +13,7 @@ import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from './auth.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
+import { storageFault } from './storage-faults.ts';
 
 /** The queue of a request that names none. */
 const DEFAULT_QUEUE = 'vllm-queue';
@@ -42,31 +43,33 @@ export function queueIdOf(env: Env, request: Request, named?: string): string {
  * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
  * made twice, since jobs carry their ids.
  * @param call with `again` it is the second time: the object has lost its memory, and its workers are coming back
- * @throws HttpError 503 when the second try meets a restart too, or the queue's bucket cannot be read
+ * @throws HttpError 503 when the second try meets a restart too, or the queue's database or bucket cannot be used
  */
 export function callQueue<T>(
   env: Env,
   queueId: string,
   call: (queue: QueueRpc, again: boolean) => Promise<T>,
 ): Promise<T> {
-  return onceMore((again) => call(objectNamed(env.QUEUE, queueId), again));
+  return onceMore(queueId, (again) => call(objectNamed(env.QUEUE, queueId), again));
 }
 
 /** The same for the fleet object of a queue. */
 export function callFleet<T>(env: Env, queueId: string, call: (fleet: FleetRpc) => Promise<T>): Promise<T> {
-  return onceMore(() => call(objectNamed(env.FLEET, queueId)));
+  return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
 }
 
-async function onceMore<T>(call: (again: boolean) => Promise<T>): Promise<T> {
+async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>): Promise<T> {
   try {
     return await call(false);
   } catch (error) {
-    if (!isRestart(error)) throw told(error);
+    const fault = storageFault(error, queueId);
+    if (fault || !isRestart(error)) throw fault ?? told(error);
   }
   try {
     return await call(true);
   } catch (error) {
-    if (!isRestart(error)) throw told(error);
+    const fault = storageFault(error, queueId);
+    if (fault || !isRestart(error)) throw fault ?? told(error);
     throw new HttpError(
       503,
       'The queue is restarting; try again in a moment.',
@@ -127,7 +130,7 @@ const dialled = { queues: new Set<string>(), relays: new Set<string>() };
  * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
  * the worker as the address does, is checked there.
  */
-export function dialQueue(
+export async function dialQueue(
   env: Env,
   queueId: string,
   request: Request,
@@ -138,7 +141,11 @@ export function dialQueue(
   for (const name of Object.values(WORKER_TOKEN_HEADERS)) headers.delete(name);
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
-  return objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
+  try {
+    return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
+  } catch (error) {
+    throw storageFault(error, queueId) ?? error;
+  }
 }
 
 /** Passes the upgrade of a worker's answer socket to its relay. */

@@ -21,6 +21,8 @@ export const EXIT = {
   badModel: 9,
   /** The memory of the GPU or of the machine does not suffice. */
   outOfMemory: 10,
+  /** The state folder is damaged, or was written by a newer version. */
+  badState: 11,
   /** A second signal ended the process before it could finish in order. */
   forced: 130,
 } as const;

@@ -18,9 +18,10 @@ export function listening(child: ChildProcess): Promise<number> {
 /** What workerd prints: kept until it is ready, since a failed start is told in one line; then logged. */
 export function watchOutput(child: ChildProcess, logger?: Logger) {
   const early: string[] = [];
+  const log = logger ? lineLogger(logger) : () => {};
   let isReady = false;
   const take = (level: 'info' | 'warn') => (line: string) => {
-    if (isReady) logLine(line, level, logger);
+    if (isReady) log(line, level);
     else early.push(line);
   };
   // A program that cannot be started at all says nothing itself.
@@ -31,19 +32,44 @@ export function watchOutput(child: ChildProcess, logger?: Logger) {
     early,
     ready: () => {
       isReady = true;
-      for (const line of early) logLine(line, 'warn', logger);
+      for (const line of early) log(line, 'warn');
     },
   };
 }
 
-/** The objects log JSON lines with `level` and `msg`; everything else is the runtime's own text. */
-function logLine(line: string, level: 'info' | 'warn', logger?: Logger): void {
+/** The same fault of a database is logged once in this time, ms: each request meets it again. */
+const FAULT_EVERY_MS = 60_000;
+
+/**
+ * Logs what the process prints. The gateway and its objects print JSON with `level` and `msg`; everything else is the
+ * runtime's own text, of which faults of the databases are said in plain words and its C++ stacks are for debugging.
+ */
+export function lineLogger(logger: Logger): (line: string, level: 'info' | 'warn') => void {
+  const toldAt = new Map<string, number>();
+  return (line, level) => {
+    const told = ownLine(line);
+    if (told) return logger[told.level](told.fields, told.msg);
+    if (line.startsWith('stack: ')) return logger.debug(line);
+    const [, reason, code] =
+      /SQLite failed;.* = (.*): (SQLITE_\w+)/.exec(line) ?? /failed: (.*): (SQLITE_\w+)/.exec(line) ?? [];
+    if (!code) return logger[level](line);
+    const now = performance.now();
+    if (now - (toldAt.get(code) ?? -FAULT_EVERY_MS) < FAULT_EVERY_MS) return logger.debug(line);
+    toldAt.set(code, now);
+    logger.error(
+      `a database of the state folder failed: ${reason} (${code}); "worker-vllm state check" names it`,
+    );
+  };
+}
+
+/** Null for a line that is not of the gateway or its objects. */
+function ownLine(
+  line: string,
+): { level: 'debug' | 'info' | 'warn' | 'error'; msg: string; fields: object } | null {
   try {
-    const { level: given, msg, ...fields } = JSON.parse(line);
-    if (given === 'info' || given === 'warn' || given === 'error')
-      return logger?.[given as 'info'](fields, msg);
+    const { level, msg, ...fields } = JSON.parse(line);
+    return ['debug', 'info', 'warn', 'error'].includes(level) ? { level, msg, fields } : null;
   } catch {
-    // Not JSON.
+    return null;
   }
-  logger?.[level](line);
 }

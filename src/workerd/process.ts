@@ -10,6 +10,7 @@ import { bundle } from './bundle.ts';
 import { workerdConfig } from './config.ts';
 import { fileKeySecret } from './file-key-secret.ts';
 import { listening, watchOutput } from './output.ts';
+import { assertUsable } from './state-check.ts';
 import { makeFolder, stateFolderError } from './state-folder.ts';
 import { lockState } from './state-lock.ts';
 
@@ -49,14 +50,17 @@ export interface RunningWorkerd {
 /**
  * Bundles the gateway and serves it with workerd until stopped. The process runs in its own group and
  * does not outlive this one.
- * @throws UserError when the port or the state folder is taken, or the address is not of this machine
+ * @throws UserError when the port or the state folder is taken, the state cannot be used, or the address is not of
+ *   this machine
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<RunningWorkerd> {
   const program = binary();
   const folder = join(resolve(options.stateDir), 'workerd');
   const dataDir = join(resolve(options.stateDir), 'data');
   await makeFolders(options.stateDir, folder, dataDir);
-  const unlock = await lockState(options.stateDir);
+  // First of all, so that nothing of a newer version's state is touched.
+  await assertUsable(options.stateDir);
+  const lock = await lockState(options.stateDir);
   const secret = randomBytes(32).toString('hex');
   let child: ChildProcess;
   try {
@@ -75,15 +79,16 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
       env: variables,
     });
   } catch (error) {
-    await unlock();
+    lock.release();
     throw error;
   }
 
+  if (child.pid) lock.note(child.pid);
   // Acknowledged jobs survive SIGKILL, so an orphan needs no grace.
   const group = guardGroup(child, 0);
   const exited = exitOf(child).then(async (exit) => {
     group.release();
-    await unlock();
+    lock.release();
     return exit;
   });
   const output = watchOutput(child, options.logger);

@@ -1,73 +1,101 @@
-import { createHash } from 'node:crypto';
-import { rm } from 'node:fs/promises';
-import { connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../process/index.ts';
+import { isBusy, openDatabase } from './sqlite.ts';
 import { stateFolderError } from './state-folder.ts';
 
-/** Unix socket paths end at 104 bytes on macOS and 108 on Linux. */
-const SOCKET_PATH_BYTES = 100;
+/** A workerd whose parent was killed is killed by the watchdog; it gets this long to be gone, ms. */
+const ORPHAN_MS = 3000;
+
+/** The right to use a state folder. */
+export interface StateLock {
+  /** Records the child that uses the folder too, for the message to whoever finds it left behind. */
+  note(workerdPid: number): void;
+  release(): void;
+}
 
 /**
- * Makes sure that one process uses a state folder at a time. The lock is a Unix socket that this process
- * listens on: unlike a file with a process id it cannot outlive its owner.
- * @returns a function that gives the folder back
- * @throws UserError when another process uses the folder
+ * Makes sure that one process uses a state folder at a time. The lock is SQLite's on the empty file `lock` in
+ * the folder itself: unlike a file with a process id it cannot outlive its owner, however that one ends.
+ * @throws UserError that names the process which uses the folder
  */
-export async function lockState(stateDir: string): Promise<() => Promise<void>> {
-  const path = socketPath(stateDir);
-  const server = await lockAt(path, stateDir);
-  if (!server) {
+export async function lockState(stateDir: string): Promise<StateLock> {
+  const holders = join(stateDir, 'lock.pids');
+  let lock: DatabaseSync | undefined;
+  try {
+    lock = openDatabase(join(stateDir, 'lock'));
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    const [, orphan] = pidsIn(holders);
+    await awaitOrphan(stateDir, orphan);
+    writeFileSync(holders, `${process.pid}\n`);
+  } catch (error) {
+    lock?.close();
+    if (error instanceof UserError) throw error;
+    if (!isBusy(error)) throw stateFolderError('lock the state folder', stateDir, error);
+    const [pid] = pidsIn(holders);
     throw new UserError(
-      `The state folder ${stateDir} is in use by another worker-vllm. ` +
+      `The state folder ${stateDir} is in use by another worker-vllm${pid ? ` (process ${pid})` : ''}. ` +
         'Stop that one, or choose another folder (WORKER_VLLM_STATE or --state).',
     );
   }
-  server.unref();
-  return () => new Promise((done) => server.close(() => done()));
+  return {
+    note: (workerdPid) => {
+      try {
+        writeFileSync(holders, `${process.pid}\n${workerdPid}\n`);
+      } catch {
+        // A message that names no process is no reason to end.
+      }
+    },
+    release: () => lock.close(),
+  };
 }
 
-/** Undefined when another process has it. */
-async function lockAt(path: string, stateDir: string): Promise<Server | undefined> {
+/** The process that locked the folder, and the workerd that it started. */
+function pidsIn(path: string): string[] {
   try {
-    return (await listen(path)) ?? ((await answers(path)) ? undefined : await takeOver(path));
-  } catch (error) {
-    throw stateFolderError('lock the state folder', stateDir, error);
+    return readFileSync(path, 'utf8').split('\n').filter(Boolean);
+  } catch {
+    return [];
   }
 }
 
-function socketPath(stateDir: string): string {
-  const absolute = join(resolve(stateDir), 'lock.sock');
-  const fromHere = relative(process.cwd(), absolute);
-  const shortest = fromHere.length < absolute.length ? fromHere : absolute;
-  if (Buffer.byteLength(shortest) <= SOCKET_PATH_BYTES) return shortest;
-  const digest = createHash('sha256').update(absolute).digest('hex').slice(0, 24);
-  return join(tmpdir(), `worker-vllm-${digest}.sock`);
+/**
+ * Waits for a workerd that has lost its parent. It holds SQLite's locks on the databases of its object classes.
+ * @throws UserError when it does not end
+ */
+async function awaitOrphan(stateDir: string, pid = 'unknown'): Promise<void> {
+  const deadline = performance.now() + ORPHAN_MS;
+  while (isServed(join(stateDir, 'data'))) {
+    if (performance.now() > deadline) {
+      throw new UserError(
+        `The state folder ${stateDir} is still in use by the workerd of an earlier worker-vllm that was killed ` +
+          `(process ${pid}). End it (kill ${pid}), or choose another folder (WORKER_VLLM_STATE or --state).`,
+      );
+    }
+    await sleep(50);
+  }
 }
 
-/** Undefined when the path exists already. */
-function listen(path: string): Promise<Server | undefined> {
-  return new Promise((done, fail) => {
-    const server = createServer((socket) => socket.destroy());
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') done(undefined);
-      else fail(error);
-    });
-    server.listen(path, () => done(server));
-  });
+function isServed(dataDir: string): boolean {
+  return readdirSync(dataDir, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => join(dataDir, name, 'metadata.sqlite'))
+    .some((path) => existsSync(path) && isOpenElsewhere(path));
 }
 
-function answers(path: string): Promise<boolean> {
-  return new Promise((done) => {
-    const socket = connect(path);
-    socket.once('connect', () => done(true)).once('error', () => done(false));
-    socket.once('close', () => socket.destroy());
-  });
-}
-
-/** The owner of this socket was killed: its file remains, nobody listens. */
-async function takeOver(path: string): Promise<Server | undefined> {
-  await rm(path, { force: true });
-  return listen(path);
+/** Whether another process has the database open; one that cannot be opened at all is not looked at here. */
+function isOpenElsewhere(path: string): boolean {
+  let database: DatabaseSync | undefined;
+  try {
+    database = openDatabase(path);
+    database.exec('PRAGMA locking_mode = EXCLUSIVE');
+    database.prepare('SELECT count(*) FROM sqlite_master').get();
+    return false;
+  } catch (error) {
+    return isBusy(error);
+  } finally {
+    database?.close();
+  }
 }

@@ -15,7 +15,7 @@ export interface NewToken {
 
 /**
  * A random token, recognisable as one of ours.
- * @param workerId the only worker that may use it, or a prefix of its id and `*`; left out: any
+ * @param workerId id of the only worker that may use it, or a pattern of ids; left out: any
  */
 export function makeToken(name: string, scopes: Scope[], workerId?: string): NewToken {
   const token = `wv_${randomBytes(32).toString('base64url')}`;
@@ -63,7 +63,7 @@ export async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
 
 /**
  * The tokens of `QUEUE_TOKENS`: comma-separated `SCOPES:sha256:HEX` or `SCOPES:TOKEN`, the scopes joined by `+`.
- * `worker@ID` or `worker@PREFIX*` binds the token to workers of that id.
+ * `worker@ID` binds the token to the worker of that id; `*` in it stands for any characters.
  * @throws Error that names the place, never the token
  */
 export function tokensFromText(text: string): TokenEntry[] {
@@ -90,7 +90,7 @@ function problemOf(part: string): string | null {
   const unknown = scopes.find((scope) => !(SCOPES as readonly string[]).includes(scope));
   if (unknown !== undefined) return `the scope "${unknown}" is not known`;
   if (workerId !== undefined && !TokenEntry.shape.worker_id.safeParse(workerId).success) {
-    return `"${workerId}" is not a worker id, nor the beginning of one with * at its end`;
+    return `"${workerId}" is not the id of a worker`;
   }
   if (rest.startsWith('sha256:') && !/^sha256:[0-9a-f]{64}$/i.test(rest)) {
     return 'the SHA-256 needs 64 hex digits';

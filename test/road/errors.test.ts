@@ -221,7 +221,7 @@ describe('mistakes on the command line', () => {
       EXIT.configuration,
       expect.stringContaining('--scope worker'),
     ]);
-    const odd = await failed(['token', '--scope', 'worker', '--worker-id', 'a*b', '--state', state]);
+    const odd = await failed(['token', '--scope', 'worker', '--worker-id', 'a b', '--state', state]);
     expect([odd.code, odd.output]).toEqual([EXIT.configuration, expect.stringContaining("'runpod-*'")]);
     const good = await failed(['token', '--scope', 'worker', '--worker-id', 'runpod-*', '--state', state]);
     expect([good.code, good.output]).toEqual([EXIT.ok, expect.stringContaining('as the worker runpod-*')]);
@@ -238,8 +238,8 @@ describe('mistakes on the command line', () => {
   });
 
   it('every command has its help, and an unknown one says so', async () => {
-    for (const command of ['up', 'queue', 'supervise', 'work', 'submit', 'token']) {
-      const help = cli([command, '--help']);
+    for (const command of ['up', 'queue', 'supervise', 'work', 'submit', 'token', 'state check']) {
+      const help = cli([...command.split(' '), '--help']);
       expect((await help.exited).code).toBe(0);
       expect(help.output()).toContain(`worker-vllm ${command}`);
     }

@@ -26,7 +26,6 @@ describe('tokens from the environment', () => {
 
   it.each([
     'worker@:secretvalue',
-    'worker@a*b:secretvalue',
     'worker@a b:secretvalue',
     'secretvalue',
     'boss:secretvalue',

@@ -1,0 +1,55 @@
+import { NEWER_STATE } from '../durable/migrate.ts';
+import { HttpError, retryAfter } from './errors.ts';
+
+/** What keeps a queue from its database, and what its callers are told. The runtime gives SQLite's code in its text. */
+const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: number }[] = [
+  {
+    pattern: /SQLITE_FULL/,
+    code: 'disk_full',
+    message: "The disk of the queue's state is full: nothing is stored until there is room again.",
+    retrySeconds: 30,
+  },
+  {
+    pattern: new RegExp(NEWER_STATE),
+    code: 'state_newer',
+    message: "The queue's state was written by a newer version of worker-vllm than the one that runs here.",
+    retrySeconds: 300,
+  },
+  {
+    pattern: /SQLITE_(CORRUPT|NOTADB)/,
+    code: 'state_damaged',
+    message:
+      'The queue\'s state is damaged; "worker-vllm state check" on its machine says what can be saved.',
+    retrySeconds: 300,
+  },
+  {
+    pattern: /SQLITE_(IOERR|CANTOPEN|READONLY|PERM)/,
+    code: 'state_unreadable',
+    message: "The queue's state cannot be read or written; the log of its machine says why.",
+    retrySeconds: 30,
+  },
+  {
+    // A database that cannot even be opened: the runtime keeps the reason for its own log.
+    pattern: /^internal error; reference = /,
+    code: 'queue_failed',
+    message: 'The queue cannot be reached in its process; the log of its machine says why.',
+    retrySeconds: 5,
+  },
+];
+
+/** The same fault is logged once in this time, ms: each request meets it again. */
+const LOG_EVERY_MS = 60_000;
+const loggedAt = new Map<string, number>();
+
+/** The error for callers when a queue's database is what failed, which is logged; null for any other. */
+export function storageFault(error: unknown, queueId: string): HttpError | null {
+  const { message = '' } = error as Partial<Error>;
+  const fault = FAULTS.find(({ pattern }) => pattern.test(message));
+  if (!fault) return null;
+  const key = `${fault.code} ${queueId}`;
+  if (Date.now() - (loggedAt.get(key) ?? 0) >= LOG_EVERY_MS) {
+    loggedAt.set(key, Date.now());
+    console.log(JSON.stringify({ level: 'error', msg: fault.message, queue_id: queueId, error: message }));
+  }
+  return new HttpError(503, fault.message, fault.code, retryAfter(fault.retrySeconds));
+}

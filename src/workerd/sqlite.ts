@@ -1,0 +1,26 @@
+import type { DatabaseSync, DatabaseSyncOptions } from 'node:sqlite';
+
+/** SQLite's code for a lock that somebody else holds. */
+const SQLITE_BUSY = 5;
+
+/** Opens a database. @throws the error of SQLite, with its `errcode` */
+export function openDatabase(path: string | URL, options?: DatabaseSyncOptions): DatabaseSync {
+  const { DatabaseSync: Database } = sqlite();
+  return new Database(path, { timeout: 0, ...options });
+}
+
+/** Whether somebody else holds the lock that was asked for. */
+export function isBusy(error: unknown): boolean {
+  return (error as { errcode?: number }).errcode === SQLITE_BUSY;
+}
+
+/** Loaded when it is needed, and without Node 22's warning that it is experimental. */
+function sqlite(): typeof import('node:sqlite') {
+  const { emitWarning } = process;
+  process.emitWarning = () => {};
+  try {
+    return process.getBuiltinModule('node:sqlite');
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}

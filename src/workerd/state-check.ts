@@ -1,0 +1,152 @@
+import { constants, type Dirent, existsSync } from 'node:fs';
+import { access, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+import { MIGRATIONS as FLEET_MIGRATIONS } from '../fleet/migrations.ts';
+import { EXIT, UserError } from '../process/index.ts';
+import { MIGRATIONS as QUEUE_MIGRATIONS } from '../queue/store/migrations.ts';
+import { openDatabase } from './sqlite.ts';
+
+/** One database of the state folder. */
+export interface DatabaseReport {
+  /** Absolute. */
+  path: string;
+  /** Object class that it belongs to: the folder's name. */
+  owner: string;
+  bytes: number;
+  /** Null where it has none, or it cannot be read. */
+  schema: number | null;
+  /** What keeps the queue from using it; null: nothing was found. */
+  problem: { kind: 'newer' | 'damaged' | 'unreadable'; text: string } | null;
+  /** Number of jobs by state, as far as they can still be read; null: there are none, or they cannot be. */
+  jobs: Record<string, number> | null;
+}
+
+/** Newest schema that this version can use, by owner. Others have no schema of ours. */
+const KNOWN_SCHEMAS: Record<string, number> = {
+  'worker-vllm-queue': QUEUE_MIGRATIONS.length,
+  'worker-vllm-fleet': FLEET_MIGRATIONS.length,
+};
+
+/** A start reads every page of databases up to this size; of larger ones the header and the schema. */
+const QUICK_BYTES = 32 * 1024 * 1024;
+
+/**
+ * Looks at every database of a state folder without changing one. A queue may be using them.
+ * @param depth `start`: quick, for each start; `full`: reads all pages and counts jobs
+ * @returns none for a folder without databases
+ * @throws the error of a folder that cannot be listed
+ */
+export async function checkDatabases(stateDir: string, depth: 'start' | 'full'): Promise<DatabaseReport[]> {
+  const dataDir = join(stateDir, 'data');
+  const owners = (await entriesOf(dataDir)).filter((entry) => entry.isDirectory());
+  const reports = await Promise.all(
+    owners.map(async ({ name: owner }) => {
+      const files = (await entriesOf(join(dataDir, owner))).filter(({ name }) => name.endsWith('.sqlite'));
+      return Promise.all(files.map(({ name }) => checkDatabase(join(dataDir, owner, name), owner, depth)));
+    }),
+  );
+  return reports.flat();
+}
+
+/**
+ * Refuses to start on a state that cannot be used, before anything is written to it.
+ * @throws UserError with one line that names the first such file
+ */
+export async function assertUsable(stateDir: string): Promise<void> {
+  const bad = (await checkDatabases(stateDir, 'start')).find(({ problem }) => problem !== null);
+  if (!bad?.problem) return;
+  const { path, problem } = bad;
+  if (problem.kind === 'newer') {
+    throw new UserError(
+      `${path} ${problem.text}. Nothing was changed. Upgrade worker-vllm, or choose another state folder ` +
+        '(WORKER_VLLM_STATE or --state).',
+      EXIT.badState,
+    );
+  }
+  throw new UserError(
+    `${path} ${problem.text}. "npx worker-vllm state check --state ${stateDir}" says what can be saved.`,
+    EXIT.badState,
+  );
+}
+
+async function checkDatabase(path: string, owner: string, depth: 'start' | 'full'): Promise<DatabaseReport> {
+  const report: DatabaseReport = { path, owner, bytes: 0, schema: null, problem: null, jobs: null };
+  let database: DatabaseSync | undefined;
+  try {
+    await access(path, constants.R_OK);
+    const found = await stat(path);
+    report.bytes = found.size;
+    if (!found.isFile()) {
+      report.problem = { kind: 'unreadable', text: 'cannot be read (it is not a file)' };
+      return report;
+    }
+    database = openToRead(path);
+    report.schema = schemaOf(database);
+    const known = KNOWN_SCHEMAS[owner];
+    if (known !== undefined && (report.schema ?? 0) > known) {
+      const text = `was written by a newer version (schema ${report.schema}, this one knows ${known})`;
+      report.problem = { kind: 'newer', text };
+      return report;
+    }
+    if (depth === 'full') report.jobs = jobsIn(database);
+    if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
+  } catch (error) {
+    report.problem = problemOf(error);
+  } finally {
+    database?.close();
+  }
+  return report;
+}
+
+/** SQLite puts files beside a database to read it, unless it is told that nobody writes: no log, no writer. */
+function openToRead(path: string): DatabaseSync {
+  const location = pathToFileURL(path);
+  if (!existsSync(`${path}-wal`)) location.searchParams.set('immutable', '1');
+  return openDatabase(location, { readOnly: true, timeout: 1000 });
+}
+
+/** Null for a database that nothing was written to yet, or that is not of the queue. */
+function schemaOf(database: DatabaseSync): number | null {
+  const tables = database.prepare(`SELECT name FROM sqlite_master WHERE name = 'schema_version'`).all();
+  if (tables.length === 0) return null;
+  const row = database.prepare('SELECT version FROM schema_version').get();
+  return row ? Number(row.version) : null;
+}
+
+/** Null where they cannot be read. */
+function jobsIn(database: DatabaseSync): Record<string, number> | null {
+  try {
+    const rows = database.prepare('SELECT state, count(*) AS n FROM jobs NOT INDEXED GROUP BY state').all();
+    return Object.fromEntries(rows.map(({ state, n }) => [String(state), Number(n)]));
+  } catch {
+    return null;
+  }
+}
+
+/** @throws Error that says what is wrong, when a page is damaged */
+function readAllPages(database: DatabaseSync): void {
+  const [first] = database.prepare('PRAGMA quick_check(1)').all();
+  const found = String(first?.quick_check ?? 'ok');
+  if (found !== 'ok') throw new Error(found.split('\n').at(-1));
+}
+
+function problemOf(error: unknown): DatabaseReport['problem'] {
+  const { code, errcode, message } = error as { code?: string; errcode?: number; message: string };
+  // SQLite's primary codes: CANTOPEN 14, PERM 3, IOERR 10.
+  const isUnreadable = code !== 'ERR_SQLITE_ERROR' && code !== undefined;
+  if (isUnreadable || [3, 10, 14].includes((errcode ?? 0) & 0xff)) {
+    return { kind: 'unreadable', text: `cannot be read (${message})` };
+  }
+  return { kind: 'damaged', text: `is damaged (${message})` };
+}
+
+async function entriesOf(folder: string): Promise<Dirent[]> {
+  try {
+    return await readdir(folder, { withFileTypes: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}

@@ -1,0 +1,182 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EXIT, type Logger } from '../../src/process/index.ts';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { openDatabase } from '../../src/workerd/sqlite.ts';
+import { checkDatabases } from '../../src/workerd/state-check.ts';
+import { until } from '../support/poll.ts';
+
+let folder: string;
+let logged: string[];
+const started: RunningWorkerd[] = [];
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'state-'));
+  logged = [];
+});
+afterEach(async () => {
+  await Promise.all(started.splice(0).map((workerd) => workerd.stop()));
+  await rm(folder, { recursive: true, force: true });
+});
+
+const log = (...said: unknown[]) => void logged.push(JSON.stringify(said));
+const logger = { debug: () => {}, info: log, warn: log, error: log } as unknown as Logger;
+
+async function start(stateDir = folder): Promise<RunningWorkerd> {
+  const workerd = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: {}, logger });
+  started.push(workerd);
+  return workerd;
+}
+
+const submit = (url: string, id: string, text = 'x') =>
+  fetch(`${url}/api/jobs`, {
+    method: 'POST',
+    body: JSON.stringify({ id, job_type: 'chat_completion', config_id: 'c', payload: { messages: [text] } }),
+  });
+
+/** Starts a queue, stores three jobs, and stops it. @returns the path of its database */
+async function stateWithJobs(end: 'stop' | 'kill' = 'stop'): Promise<string> {
+  const workerd = await start();
+  for (const id of ['a', 'b', 'c']) expect((await submit(workerd.url, id)).status).toBe(201);
+  await fetch(`${workerd.url}/api/jobs/c`, { method: 'DELETE' });
+  if (end === 'kill') workerd.kill();
+  else await workerd.stop();
+  await workerd.exited;
+  return databaseOf();
+}
+
+function databaseOf(): string {
+  const queues = join(folder, 'data', 'worker-vllm-queue');
+  const name = readdirSync(queues).find((file) => /^[0-9a-f]{64}\.sqlite$/.test(file));
+  return join(queues, name!);
+}
+
+/** Puts bytes over those of a page in the middle. */
+function overwrite(path: string, at: number, text: string): void {
+  const bytes = readFileSync(path);
+  bytes.write(text, at, 'latin1');
+  writeFileSync(path, bytes);
+}
+
+function setSchema(path: string, version: number): void {
+  const database = openDatabase(path);
+  database.exec(`UPDATE schema_version SET version = ${version}`);
+  database.close();
+}
+
+/** Everything below the folder, each file with a digest of its content. */
+function contents(path: string): Record<string, string> {
+  const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(
+    files.map(({ parentPath, name }) => {
+      const file = join(parentPath, name);
+      return [file, createHash('sha256').update(readFileSync(file)).digest('hex')];
+    }),
+  );
+}
+
+const badState = (message: RegExp) => ({ exitCode: EXIT.badState, message: expect.stringMatching(message) });
+
+describe('a state that a queue cannot use', () => {
+  it('is refused at the start when a newer version wrote it, and not touched', async () => {
+    const path = await stateWithJobs();
+    setSchema(path, 99);
+    const before = contents(folder);
+    await expect(start()).rejects.toMatchObject(
+      badState(/sqlite was written by a newer version \(schema 99, this one knows \d+\).*Upgrade/),
+    );
+    expect(contents(folder)).toEqual(before);
+  });
+
+  it.each([
+    ['its head', (path: string) => overwrite(path, 0, 'garbage garbage!')],
+    ['a page in the middle', (path: string) => overwrite(path, 4096 * 2, '\xff'.repeat(4096))],
+    ['its end', (path: string) => truncateSync(path, 9000)],
+  ])('is refused at the start when a database has lost %s', async (_, damage) => {
+    const path = await stateWithJobs();
+    damage(path);
+    await expect(start()).rejects.toMatchObject(
+      badState(/sqlite is damaged \(.*\)\. ".*state check --state/),
+    );
+    const [report] = (await checkDatabases(folder, 'full')).filter(({ problem }) => problem);
+    expect(report).toMatchObject({ path, problem: { kind: 'damaged' } });
+  });
+
+  it('is refused at the start when a database cannot be read', async () => {
+    const path = await stateWithJobs();
+    rmSync(path);
+    mkdirSync(path);
+    await expect(start()).rejects.toMatchObject(badState(/sqlite cannot be read \(it is not a file\)/));
+  });
+
+  it('is named in the answer and the log when it shows only later', async () => {
+    const path = await stateWithJobs();
+    const workerd = await start();
+    // The object reads its database at its first request.
+    setSchema(path, 99);
+    const newer = await fetch(`${workerd.url}/api/jobs/a`);
+    expect([newer.status, await newer.text()]).toEqual([503, expect.stringContaining('newer version')]);
+    overwrite(path, 0, 'garbage garbage!');
+    const damaged = await fetch(`${workerd.url}/api/jobs/a`);
+    expect([damaged.status, await damaged.text()]).toEqual([
+      503,
+      expect.stringMatching(/queue_failed|state_damaged/),
+    ]);
+    await until(() => logged.some((line) => /failed: .*SQLITE_(NOTADB|CORRUPT)/.test(line)), 'it is logged');
+    expect(logged.filter((line) => /schema 99/.test(line))).toHaveLength(1);
+  });
+
+  it('is not one that was killed: its jobs are counted', async () => {
+    const path = await stateWithJobs('kill');
+    const reports = await checkDatabases(folder, 'full');
+    expect(reports.find((report) => report.path === path)).toMatchObject({
+      problem: null,
+      jobs: { pending: 2, cancelled: 1 },
+    });
+    const workerd = await start();
+    expect((await fetch(`${workerd.url}/api/jobs/a`)).status).toBe(200);
+    expect((await checkDatabases(folder, 'full')).every(({ problem }) => problem === null)).toBe(true);
+  });
+});
+
+describe('a full disk', () => {
+  let mount: string | null = null;
+  beforeEach((context) => {
+    const path = join(folder, 'small');
+    mkdirSync(path);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', path], { stdio: 'ignore' });
+      mount = path;
+    } catch {
+      context.skip('a file system of a known size can be mounted by root alone');
+    }
+  });
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((workerd) => workerd.stop()));
+    if (mount) execFileSync('umount', [mount]);
+    mount = null;
+  });
+
+  it('is named in the answer and the log, what was stored stays, and nothing has to be started again', async () => {
+    const workerd = await start(mount!);
+    expect((await submit(workerd.url, 'first')).status).toBe(201);
+    for (let i = 0; ; i += 1) {
+      const response = await submit(workerd.url, `fill-${i}`, 'x'.repeat(200_000));
+      if (response.status === 201) continue;
+      expect([response.status, response.headers.get('retry-after')]).toEqual([503, '30']);
+      expect(await response.json()).toMatchObject({
+        error: { code: 'disk_full', message: expect.stringContaining('full') },
+      });
+      break;
+    }
+    await until(() => logged.some((line) => /disk of the queue's state is full/.test(line)), 'it is logged');
+    expect((await fetch(`${workerd.url}/api/jobs/first`)).status).toBe(200);
+    execFileSync('mount', ['-o', 'remount,size=16m', mount!]);
+    await until(async () => (await submit(workerd.url, 'last')).status === 201, 'there is room again');
+  });
+});

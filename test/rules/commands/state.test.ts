@@ -1,0 +1,48 @@
+import { expect, it } from 'vitest';
+import { stateText } from '../../../src/commands/state.ts';
+import type { DatabaseReport } from '../../../src/workerd/state-check.ts';
+
+const report = (name: string, more: Partial<DatabaseReport> = {}): DatabaseReport => ({
+  path: `/state/data/worker-vllm-queue/${name}.sqlite`,
+  owner: 'worker-vllm-queue',
+  bytes: 76 * 1024,
+  schema: 5,
+  problem: null,
+  jobs: { pending: 2, succeeded: 40 },
+  ...more,
+});
+
+it('says of a state in order how many jobs it holds', () => {
+  expect(stateText('/state', [report('a')])).toBe(
+    [
+      '/state:',
+      '  data/worker-vllm-queue/a.sqlite (76 KiB) is in order; jobs: 2 pending, 40 succeeded',
+      'A queue can start on it.',
+    ].join('\n'),
+  );
+});
+
+it('says how to move a damaged database aside, and what of it can be saved', () => {
+  const damaged = { kind: 'damaged', text: 'is damaged (database disk image is malformed)' } as const;
+  const text = stateText('/state', [report('a'), report('b', { problem: damaged })]);
+  expect(text).toContain('b.sqlite (76 KiB) is damaged (database disk image is malformed); jobs: 2 pending');
+  expect(text).toContain('No queue starts on it.');
+  expect(text).toContain('mv /state/data/worker-vllm-queue/b.sqlite* /state/damaged/');
+  expect(text).toContain(
+    'sqlite3 /state/damaged/b.sqlite .recover | sqlite3 /state/data/worker-vllm-queue/b.sqlite',
+  );
+});
+
+it('has nothing repaired that a newer version wrote', () => {
+  const newer = {
+    kind: 'newer',
+    text: 'was written by a newer version (schema 9, this one knows 5)',
+  } as const;
+  const text = stateText('/state', [report('a', { problem: newer, jobs: null })]);
+  expect(text).toContain('upgrade worker-vllm');
+  expect(text).not.toContain('mv ');
+});
+
+it('says of a folder without state that it begins anew', () => {
+  expect(stateText('/state', [])).toContain('begins anew');
+});

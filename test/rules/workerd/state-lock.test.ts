@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openDatabase } from '../../../src/workerd/sqlite.ts';
+import { makeFolder } from '../../../src/workerd/state-folder.ts';
+import { lockState } from '../../../src/workerd/state-lock.ts';
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'state-lock-'));
+});
+afterEach(() => rm(root, { recursive: true }));
+
+async function stateFolder(path = 'state'): Promise<string> {
+  const folder = join(root, path);
+  await makeFolder(join(folder, 'data'));
+  return folder;
+}
+
+const MODULE = new URL('../../../src/workerd/state-lock.ts', import.meta.url).href;
+
+/** A process that locks the folder until it is killed. */
+async function otherProcess(folder: string, env: NodeJS.ProcessEnv = {}) {
+  const program = `const { lockState } = await import(${JSON.stringify(MODULE)});
+    try {
+      const lock = await lockState(${JSON.stringify(folder)});
+      process.stdout.write('locked');
+      setInterval(() => lock, 1000);
+    } catch (error) {
+      process.stdout.write(error.message);
+    }`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [said] = await once(child.stdout, 'data');
+  return { child, said: String(said) };
+}
+
+describe('the lock of a state folder', () => {
+  it('keeps a second process out, and names the one that has it', async () => {
+    const folder = await stateFolder();
+    const lock = await lockState(folder);
+    await expect(lockState(folder)).rejects.toThrow(/in use by another worker-vllm/);
+    const other = await otherProcess(folder, { TMPDIR: root });
+    expect(other.said).toContain(`in use by another worker-vllm (process ${process.pid})`);
+    lock.release();
+    (await lockState(folder)).release();
+  });
+
+  it('holds whatever the length of the path and wherever temporary files go', async () => {
+    const folder = await stateFolder(join('a'.repeat(90), 'b'.repeat(90), 'c'.repeat(90)));
+    const elsewhere = join(root, 'tmp');
+    await mkdir(elsewhere);
+    const lock = await lockState(folder);
+    const { said } = await otherProcess(folder, { TMPDIR: elsewhere });
+    expect(said).toContain(`process ${process.pid}`);
+    lock.release();
+  });
+
+  it('is free as soon as its holder is killed', async () => {
+    const folder = await stateFolder();
+    const { child, said } = await otherProcess(folder);
+    expect(said).toBe('locked');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    (await lockState(folder)).release();
+    expect((await readdir(folder)).sort()).toEqual(['data', 'lock', 'lock.pids']);
+  });
+
+  it('is refused while the workerd of a killed process still uses the folder, and names it', async () => {
+    const folder = await stateFolder();
+    await makeFolder(join(folder, 'data', 'worker-vllm-queue'));
+    const first = await lockState(folder);
+    first.note(4711);
+    first.release();
+    const database = openDatabase(join(folder, 'data', 'worker-vllm-queue', 'metadata.sqlite'));
+    database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x)');
+    await expect(lockState(folder)).rejects.toThrow(/workerd of an earlier worker-vllm .*kill 4711/);
+    database.close();
+    (await lockState(folder)).release();
+  });
+});
