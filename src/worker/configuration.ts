@@ -35,7 +35,7 @@ export interface WorkerConfiguration {
   graceSeconds: number;
   /** Null: off. */
   backpressure: BackpressureSettings | null;
-  /** Hosts beside our own for payloads and large results; null: any over https. */
+  /** Hosts beside our own for payloads and large results; null: any public one over https. */
   payloadHosts: readonly string[] | null;
   /** This worker's own. */
   spoolFolder: string;

@@ -1,3 +1,5 @@
+import { unescape as decodePercent } from 'node:querystring';
+
 /** Where payloads may be fetched from and results be put to. */
 export interface FileAccess {
   /** Relative addresses are meant from here: the queue's own address over HTTP, with a closing slash. */
@@ -5,7 +7,7 @@ export interface FileAccess {
   /** Origins of queue and API: the token is for these, and for nobody else. */
   ownOrigins: ReadonlySet<string>;
   token: string | undefined;
-  /** Host patterns beside our own, `files.example.com`, `minio:9000` or `*.example.com`; null: any over https. */
+  /** Host patterns beside our own, `files.example.com`, `minio:9000` or `*.example.com`; null: any public one over https. */
   hosts: readonly string[] | null;
 }
 
@@ -17,7 +19,17 @@ export interface FileAccessSettings {
   payloadHosts: readonly string[] | null;
 }
 
-export type Address = { ok: true; url: URL; token: string | undefined } | { ok: false; problem: string };
+export type Address =
+  | {
+      ok: true;
+      /** Without user name and password. */
+      url: URL;
+      /** Header for it: our token, or what the address itself holds. */
+      authorization: string | undefined;
+      /** Nobody who runs this worker has named the host: it must be one of the public internet. */
+      mustBePublic: boolean;
+    }
+  | { ok: false; problem: string };
 
 export function fileAccessOf({ wsUrl, apiUrl, token, payloadHosts }: FileAccessSettings): FileAccess {
   const base = `${wsUrl.replace(/^ws/, 'http').replace(/\/+$/, '')}/`;
@@ -33,19 +45,34 @@ export function fileAccessOf({ wsUrl, apiUrl, token, payloadHosts }: FileAccessS
 export function addressOf(text: string, access: FileAccess, from: string = access.base): Address {
   if (!URL.canParse(text, from)) return { ok: false, problem: 'its address is not a URL' };
   const url = new URL(text, from);
-  if (access.ownOrigins.has(url.origin)) return { ok: true, url, token: access.token };
+  const own = access.ownOrigins.has(url.origin);
+  const problem = own ? null : problemOf(url, access.hosts);
+  if (problem !== null) return { ok: false, problem };
+  const given = takeCredentials(url);
+  const authorization = own && access.token ? `Bearer ${access.token}` : given;
+  return { ok: true, url, authorization, mustBePublic: !own && access.hosts === null };
+}
+
+/** Why a host that is not our own may not be used; null: it may, as far as its name tells. */
+function problemOf(url: URL, hosts: readonly string[] | null): string | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    return { ok: false, problem: `${url.protocol} addresses are not fetched, only http: and https:` };
+    return `${url.protocol} addresses are not fetched, only http: and https:`;
   }
-  if (access.hosts === null) {
-    if (url.protocol === 'https:') return { ok: true, url, token: undefined };
-    return {
-      ok: false,
-      problem: `${url.host} is not allowed over http: use https, or name the host in WORKER_PAYLOAD_HOSTS`,
-    };
+  if (hosts !== null) {
+    const isListed = hosts.some((pattern) => fits(url, pattern));
+    return isListed ? null : `${url.host} is not among the hosts that WORKER_PAYLOAD_HOSTS allows`;
   }
-  if (access.hosts.some((pattern) => fits(url, pattern))) return { ok: true, url, token: undefined };
-  return { ok: false, problem: `${url.host} is not among the hosts that WORKER_PAYLOAD_HOSTS allows` };
+  if (url.protocol === 'https:') return null;
+  return `${url.host} is not allowed over http: use https, or name the host in WORKER_PAYLOAD_HOSTS`;
+}
+
+/** User name and password of an address as a header: `fetch` refuses them in the address, and quotes them in its error. */
+function takeCredentials(url: URL): string | undefined {
+  if (!url.username && !url.password) return undefined;
+  const pair = `${decodePercent(url.username)}:${decodePercent(url.password)}`;
+  url.username = '';
+  url.password = '';
+  return `Basic ${Buffer.from(pair).toString('base64')}`;
 }
 
 /** `*.` stands for one or more labels, not for none. */

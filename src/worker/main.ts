@@ -17,6 +17,7 @@ import { gpuReader } from './gpu-snapshot.ts';
 import { heartbeatPoster } from './heartbeat.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { MetricShipper } from './metric-shipper.ts';
+import { createPublicFetch } from './public-fetch.ts';
 import { Worker } from './worker.ts';
 import type { World } from './world.ts';
 
@@ -52,6 +53,7 @@ async function work(
     dial: dialWebSocket,
     engine,
     fetch,
+    fetchPublic: createPublicFetch(),
     spool,
     random: Math.random,
     log,

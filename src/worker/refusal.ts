@@ -12,11 +12,13 @@ export function refusalOf(close: SocketClose, { wsUrl, workerId, token }: Refuse
   if (close.code === CLOSE.superseded) {
     return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;
   }
+  // Without user name and password.
+  const address = wsUrl.replace(/\/\/[^/@]*@/, '//');
   if (close.code === CLOSE.forbidden || close.httpStatus === 403) {
-    return `the queue at ${wsUrl} refuses this token: it lacks the scope "worker"`;
+    return `the queue at ${address} refuses this token: it lacks the scope "worker"`;
   }
   if (!isFatalClose(close.code) && close.httpStatus !== 401) return null;
   return token
-    ? `the queue at ${wsUrl} does not know this token: check CASOLA_API_TOKEN`
-    : `the queue at ${wsUrl} asks for a token: set CASOLA_API_TOKEN`;
+    ? `the queue at ${address} does not know this token: check CASOLA_API_TOKEN`
+    : `the queue at ${address} asks for a token: set CASOLA_API_TOKEN`;
 }

@@ -15,7 +15,7 @@ import type { World } from './world.ts';
 const BASE_CHAT_TASK = 'openai/chat-completion';
 
 export interface RunParts {
-  world: Pick<World, 'clock' | 'fetch' | 'log'>;
+  world: Pick<World, 'clock' | 'fetch' | 'fetchPublic' | 'log'>;
   engine: EngineClient;
   files: FileAccess;
   modelAliases: ReadonlySet<string>;

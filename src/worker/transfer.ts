@@ -1,9 +1,13 @@
-import { HttpError, isTransient, reasonOf, type Web } from '../process/http.ts';
+import { HttpError, isTransient, reasonOf } from '../process/http.ts';
 import { withRetries } from '../process/retry.ts';
 import { limits } from '../protocol/index.ts';
 import { finalFailure, JobFailure } from './failure.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
+import { PrivateAddressError } from './public-fetch.ts';
 import type { World } from './world.ts';
+
+/** How files are reached: those that we were told of by others over `fetchPublic`. */
+type Web = Pick<World, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
 /** Before either is tried again, ms; doubles. */
@@ -47,7 +51,8 @@ export async function downloadPayload(
 
 function mayPass(error: unknown): boolean {
   const isFinal = error instanceof FinalError || error instanceof JobFailure || error instanceof SyntaxError;
-  return !isFinal && isTransient(error);
+  const isPrivate = error instanceof Error && error.cause instanceof PrivateAddressError;
+  return !isFinal && !isPrivate && isTransient(error);
 }
 
 /** PUTs a result; false, with a line in the log, when it did not arrive. */
@@ -122,13 +127,14 @@ async function fetchAllowed(
   let address = addressOf(url, access);
   for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
     if (!address.ok) throw new FinalError(address.problem);
-    const authorization = address.token ? { authorization: `Bearer ${address.token}` } : {};
-    const headers = { ...init.headers, ...authorization };
-    const response = await web.fetch(address.url.href, { ...init, headers, redirect: 'manual' });
+    const { url: target, authorization, mustBePublic } = address;
+    const headers = { ...init.headers, ...(authorization ? { authorization } : {}) };
+    const fetchIt = mustBePublic ? web.fetchPublic : web.fetch;
+    const response = await fetchIt(target.href, { ...init, headers, redirect: 'manual' });
     const location = response.headers.get('location');
     if (!REDIRECTS.has(response.status) || location === null) return response;
     await response.body?.cancel();
-    address = addressOf(location, access, address.url.href);
+    address = addressOf(location, access, target.href);
   }
   throw new FinalError(`more than ${MOST_REDIRECTS} redirects`);
 }

@@ -18,6 +18,8 @@ export interface World {
   dial: Dial;
   engine: EngineClient;
   fetch: Fetch;
+  /** The same for addresses that others name: it reaches the public internet only. */
+  fetchPublic: Fetch;
   /** Null: finished results live in memory only. */
   spool: Spool | null;
   /** 0 (inclusive) to 1 (exclusive). */

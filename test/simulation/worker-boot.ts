@@ -89,6 +89,7 @@ export class Boot implements ClientProcess {
       spool: disk.spool(clock),
       random: () => random.next(),
       fetch: () => Promise.reject(new Error('no HTTP in this run')),
+      fetchPublic: () => Promise.reject(new Error('no HTTP in this run')),
       log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
       dial: (target, socketEvents) => {
         const channel = target.url.includes('/answers?') ? 'answer' : 'control';

@@ -307,6 +307,8 @@ export class WorkerBench {
   readonly logged: string[] = [];
   readonly worker: Worker;
   fetch: World['fetch'] = () => Promise.reject(new Error('no network in this test'));
+  /** How addresses are reached that have to be public. */
+  fetchPublic: World['fetch'] = (url, init) => this.fetch(url, init);
   /** How the API takes a heartbeat. */
   post: () => Promise<void> = async () => {};
   exitCode: number | null = null;
@@ -325,6 +327,7 @@ export class WorkerBench {
       },
       engine: this.engine,
       fetch: (url, init) => this.fetch(url, init),
+      fetchPublic: (url, init) => this.fetchPublic(url, init),
       spool,
       random: () => 0,
       log: { debug: () => {}, info: log, warn: log, error: log },

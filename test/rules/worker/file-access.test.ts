@@ -8,7 +8,8 @@ function judge(url: string, payloadHosts: string[] | null = null, own: object = 
   const access = fileAccessOf({ ...OURS, ...own, payloadHosts });
   const address = addressOf(url, access);
   if (!address.ok) return address.problem;
-  return `${address.token ? 'with token' : 'bare'} ${address.url.href}`;
+  const kind = { undefined: 'bare', 'Bearer secret': 'with token' }[String(address.authorization)];
+  return `${kind ?? address.authorization} ${address.url.href}`;
 }
 
 test.each([
@@ -19,6 +20,9 @@ test.each([
   ['https://bucket.example/k?sig=1', 'bare https://bucket.example/k?sig=1'],
   ['https://api.example/x', 'bare https://api.example/x'],
   ['//bucket.example/k', 'bare https://bucket.example/k'],
+  ['https://me:p%40ss@bucket.example/k', `Basic ${btoa('me:p@ss')} https://bucket.example/k`],
+  ['https://%zz@bucket.example/k', `Basic ${btoa('%zz:')} https://bucket.example/k`],
+  ['https://me:pass@queue.example/k', 'with token https://queue.example/k'],
 ])('%s is allowed: %s', (url, verdict) => {
   expect(judge(url)).toBe(verdict);
 });
@@ -29,6 +33,8 @@ test.each([
   ['http://bucket.example/k?sig=SECRET', /bucket\.example is not allowed over http/],
   ['file:///etc/passwd', /file: addresses are not fetched/],
   ['https://', /not a URL/],
+  ['https://me:SECRET@bucket.example:port/k', /not a URL/],
+  ['http://me:SECRET@bucket.example/k', /http/],
 ])('%s is not allowed, and the reason keeps the signature out', (url, reason) => {
   expect(judge(url)).toMatch(reason);
   expect(judge(url)).not.toContain('SECRET');

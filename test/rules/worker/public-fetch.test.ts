@@ -1,0 +1,114 @@
+import type { lookup } from 'node:dns';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createPublicFetch, isPublicAddress, publicLookup } from '../../../src/worker/public-fetch.ts';
+import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+
+test.each([
+  ...['0.0.0.0', '10.1.2.3', '100.64.0.1', '127.0.0.1', '127.9.9.9', '169.254.169.254', '172.16.0.1'],
+  ...['172.31.255.255', '192.168.0.1', '198.18.0.1', '224.0.0.1', '255.255.255.255', '192.0.0.8'],
+  ...['::', '::1', '::ffff:127.0.0.1', '::ffff:10.0.0.1', '::ffff:a9fe:a9fe', '::127.0.0.1', 'fc00::1'],
+  ...['fd12:3456::1', 'fe80::1', 'fe80::1%eth0', 'fec0::1', 'ff02::1', '64:ff9b::10.0.0.1', '64:ff9b:1::1'],
+  ...['2002:a00:1::', '2001::1', 'localhost', ''],
+])('%j is no public address', (address) => {
+  expect(isPublicAddress(address)).toBe(false);
+});
+
+test.each([
+  ...['1.1.1.1', '172.15.0.1', '172.32.0.1', '100.128.0.1', '192.169.0.1', '2606:4700::1111'],
+  ...['::ffff:1.1.1.1', '64:ff9b::8.8.8.8', '2001:4860::8888'],
+])('%j is a public address', (address) => {
+  expect(isPublicAddress(address)).toBe(true);
+});
+
+/** A resolver that knows these names. */
+const resolver = (names: Record<string, string[]>) =>
+  ((host: string, _options: object, done: (error: null, found: object[]) => void) => {
+    const found = names[host] ?? [];
+    done(
+      null,
+      found.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
+    );
+  }) as unknown as typeof lookup;
+
+test('of a name with addresses of both kinds only the public ones are connected to', async () => {
+  const find = publicLookup(resolver({ 'both.example': ['10.0.0.1', '1.1.1.1', '::1', '2606:4700::1111'] }));
+  const all = await new Promise((resolve) =>
+    find('both.example', { all: true }, (_, found) => resolve(found)),
+  );
+  expect(all).toEqual([
+    { address: '1.1.1.1', family: 4 },
+    { address: '2606:4700::1111', family: 6 },
+  ]);
+  const one = await new Promise((resolve) => find('both.example', {}, (...given) => resolve(given)));
+  expect(one).toEqual([null, '1.1.1.1', 4]);
+});
+
+let connections = 0;
+const server = createServer((socket) => {
+  connections += 1;
+  socket.destroy();
+});
+let port: number;
+beforeAll(async () => {
+  server.listen(0);
+  await once(server, 'listening');
+  port = (server.address() as AddressInfo).port;
+});
+afterAll(() => server.close());
+
+test.each([
+  '127.0.0.1',
+  'localhost',
+  '[::1]',
+  '127.1',
+  '2130706433',
+  '0x7f.1',
+  '[::ffff:127.0.0.1]',
+  'rebound.example',
+])('nothing is connected to for %s', async (host) => {
+  const fetchPublic = createPublicFetch(
+    host === 'rebound.example' ? resolver({ [host]: ['127.0.0.1'] }) : undefined,
+  );
+  await expect(fetchPublic(`https://${host}:${port}/k?sig=SECRET`)).rejects.toMatchObject({
+    cause: { name: 'PrivateAddressError', message: expect.stringContaining('WORKER_PAYLOAD_HOSTS') },
+  });
+  expect(connections).toBe(0);
+});
+
+test('a payload behind a name of a private address fails its job at once, with the reason and no secret', async () => {
+  const bench = await new WorkerBench({ wsUrl: 'ws://queue' }).ready();
+  bench.fetchPublic = createPublicFetch(resolver({ 'files.example': ['10.0.0.5'] }));
+  await bench.push({ payload: null, payload_url: 'https://files.example/k?sig=SECRET' });
+  for (let turn = 0; turn < 100 && bench.errors.length === 0; turn++) await settled();
+  expect(bench.errors).toMatchObject([
+    {
+      code: 'payload_unreachable',
+      retryable: false,
+      error: expect.stringContaining('files.example leads to 10.0.0.5, a private address'),
+    },
+  ]);
+  expect(JSON.stringify(bench.errors)).not.toContain('SECRET');
+});
+
+test('listed hosts and the queue may have private addresses, and a redirect is no way around', async () => {
+  const listed = await new WorkerBench({ payloadHosts: ['minio'], capacity: 2 }).ready();
+  const plain: string[] = [];
+  listed.fetch = async (url) => {
+    plain.push(url);
+    return Response.json({ messages: [] });
+  };
+  listed.fetchPublic = () => Promise.reject(new Error('not this way'));
+  await listed.push({ payload: null, payload_url: 'http://minio/k' });
+  await listed.push({ job_id: 'b', fence_token: 2, payload: null, payload_url: '/k' });
+  await settled();
+  expect(plain).toEqual(['http://minio/k', 'http://queue/k']);
+
+  const moved = await new WorkerBench().ready();
+  moved.fetch = async () => new Response(null, { status: 302, headers: { location: 'https://10.0.0.1/k' } });
+  moved.fetchPublic = createPublicFetch();
+  await moved.push({ payload: null, payload_url: '/k' });
+  for (let turn = 0; turn < 100 && moved.errors.length === 0; turn++) await settled();
+  expect(moved.errors).toMatchObject([{ error: expect.stringContaining('10.0.0.1 is a private address') }]);
+});
