@@ -1,20 +1,26 @@
 #!/usr/bin/env node
-// The command `worker-vllm`. Plain JavaScript, since the Node that runs it may be too old to run
-// TypeScript: then the newer one from the npm package "node" takes over.
+// The command `worker-vllm`: the sources in a checkout and in the images, `dist/` in the published package.
+// Plain JavaScript, since the Node that runs it may be too old for both: then the newer one from the npm
+// package "node" takes over, where that is installed.
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
-// The first version that runs TypeScript without a flag and without a warning.
-const NEEDED = [22, 18];
+// What undici asks for; from 22.18 on TypeScript runs without a flag and without a warning.
+const NEEDED = [22, 19];
+
+const sources = new URL('../src/cli.ts', import.meta.url);
+const cli = existsSync(sources) ? sources : new URL('../dist/cli.js', import.meta.url);
 
 // npx hands a signal to the shell that it started, and the shell ends without passing it on.
 if (process.env.npm_command === 'exec') endWithParent();
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
-  await import('../src/cli.ts');
+  await import(cli.href);
 } else {
   runWith(newerNode());
 }
@@ -41,14 +47,13 @@ function newerNode() {
 function tooOld() {
   console.error(
     `worker-vllm needs Node ${NEEDED.join('.')} or later and this is ${process.versions.node}: ` +
-      'install a newer Node, or run "npm ci", which brings one along.',
+      'install a newer Node, or one beside the command with "npm install node@24" ("npm ci" in a checkout).',
   );
   process.exit(2);
 }
 
 function runWith(node) {
-  const cli = new URL('../src/cli.ts', import.meta.url).pathname;
-  const child = spawn(node, [decodeURIComponent(cli), ...process.argv.slice(2)], { stdio: 'inherit' });
+  const child = spawn(node, [fileURLToPath(cli), ...process.argv.slice(2)], { stdio: 'inherit' });
   // The terminal gives a Ctrl-C to both; a second one from here would count twice.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
 import { EXIT, UserError } from './process/index.ts';
+import { manifest } from './process/package.ts';
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
@@ -13,7 +13,6 @@ loadDotenv({ quiet: true });
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const { env } = process;
-const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const DEFAULT_STATE = env.WORKER_VLLM_STATE || '.worker-vllm';
 const SCOPES = ['submit', 'worker', 'read', 'admin'] as const;
 

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { JobClient, type NewJob, QueueError } from '../client/index.ts';
 import { EXIT, UserError } from '../process/index.ts';
-import type { JobView } from '../protocol/index.ts';
-import { type LedgerStep, traceText } from './trace.ts';
+import { isSettled, type JobView } from '../protocol/index.ts';
+import { traceText } from './trace.ts';
 
 export interface SubmitOptions {
   url: string;
@@ -17,9 +18,6 @@ export interface SubmitOptions {
   trace?: boolean;
 }
 
-/** One request waits at most this long, s; fetch gives up at 300. */
-const WAIT_PIECE_SECONDS = 60;
-
 /**
  * `worker-vllm submit`: stores one job and prints its result as JSON.
  * @returns the exit code: not 0 when the job failed, or was not done in time
@@ -27,24 +25,23 @@ const WAIT_PIECE_SECONDS = 60;
  */
 export async function runSubmit(prompt: string | undefined, options: SubmitOptions): Promise<number> {
   const payload = await payloadOf(prompt, options);
-  const body = { job_type: options.jobType, config_id: options.configId, payload };
-  let job = await ask<JobView>(options, 'POST', '/api/jobs', body);
-  const deadline = performance.now() + options.wait * 1000;
-  while (job.state === 'pending' || job.state === 'leased') {
-    const left = (deadline - performance.now()) / 1000;
-    if (left <= 0) break;
-    const wait = Math.min(WAIT_PIECE_SECONDS, Math.ceil(left));
-    job = await ask<JobView>(options, 'GET', `/api/jobs/${encodeURIComponent(job.id)}?wait=${wait}`);
+  const client = new JobClient({ ...options, retries: 1 });
+  try {
+    const { jobType: job_type, configId: config_id } = options;
+    let job = await client.submit({ job_type, ...(config_id ? { config_id } : {}), payload } as NewJob);
+    if (options.wait > 0 && !isSettled(job.state)) job = await client.wait(job.id, { seconds: options.wait });
+    const code = report(job, options);
+    if (options.trace) process.stderr.write(traceText(job.id, await client.ledger(job.id)));
+    return code;
+  } catch (error) {
+    throw error instanceof QueueError ? explained(error) : error;
   }
-  const code = report(job, options);
-  if (options.trace) process.stderr.write(await trace(job.id, options));
-  return code;
 }
 
-async function trace(id: string, options: SubmitOptions): Promise<string> {
-  const path = `/api/jobs/${encodeURIComponent(id)}/ledger`;
-  const { job_id, steps } = await ask<{ job_id: string; steps: LedgerStep[] }>(options, 'GET', path);
-  return traceText(job_id, steps);
+function explained(error: QueueError): UserError {
+  if (error.status === null)
+    return new UserError(`${error.message} Start one with "npm start", or give its --url.`);
+  return new UserError(`The queue refused (${error.status}): ${error.message}`, EXIT.unexpected);
 }
 
 function report(job: JobView, options: SubmitOptions): number {
@@ -90,34 +87,4 @@ async function payloadOf(
     throw new UserError(`The payload from ${source} must be a JSON object such as {"messages": [...]}.`);
   }
   return { ...model, ...parsed };
-}
-
-async function ask<T>(options: SubmitOptions, method: string, path: string, body?: unknown): Promise<T> {
-  const headers: Record<string, string> = { 'content-type': 'application/json' };
-  if (options.token) headers.authorization = `Bearer ${options.token}`;
-  let response: Response;
-  try {
-    response = await fetch(options.url.replace(/\/+$/, '') + path, {
-      method,
-      headers,
-      body: JSON.stringify(body),
-    });
-  } catch (error) {
-    const cause = (error as { cause?: NodeJS.ErrnoException }).cause;
-    const why = cause?.code ?? cause?.message ?? (error as Error).message;
-    throw new UserError(
-      `No queue answers at ${options.url} (${why}). Start one with "npm start", or give its --url.`,
-    );
-  }
-  const answer = await response.text();
-  if (response.ok) return JSON.parse(answer) as T;
-  throw new UserError(`The queue refused (${response.status}): ${messageIn(answer)}`, EXIT.unexpected);
-}
-
-function messageIn(answer: string): string {
-  try {
-    return JSON.parse(answer).error.message as string;
-  } catch {
-    return answer.slice(0, 500) || 'without a word';
-  }
 }

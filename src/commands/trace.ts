@@ -1,13 +1,4 @@
-/** One step of a job's ledger, as `GET /api/jobs/{id}/ledger` tells it. */
-export interface LedgerStep {
-  /** ISO time. */
-  at: string;
-  step: string;
-  attempt: number;
-  fence_token: number;
-  worker_id: string | null;
-  detail: string | null;
-}
+import type { LedgerStep } from '../client/index.ts';
 
 /** A ledger for people: a line a step, its time since the first, s. */
 export function traceText(jobId: string, steps: readonly LedgerStep[]): string {

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
+import { programPath } from '../process/package.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { type RunningWorkerd, startWorkerd } from '../workerd/process.ts';
@@ -20,7 +20,7 @@ import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
 import { firstRequest } from './welcome.ts';
 
-const SUPERVISOR_ENTRY = fileURLToPath(new URL('../supervisor/main.ts', import.meta.url));
+const SUPERVISOR_ENTRY = programPath('../supervisor/main', import.meta.url);
 
 /** A supervisor that was forced gets this long before it is killed, ms. */
 const FORCED_MS = 2000;

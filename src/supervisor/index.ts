@@ -1,5 +1,4 @@
 /** Starts engine and worker as two processes, watches both, decides how the container ends. */
-import { fileURLToPath } from 'node:url';
 import {
   type EngineConfiguration,
   engineConfiguration,
@@ -12,6 +11,7 @@ import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
 import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
+import { programPath } from '../process/package.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import {
   type Action,
@@ -28,7 +28,7 @@ import { gpuPreflight, type Preflight } from './gpu-preflight.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 import { readContainerVariables } from './variables.ts';
 
-const WORKER_ENTRY = fileURLToPath(new URL('../worker/main.ts', import.meta.url));
+const WORKER_ENTRY = programPath('../worker/main', import.meta.url);
 /** Lines of the engine's log in the last message. */
 const SHOWN_LINES = 15;
 /** Within one phase, a line about its progress comes this often. */

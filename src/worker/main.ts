@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import manifest from '../../package.json' with { type: 'json' };
 import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
 import { postJson } from '../process/http.ts';
 import { endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
+import { manifest } from '../process/package.ts';
 import { type Instance, parseValue } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
@@ -200,4 +200,5 @@ function tellSupervisor(message: WorkerMessage): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
-if (import.meta.main) await runMain(() => runWorker(process.env));
+// Not import.meta.main, which Node has since 24.2.
+if (process.argv[1] === import.meta.filename) await runMain(() => runWorker(process.env));

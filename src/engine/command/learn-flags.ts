@@ -5,7 +5,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import manifest from '../../../package.json' with { type: 'json' };
+import { manifest } from '../../process/package.ts';
 import { type Flag, parseHelp } from './flag-help.ts';
 
 /** A slow machine needs 20 s to import vLLM, a busy one several times that. */

@@ -1,0 +1,163 @@
+import pRetry from 'p-retry';
+import type { z } from 'zod';
+import type { JobSubmission, JobView } from '../protocol/index.ts';
+import { isSettled } from '../protocol/index.ts';
+
+/** A job to be stored; docs/protocol.md explains the fields. */
+export type NewJob = z.input<typeof JobSubmission>;
+
+/** One step of a job's ledger. */
+export interface LedgerStep {
+  /** ISO time. */
+  at: string;
+  step: string;
+  attempt: number;
+  fence_token: number;
+  worker_id: string | null;
+  detail: string | null;
+}
+
+export interface ClientOptions {
+  /** Address of the queue, such as `http://127.0.0.1:8788`. */
+  url: string;
+  /** Token with the scope `submit`; `get`, `wait` and `ledger` also take one with `read`. */
+  token?: string | undefined;
+  /** Which of the queues at that address; its default one if left out. */
+  queueId?: string | undefined;
+  /** How often a request is repeated that met no answer or a queue in trouble: 4 times if left out. */
+  retries?: number;
+}
+
+export interface WaitOptions {
+  /** How long to wait, seconds; without it as long as the job takes. */
+  seconds?: number;
+  signal?: AbortSignal;
+}
+
+/** The queue did not do what it was asked to. */
+export class QueueError extends Error {
+  override name = 'QueueError';
+  /** HTTP status; null: no answer came. */
+  readonly status: number | null;
+  /** The queue's own word for what is wrong, such as `queue_full`; null where it gave none. */
+  readonly code: string | null;
+
+  constructor(message: string, status: number | null, code: string | null = null, cause?: unknown) {
+    super(message, { cause });
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const FIRST_PAUSE_MS = 250;
+/** One request for a job that is not settled waits at most this long, seconds; proxies cut longer ones. */
+const WAIT_PIECE_SECONDS = 60;
+/** A request is given up after this, beyond what it is to wait, ms. */
+const ANSWER_WITHIN_MS = 30_000;
+
+/**
+ * Every method may throw QueueError, or what its signal was aborted with. What failed in passing is tried
+ * again, which is safe: a submission without an id of its own is given one first.
+ */
+export class JobClient {
+  readonly #options: ClientOptions;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+  }
+
+  /** Stores a job. The same id with the same payload answers the job that exists. */
+  submit(job: NewJob, signal?: AbortSignal): Promise<JobView> {
+    return this.#ask('POST', '', { body: { id: crypto.randomUUID(), ...job }, signal });
+  }
+
+  /** The job as it stands. */
+  get(id: string, signal?: AbortSignal): Promise<JobView> {
+    return this.#ask('GET', `/${encodeURIComponent(id)}`, { signal });
+  }
+
+  /** The job once it is settled, or as it stands when the time is over. */
+  async wait(id: string, { seconds = Number.POSITIVE_INFINITY, signal }: WaitOptions = {}): Promise<JobView> {
+    const endsAt = performance.now() + seconds * 1000;
+    for (;;) {
+      const leftSeconds = Math.max(0, Math.ceil((endsAt - performance.now()) / 1000));
+      const waitSeconds = Math.min(WAIT_PIECE_SECONDS, leftSeconds);
+      const job = await this.#ask<JobView>('GET', `/${encodeURIComponent(id)}?wait=${waitSeconds}`, {
+        waitSeconds,
+        signal,
+      });
+      if (isSettled(job.state) || performance.now() >= endsAt) return job;
+    }
+  }
+
+  /** Cancels a job; one that is settled stays as it is. */
+  cancel(id: string, signal?: AbortSignal): Promise<JobView> {
+    return this.#ask('DELETE', `/${encodeURIComponent(id)}`, { signal });
+  }
+
+  /** What happened to a job, step by step. */
+  async ledger(id: string, signal?: AbortSignal): Promise<LedgerStep[]> {
+    const path = `/${encodeURIComponent(id)}/ledger`;
+    return (await this.#ask<{ steps: LedgerStep[] }>('GET', path, { signal })).steps;
+  }
+
+  #ask<T>(method: string, path: string, request: Request): Promise<T> {
+    const { signal } = request;
+    return pRetry(() => this.#askOnce<T>(method, path, request), {
+      retries: this.#options.retries ?? 4,
+      minTimeout: FIRST_PAUSE_MS,
+      shouldRetry: ({ error }) => error instanceof QueueError && isPassing(error),
+      ...(signal ? { signal } : {}),
+    });
+  }
+
+  async #askOnce<T>(method: string, path: string, { body, waitSeconds = 0, signal }: Request): Promise<T> {
+    const { url, token, queueId } = this.#options;
+    const headers = new Headers({ 'content-type': 'application/json' });
+    if (token) headers.set('authorization', `Bearer ${token}`);
+    if (queueId) headers.set('x-queue-id', queueId);
+    const timeout = AbortSignal.timeout(waitSeconds * 1000 + ANSWER_WITHIN_MS);
+    let response: Response;
+    let text: string;
+    try {
+      response = await fetch(`${url.replace(/\/+$/, '')}/api/jobs${path}`, {
+        method,
+        headers,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      });
+      text = await response.text();
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw new QueueError(`No queue answers at ${url} (${reasonOf(error)}).`, null, null, error);
+    }
+    if (response.ok) return JSON.parse(text) as T;
+    throw refusal(response.status, text);
+  }
+}
+
+interface Request {
+  body?: unknown;
+  waitSeconds?: number;
+  signal?: AbortSignal | undefined;
+}
+
+/** Whether the same request may succeed soon: no answer, or one of a queue or proxy in trouble. */
+function isPassing({ status }: QueueError): boolean {
+  return status === null || status === 429 || status >= 502;
+}
+
+/** `fetch` says only that it failed; its cause says why. */
+function reasonOf(error: unknown): string {
+  const { cause, message } = error as { cause?: { code?: string; message?: string }; message: string };
+  return cause?.code ?? cause?.message ?? message;
+}
+
+function refusal(status: number, text: string): QueueError {
+  try {
+    const { message, code } = JSON.parse(text).error;
+    return new QueueError(String(message), status, code ?? null);
+  } catch {
+    return new QueueError(text.slice(0, 500) || `HTTP ${status} without a message`, status);
+  }
+}

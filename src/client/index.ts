@@ -1,0 +1,4 @@
+/** A client for stored jobs over HTTP, for Node and browsers. */
+
+export type { JobState, JobView } from '../protocol/index.ts';
+export * from './client.ts';
