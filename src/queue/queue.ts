@@ -7,6 +7,7 @@ import {
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
 import { closeSilent } from './attempts/silence.ts';
+import { Standstill } from './attempts/standstill.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
 import { viewOf } from './attempts/view.ts';
 import { dispatch } from './dispatch/dispatch.ts';
@@ -24,8 +25,14 @@ import type {
 import { sessions, status } from './state/fleet-views.ts';
 import { setLoad, type Worker } from './state/live-fleet.ts';
 import { type Core, createCore } from './state/state.ts';
-import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './store/blob-table.ts';
-import { findJob } from './store/jobs-table.ts';
+import {
+  abandonFiles,
+  type BucketFile,
+  confirmDeletions,
+  type Deletion,
+  takeDeletions,
+} from './store/blob-table.ts';
+import { findJob, nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
 import { type Connection, completeSettings, type GivenSettings, type Ports } from './store/ports.ts';
 import { cancel } from './verbs/cancel.ts';
@@ -53,6 +60,7 @@ const UNKNOWN_TYPES = { most: 100, characters: 64 };
 export class Queue {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
+  readonly #standstill: Standstill;
   #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
@@ -60,6 +68,8 @@ export class Queue {
     this.#core = createCore(ports, completeSettings(settings));
     restoreFleet(this.#core);
     orphanAfterRestart(this.#core);
+    this.#standstill = new Standstill(this.#core);
+    this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
   submit(jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
@@ -176,12 +186,19 @@ export class Queue {
 
   /** @returns what is to be deleted from the bucket */
   onAlarm(): Deletion {
-    return this.#do(() => expire(this.#core));
+    const core = this.#core;
+    if (this.#standstill.mayJudge(nextDue(core.sql))) return this.#do(() => expire(core));
+    core.alarm.set(this.#standstill.judgesFrom);
+    return takeDeletions(core);
   }
 
-  /** What only memory knows of: waits and deadlines that are over, workers that are silent or did not come back. */
-  onTick(): void {
+  /**
+   * What only memory knows of: waits and deadlines that are over, workers that are silent or did not come back.
+   * @param dueAt epoch ms, as `nextTick` said
+   */
+  onTick(dueAt: number): void {
     const core = this.#core;
+    if (!this.#standstill.mayJudge(dueAt)) return;
     this.#do(() => {
       refuseOverdue(core);
       endOverdue(core);
@@ -195,10 +212,11 @@ export class Queue {
   nextTick(): number | null {
     const { transients, waiters, now } = this.#core;
     const times = [nextRefusal(this.#core), waiters.soonest, transients.size > 0 ? now() + TICK_MS : null];
-    return times.reduce(
+    const next = times.reduce(
       (next, time) => (next === null || (time !== null && time < next) ? time : next),
       null,
     );
+    return next === null ? null : Math.max(next, this.#standstill.judgesFrom);
   }
 
   /** One verb, and the dispatch pass that ends it. */

@@ -259,7 +259,7 @@ export class QueueHost {
     const { timeline } = this.#parts;
     const planned = timeline.at(Math.max(at, timeline.now + 1), () => {
       this.#tick = null;
-      this.#do((queue) => queue.onTick());
+      this.#do((queue) => queue.onTick(at));
     });
     this.#tick = { at, planned };
   }

@@ -187,11 +187,11 @@ export class QueueHarness {
         this.alarmAt = null;
         this.deletions.push(this.queue.onAlarm());
       } else if (tick !== null && tick <= this.nowMs) {
-        this.queue.onTick();
+        this.queue.onTick(tick);
       }
       if (this.nowMs >= until && (this.alarmAt === null || this.alarmAt > until)) break;
     }
-    this.queue.onTick();
+    this.queue.onTick(this.nowMs);
   }
 
   /** The process ends and starts again on its disk: memory and sockets are gone. */

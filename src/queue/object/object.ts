@@ -211,7 +211,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const timer = setTimeout(
       () => {
         this.#tick = null;
-        this.#commits.atOnce(() => this.#queue.onTick()).catch(() => {});
+        this.#commits.atOnce(() => this.#queue.onTick(at)).catch(() => {});
       },
       Math.max(1, at - Date.now()),
     );

@@ -49,6 +49,11 @@ export class Fleet {
     if (!worker.session.draining) this.#away.set(worker.session.worker_id, { worker, until });
   }
 
+  /** Whoever is expected back has at least until then. @param until epoch ms */
+  postponeReturns(until: number): void {
+    for (const away of this.#away.values()) away.until = Math.max(away.until, until);
+  }
+
   /** Epoch ms until which a worker of this kind is expected back; 0: none is. */
   expectedUntil(now: number, isWanted: (worker: Worker) => boolean): number {
     let latest = 0;

@@ -34,7 +34,7 @@ export interface JobRow {
   run_after: number | null;
   deadline_at: number | null;
   lease_expires_at: number | null;
-  /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. */
+  /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. With OVERDUE, once it was found overdue. */
   lease_orphaned: number;
   /** Name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
@@ -144,6 +144,20 @@ export function leasedJobs(sql: Sql): JobRow[] {
 
 /** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
 export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
+
+/** Beside one of ORPHANED. */
+export const OVERDUE = 4;
+
+/** @param isOverdue whether it was found overdue now, and is judged at the new time */
+export function postponeLease(sql: Sql, row: JobRow, expiresAt: number, isOverdue: boolean): void {
+  sql.exec(
+    `UPDATE jobs SET lease_expires_at = ?, lease_orphaned = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
+    expiresAt,
+    (row.lease_orphaned & ~OVERDUE) | (isOverdue ? OVERDUE : 0),
+    row.id,
+    row.fence_token,
+  );
+}
 
 /** Marks a lease whose holder is gone, so that its missing close is counted once. */
 export function orphanLease(

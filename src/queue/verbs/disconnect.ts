@@ -5,12 +5,12 @@ import { workerEvent } from '../state/live-fleet.ts';
 import type { TransientJob } from '../state/memory-jobs.ts';
 import { type Core, due } from '../state/state.ts';
 import { touchWorker } from '../store/fleet-table.ts';
-import { leasedByWorker, leasedJobs, ORPHANED, orphanLease } from '../store/jobs-table.ts';
+import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE, orphanLease } from '../store/jobs-table.ts';
 import type { Connection } from '../store/ports.ts';
 
 /**
  * A control socket closed. Its worker may only have lost the network: its leases last until the reconnect
- * grace is over, no longer.
+ * grace is over.
  */
 export function disconnect(core: Core, connection: Connection, reason = 'the connection closed'): void {
   const worker = core.fleet.remove(connection);
@@ -19,9 +19,8 @@ export function disconnect(core: Core, connection: Connection, reason = 'the con
   const now = core.now();
   const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
   for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
-    const expiresAt = Math.min(row.lease_expires_at ?? graceEnds, graceEnds);
-    orphanLease(core.sql, row.id, row.fence_token, expiresAt, ORPHANED.byWorker);
-    due(core, expiresAt);
+    orphanLease(core.sql, row.id, row.fence_token, graceEnds, ORPHANED.byWorker);
+    due(core, graceEnds);
     record(core, row, 'disconnected');
   }
   core.fleet.expect(worker, graceEnds);
@@ -40,7 +39,7 @@ export function disconnect(core: Core, connection: Connection, reason = 'the con
 export function orphanAfterRestart(core: Core): void {
   const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
   for (const row of leasedJobs(core.sql)) {
-    if (row.lease_orphaned || (row.worker_id !== null && core.fleet.byId(row.worker_id))) continue;
+    if (row.lease_orphaned & ~OVERDUE || (row.worker_id !== null && core.fleet.byId(row.worker_id))) continue;
     orphanLease(core.sql, row.id, row.fence_token, graceEnds, ORPHANED.byQueue);
     due(core, graceEnds);
     record(core, row, 'disconnected', 'the queue was down');

@@ -1,9 +1,19 @@
 import { failAttempt, returnUncharged } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { closeSilent, leaseRanOut, nextSilence } from '../attempts/silence.ts';
+import { SECOND_LOOK_MS } from '../attempts/standstill.ts';
 import { type Core, due } from '../state/state.ts';
 import { type Deletion, takeDeletions } from '../store/blob-table.ts';
-import { deadlinesDue, type JobRow, leasesDue, nextDue, ORPHANED, wakeDelayed } from '../store/jobs-table.ts';
+import {
+  deadlinesDue,
+  type JobRow,
+  leasesDue,
+  nextDue,
+  ORPHANED,
+  OVERDUE,
+  postponeLease,
+  wakeDelayed,
+} from '../store/jobs-table.ts';
 import { endUnfinished } from './cancel.ts';
 import { sweep } from './retention.ts';
 
@@ -19,7 +29,11 @@ export function expire(core: Core): Deletion {
   for (const row of deadlinesDue(core.sql, now)) {
     endUnfinished(core, row, 'expired', 'deadline', 'the deadline passed before the job was done');
   }
-  for (const row of leasesDue(core.sql, now)) expireLease(core, row);
+  for (const row of leasesDue(core.sql, now)) {
+    if (row.lease_orphaned & OVERDUE) expireLease(core, row);
+    // A renewal may lie in its socket: the queue may have stood still until now.
+    else postponeLease(core.sql, row, now + SECOND_LOOK_MS, true);
+  }
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextSilence(core)]) if (next !== null) due(core, next);
   sweep(core);
@@ -30,7 +44,7 @@ export function expire(core: Core): Deletion {
 function expireLease(core: Core, row: JobRow): void {
   const { id: job_id, worker_id, fence_token } = row;
   core.log('warn', 'lease expired', { job_id, worker_id, fence_token });
-  if (row.lease_orphaned === ORPHANED.byQueue) {
+  if (row.lease_orphaned & ORPHANED.byQueue) {
     returnUncharged(core, row, 0, 'returned', 'the queue was down and the worker did not come back in time');
     return;
   }

@@ -118,7 +118,7 @@ describe('a result', () => {
     const worker = queue.worker('w');
     const id = queue.job();
     const ticket = ticketOf(worker.lastJob().result_upload_url);
-    queue.advance(10.1);
+    queue.advance(11.1);
     expect(queue.state(id)).toBe('pending');
     expect(queue.queue.storeFile(ticket, '{"late":1}')).toEqual({ ok: true });
     announce(queue, worker);

@@ -1,0 +1,52 @@
+import { type Core, due } from '../state/state.ts';
+import { leasedJobs, postponeLease } from '../store/jobs-table.ts';
+import { leaseSecondsFor } from './lease.ts';
+
+/** A look is never this late while the queue runs, ms: alarms may come some seconds late. */
+const STANDSTILL_MS = 5000;
+/** From when something is found overdue until it is judged, ms: enough to read what lies in the sockets. */
+export const SECOND_LOOK_MS = 1000;
+
+/**
+ * Time in which the queue did not run is nobody's fault: its process was stopped, its machine slept or had no core
+ * for it, or its clock was set forward. It shows in a look that comes long after it was due. What workers said
+ * meanwhile still lies in their sockets, so nothing is judged then: all leases and graces begin anew, and a moment
+ * later, when the sockets have been read, the queue looks again.
+ */
+export class Standstill {
+  readonly #core: Core;
+  /** Epoch ms; before, nothing that is overdue is judged. */
+  judgesFrom = 0;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /**
+   * Whether what is overdue may be judged now.
+   * @param dueAt epoch ms, when this look was due; null: it was due for nothing
+   */
+  mayJudge(dueAt: number | null): boolean {
+    const now = this.#core.now();
+    if (dueAt !== null && now - Math.max(dueAt, this.judgesFrom) > STANDSTILL_MS) {
+      beginLeasesAnew(this.#core);
+      this.judgesFrom = now + SECOND_LOOK_MS;
+    }
+    return now >= this.judgesFrom;
+  }
+}
+
+/** Every lease lasts as if its worker had been heard, or lost, just now. */
+function beginLeasesAnew(core: Core): void {
+  const now = core.now();
+  const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
+  for (const row of leasedJobs(core.sql)) {
+    const holder = row.worker_id === null ? null : core.fleet.byId(row.worker_id);
+    const expiresAt = holder ? now + leaseSecondsFor(core, holder) * 1000 : graceEnds;
+    postponeLease(core.sql, row, Math.max(expiresAt, row.lease_expires_at ?? 0), false);
+    due(core, expiresAt);
+  }
+  core.fleet.postponeReturns(graceEnds);
+  for (const job of core.transients.all()) if (job.orphaned_at !== null) job.orphaned_at = now;
+  core.log('warn', 'the queue stood still, or its clock was set forward: all leases begin anew');
+}

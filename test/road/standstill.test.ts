@@ -1,0 +1,28 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, expect, it } from 'vitest';
+import {
+  chatJob,
+  processesWith,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+} from '../support/road.ts';
+
+afterAll(tearDown);
+
+it('a queue that was stopped for several leases charges no job for it', async () => {
+  const queue = await startQueue({ env: { CASOLA_LEASE_SECONDS: '2', CASOLA_PING_SECONDS: '1' } });
+  await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
+  const ids = [1, 2, 3, 4].map((n) => `job-${n}`);
+  for (const id of ids) await submit(queue.url, chatJob(120, { id, max_attempts: 1 }));
+  const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.capnp`);
+  process.kill(workerd as number, 'SIGSTOP');
+  // The worker misses its pongs and dials again, in vain.
+  await sleep(8000);
+  process.kill(workerd as number, 'SIGCONT');
+  for (const id of ids) {
+    expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+  }
+});
