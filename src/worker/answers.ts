@@ -8,7 +8,7 @@ import {
 } from '../protocol/index.ts';
 import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
 import type { Timer } from './clock.ts';
-import { Line } from './line.ts';
+import { ReconnectingSocket } from './reconnecting-socket.ts';
 import type { World } from './world.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
@@ -37,7 +37,7 @@ export class Answers {
   /** Streams the relay waits for and nobody here has heard of. */
   readonly #unknown = new Set<number>();
   #unknownTimer: Timer = null;
-  #line: Line | null = null;
+  #socket: ReconnectingSocket | null = null;
   #url: string | null = null;
   #flushPlanned = false;
 
@@ -55,21 +55,21 @@ export class Answers {
 
   /** Dials the relay and keeps the connection warm. The address may change when the control socket reconnects. */
   connect(url: string): void {
-    if (this.#line && this.#url === url && this.#line.state !== 'closed') return;
-    void this.#line?.close();
+    if (this.#socket && this.#url === url && this.#socket.state !== 'closed') return;
+    void this.#socket?.close();
     this.#url = url;
-    const line = new Line(this.#world, 'answer', {
+    const socket = new ReconnectingSocket(this.#world, 'answer', {
       opened: () => {
-        line.proven();
-        line.useTextPings();
+        socket.proven();
+        socket.useTextPings();
         this.#reconnected();
       },
       text: () => {},
       binary: (data) => this.#receive(data),
       closed: () => 'redial',
     });
-    this.#line = line;
-    line.open({ url, token: this.#token });
+    this.#socket = socket;
+    socket.open({ url, token: this.#token });
   }
 
   /** @param cancelled the relay wants no more: the caller is gone, or somebody else answers */
@@ -106,7 +106,7 @@ export class Answers {
     for (const timer of this.#expiry.values()) this.#world.clock.clearTimeout(timer);
     this.#expiry.clear();
     this.#world.clock.clearTimeout(this.#unknownTimer);
-    await this.#line?.close();
+    await this.#socket?.close();
   }
 
   #reconnected(): void {
@@ -129,11 +129,11 @@ export class Answers {
   }
 
   #flush(): void {
-    if (!this.#line?.isOpen) return;
+    if (!this.#socket?.isOpen) return;
     const records: AnswerRecord[] = [];
     for (const stream of this.#waiting) stream.collect(records);
     this.#waiting.clear();
-    for (const message of messagesOf(records)) this.#line.send(encodeRecords(message));
+    for (const message of messagesOf(records)) this.#socket.send(encodeRecords(message));
     this.#changed();
   }
 

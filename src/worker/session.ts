@@ -9,8 +9,8 @@ import {
   type WorkerFrame,
 } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
-import { Line } from './line.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
+import { ReconnectingSocket } from './reconnecting-socket.ts';
 import { refusalOf } from './refusal.ts';
 import type { SessionEvents, SessionSettings } from './session-parts.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
@@ -28,7 +28,7 @@ export class Session {
   readonly #world: World;
   readonly #settings: SessionSettings;
   readonly #events: SessionEvents;
-  readonly #line: Line;
+  readonly #socket: ReconnectingSocket;
   readonly #unknownTypes = new Set<string>();
   #state: SessionState = 'starting';
   #instance: Instance;
@@ -56,7 +56,7 @@ export class Session {
     this.#settings = settings;
     this.#instance = instance;
     this.#events = events;
-    this.#line = new Line(world, 'control', {
+    this.#socket = new ReconnectingSocket(world, 'control', {
       opened: () => this.#wake(WAKE.socketOpened),
       text: (text) => this.#receive(text),
       binary: () => world.log.warn({}, 'the queue sent a binary frame on the control socket; ignored'),
@@ -112,7 +112,7 @@ export class Session {
     if (this.#isOver()) return;
     this.#endConnection();
     this.#enter('stopped');
-    await this.#line.close(CLOSE.done, 'worker stopped');
+    await this.#socket.close(CLOSE.done, 'worker stopped');
   }
 
   send(frame: WorkerFrame): boolean {
@@ -120,7 +120,7 @@ export class Session {
   }
 
   sendText(text: string): boolean {
-    return this.#connected && this.#line.send(text);
+    return this.#connected && this.#socket.send(text);
   }
 
   #wake(reason: WakeReason): void {
@@ -140,8 +140,8 @@ export class Session {
 
   /** One round of the loop. */
   #look(): void {
-    if (this.#line.state === 'idle') this.#line.open({ url: this.#url(), token: this.#settings.token });
-    if (this.#line.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
+    if (this.#socket.state === 'idle') this.#socket.open({ url: this.#url(), token: this.#settings.token });
+    if (this.#socket.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
     if (this.#connected && this.#offered < this.#capacity()) this.#offer();
     if (this.#connected) this.#tell();
     this.#enter(this.#due());
@@ -167,7 +167,7 @@ export class Session {
 
   /** More slots than were offered: a queue of ours takes a second `register`, a base queue only a first. */
   #offer(): void {
-    if (this.#peer?.kind !== 'extended') return this.#line.drop('offering slots takes a new connection');
+    if (this.#peer?.kind !== 'extended') return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
     this.#told = 'dispatch';
     this.#register();
@@ -189,13 +189,13 @@ export class Session {
       instance: this.#instance,
       jobs: this.#events.heldJobs(),
     };
-    this.#line.send(JSON.stringify(frame));
+    this.#socket.send(JSON.stringify(frame));
     // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
     const known = this.#peer?.kind === 'extended';
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
     this.#answerTimer = this.#world.clock.setTimeout(
       () => {
-        if (known) this.#line.drop('no answer to register');
+        if (known) this.#socket.drop('no answer to register');
         else this.#agree(BASE_PEER, null, WAKE.noAnswer);
       },
       expected ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : limits.REGISTERED_WITHIN_MS,
@@ -207,8 +207,8 @@ export class Session {
     this.#peer = peer;
     this.#connected = true;
     this.#everConnected = true;
-    this.#line.proven();
-    if (peer.kind === 'extended') this.#line.useTextPings(peer.pingSeconds);
+    this.#socket.proven();
+    if (peer.kind === 'extended') this.#socket.useTextPings(peer.pingSeconds);
     this.#tell();
     this.#events.connected(peer, registered);
     this.#wake(reason);

@@ -17,7 +17,7 @@ const BASE_PONG_WITHIN_MS = 10_000;
 /** Pings of ours that may go unanswered before the peer counts as dead. */
 const MISSED_PINGS = 2;
 
-export interface LineEvents {
+export interface ReconnectingSocketEvents {
   opened(): void;
   text(text: string): void;
   binary(data: Uint8Array): void;
@@ -32,18 +32,18 @@ export interface LineEvents {
  * - `waiting`  → `dialling` (the wait is over), `closed`
  * - `closed`   is final.
  */
-export type LineState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
+export type ReconnectingSocketState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
 
 /**
  * One socket that is meant to stay: dials, notices when the peer is silent, dials again.
  * Both the control socket and the answer socket are one of these.
  */
-export class Line {
+export class ReconnectingSocket {
   readonly #world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>;
   readonly #name: string;
-  readonly #events: LineEvents;
+  readonly #events: ReconnectingSocketEvents;
   #target: DialTarget | null = null;
-  #state: LineState = 'idle';
+  #state: ReconnectingSocketState = 'idle';
   #socket: Socket | null = null;
   /** Number of the connection whose events count. */
   #connection = 0;
@@ -54,13 +54,17 @@ export class Line {
   #openedAtMs = 0;
   #failures = 0;
 
-  constructor(world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>, name: string, events: LineEvents) {
+  constructor(
+    world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>,
+    name: string,
+    events: ReconnectingSocketEvents,
+  ) {
     this.#world = world;
     this.#name = name;
     this.#events = events;
   }
 
-  get state(): LineState {
+  get state(): ReconnectingSocketState {
     return this.#state;
   }
 
@@ -94,7 +98,7 @@ export class Line {
     this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));
   }
 
-  /** Ends the line for good. Resolves when what was sent before has left, or cannot any more. */
+  /** Closes it for good. Resolves when what was sent before has left, or cannot any more. */
   async close(code: number = CLOSE.done, reason = ''): Promise<void> {
     if (this.#state === 'closed') return;
     const socket = this.#leave();
@@ -177,7 +181,7 @@ export class Line {
     if (this.#events.closed(close) === 'stop') {
       this.#state = 'closed';
     }
-    // The handler may have closed the line itself.
+    // The handler may have closed it.
     if (this.state === 'closed') return;
     const restarting = close.code === CLOSE.restarting;
     const waitMs = restarting ? restartSpreadMs(random) : backoffMs(this.#failures++, random);
