@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { EngineDescription } from '../engine/kinds/description.ts';
-import { GPU_QUERY, judgeGpus, parseGpus, reasonNotToCheck } from '../engine/machine/gpu-check.ts';
+import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../engine/machine/gpu-check.ts';
 import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';
 import { type Logger, variable } from '../process/index.ts';
 
@@ -32,7 +32,7 @@ export function gpuPreflight(
     const reason = reasonNotToCheck(visible);
     const answer = reason ? null : await nvidiaSmi({ args: GPU_QUERY, env, limitMs, signal });
     if (answer?.case === 'failed') return [`${answer.problem}: look at the driver`];
-    if (answer?.case === 'answered') return judgeGpus(parseGpus(answer.output), visible, expected);
+    if (answer?.case === 'answered') return checkGpus(parseGpus(answer.output), visible, expected);
     log.info(`the GPUs are not checked: ${reason ?? 'there is no nvidia-smi on the PATH'}`);
     return [];
   }

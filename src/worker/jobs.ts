@@ -1,10 +1,10 @@
 import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } from '../protocol/index.ts';
+import { AdmissionControl } from './admission-control.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
 import { HandBacks } from './hand-backs.ts';
 import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './job-ends.ts';
-import { Judge } from './judge.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import type { Outbox, Settlement } from './outbox.ts';
 import type { QueueLink } from './peer.ts';
@@ -38,7 +38,7 @@ export class Jobs {
   readonly #streams = new Map<RunningJob, AnswerStream>();
   readonly #modelAliases: ReadonlySet<string>;
   readonly #files: FileAccess;
-  readonly #judge: Judge;
+  readonly #admission: AdmissionControl;
   readonly #changed: () => void;
   /** Why a job pushed now would be handed back; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
@@ -55,7 +55,7 @@ export class Jobs {
     this.#slots = new Slots(settings.capacity);
     this.#modelAliases = new Set(['default', settings.configId]);
     this.#files = fileAccessOf(settings);
-    this.#judge = new Judge(world.clock);
+    this.#admission = new AdmissionControl(world.clock);
     this.#leases = new Leases(
       {
         clock: world.clock,
@@ -142,10 +142,10 @@ export class Jobs {
   }
 
   /** Hands back what cannot end inside the grace of a drain. */
-  releaseHopeless(graceMs: number): void {
+  releaseUnfinishable(graceMs: number): void {
     for (const running of this.#slots.all()) {
       const hasReader = (this.#streams.get(running)?.size ?? 0) > 0;
-      if (this.#judge.isHopelessInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
+      if (this.#admission.mustReleaseInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
     }
   }
 
@@ -186,7 +186,7 @@ export class Jobs {
   #refusalOf(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.#slots.free === 0) return 'overloaded';
-    return this.#judge.isLate(job) ? 'deadline' : null;
+    return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
   }
 
   #start(job: Job): void {
@@ -232,7 +232,7 @@ export class Jobs {
 
   #finish(running: RunningJob, settlement: Settlement): void {
     running.finish();
-    this.#judge.finished(running);
+    this.#admission.finished(running);
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
     this.#leave(running);

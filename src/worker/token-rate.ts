@@ -12,8 +12,8 @@ interface Sample {
 
 /**
  * How fast one request generates here at present, learned from jobs that finished: their tokens over their
- * whole time in the engine, waiting and prompt included. Of the recent ones the fastest counts: what is
- * judged by it is hopeless even if all goes well.
+ * whole time in the engine, waiting and prompt included. Of the recent ones the fastest counts: what
+ * cannot end at this rate cannot end even if all goes well.
  */
 export class TokenRate {
   #samples: Sample[] = [];

@@ -150,7 +150,7 @@ export class Worker {
     this.#session.drain();
     if (this.#exitCode === EXIT.ok) this.#heartbeats.say(this.#beat('draining'));
     this.#jobs.releaseUnstarted();
-    this.#jobs.releaseHopeless(graceSeconds * 1000);
+    this.#jobs.releaseUnfinishable(graceSeconds * 1000);
     this.#drain.check();
   }
 

@@ -40,7 +40,7 @@ const CANARY_LIMIT_MS = 30_000;
 /**
  * Finds an engine that hangs behind a good health check, as vLLM's does when its engine process stops: the API
  * server goes on answering, requests go on waiting. Work without progress raises the suspicion, a request of our
- * own decides. Engines that count nothing are judged by idle canaries only.
+ * own decides. Engines that count nothing are watched by idle canaries only.
  */
 export class HangWatch {
   readonly #parts: HangWatchParts;
@@ -74,7 +74,7 @@ export class HangWatch {
     if (this.#state === 'off' || hangMs === 0) return;
     this.stop();
     this.#state = 'unhealthy';
-    this.#later(hangMs, () => this.#judge(`it has not been healthy for ${hangMs / 1000} s`));
+    this.#later(hangMs, () => this.#conclude(`it has not been healthy for ${hangMs / 1000} s`));
   }
 
   /** Watches nothing, until it is healthy again. */
@@ -140,7 +140,7 @@ export class HangWatch {
     const after = answer === 'late' ? await gauges() : null;
     if (round !== this.#round) return;
     if (answer === 'late' && !this.#note(after)) {
-      this.#judge(`${suspicion}, and a request for one token was not answered in ${limitMs / 1000} s`);
+      this.#conclude(`${suspicion}, and a request for one token was not answered in ${limitMs / 1000} s`);
       return;
     }
     this.#state = 'watching';
@@ -148,7 +148,7 @@ export class HangWatch {
     void this.#look(round);
   }
 
-  #judge(what: string): void {
+  #conclude(what: string): void {
     this.#state = 'hung';
     this.#parts.hung(`the engine hangs: ${what}`);
     if (!this.#parts.isRestarted && this.#state === 'hung') this.#askAgain(this.#round);

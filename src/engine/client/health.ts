@@ -87,25 +87,25 @@ export class EngineHealth {
   async #probe(life: number): Promise<void> {
     const answer = await this.#options.probe(PROBE_MS);
     if (this.#stopped || life !== this.#life) return;
-    this.#judge(answer);
+    this.#observe(answer);
     if (this.#stopped || this.#state === 'failed') return;
     const starting = this.#options.startingEveryMs ?? STARTING_EVERY_MS;
     const pause = this.#state === 'starting' ? starting : EVERY_MS;
     this.#timer = this.#options.clock.setTimeout(() => void this.#probe(life), pause);
   }
 
-  #judge(answer: Probe): void {
+  #observe(answer: Probe): void {
     if (answer === 'healthy') {
       this.#misses = 0;
       if (this.#state !== 'healthy') this.#become('healthy', 'the engine is healthy');
       return;
     }
     this.#misses += 1;
-    if (this.#state === 'starting') this.#judgeStart();
-    else if (this.#state === 'healthy') this.#judgeMiss(answer);
+    if (this.#state === 'starting') this.#observeStart();
+    else if (this.#state === 'healthy') this.#observeMiss(answer);
   }
 
-  #judgeStart(): void {
+  #observeStart(): void {
     const { startupTimeoutMs, clock } = this.#options;
     if (clock.now() - this.#startedAt < startupTimeoutMs) return;
     this.#become(
@@ -115,7 +115,7 @@ export class EngineHealth {
     );
   }
 
-  #judgeMiss(answer: Probe): void {
+  #observeMiss(answer: Probe): void {
     if (answer === 'refused') this.#become('unhealthy', 'the engine refuses connections');
     else if (this.#misses >= MISSES)
       this.#become('unhealthy', `the engine missed ${MISSES} health checks in a row`);

@@ -85,22 +85,22 @@ export function reasonNotToCheck(visible: string | undefined): string | null {
  * @param visible CUDA_VISIBLE_DEVICES. Its numbers are taken for nvidia-smi's own; CUDA counts the same way
  *   where all GPUs are of one kind
  */
-export function judgeGpus(
+export function checkGpus(
   gpus: readonly Gpu[],
   visible: string | undefined,
   expected: ExpectedGpus,
 ): string[] {
   if (gpus.length === 0) return ['nvidia-smi lists no GPU, expected one at least: look at the driver'];
-  if (visible === undefined) return gpus.flatMap((gpu) => judge(gpu, expected));
+  if (visible === undefined) return gpus.flatMap((gpu) => checkGpu(gpu, expected));
   return devicesIn(visible).flatMap((device) => {
     const gpu = gpus.find(({ index, uuid }) => device === String(index) || uuid.startsWith(device));
-    if (gpu) return judge(gpu, expected);
+    if (gpu) return checkGpu(gpu, expected);
     const there = gpus.map(({ index }) => index).join(', ');
     return [`CUDA_VISIBLE_DEVICES names ${device}, but nvidia-smi lists only ${there}: correct the variable`];
   });
 }
 
-function judge(gpu: Gpu, expected: ExpectedGpus): string[] {
+function checkGpu(gpu: Gpu, expected: ExpectedGpus): string[] {
   const findings = gpu.needsReset ? ['the driver has given it up: reset it, or reboot the machine'] : [];
   const { memoryTotalMib, memoryUsedMib, utilisation, uncorrectedErrors } = gpu;
   if (expected.name && !gpu.name.toLowerCase().includes(expected.name.toLowerCase())) {
@@ -124,10 +124,10 @@ function judge(gpu: Gpu, expected: ExpectedGpus): string[] {
   if (uncorrectedErrors) {
     findings.push(`uncorrected ECC errors: ${uncorrectedErrors}, expected none: reset or replace it`);
   }
-  return [...findings, ...judgePower(gpu)].map((finding) => `GPU ${gpu.index} (${gpu.name}): ${finding}`);
+  return [...findings, ...checkPower(gpu)].map((finding) => `GPU ${gpu.index} (${gpu.name}): ${finding}`);
 }
 
-function judgePower({ powerLimitWatts, defaultPowerLimitWatts }: Gpu): string[] {
+function checkPower({ powerLimitWatts, defaultPowerLimitWatts }: Gpu): string[] {
   if (powerLimitWatts === null || defaultPowerLimitWatts === null) return [];
   const neededWatts = POWER_SHARE * defaultPowerLimitWatts;
   if (powerLimitWatts >= neededWatts) return [];

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { GPU_QUERY, judgeGpus, parseGpus, reasonNotToCheck } from '../../../src/engine/machine/gpu-check.ts';
+import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../../../src/engine/machine/gpu-check.ts';
 import { nvidiaSmi } from '../../../src/engine/machine/nvidia-smi.ts';
 import { gpuLine, printing, standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 
@@ -13,8 +13,8 @@ const GEFORCE =
 /** Memory shared with the processor: next to nothing can be told. */
 const UNIFIED = '0, GPU-aaaa, [N/A], [Not Supported], [N/A], [N/A], [N/A], [N/A], NVIDIA GB10';
 
-const judge = (lines: string[], visible?: string, expected = {}) =>
-  judgeGpus(parseGpus(lines.join('\n')), visible, expected);
+const check = (lines: string[], visible?: string, expected = {}) =>
+  checkGpus(parseGpus(lines.join('\n')), visible, expected);
 
 describe('what nvidia-smi says of GPUs', () => {
   it('is read field by field, with nothing where it cannot tell', () => {
@@ -54,7 +54,7 @@ describe('GPUs are fit for an engine', () => {
     ['just under each limit', [gpuLine({ used: '499', busy: '9', limit: '490.00' })], {}],
     ['with nine tenths of the expected memory, since vendors round', [T4], { vramGb: 16 }],
   ])('when %s', (_, lines, expected) => {
-    expect(judge(lines, undefined, expected)).toEqual([]);
+    expect(check(lines, undefined, expected)).toEqual([]);
   });
 });
 
@@ -78,13 +78,13 @@ describe('a GPU is not fit for an engine, and the finding says why and what to d
     ],
     ['given up by the driver', gpuLine({ busy: '[GPU requires reset]' }), {}, /given it up: reset it/],
   ])('when %s', (_, line, expected, finding) => {
-    const found = judge([line], undefined, expected);
+    const found = check([line], undefined, expected);
     expect(found).toEqual([expect.stringMatching(finding)]);
     expect(found[0]).toMatch(/^GPU [01] \((?:NVIDIA H100|Tesla T4)/);
   });
 
   it('and everything wrong with every GPU is told at once', () => {
-    const found = judge([gpuLine({ used: '900', busy: '77' }), T4], undefined, { vramGb: 80 });
+    const found = check([gpuLine({ used: '900', busy: '77' }), T4], undefined, { vramGb: 80 });
     expect(found.map((finding) => finding.slice(0, 20))).toEqual([
       'GPU 0 (NVIDIA H100 8',
       'GPU 0 (NVIDIA H100 8',
@@ -93,7 +93,7 @@ describe('a GPU is not fit for an engine, and the finding says why and what to d
   });
 
   it('when there is none', () => {
-    expect(judge(['No devices were found'])).toEqual([expect.stringContaining('lists no GPU')]);
+    expect(check(['No devices were found'])).toEqual([expect.stringContaining('lists no GPU')]);
   });
 });
 
@@ -108,11 +108,11 @@ describe('CUDA_VISIBLE_DEVICES', () => {
     ['GPU-8d1b', []],
     ['GPU-3f0f6b5c', ['GPU 0']],
   ])('%s leaves the other GPUs out', (visible, found) => {
-    expect(judge(lines, visible).map((finding) => finding.slice(0, 5))).toEqual(found);
+    expect(check(lines, visible).map((finding) => finding.slice(0, 5))).toEqual(found);
   });
 
   it('that names a GPU which is not there is told', () => {
-    expect(judge(lines, '1,2')).toEqual([expect.stringMatching(/names 2, but nvidia-smi lists only 0, 1/)]);
+    expect(check(lines, '1,2')).toEqual([expect.stringMatching(/names 2, but nvidia-smi lists only 0, 1/)]);
   });
 
   it.each(['', '-1', 'none', 'MIG-5f0f6b5c', 'MIG-GPU-3f0f6b5c/1/0'])(

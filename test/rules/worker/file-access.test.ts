@@ -4,7 +4,7 @@ import { settled, WorkerBench } from '../../support/worker-fakes.ts';
 
 const OURS = { wsUrl: 'wss://queue.example/q', apiUrl: 'https://api.example:8443', token: 'secret' };
 
-function judge(url: string, payloadHosts: string[] | null = null, own: object = OURS): string {
+function verdictOn(url: string, payloadHosts: string[] | null = null, own: object = OURS): string {
   const access = fileAccessOf({ ...OURS, ...own, payloadHosts });
   const address = addressOf(url, access);
   if (!address.ok) return address.problem;
@@ -24,7 +24,7 @@ test.each([
   ['https://%zz@bucket.example/k', `Basic ${btoa('%zz:')} https://bucket.example/k`],
   ['https://me:pass@queue.example/k', 'with token https://queue.example/k'],
 ])('%s is allowed: %s', (url, verdict) => {
-  expect(judge(url)).toBe(verdict);
+  expect(verdictOn(url)).toBe(verdict);
 });
 
 test.each([
@@ -36,14 +36,14 @@ test.each([
   ['https://me:SECRET@bucket.example:port/k', /not a URL/],
   ['http://me:SECRET@bucket.example/k', /http/],
 ])('%s is not allowed, and the reason keeps the signature out', (url, reason) => {
-  expect(judge(url)).toMatch(reason);
-  expect(judge(url)).not.toContain('SECRET');
+  expect(verdictOn(url)).toMatch(reason);
+  expect(verdictOn(url)).not.toContain('SECRET');
 });
 
 test('a queue without TLS is its own host over http', () => {
   const own = { wsUrl: 'ws://127.0.0.1:8788', apiUrl: undefined };
-  expect(judge('/p/1', null, own)).toBe('with token http://127.0.0.1:8788/p/1');
-  expect(judge('http://127.0.0.1:9999/p', null, own)).toMatch(/not allowed/);
+  expect(verdictOn('/p/1', null, own)).toBe('with token http://127.0.0.1:8788/p/1');
+  expect(verdictOn('http://127.0.0.1:9999/p', null, own)).toMatch(/not allowed/);
 });
 
 test.each([
@@ -56,7 +56,7 @@ test.each([
   ['https://files.example.com.evil.example/k', false],
   ['https://queue.example/k', true],
 ])('with a list of hosts %s is allowed: %s', (url, isAllowed) => {
-  const verdict = judge(url, ['Files.example.com', 'minio:9000', '*.r2.example']);
+  const verdict = verdictOn(url, ['Files.example.com', 'minio:9000', '*.r2.example']);
   if (isAllowed) expect(verdict).toMatch(/^(bare|with token) /);
   else expect(verdict).toMatch(/not among the hosts that WORKER_PAYLOAD_HOSTS allows/);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../../../src/protocol/index.ts';
-import { cannotEndWithin, isHopelessInDrain } from '../../../src/worker/judgement.ts';
+import { cannotEndWithin, mustReleaseInDrain } from '../../../src/worker/estimate.ts';
 import { TokenRate } from '../../../src/worker/token-rate.ts';
 import { generatedTokens, maxTokensOf } from '../../../src/worker/tokens.ts';
 import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
@@ -16,10 +16,10 @@ test.each([
   expect(cannotEndWithin({ maxTokens, elapsedMs }, rate, withinMs)).toBe(verdict);
 });
 
-test('what somebody reads already is never hopeless in a drain', () => {
+test('what somebody reads already is never released in a drain', () => {
   const job = { maxTokens: 1000, elapsedMs: 0 };
-  expect(isHopelessInDrain({ ...job, hasReader: false }, 10, 5000)).toBe(true);
-  expect(isHopelessInDrain({ ...job, hasReader: true }, 10, 5000)).toBe(false);
+  expect(mustReleaseInDrain({ ...job, hasReader: false }, 10, 5000)).toBe(true);
+  expect(mustReleaseInDrain({ ...job, hasReader: true }, 10, 5000)).toBe(false);
 });
 
 test('the rate is the fastest of the recent jobs', () => {

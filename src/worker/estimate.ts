@@ -21,10 +21,10 @@ export function cannotEndWithin(
 }
 
 /**
- * Whether a drain hands the job back at its start: it cannot end inside the grace, and nobody has read a
+ * Whether a drain releases the job at its start: it cannot end inside the grace, and nobody has read a
  * part of its answer, which another attempt could not continue.
  */
-export function isHopelessInDrain(
+export function mustReleaseInDrain(
   job: Workload & { hasReader: boolean },
   tokensPerSecond: number | null,
   graceMs: number,

@@ -1,12 +1,12 @@
 import type { Job } from '../protocol/index.ts';
 import type { Clock } from './clock.ts';
-import { cannotEndWithin, isHopelessInDrain } from './judgement.ts';
+import { cannotEndWithin, mustReleaseInDrain } from './estimate.ts';
 import type { RunningJob } from './running-job.ts';
 import { TokenRate } from './token-rate.ts';
 import { maxTokensOf } from './tokens.ts';
 
 /** Learns from the jobs that finish how long others take. */
-export class Judge {
+export class AdmissionControl {
   readonly #clock: Clock;
   readonly #rate = new TokenRate();
 
@@ -21,7 +21,7 @@ export class Judge {
   }
 
   /** Whether a job that starts now would be cut off by its own deadline. */
-  isLate(job: Job): boolean {
+  wouldMissDeadline(job: Job): boolean {
     if (job.deadline_ms === undefined) return false;
     const rate = this.#rate.tokensPerSecond(this.#clock.now());
     return (
@@ -30,11 +30,11 @@ export class Judge {
   }
 
   /** @param hasReader a caller has a part of its answer already */
-  isHopelessInDrain(running: RunningJob, hasReader: boolean, graceMs: number): boolean {
+  mustReleaseInDrain(running: RunningJob, hasReader: boolean, graceMs: number): boolean {
     const nowMs = this.#clock.now();
     const rate = this.#rate.tokensPerSecond(nowMs);
     if (rate === null) return false;
     const elapsedMs = running.elapsedMs(nowMs);
-    return isHopelessInDrain({ maxTokens: maxTokensOf(running.job), elapsedMs, hasReader }, rate, graceMs);
+    return mustReleaseInDrain({ maxTokens: maxTokensOf(running.job), elapsedMs, hasReader }, rate, graceMs);
   }
 }
