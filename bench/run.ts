@@ -3,6 +3,7 @@ import { tearDown } from '../test/support/road.ts';
 import { busyProcessors, machineTicks } from './machine.ts';
 import { type Figure, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad } from './road.ts';
+import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { memory } from './scenarios/memory.ts';
@@ -32,6 +33,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P2'], needsRoad: true, run: (road) => fastStreams(road, rounds) },
   { groups: ['P3'], needsRoad: false, run: () => durableJobs(rounds) },
   { groups: ['P5'], needsRoad: false, run: () => memory() },
+  { groups: ['P6'], needsRoad: false, run: () => dispatchLatency(rounds, given.short ?? false) },
   { groups: ['P7'], needsRoad: false, run: () => start(rounds) },
 ];
 
