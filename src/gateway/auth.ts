@@ -136,8 +136,6 @@ const FORWARDED_HEADERS = [
   'x-real-ip',
   'x-forwarded-host',
   'x-forwarded-proto',
-  'cf-connecting-ip',
-  'true-client-ip',
   'via',
 ];
 

@@ -1,71 +1,198 @@
 import { limits } from '../protocol/index.ts';
-import { HttpError } from './errors.ts';
+import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
+import type { Env } from './env.ts';
+import { HttpError, retryAfter, tooLarge } from './errors.ts';
+import { checkDepth } from './json-scan.ts';
 
 /**
- * How much of a body that is too large is read and thrown away. A client that is still sending when it is
+ * How much of a body that is not taken is read and thrown away. A client that is still sending when it is
  * answered sees a broken connection instead of the answer.
  */
 const DISCARDED_BYTES = 256 * 1024 * 1024;
 
+/** A body may take this long, ms, and a second more for each so many bytes of it that have come. */
+const BODY_WITHIN_MS = 30_000;
+const SLOWEST_BYTES_PER_SECOND = 32 * 1024;
+
+/** A body whose length is known and no more than this comes in one piece or two: no need to watch it come. */
+const SHORT_BYTES = 64 * 1024;
+
+/** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
+let heldBytes = 0;
+
+/** A body in memory. `release` when nothing refers to its bytes any more. */
+export interface HeldBody {
+  bytes: Uint8Array;
+  release(): void;
+}
+
 /**
- * The body as text.
- * @throws HttpError 413 when it is longer than `maxBytes`
+ * A request's body, counted against the memory that bodies may have together (`GATEWAY_MAX_BODIES_BYTES`).
+ * @throws HttpError 413 when it is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes too
+ *   slowly; what the caller still sends is read first and thrown away
  */
-export async function readText(request: Request, maxBytes: number = limits.PAYLOAD_BYTES): Promise<string> {
-  if (!request.body) return '';
-  let pieces: Uint8Array[] = [];
-  let size = 0;
-  for await (const piece of request.body as unknown as AsyncIterable<Uint8Array>) {
-    size += piece.byteLength;
-    if (size <= maxBytes) pieces.push(piece);
-    else pieces = [];
-    if (size > DISCARDED_BYTES) break;
+export async function readBody(
+  request: Request,
+  env: Env,
+  maxBytes: number = limits.PAYLOAD_BYTES,
+): Promise<HeldBody> {
+  const held = new Reservation(Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default));
+  try {
+    const announced = lengthOf(request);
+    if (announced !== null && announced > maxBytes) throw tooLarge(maxBytes);
+    if (announced !== null) held.grow(announced);
+    const bytes = await read(request, announced, maxBytes, held);
+    return { bytes: withoutMark(bytes), release: () => held.release() };
+  } catch (error) {
+    held.release();
+    if (error instanceof HttpError && error.status !== 408) await discardBody(request);
+    throw error;
   }
-  if (size > maxBytes) throw tooLarge(maxBytes);
-  const decoder = new TextDecoder();
-  return pieces.map((piece) => decoder.decode(piece, { stream: true })).join('') + decoder.decode();
+}
+
+/** Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws. */
+export async function discardBody(request: Request): Promise<void> {
+  if (!request.body || request.body.locked) return;
+  let size = 0;
+  await receive(request.body, (piece) => {
+    size += piece.byteLength;
+    return size <= DISCARDED_BYTES;
+  }).catch(() => {});
 }
 
 /**
  * The value a JSON body stands for.
  * @throws HttpError 400
  */
-export function parseBody(text: string): unknown {
+export function parseBody(body: Uint8Array): unknown {
+  checkDepth(body);
   try {
-    return JSON.parse(text);
+    return JSON.parse(new TextDecoder().decode(body));
   } catch (error) {
     throw new HttpError(400, `The body is not valid JSON: ${(error as Error).message}`, 'invalid_json');
   }
 }
 
-/** What the gateway needs to know of a body that it passes on as it came. */
-export interface RequestFacts {
-  model: string | null;
-  stream: boolean;
-  includeUsage: boolean;
+async function read(
+  request: Request,
+  announced: number | null,
+  maxBytes: number,
+  held: Reservation,
+): Promise<Uint8Array> {
+  if (!request.body) return new Uint8Array();
+  if (announced !== null && announced <= SHORT_BYTES) return await readShort(request);
+  // Copied into one buffer: pieces may be as short as a byte, and each is an object.
+  let bytes = new Uint8Array(announced ?? Math.min(SHORT_BYTES, maxBytes));
+  let size = 0;
+  let problem: unknown = null;
+  await receive(request.body, (piece) => {
+    const at = size;
+    size += piece.byteLength;
+    if (problem !== null) return size <= DISCARDED_BYTES;
+    try {
+      if (size > maxBytes) throw tooLarge(maxBytes);
+      if (size > bytes.byteLength) {
+        const longer = Math.min(maxBytes, Math.max(size, 2 * bytes.byteLength));
+        held.grow(longer - held.bytes);
+        const copy = new Uint8Array(longer);
+        copy.set(bytes.subarray(0, at));
+        bytes = copy;
+      }
+      bytes.set(piece, at);
+    } catch (error) {
+      problem = error;
+      bytes = new Uint8Array();
+      held.release();
+    }
+    return true;
+  });
+  if (problem !== null) throw problem;
+  return bytes.subarray(0, size);
 }
 
-/** @throws HttpError 400 when the body is not a JSON object, or its model not text */
-export function readFacts(text: string): RequestFacts {
-  const body = parseBody(text);
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new HttpError(400, 'The body must be a JSON object.', 'invalid_json');
+async function readShort(request: Request): Promise<Uint8Array> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(tooSlow()), BODY_WITHIN_MS);
+  try {
+    return new Uint8Array(await Promise.race([request.arrayBuffer(), late.promise]));
+  } finally {
+    clearTimeout(timer);
   }
-  const { model, stream, stream_options } = body as Record<string, unknown>;
-  if (model !== undefined && model !== null && typeof model !== 'string') {
-    throw new HttpError(400, 'model: expected a string.', 'invalid_model');
-  }
-  return {
-    model: model || null,
-    stream: stream === true,
-    includeUsage: (stream_options as { include_usage?: unknown } | null | undefined)?.include_usage === true,
+}
+
+/**
+ * Gives each piece to `take` as it comes, until that returns false.
+ * @throws HttpError 408
+ */
+async function receive(
+  body: ReadableStream<Uint8Array>,
+  take: (piece: Uint8Array) => boolean,
+): Promise<void> {
+  const reader = body.getReader();
+  const startedAt = Date.now();
+  let size = 0;
+  let isLate = false;
+  let timer: ReturnType<typeof setTimeout>;
+  const watch = () => {
+    const leftMs = startedAt + BODY_WITHIN_MS + (size / SLOWEST_BYTES_PER_SECOND) * 1000 - Date.now();
+    if (leftMs > 0) {
+      // Looked at again when a body of which nothing more comes would be late.
+      timer = setTimeout(watch, leftMs);
+      return;
+    }
+    isLate = true;
+    void reader.cancel().catch(() => {});
   };
+  watch();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (isLate) throw tooSlow();
+      if (done) return;
+      size += value.byteLength;
+      if (!take(value)) return void reader.cancel().catch(() => {});
+    }
+  } finally {
+    clearTimeout(timer!);
+  }
 }
 
-export function tooLarge(maxBytes: number): HttpError {
-  return new HttpError(
-    413,
-    `The body is larger than ${Math.floor(maxBytes / 1024 / 1024)} MiB.`,
-    'too_large',
-  );
+/** What one body has of the memory for all. */
+class Reservation {
+  bytes = 0;
+  readonly #most: number;
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** @throws HttpError 503 */
+  grow(bytes: number): void {
+    if (heldBytes + bytes > this.#most) {
+      const mib = Math.floor(this.#most / 1024 / 1024);
+      const message = `The gateway holds as many request bodies as it may (${mib} MiB, GATEWAY_MAX_BODIES_BYTES): try again in a moment.`;
+      throw new HttpError(503, message, 'gateway_full', retryAfter(1));
+    }
+    heldBytes += bytes;
+    this.bytes += bytes;
+  }
+
+  release(): void {
+    heldBytes -= this.bytes;
+    this.bytes = 0;
+  }
+}
+
+/** A byte order mark is none of JSON's, and parsers that read text leave it out. */
+function withoutMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+}
+
+function lengthOf(request: Request): number | null {
+  const header = request.headers.get('content-length');
+  return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;
+}
+
+function tooSlow(): HttpError {
+  const message = `The body came too slowly: ${BODY_WITHIN_MS / 1000} s are allowed, and a second more for every ${SLOWEST_BYTES_PER_SECOND / 1024} KiB.`;
+  return new HttpError(408, message, 'body_too_slow', { connection: 'close' });
 }

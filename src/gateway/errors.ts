@@ -55,6 +55,14 @@ export function engineResponse(status: number, body: string, contentType: string
   });
 }
 
+export function tooLarge(maxBytes: number): HttpError {
+  const most =
+    maxBytes < 1024 * 1024
+      ? `${Math.floor(maxBytes / 1024)} KiB`
+      : `${Math.floor(maxBytes / 1024 / 1024)} MiB`;
+  return new HttpError(413, `The body is larger than ${most}.`, 'too_large');
+}
+
 /** Says when to come back; whole seconds, at least one. */
 export function retryAfter(seconds: number): Record<string, string> {
   return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };

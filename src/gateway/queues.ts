@@ -3,7 +3,6 @@ import { limits, matchesPattern } from '../protocol/index.ts';
 import {
   BUCKET_UNREADABLE,
   type CallAnswer,
-  packText,
   type QueueRpc,
   type TransientCall,
   WORKER_TOKEN_HEADERS,
@@ -96,10 +95,9 @@ export function callWorker(
 ): Promise<CallAnswer> {
   const startedAt = now();
   return callQueue(env, queueId, (queue, again) => {
-    const { wait_for_worker_ms, deadline_ms, payload } = wanted;
+    const { wait_for_worker_ms, deadline_ms } = wanted;
     return queue.call({
       ...wanted,
-      payload: packText(payload),
       wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
       ...(deadline_ms === undefined ? {} : { deadline_ms: Math.max(0, deadline_ms - (now() - startedAt)) }),
     });

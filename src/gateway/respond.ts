@@ -1,8 +1,8 @@
 import { type Failure, parseEngineError } from '../protocol/index.ts';
 import { answerFromResult } from './base-answer.ts';
-import type { RequestFacts } from './body.ts';
 import type { Outcome } from './conduct.ts';
 import { engineResponse, errorResponse, HttpError, retryAfter } from './errors.ts';
+import type { RequestFacts } from './json-scan.ts';
 
 /** Puts a conducted request's outcome into HTTP. */
 export function respond(outcome: Outcome, facts: RequestFacts, jobId: string, nowMs: number): Response {

@@ -112,6 +112,13 @@ export const QUEUE_SETTINGS = {
     min: 1,
     help: 'the same, of one token',
   },
+  max_bodies_bytes: {
+    variable: 'GATEWAY_MAX_BODIES_BYTES',
+    kind: 'bytes',
+    default: 128 * 1024 * 1024,
+    min: limits.PAYLOAD_BYTES,
+    help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
+  },
 } as const satisfies Record<string, QueueSetting>;
 
 type Table = typeof QUEUE_SETTINGS;

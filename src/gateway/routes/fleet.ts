@@ -1,6 +1,6 @@
-import { Heartbeat, parseJson } from '../../protocol/index.ts';
+import { Heartbeat, parseValue } from '../../protocol/index.ts';
 import { isAuthorized, readTokens, requireWorkerId } from '../auth.ts';
-import { readText } from '../body.ts';
+import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue, queueIdOf } from '../queues.ts';
@@ -12,7 +12,9 @@ const HEARTBEAT_BYTES = 256 * 1024;
 /** Workers: what they report, and what is known of them. */
 export function fleetRoutes(app: Gateway): void {
   app.post('/api/heartbeats', needs('worker'), async (context) => {
-    const beat = parseJson(Heartbeat, await readText(context.req.raw, HEARTBEAT_BYTES));
+    const { bytes, release } = await readBody(context.req.raw, context.env, HEARTBEAT_BYTES);
+    release();
+    const beat = parseValue(Heartbeat, parseBody(bytes));
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
     requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);

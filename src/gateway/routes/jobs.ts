@@ -8,7 +8,7 @@ import {
 } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
-import { parseBody, readText } from '../body.ts';
+import { parseBody, readBody } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import { type Gateway, needs } from './types.ts';
@@ -21,23 +21,28 @@ export function jobRoutes(app: Gateway): void {
   app.post('/api/jobs', needs('submit'), async (context) => {
     const request = context.req.raw;
     const queueId = queueIdOf(context.env, request);
-    const body = parseBody(await readText(request));
     const key = request.headers.get('idempotency-key') ?? undefined;
     const tenant = tenantOf(context.get('token'));
-    const submit = (jobs: SubmitJob[]) =>
-      callQueue(context.env, queueId, (queue) =>
-        queue.submit(packJobs(jobs.map((job) => ({ ...job, tenant })))),
-      );
-    if (Array.isArray(body)) {
-      if (key)
-        throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
-      return context.json(await submitMany(body, submit));
+    const submit = (jobs: SubmitJob[]) => {
+      const sent = packJobs(jobs.map((job) => ({ ...job, tenant })));
+      return callQueue(context.env, queueId, (queue) => queue.submit(sent));
+    };
+    const { bytes, release } = await readBody(request, context.env);
+    try {
+      const body = parseBody(bytes);
+      if (Array.isArray(body)) {
+        if (key)
+          throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
+        return context.json(await submitMany(body, submit));
+      }
+      const job = readSubmission(body, key);
+      if (job instanceof HttpError) throw job;
+      const [answer] = await submit([job]);
+      if (!answer?.ok) throw refusal(answer);
+      return context.json(unpackView(answer.job), answer.created ? 201 : 200);
+    } finally {
+      release();
     }
-    const job = readSubmission(body, key);
-    if (job instanceof HttpError) throw job;
-    const [answer] = await submit([job]);
-    if (!answer?.ok) throw refusal(answer);
-    return context.json(unpackView(answer.job), answer.created ? 201 : 200);
   });
 
   app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {

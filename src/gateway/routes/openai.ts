@@ -1,11 +1,12 @@
-import { fitsUtf8, limits } from '../../protocol/index.ts';
 import type { TransientCall } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
-import { readFacts, readText, tooLarge } from '../body.ts';
+import { readBody } from '../body.ts';
 import { conduct } from '../conduct.ts';
+import { engineRequestPayload } from '../engine-payload.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import { type RequestFacts, readFacts } from '../json-scan.ts';
 import { answerPatiently, streamPatiently } from '../patience.ts';
 import { callQueue, callWorker, queueIdOf } from '../queues.ts';
 import { respond } from '../respond.ts';
@@ -26,9 +27,6 @@ const WAIT_FOR_SLOT_SECONDS = 600;
 /** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
-/** Room in a frame for everything but the payload. */
-const FRAME_ENVELOPE_BYTES = 64 * 1024;
-
 /** Inference: the caller waits while the request is a job. */
 export function openaiRoutes(app: Gateway): void {
   for (const path of PASSED_THROUGH) app.post(path, needs('submit'), (context) => passThrough(context, path));
@@ -39,21 +37,31 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
   const waits = waitsOf(request);
-  const body = await readText(request);
-  const facts = readFacts(body);
+  const { bytes, release } = await readBody(request, env);
+  let facts: RequestFacts;
+  let payload: Uint8Array<ArrayBuffer>;
+  try {
+    facts = readFacts(bytes);
+    payload = engineRequestPayload(path, bytes);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  const jobId = crypto.randomUUID();
+  const hungUp = new AbortController();
+  request.signal.addEventListener('abort', () => hungUp.abort());
+  const running = Promise.withResolvers<void>();
+  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const call: TransientCall = {
-    job_id: crypto.randomUUID(),
+    job_id: jobId,
     job_type: 'engine_request',
-    payload: payloadOf(path, body),
+    payload,
     model: facts.model,
     tenant: tenantOf(context.get('token')),
     priority: 0,
     ...waits,
   };
-  const hungUp = new AbortController();
-  request.signal.addEventListener('abort', () => hungUp.abort());
-  const running = Promise.withResolvers<void>();
-  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+  // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
   const conducted = conduct(call, hungUp.signal, {
     queue: {
       call: (wanted) => callWorker(env, queueId, wanted, Date.now),
@@ -72,18 +80,13 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   });
   // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
   context.executionCtx.waitUntil(conducted.catch(() => {}));
-  const answered = conducted.then((outcome) => respond(outcome, facts, call.job_id, Date.now()));
-  const headers = { 'x-job-id': call.job_id };
+  const over = () => release();
+  void conducted.then(over, over);
+  const answered = conducted.then((outcome) => respond(outcome, facts, jobId, Date.now()));
+  const headers = { 'x-job-id': jobId };
   const patience = { sleep, hangUp: () => hungUp.abort() };
   if (facts.stream) return await streamPatiently(answered, headers, patience);
   return await answerPatiently(answered, running.promise, headers, patience);
-}
-
-/** @throws HttpError 413 when the payload would not fit into a frame to the worker */
-function payloadOf(path: string, body: string): string {
-  const payload = JSON.stringify({ method: 'POST', path, body, content_type: 'application/json' });
-  if (!fitsUtf8(payload, limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES)) throw tooLarge(limits.PAYLOAD_BYTES);
-  return payload;
 }
 
 /** @throws HttpError 400 */

@@ -1,7 +1,7 @@
-import { FILE_KEY_MAC_DIGITS, fileKeyMac, limits } from '../../protocol/index.ts';
+import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
 import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
 import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
-import { parseBody, readText } from '../body.ts';
+import { discardBody, parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import type { Gateway, GatewayContext } from './types.ts';
@@ -24,18 +24,20 @@ export function payloadRoutes(app: Gateway): void {
     const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
     if (!may.ok) {
       // Read without being kept: a client that is still sending would not hear the answer.
-      await readText(context.req.raw, 0).catch(() => {});
+      await discardBody(context.req.raw);
       throw rejection(may.reason, ticket.job_id);
     }
-    const text = await readText(context.req.raw, limits.PAYLOAD_BYTES);
-    const result = parseBody(text);
-    if (typeof result !== 'object' || result === null || Array.isArray(result)) {
-      throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
+    const { bytes, release } = await readBody(context.req.raw, context.env);
+    try {
+      const result = parseBody(bytes);
+      if (typeof result !== 'object' || result === null || Array.isArray(result)) {
+        throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
+      }
+      const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
+      if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
+    } finally {
+      release();
     }
-    // Bytes, since a text with one emoji would take two bytes for every letter on its way to the object.
-    const bytes = new TextEncoder().encode(text);
-    const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
-    if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
     return context.json({ status: 'ok' }, 201);
   });
 }
@@ -57,7 +59,7 @@ async function addressOf(context: GatewayContext): Promise<{ queueId: string; ti
   const key = req.query('key') ?? '';
   const mac = await fileKeyMac(env.FILE_KEY_SECRET, req.query('queue_id') ?? '');
   if (!equalInConstantTime(key.slice(0, FILE_KEY_MAC_DIGITS), mac)) {
-    await readText(req.raw, 0).catch(() => {});
+    await discardBody(req.raw);
     throw rejection('unknown', '');
   }
   return { queueId: queueIdOf(env, req.raw, req.query('queue_id')), ticket: ticketOf(context) };

@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest';
-import { readFacts, readText } from '../../../src/gateway/body.ts';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { discardBody, readBody } from '../../../src/gateway/body.ts';
+import type { Env } from '../../../src/gateway/env.ts';
 
 function post(body: string | ReadableStream | Uint8Array, headers: Record<string, string> = {}): Request {
   return new Request('http://localhost/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
@@ -21,8 +22,21 @@ function counted(pieces: number, bytes: number) {
   return { stream, seen };
 }
 
+const MIB = 1024 * 1024;
+const env = (more: Partial<Env> = {}) => more as Env;
+const read = async (request: Request, most?: number) => {
+  const { bytes, release } = await readBody(request, env(), most);
+  release();
+  return bytes;
+};
+const text = async (request: Request, most?: number) => new TextDecoder().decode(await read(request, most));
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 describe('reading a body', () => {
-  it('keeps the text as it came, characters across pieces included', async () => {
+  it('keeps the bytes as they came, characters across pieces included', async () => {
     const bytes = new TextEncoder().encode('{"a": 1.10, "b": "größe 🎉"}');
     const stream = new ReadableStream({
       start: (controller) => {
@@ -30,45 +44,127 @@ describe('reading a body', () => {
         controller.close();
       },
     });
-    expect(await readText(post(stream))).toBe('{"a": 1.10, "b": "größe 🎉"}');
+    expect(await text(post(stream))).toBe('{"a": 1.10, "b": "größe 🎉"}');
+  });
+
+  it.each([0, 10, 100, 64 * 1024, 65 * 1024, 3 * MIB])('reads %d bytes, announced or not', async (length) => {
+    const body = new Uint8Array(length).map((_, at) => at);
+    const announced = post(body, { 'content-length': String(length) });
+    expect(Buffer.compare(await read(announced), body)).toBe(0);
+    expect(Buffer.compare(await read(post(body)), body)).toBe(0);
+  });
+
+  it('leaves a byte order mark out', async () => {
+    expect(await text(post('\ufeff{}'))).toBe('{}');
   });
 
   it('takes a body of exactly the limit', async () => {
-    expect(await readText(post('x'.repeat(100)), 100)).toHaveLength(100);
+    expect(await text(post('x'.repeat(100)), 100)).toHaveLength(100);
+    expect(await text(post('x'.repeat(100), { 'content-length': '100' }), 100)).toHaveLength(100);
   });
 
-  it('refuses what is too large once it has been read, so that a client still sending hears the answer', async () => {
-    const { stream, seen } = counted(1000, 10);
-    await expect(readText(post(stream), 20)).rejects.toMatchObject({ status: 413, code: 'too_large' });
-    expect(seen.pieces).toBe(1000);
-  });
+  it.each([{}, { 'content-length': '10000' }] as Record<string, string>[])(
+    'refuses what is too large once it has been read, so that a client still sending hears the answer: %j',
+    async (headers) => {
+      const { stream, seen } = counted(1000, 10);
+      const refused = readBody(post(stream, headers), env(), 20);
+      await expect(refused).rejects.toMatchObject({ status: 413, code: 'too_large' });
+      expect(seen.pieces).toBe(1000);
+    },
+  );
 
   it('does not read without end', async () => {
-    const { stream, seen } = counted(1000, 1024 * 1024);
-    await expect(readText(post(stream), 20)).rejects.toMatchObject({ status: 413 });
+    const { stream, seen } = counted(1000, MIB);
+    await expect(readBody(post(stream), env(), 20)).rejects.toMatchObject({ status: 413 });
     expect(seen.pieces).toBeLessThan(400);
+    const unwanted = counted(1000, MIB);
+    await discardBody(post(unwanted.stream));
+    expect(unwanted.seen.pieces).toBeLessThan(400);
   });
 });
 
-describe('what the gateway reads of a request', () => {
-  it('is the model and how the answer is to come', () => {
-    expect(readFacts('{"model":"m","stream":true,"stream_options":{"include_usage":true}}')).toEqual({
-      model: 'm',
-      stream: true,
-      includeUsage: true,
+describe('the memory that bodies may have together', () => {
+  const limited = env({ MAX_BODIES_BYTES: String(3 * MIB) });
+  const body = (bytes: number) => post(new Uint8Array(bytes), { 'content-length': String(bytes) });
+
+  it('is given back by each, and refused with a time to come back while others have it', async () => {
+    const first = await readBody(body(2 * MIB), limited);
+    const second = counted(20, MIB / 10);
+    const refused = readBody(post(second.stream, { 'content-length': String(2 * MIB) }), limited);
+    await expect(refused).rejects.toMatchObject({
+      status: 503,
+      code: 'gateway_full',
+      headers: { 'retry-after': '1' },
+      message: expect.stringContaining('3 MiB, GATEWAY_MAX_BODIES_BYTES'),
     });
+    // It was read and thrown away: the caller hears the answer.
+    expect(second.seen.pieces).toBe(20);
+    first.release();
+    first.release();
+    const third = await readBody(body(2 * MIB), limited);
+    await expect(readBody(body(2 * MIB), limited)).rejects.toMatchObject({ status: 503 });
+    third.release();
   });
 
-  it('is nothing more than that', () => {
-    expect(readFacts('{"messages":[]}')).toEqual({ model: null, stream: false, includeUsage: false });
-    expect(readFacts('{"model":"","stream":null,"stream_options":null}')).toEqual({
-      model: null,
-      stream: false,
-      includeUsage: false,
-    });
+  it('bounds bodies whose length nobody announced', async () => {
+    const first = await readBody(body(2 * MIB), limited);
+    const { stream, seen } = counted(30, MIB / 10);
+    await expect(readBody(post(stream), limited)).rejects.toMatchObject({ status: 503 });
+    expect(seen.pieces).toBe(30);
+    first.release();
+    (await readBody(post(counted(20, MIB / 10).stream), limited)).release();
   });
 
-  it.each(['', '{', '[]', '"text"', 'null', '{"model":5}'])('refuses %j with 400', (text) => {
-    expect(() => readFacts(text)).toThrow(expect.objectContaining({ status: 400 }));
+  it('is given back by a body that breaks off, is too long or too slow', async () => {
+    const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('gone')) });
+    await expect(readBody(post(broken, { 'content-length': String(2 * MIB) }), limited)).rejects.toThrow(
+      'gone',
+    );
+    await expect(readBody(post(counted(50, MIB / 10).stream), limited, 2 * MIB)).rejects.toMatchObject({
+      status: 413,
+    });
+    (await readBody(body(3 * MIB), limited)).release();
+  });
+});
+
+describe('a body that comes slowly', () => {
+  /** A body of which a piece comes every so many ms. */
+  function dripping(bytes: number, everyMs: number): ReadableStream {
+    return new ReadableStream({
+      pull: async (controller) => {
+        await new Promise((done) => setTimeout(done, everyMs));
+        controller.enqueue(new Uint8Array(bytes));
+      },
+    });
+  }
+
+  it.each([
+    ['of which nothing comes', post(new ReadableStream(), {}), 30_000],
+    ['that is short and does not come', post(new ReadableStream(), { 'content-length': '100' }), 30_000],
+    ['that comes byte by byte', post(dripping(1, 100), {}), 30_000],
+    ['that comes slower than 32 KiB a second', post(dripping(16 * 1024, 1000), {}), 60_000],
+  ])('%s is answered 408', async (_, request, withinMs) => {
+    vi.useFakeTimers();
+    const refused = expect(readBody(request, env())).rejects.toMatchObject({
+      status: 408,
+      code: 'body_too_slow',
+    });
+    await vi.advanceTimersByTimeAsync(withinMs + 1000);
+    await refused;
+  });
+
+  it('and takes a minute is read as long as it comes', async () => {
+    vi.useFakeTimers();
+    let pieces = 0;
+    const stream = new ReadableStream({
+      pull: async (controller) => {
+        await new Promise((done) => setTimeout(done, 1000));
+        if (pieces++ === 60) return controller.close();
+        controller.enqueue(new Uint8Array(40 * 1024));
+      },
+    });
+    const whole = read(post(stream));
+    await vi.advanceTimersByTimeAsync(62_000);
+    expect((await whole).byteLength).toBe(60 * 40 * 1024);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestFacts } from '../../../src/gateway/body.ts';
 import type { Outcome } from '../../../src/gateway/conduct.ts';
+import type { RequestFacts } from '../../../src/gateway/json-scan.ts';
 import { respond } from '../../../src/gateway/respond.ts';
 
 const PLAIN: RequestFacts = { model: 'tiny', stream: false, includeUsage: false };

@@ -1,0 +1,173 @@
+import { HttpError } from './errors.ts';
+
+/**
+ * What the gateway must know of a JSON body, found in its bytes without parsing it: a parser makes objects of all
+ * of it, and spends seconds on four million opening brackets while everybody else waits. What the scan does not
+ * look at is not checked either; the engine rejects what is malformed there.
+ */
+
+/** Deeper nesting than any request has; parsers of engines give up at about a thousand. */
+export const MOST_DEPTH = 512;
+
+/** Names of models are shorter, and stand in errors and logs. */
+const MODEL_BYTES = 4096;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/** What the gateway needs to know of a body that it passes on as it came. */
+export interface RequestFacts {
+  model: string | null;
+  stream: boolean;
+  includeUsage: boolean;
+}
+
+/**
+ * @param body JSON in UTF-8
+ * @throws HttpError 400 when it is not a JSON object, is nested too deep, or its model is not text
+ */
+export function readFacts(body: Uint8Array): RequestFacts {
+  const fields = topLevel(body, ['model', 'stream', 'stream_options']);
+  const options = fields.stream_options;
+  const includesUsage =
+    options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
+  return { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage: includesUsage };
+}
+
+/**
+ * For bodies that are parsed after this: whatever else is wrong with them, parsing takes no longer than their length.
+ * @throws HttpError 400 for nesting over MOST_DEPTH
+ */
+export function checkDepth(body: Uint8Array): void {
+  skipValue(body, skipBlanks(body, 0), 0);
+}
+
+function modelOf(value: Uint8Array | undefined): string | null {
+  if (value === undefined) return null;
+  if (value.byteLength > MODEL_BYTES) {
+    throw new HttpError(400, `model: expected at most ${MODEL_BYTES} bytes.`, 'invalid_model');
+  }
+  const model = parse(value);
+  if (model === null || typeof model === 'string') return model || null;
+  throw new HttpError(400, 'model: expected a string.', 'invalid_model');
+}
+
+function isTrue(value: Uint8Array | undefined): boolean {
+  return value?.byteLength === 4 && parse(value) === true;
+}
+
+function parse(value: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(value));
+  } catch {
+    throw notJson();
+  }
+}
+
+/** The bytes of the values of some fields of an object; of a field that comes twice, the last, as parsers do. */
+function topLevel<Name extends string>(
+  bytes: Uint8Array,
+  names: readonly Name[],
+): Partial<Record<Name, Uint8Array>> {
+  const found: Partial<Record<Name, Uint8Array>> = {};
+  let at = skipBlanks(bytes, 0);
+  if (bytes[at] !== OPEN_BRACE) throw new HttpError(400, 'The body must be a JSON object.', 'invalid_json');
+  at = skipBlanks(bytes, at + 1);
+  if (bytes[at] !== CLOSE_BRACE) {
+    for (;;) {
+      const keyEnd = skipString(bytes, at);
+      const name = nameOf(bytes.subarray(at, keyEnd), names);
+      at = skipBlanks(bytes, keyEnd);
+      if (bytes[at] !== COLON) throw notJson();
+      const start = skipBlanks(bytes, at + 1);
+      const end = skipValue(bytes, start, 1);
+      if (end === start) throw notJson();
+      if (name !== undefined) found[name] = bytes.subarray(start, end);
+      at = skipBlanks(bytes, end);
+      if (bytes[at] === CLOSE_BRACE) break;
+      if (bytes[at] !== COMMA) throw notJson();
+      at = skipBlanks(bytes, at + 1);
+    }
+  }
+  if (skipBlanks(bytes, at + 1) < bytes.byteLength) throw notJson();
+  return found;
+}
+
+/** Which of the names a key is, written out or with escapes. */
+function nameOf<Name extends string>(key: Uint8Array, names: readonly Name[]): Name | undefined {
+  // An escape takes at most six bytes for one character.
+  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
+  if (key.byteLength > longest) return undefined;
+  const text = new TextDecoder().decode(key);
+  return names.find((name) => text === `"${name}"` || (text.includes('\\') && parse(key) === name));
+}
+
+/**
+ * @param around how many levels it is nested in
+ * @returns where the value ends that begins here; the same place where none begins
+ */
+function skipValue(bytes: Uint8Array, start: number, around: number): number {
+  const first = bytes[start];
+  if (first === QUOTE) return skipString(bytes, start);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, start, around);
+  let at = start;
+  while (at < bytes.byteLength && !endsScalar(bytes[at] as number)) at += 1;
+  return at;
+}
+
+function endsScalar(byte: number): boolean {
+  return byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET || isBlank(byte);
+}
+
+/** Which bracket closes which is not looked at. */
+function skipNested(bytes: Uint8Array, start: number, around: number): number {
+  let depth = around;
+  for (let at = start; at < bytes.byteLength; at++) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) {
+      at = skipString(bytes, at) - 1;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      depth += 1;
+      if (depth > MOST_DEPTH) {
+        throw new HttpError(400, `The body is nested deeper than ${MOST_DEPTH} levels.`, 'nested_too_deep');
+      }
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth -= 1;
+      if (depth === around) return at + 1;
+    }
+  }
+  throw notJson();
+}
+
+function skipString(bytes: Uint8Array, start: number): number {
+  if (bytes[start] !== QUOTE) throw notJson();
+  let end = start;
+  for (;;) {
+    end = bytes.indexOf(QUOTE, end + 1);
+    if (end < 0) throw notJson();
+    let before = end - 1;
+    while (bytes[before] === BACKSLASH) before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+}
+
+function skipBlanks(bytes: Uint8Array, start: number): number {
+  let at = start;
+  while (at < bytes.byteLength && isBlank(bytes[at] as number)) at += 1;
+  return at;
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+function notJson(): HttpError {
+  return new HttpError(400, 'The body is not valid JSON.', 'invalid_json');
+}
