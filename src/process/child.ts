@@ -3,20 +3,20 @@ import { constants } from 'node:os';
 import { EXIT } from './exit-codes.ts';
 import { startWatchdog, type Watchdog } from './watchdog.ts';
 
-/** The process group of a child, which is killed with this process, however this process ends. */
+/** The process group of a child. It is killed with this process, however this process ends. */
 export interface ProcessGroup {
-  /** To all of the group; nothing happens when nothing of it is left. */
+  /** Signals every process of the group; does nothing if none is left. */
   signal(signal: NodeJS.Signals): void;
-  /** Nothing of the group is left: its number may be reused by somebody else. */
+  /** To be called once nothing of the group is left: its id may be reused. */
   release(): void;
 }
 
-/** One shell watches over all children of this process. */
+/** One for all children of this process. */
 let watchdog: Watchdog | undefined;
 
 /**
  * Guards the group of a child that was spawned with `detached: true`.
- * @param graceSeconds should this process be killed: the group's time between SIGTERM and SIGKILL; 0: killed at once
+ * @param graceSeconds if this process is killed: time between SIGTERM and SIGKILL for the group; 0 kills it at once
  */
 export function guardGroup({ pid }: ChildProcess, graceSeconds: number): ProcessGroup {
   // It could not be started; the child's `error` event says why.
@@ -41,6 +41,6 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {
-    // Nothing of it is left.
+    // None is left.
   }
 }

@@ -1,13 +1,13 @@
 /** Exit codes of every command, listed for operators in the README. */
 export const EXIT = {
   ok: 0,
-  /** A fault of ours or one nobody classified. */
+  /** A bug of ours, or a failure that nobody classified. */
   unexpected: 1,
   /** Bad configuration or command line, of ours or of the engine. */
   configuration: 2,
   /** The engine's program is not installed. */
   engineMissing: 3,
-  /** The engine never became healthy, for a reason that may pass. */
+  /** The engine never became healthy; another start may succeed. */
   engineFailedToStart: 4,
   /** The engine was healthy and ended without being asked to. */
   engineDied: 5,
@@ -15,20 +15,20 @@ export const EXIT = {
   refusedByQueue: 6,
   /** A port is in use. */
   portInUse: 7,
-  /** The machine cannot run the engine: no GPU, a driver too old, hardware errors. Trying again here is useless. */
+  /** The machine cannot run the engine: no GPU, a driver too old, hardware errors. Retrying on it is useless. */
   badHost: 8,
   /** The model does not exist, may not be read, or cannot be loaded. */
   badModel: 9,
-  /** The memory of the GPU or of the machine does not suffice. */
+  /** Not enough memory on the GPU or the machine. */
   outOfMemory: 10,
   /** The state folder is damaged, or was written by a newer version. */
   badState: 11,
-  /** A second signal ended the process before it could finish in order. */
+  /** A second signal ended the process before its shutdown was complete. */
   forced: 130,
 } as const;
 
 /**
- * A mistake the user can mend: shown as its message alone, without a stack, then the process exits.
+ * A mistake the user can fix: only the message is shown, without a stack, and the process exits.
  * The message names the cause and the next step.
  */
 export class UserError extends Error {

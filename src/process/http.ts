@@ -3,26 +3,26 @@ import { systemTimers, type Timers } from './timeout.ts';
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-/** How to reach others over HTTP: real in production, virtual in tests. */
+/** What HTTP requests need: real in production, virtual in tests. */
 export interface Web {
   clock: Timers & { now(): number };
   fetch: Fetch;
 }
 
-/** Node's own. */
+/** The real one. */
 export const systemWeb: Web = {
   clock: { ...systemTimers, now: () => performance.now() },
   fetch,
 };
 
-/** A post that failed at once is tried again: a receiver that restarts is back soon, a connection may have been stale. */
+/** A post that failed early is tried again: a restarting receiver is back soon, and the connection may have been stale. */
 const POST_TRIES = 3;
 const POST_PAUSE_MS = 250;
-/** A receiver that does not answer within this has refused it, ms. */
+/** Default limit of a post, all tries together, ms. */
 const POST_WITHIN_MS = 10_000;
 
-/** An answer that is not what was asked for. */
-export class HttpError extends Error {
+/** A response with a status that means failure. */
+export class HttpStatusError extends Error {
   readonly status: number;
   constructor(status: number) {
     super(`HTTP ${status}`);
@@ -30,9 +30,11 @@ export class HttpError extends Error {
   }
 }
 
-/** Whether another try may end better: there was no answer, or one that says that the server is in trouble. */
+/** Whether another try may succeed: there was no response, or its status blames the server or the load. */
 export function isTransient(error: unknown): boolean {
-  return !(error instanceof HttpError) || error.status === 408 || error.status === 429 || error.status >= 500;
+  return (
+    !(error instanceof HttpStatusError) || error.status === 408 || error.status === 429 || error.status >= 500
+  );
 }
 
 export interface Post {
@@ -42,13 +44,13 @@ export interface Post {
   body: unknown;
   /** For all tries together, ms; 10 s if left out. */
   limitMs?: number;
-  /** Whether the body was taken; any 2xx if left out. */
+  /** Whether a response means success; any 2xx if left out. */
   isTaken?: (response: Response) => boolean;
 }
 
 /**
  * Posts JSON, up to three times within its limit.
- * @throws HttpError when the receiver refused it, Error when no answer came
+ * @throws HttpStatusError for any other status, Error when there was no response
  */
 export function postJson(web: Web, post: Post): Promise<void> {
   const { url, token, body, limitMs = POST_WITHIN_MS, isTaken = ({ ok }) => ok } = post;
@@ -65,11 +67,11 @@ export function postJson(web: Web, post: Post): Promise<void> {
   return withRetries(policy, async (signal) => {
     const response = await web.fetch(url, { method: 'POST', headers, body: text, signal });
     await response.body?.cancel();
-    if (!isTaken(response)) throw new HttpError(response.status);
+    if (!isTaken(response)) throw new HttpStatusError(response.status);
   });
 }
 
-/** What went wrong, for people: `fetch` says only that it failed, its cause says why. */
+/** The reason of a failed request for people: `fetch` hides it in the error's cause. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error ? error.cause.message : '';

@@ -25,13 +25,13 @@ export interface LogShipperParts {
   intervalMs: number;
   /** Rejects when the batch was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;
-  /** Told of each batch, whether it arrived. */
+  /** Told after each batch whether it arrived. */
   outage: Outage;
 }
 
 /**
- * Log lines on their way to a receiver: kept, sent in batches in order, and put back when refused. It never
- * throws. When there are too many the oldest go, and the next batch says how many.
+ * Buffers log lines and sends them in order, in batches; a refused batch is sent again. Never throws. When the
+ * buffer is full the oldest lines are dropped, and the next batch says how many.
  */
 export class LogShipper {
   readonly #parts: LogShipperParts;
@@ -44,7 +44,7 @@ export class LogShipper {
     this.#parts = parts;
   }
 
-  /** From now on what there is goes out each interval. */
+  /** Sends what there is once an interval from now on. */
   start(): void {
     const { clock, intervalMs } = this.#parts;
     this.#timer = clock.setTimeout(() => {
@@ -56,11 +56,11 @@ export class LogShipper {
   add(entry: LogEntry): void {
     this.#entries.push({ ...entry, message: cut(entry.message) });
     this.#dropOldest();
-    // A flood does not wait for its interval, unless nobody takes it.
+    // A full batch does not wait for the interval, unless the receiver is failing.
     if (this.#entries.length >= MOST_IN_BATCH && !this.#parts.outage.isOn) void this.flush();
   }
 
-  /** Sends all there is, batch after batch, until one is refused. One batch is on its way at a time. */
+  /** Sends everything, one batch at a time, until one is refused. */
   flush(): Promise<void> {
     this.#posting ??= this.#postAll().finally(() => {
       this.#posting = null;
@@ -68,7 +68,7 @@ export class LogShipper {
     return this.#posting;
   }
 
-  /** No more by itself; resolves when all is out or refused once more, or the limit is reached. */
+  /** Stops the interval and sends what is left; resolves when that is sent or refused, or at the limit. */
   async close(limitMs: number): Promise<void> {
     const { clock } = this.#parts;
     clock.clearTimeout(this.#timer);
@@ -106,7 +106,7 @@ export class LogShipper {
   }
 }
 
-/** Stands where the dropped lines would have stood. */
+/** The line that takes the place of dropped ones. */
 function gap(dropped: number, next: LogEntry): LogEntry {
   const { timestamp, config_id } = next;
   const message = `${dropped} older log lines were dropped: they could not be sent in time`;

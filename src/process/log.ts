@@ -7,7 +7,7 @@ export type { Logger } from 'pino';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
-/** For a process that names all its bad variables at once. */
+/** Variables of the log, for schemas that report all bad variables at once. */
 export const logVariables = {
   LOG_LEVEL: z
     .string()
@@ -23,7 +23,7 @@ const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.tok
 /**
  * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
  * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`.
- * @param name which part of the road speaks, e.g. `worker`
+ * @param name the component, e.g. `worker`
  * @param also gets each line too, as JSON; must not throw
  * @throws UserError when there is no such level
  */
@@ -51,7 +51,7 @@ export function createLogger(
 function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
   if (!wantsPretty) return pino.destination({ dest: 1, sync: true });
-  // Run in this thread: a transport thread would lose the last lines of a process that exits.
+  // In this thread: a transport thread would lose the last lines when the process exits.
   return pretty({
     colorize: env.NO_COLOR === undefined,
     ignore: 'pid,hostname,name',

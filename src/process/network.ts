@@ -1,13 +1,13 @@
 /** Names and addresses of hosts. Runtime-neutral: the gateway in workerd imports it too. */
 
-/** An address to dial for one to listen on, as it stands in a URL: `0.0.0.0` is no address to call. */
+/** The host of a URL that reaches what listens on this address: nobody can connect to `0.0.0.0` portably. */
 export function dialableHost(host: string): string {
   if (host === '0.0.0.0' || host === '*') return '127.0.0.1';
   if (host === '::' || host === '[::]') return '[::1]';
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-/** Whether a host name or address, in brackets or not, leads to this machine and nowhere else (RFC 6761 §6.3). */
+/** Whether a host name or address, with or without brackets, is this machine's loopback (RFC 6761 §6.3). */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
   return (

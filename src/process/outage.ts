@@ -4,7 +4,7 @@ export interface OutageLog {
   warn(fields: object, message: string): void;
 }
 
-/** What may fail for a while: a line in the log when it starts to and one when it works again, none in between. */
+/** Something that may fail for a while: logged once when it starts to fail and once when it works again. */
 export class Outage {
   readonly #log: OutageLog;
   readonly #lines: { begins: string; ends: string };

@@ -9,14 +9,14 @@ export interface RetryOptions {
   firstPauseMs: number;
   /** Tries in all; as many as the limit allows if left out. */
   tries?: number;
-  /** Whether another try may end better. */
+  /** Whether another try may succeed. */
   mayPass(error: Error): boolean;
   signal?: AbortSignal | undefined;
 }
 
 /**
- * Runs something that may be repeated until it succeeds, fails for good, or no further try fits the limit.
- * @throws the error of the last try; an Error that says so when the limit ends one; the reason of `signal`
+ * Runs something until it succeeds, fails for good, or another try would not fit the limit.
+ * @throws the error of the last try, an Error if the limit ended it, or the reason of `signal`
  */
 export function withRetries<T>(options: RetryOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const { timers, limitMs, firstPauseMs, tries = Number.POSITIVE_INFINITY, mayPass, signal } = options;
@@ -25,7 +25,7 @@ export function withRetries<T>(options: RetryOptions, run: (signal: AbortSignal)
     pRetry(() => run(ended), {
       retries: tries - 1,
       signal: ended,
-      // The library's own pauses know only the system's clock: these are taken below.
+      // p-retry would pause by the system's clock: `shouldRetry` pauses by ours.
       minTimeout: 0,
       shouldRetry: async ({ error, attemptNumber }) => {
         const pauseMs = firstPauseMs * 2 ** (attemptNumber - 1);

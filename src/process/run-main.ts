@@ -1,8 +1,8 @@
 import { EXIT, UserError } from './exit-codes.ts';
 
 /**
- * Runs a program and ends the process with its exit code, at once: a child that is stuck must not keep it.
- * Of a user's mistake only the message is printed, of anything else the stack.
+ * Runs a program and exits with its code at once: a stuck child must not keep the process alive.
+ * For a UserError only the message is printed, for anything else the stack.
  */
 export async function runMain(run: () => Promise<number>): Promise<never> {
   try {

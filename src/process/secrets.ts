@@ -1,11 +1,11 @@
 const SECRET_VARIABLE = /(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/;
-/** Shorter values are no secrets, and would be hidden in places that mean nothing. */
+/** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
 
-/** What stands in a secret's place. */
+/** Replaces a secret. */
 export const MASK = '(secret)';
 
-/** Hides the values of variables whose names say that they are secret, such as HF_TOKEN, wherever they stand. */
+/** Hides the values of variables with secret names, such as HF_TOKEN, anywhere in a text. */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
   const secrets = Object.entries(env)
     .filter(([name, value]) => SECRET_VARIABLE.test(name) && (value?.length ?? 0) >= SHORTEST_SECRET)

@@ -23,10 +23,10 @@ export const containerVariables = {
   CASOLA_METRICS_URL: variable.url('http:', 'https:').optional(),
 };
 
-/** The last lines of a process get this long at most, ms. */
+/** Limit for sending the last lines of a process, ms. */
 const LAST_LINES_MS = 800;
 
-/** The name of a container: one it was given, else the platform's, else the machine's. */
+/** The id of this container: the configured one, else the platform's, else the host name. */
 export function instanceIdOf(
   given: Pick<
     z.infer<z.ZodObject<typeof containerVariables>>,
@@ -39,11 +39,11 @@ export function instanceIdOf(
   return hostname();
 }
 
-/** The loggers of one process, whose lines may also go elsewhere. */
+/** The loggers of one process; their lines may be shipped too. */
 export interface Logging {
-  /** @param name `engine` for the lines of the engine, else which part of the road speaks */
+  /** @param name `engine` for the engine's own lines, else the component */
   createLogger(name: string): Logger;
-  /** The process is to be gone by then: the last lines get no more than what is left, ms from now. */
+  /** The process must exit within this time, ms from now: sending the last lines may take no longer. */
   mustEndWithin(ms: number): void;
 }
 
@@ -51,8 +51,8 @@ export interface Logging {
  * Runs a process whose log lines are sent to `CASOLA_LOGS_URL` too, if that is set, the last of them before
  * it resolves or rejects. An error it rejects with is one of these lines.
  *
- * Variables that are wrong are left to `run` to complain of: here they mean that nothing is sent.
- * @param name of the process, for the line that says that log lines do not arrive
+ * If a variable is wrong nothing is sent: reporting it is up to `run`.
+ * @param name of the process, for its own log line about lines that do not arrive
  */
 export async function withLogging<T>(
   name: string,
@@ -86,7 +86,7 @@ function startShipping(name: string, env: NodeJS.ProcessEnv) {
   if (!given?.CASOLA_LOGS_URL) return null;
   const { CASOLA_LOGS_URL: url, CASOLA_API_TOKEN: token } = given;
   const identity = { instance_id: instanceIdOf(given), queue_id: given.CASOLA_QUEUE_ID };
-  // Its own lines stay here: one about a failure to send is of no use there.
+  // Not shipped: a line about a failure to ship would be of no use there.
   const log = createLogger(name, env);
   const shipper = new LogShipper({
     clock: systemTimers,

@@ -1,25 +1,25 @@
-/** What asks a process to end. */
+/** Signals that ask a process to end. */
 export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** npm forwards a Ctrl-C that the terminal has already delivered: within this time both count as one, ms. */
+/** npm forwards a Ctrl-C that the terminal has already delivered: within this time the two count as one, ms. */
 const SAME_SIGNAL_MS = 300;
 
-/** A signal and when it came, ms on any clock that does not go back. */
+/** A signal and when it came, ms on a monotonic clock. */
 export interface ReceivedSignal {
   name: string;
   at: number;
 }
 
-/** Whether a signal was delivered twice, rather than sent again by someone who insists. */
+/** Whether the second is the first delivered again, rather than a user who insists. */
 export function isSameSignal(last: ReceivedSignal, next: ReceivedSignal): boolean {
   return last.name === next.name && next.at - last.at < SAME_SIGNAL_MS;
 }
 
-/** The wish of the user to end: in order, and when that takes too long, at once. */
+/** The first signal asks for an orderly shutdown, the second for an immediate end. */
 export interface EndSignals {
   first: Promise<NodeJS.Signals>;
   second: Promise<NodeJS.Signals>;
-  /** Signals act again as if nobody listened. */
+  /** Stops listening: signals have their default effect again. */
   release(): void;
 }
 

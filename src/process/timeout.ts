@@ -1,26 +1,26 @@
-/** The part of a clock that a time limit needs; tests and the simulation hand a virtual one. */
+/** The part of a clock that a timeout needs; tests and the simulation pass a virtual one. */
 export interface Timers {
   setTimeout(run: () => void, ms: number): unknown;
   clearTimeout(timer: unknown): void;
 }
 
-/** Node's own. */
+/** The real ones. */
 export const systemTimers: Timers = {
   setTimeout,
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
 };
 
 export interface TimeoutOptions {
-  /** Ends it too, through the signal that `run` is given. */
+  /** Also aborts the signal that `run` gets. */
   signal?: AbortSignal | undefined;
-  /** Message of the error when the limit ends it; `no answer within N s` without one. */
+  /** Message of the timeout error; default `no answer within N s`. */
   message?: string;
 }
 
 /**
- * Runs something, but no longer than `ms`. What cannot be aborted goes on unheard.
- * @param run its signal fires at the limit
- * @throws whatever `run` throws; an Error with the message when the limit comes first
+ * Runs something for at most `ms`. If it ignores its signal it keeps running, but its outcome is discarded.
+ * @param run gets a signal that is aborted at the timeout
+ * @throws whatever `run` throws; an Error with the message at the timeout
  */
 export async function withTimeout<T>(
   timers: Timers,

@@ -2,28 +2,28 @@ import { spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 
 /**
- * Ends process groups whose owner was killed before it could (`kill -9`, out of memory).
+ * Ends the process groups of an owner that was killed before it could do so itself (`kill -9`, out of memory).
  *
- * A small detached shell reads this process's orders from a pipe. The kernel closes the pipe when this
- * process ends, however it ends; whatever is still watched then gets SIGTERM, and SIGKILL after its grace.
+ * A small detached shell reads commands from a pipe. The kernel closes the pipe when this process ends, however it
+ * ends; every group still watched then gets SIGTERM, and SIGKILL after its grace period.
  */
 export interface Watchdog {
   /** @param graceSeconds time between SIGTERM and SIGKILL; 0 sends SIGKILL at once */
   watch(groupId: number, graceSeconds?: number): void;
-  /** The group has ended: its number may be reused by somebody else. */
+  /** The group has ended: its id may be reused. */
   forget(groupId: number): void;
 }
 
-/** Orders are lines `watch GROUP GRACE` and `forget GROUP`. */
+/** Commands are lines: `watch GROUP GRACE` and `forget GROUP`. */
 const SCRIPT = `
 watched=""
-while read -r order group grace; do
+while read -r command group grace; do
   rest=""
   for entry in $watched; do
     [ "\${entry%:*}" = "$group" ] || rest="$rest $entry"
   done
   watched="$rest"
-  [ "$order" = watch ] && watched="$watched $group:$grace"
+  [ "$command" = watch ] && watched="$watched $group:$grace"
 done
 for entry in $watched; do
   group="\${entry%:*}"
@@ -40,7 +40,7 @@ done
 wait
 `;
 
-/** Starts the shell. It ends by itself with this process and does not keep it alive. */
+/** Starts the shell. It exits with this process and does not keep it alive. */
 export function startWatchdog(): Watchdog {
   const shell = spawn('/bin/sh', ['-c', SCRIPT], {
     detached: true,
@@ -48,14 +48,14 @@ export function startWatchdog(): Watchdog {
     cwd: '/',
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
   });
-  const orders = shell.stdin;
-  // A missing shell or a killed watchdog costs the protection, never the process it protects.
+  const commands = shell.stdin;
+  // Without a shell, or with the watchdog killed, the protection is lost but this process goes on.
   shell.on('error', () => {});
-  orders?.on('error', () => {});
+  commands?.on('error', () => {});
   shell.unref();
-  (orders as unknown as Socket | null)?.unref();
+  (commands as unknown as Socket | null)?.unref();
   return {
-    watch: (groupId, graceSeconds = 2) => orders?.write(`watch ${groupId} ${Math.ceil(graceSeconds)}\n`),
-    forget: (groupId) => orders?.write(`forget ${groupId} 0\n`),
+    watch: (groupId, graceSeconds = 2) => commands?.write(`watch ${groupId} ${Math.ceil(graceSeconds)}\n`),
+    forget: (groupId) => commands?.write(`forget ${groupId} 0\n`),
   };
 }

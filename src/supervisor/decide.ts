@@ -6,39 +6,39 @@ import type { SupervisorMessage } from '../worker/ipc.ts';
 /**
  * States of the supervisor.
  *
- * - `starting`        → `running` (engine healthy for the first time); it begins with a look at the machine
- * - `starting`, `running` → `waiting` (the engine ended and is to be started again, after a pause)
- * - `waiting`         → `starting` (the pause is over)
- * - `starting`, `running`, `waiting` → `draining` (signal, or the engine ended for good or is not to be started
- *                        here: the worker is to finish)
- * - `starting`, `running`, `draining` → `stopping_engine` (the worker is gone, the engine is not)
- * - any → `stopped` (both gone, or a second signal forced it)
+ * - `starting` → `running`: first healthy answer of the engine. Begins with the check of the machine.
+ * - `starting`, `running` → `waiting`: the engine exited and will be restarted after a pause.
+ * - `waiting` → `starting`: the pause is over.
+ * - `starting`, `running`, `waiting` → `draining`: a signal, or the engine exited for good or must not start on this
+ *   machine. The worker finishes.
+ * - `starting`, `running`, `draining` → `stopping_engine`: the worker has exited, the engine has not.
+ * - any → `stopped`: both have exited, or a second signal forced the end.
  */
 type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stopping_engine' | 'stopped';
 
-/** All the decisions depend on. */
+/** Everything a decision depends on. */
 export interface Situation {
   readonly state: SupervisorState;
-  /** `gone`: it has no process, be it not yet. */
+  /** `gone`: it has no process, not yet or no longer. */
   readonly engine: 'alive' | 'gone' | 'not_ours';
   /** Since its last start. */
   readonly engineWasHealthy: boolean;
-  /** When it became healthy, ms. */
+  /** When it became healthy, ms; null before. */
   readonly healthyAt: number | null;
-  /** Why it is being killed, where the worker found that it hangs; null otherwise. */
+  /** Why it is being killed for hanging, as the worker reported; null otherwise. */
   readonly hang: string | null;
-  /** Restarts in a row, none of which lived long. */
+  /** Consecutive restarts without a long healthy run in between. */
   readonly restarts: number;
-  /** Set once something has decided how this ends. */
+  /** Null until something has decided it. */
   readonly exitCode: number | null;
   /** The last signal that counted; null before the first. */
   readonly signalled: ReceivedSignal | null;
-  /** The limit of this state was reached and SIGKILL sent: the next limit ends the supervisor. */
+  /** This state timed out and SIGKILL was sent: the next timeout ends the supervisor. */
   readonly killed: boolean;
 }
 
 export type SupervisorEvent =
-  /** Before the first start. `problem`: why the engine is not to be started on this machine. */
+  /** Before the first start. `problem`: why the engine must not be started on this machine. */
   | { event: 'machine_checked'; problem: string | null; at: number }
   | { event: 'engine_healthy'; at: number }
   /** `message`: cause and advice; `lastLines`: the end of its log. */
@@ -49,7 +49,7 @@ export type SupervisorEvent =
       lastLines: readonly string[];
       at: number;
     }
-  /** The worker found that it lives and makes nothing. */
+  /** The worker found the engine alive but without progress. */
   | { event: 'engine_hung'; message: string }
   /** `code`: exit code, or 128 + n after signal n. */
   | { event: 'worker_exited'; code: number }
@@ -68,27 +68,27 @@ export type Action =
   | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
   | { action: 'exit'; code: number };
 
-/** Times of the way down, ms. With the default grace of 5 s it fits the 10 s of `docker stop`, unless something has to be killed. */
+/** Shutdown timeouts, ms. With the default grace of 5 s they fit the 10 s of `docker stop`, unless something has to be killed. */
 export const WORKER_MARGIN_MS = 2500;
 export const ENGINE_STOP_MS = 2000;
-/** What the worker has to report and hand back its jobs after the engine has died. */
+/** How long the worker may take to report and release its jobs after the engine has died. */
 const WORKER_AFTER_ENGINE_MS = 5000;
 /** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
 const WORKER_AFTER_FAILED_START_MS = 20_000;
-/** A process that outlives SIGKILL this long hangs in the kernel: nobody can wait for it. */
+/** A process that survives SIGKILL this long is stuck in the kernel: waiting longer is pointless. */
 const KILL_MS = 1000;
-/** Log lines that are still to be sent when all else has ended. */
+/** For sending the last log lines once everything else has ended. */
 const LAST_LINES_MS = 400;
 
 /** Pause before the first restart, doubled for each one after it, ms. */
 const RESTART_AFTER_MS = 1000;
 const RESTART_AFTER_AT_MOST_MS = 60_000;
-/** An engine that was healthy this long has made up for the restarts before. */
+/** An engine that was healthy this long starts with a clean record: earlier restarts no longer count. */
 export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
 
 const DIED_OF_SIGTERM = 128 + 15;
 
-/** From the first signal to the end, where nothing has to be killed. */
+/** From the first signal to the exit, if nothing has to be killed. */
 export function wayDownMs(graceMs: number): number {
   return graceMs + WORKER_MARGIN_MS + ENGINE_STOP_MS + LAST_LINES_MS;
 }
@@ -110,13 +110,13 @@ export function initialSituation(engineIsOurs: boolean): Situation {
 type Decision = [Situation, Action[]];
 
 export interface DecideSettings {
-  /** What running jobs get after a signal. */
+  /** How long running jobs may take after a signal. */
   graceMs: number;
-  /** How often in a row the engine is started again. */
+  /** Most consecutive restarts of the engine. */
   maxRestarts: number;
 }
 
-/** What to do about an event. Pure. */
+/** The next situation and the actions to take, in order. Pure. */
 export function decide(now: Situation, event: SupervisorEvent, settings: DecideSettings): Decision {
   if (now.state === 'stopped') return [now, []];
   switch (event.event) {
@@ -142,7 +142,7 @@ function onMachineChecked(
   { problem, at }: Extract<SupervisorEvent, { event: 'machine_checked' }>,
   maxRestarts: number,
 ): Decision {
-  // The end has begun meanwhile, without an engine.
+  // Shutdown began in the meantime, without an engine.
   if (now.state !== 'starting') return [now, []];
   if (problem === null) return [{ ...now, engine: 'alive' }, [{ action: 'start_engine' }]];
   const refused = { event: 'engine_exited', message: problem, kind: 'bad_host', lastLines: [], at } as const;
@@ -154,7 +154,7 @@ function onEngineHealthy(now: Situation, at: number): Decision {
   return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
 }
 
-/** A hang is a death: the exit that follows is treated as one. */
+/** A hung engine is killed; its exit is then handled like any other. */
 function onEngineHung(now: Situation, message: string): Decision {
   if (now.engine !== 'alive' || now.state !== 'running') return [now, []];
   return [
@@ -166,7 +166,7 @@ function onEngineHung(now: Situation, message: string): Decision {
   ];
 }
 
-/** What is left of its group dies in any case: vLLM's workers outlive their API server. */
+/** The rest of its group is killed in any case: vLLM's workers outlive their API server. */
 function onEngineExited(
   now: Situation,
   exited: Extract<SupervisorEvent, { event: 'engine_exited' }>,
@@ -186,7 +186,7 @@ function onEngineExited(
     action: 'tell_worker',
     message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy, kind },
   };
-  // A drain that was asked for goes on under its own limit, and the worker's code stays the outcome.
+  // A drain that is already under way keeps its own timeout, and the worker's exit code stands.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
   const exitCode = failureExitCode(kind, now.engineWasHealthy);
   const ms = now.engineWasHealthy ? WORKER_AFTER_ENGINE_MS : WORKER_AFTER_FAILED_START_MS;
@@ -197,7 +197,7 @@ function restartsBefore({ healthyAt, restarts }: Situation, at: number): number 
   return healthyAt !== null && at - healthyAt >= RESTARTS_FORGIVEN_MS ? 0 : restarts;
 }
 
-/** Whether the same start may end better next time. Memory that sufficed once may suffice again. */
+/** Whether another start may succeed. Memory that was enough once may be enough again. */
 function mayPass(now: Situation, kind: FailureKind): boolean {
   return kind === 'transient' || (kind === 'out_of_memory' && now.engineWasHealthy);
 }
@@ -224,11 +224,11 @@ function restart(
 }
 
 function onWorkerExited(now: Situation, code: number): Decision {
-  // In its first moments it has no handler yet, and our SIGTERM ends it: that is what was asked for.
+  // Until the worker has installed its handler our SIGTERM kills it: that is still an orderly end.
   const endedAsAsked = code === DIED_OF_SIGTERM && now.signalled !== null;
   const decided: Situation = { ...now, exitCode: now.exitCode ?? (endedAsAsked ? EXIT.ok : code) };
   if (now.engine !== 'alive') return stop(decided, []);
-  // SIGTERM is lost on a vLLM that still loads.
+  // A vLLM that is still loading ignores SIGTERM.
   const signal = now.engineWasHealthy ? 'SIGTERM' : 'SIGKILL';
   return [
     { ...decided, state: 'stopping_engine', killed: signal === 'SIGKILL' },

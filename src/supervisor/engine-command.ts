@@ -1,4 +1,4 @@
-/** Makes the command of an engine from everything that has a say in it. */
+/** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
 import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
@@ -17,7 +17,7 @@ import { masked } from '../engine/command/masking.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
 
-/** The command of the engine with where each part came from. */
+/** The engine's command, with the origin of each argument. */
 export interface PreparedCommand {
   program: string;
   args: string[];
@@ -27,13 +27,13 @@ export interface PreparedCommand {
   warnings: string[];
 }
 
-/** Stands for the model, to find it among the words of a command. */
+/** Placeholder for the model, to find it among the words of a command. */
 const MODEL_HERE = '\u0000model';
 
 /**
  * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; what comes later wins.
- * @param say told when something takes long
- * @returns null for an engine that is not ours to start
+ * @param say told when a step takes long
+ * @returns null for an engine that is already running
  * @throws UserError: no program, or a switch that is neither on nor off
  */
 export async function prepareCommand(
@@ -81,13 +81,13 @@ export function describeCommand(command: PreparedCommand, settled: SettledEnviro
   return rows.map(({ text, from }) => `${text.padEnd(width)}  # ${from}\n`).join('');
 }
 
-/** Without what vLLM would take for misspelt settings of its own. */
+/** Without variables that vLLM would report as misspelt settings of its own. */
 function childEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { VLLM_CONFIG_FILE: _file, VLLM_CPU_FRACTION: _fraction, ...rest } = engineEnvironment(env);
   return rest;
 }
 
-/** Null: they could not be learnt. Without a variable that may be a flag nothing is asked. */
+/** Null: they could not be learnt. The engine is asked only if some variable may be a flag. */
 async function flagsOf(
   asked: HelpProgram,
   env: NodeJS.ProcessEnv,
@@ -141,7 +141,7 @@ function ownArguments(
   return [...head, { words: model, flag: model.length > 1 ? model[0]! : null, from: modelFrom }, ...rest];
 }
 
-/** As a shell would want it; what has line breaks as JSON, to stay on one line. */
+/** Quoted for a shell; as JSON if it has line breaks, to stay on one line. */
 function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;
   return /[\n\r]/.test(word) ? JSON.stringify(word) : `'${word.replaceAll("'", `'\\''`)}'`;

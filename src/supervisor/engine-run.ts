@@ -8,9 +8,9 @@ import type { Logger } from '../process/index.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers } from './processes.ts';
 
-/** A progress bar is redrawn many times a second; people need it less often. */
+/** A progress bar is redrawn many times a second; once is enough for people. */
 const PROGRESS_EVERY_MS = 1000;
-/** Often enough to tell a death after the first healthy answer from a failed start; the worker, whose jobs wait, asks more often. */
+/** Often enough to tell a crash after the first healthy answer from a failed start. */
 const HEALTH_EVERY_MS = 25;
 
 export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
@@ -18,18 +18,18 @@ export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
 export interface EngineRunParts {
   engine: EngineDescription;
   configuration: EngineConfiguration;
-  /** Where the engine's own lines go. */
+  /** Logger for the engine's own lines. */
   log: Logger;
   start: StartEngine;
-  /** A step of its start, before it is healthy. */
+  /** A phase of its start, before it is healthy. */
   onPhase(phase: LogPhase): void;
-  /** Its first healthy answer; from then on the worker alone watches. */
+  /** Its first healthy answer; from then on only the worker checks its health. */
   onHealthy(): void;
   /** Its process ended and its output has been read. */
   onExit(code: number | null, startError?: Error): void;
 }
 
-/** One life of the engine's process: its output, the steps of its start, its first healthy answer. */
+/** One run of the engine's process: its output, the phases of its start, its first healthy answer. */
 export class EngineRun {
   readonly #parts: EngineRunParts;
   readonly #output: EngineLog;
@@ -53,13 +53,13 @@ export class EngineRun {
     this.#process.signal(signal);
   }
 
-  /** No more watching for the first healthy answer. */
+  /** Stops checking for the first healthy answer. */
   stopWatching(): void {
     this.#isStarting = false;
     this.#stopWatching();
   }
 
-  /** Nothing of its process group is left. */
+  /** To be called once nothing of its process group is left. */
   release(): void {
     this.#process.release();
   }
@@ -87,7 +87,7 @@ export class EngineRun {
     const client = createEngineClient({ baseUrl: configuration.url, apiKey: configuration.apiKey, engine });
     const health = new EngineHealth({
       probe: client.probe,
-      // Giving up is the worker's decision: it reports, ends, and the engine is stopped after it.
+      // The worker decides when to give up: it reports and exits, then the engine is stopped.
       startupTimeoutMs: Number.POSITIVE_INFINITY,
       startingEveryMs: HEALTH_EVERY_MS,
       clock: {
@@ -123,7 +123,7 @@ export class EngineRun {
   #onPhaseIn(line: string): void {
     if (!this.#isStarting) return;
     const phase = this.#output.newPhase(line);
-    // The health check knows better than the log when the engine is ready.
+    // When the engine is ready is decided by the health check, not by its log.
     if (phase && phase.phase !== 'ready') this.#parts.onPhase(phase);
   }
 }

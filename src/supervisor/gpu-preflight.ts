@@ -13,10 +13,10 @@ export const gpuVariables = {
 
 const LIMIT_MS = 15_000;
 
-/** Why the engine is not to be started on this machine, as one message; null: start it. */
+/** Why the engine must not be started on this machine, as one message; null: start it. */
 export type Preflight = (stopped: AbortSignal) => Promise<string | null>;
 
-/** The check of the GPUs before an engine's first start. */
+/** Checks the GPUs before the engine's first start. */
 export function gpuPreflight(
   engine: EngineDescription,
   given: z.infer<z.ZodObject<typeof gpuVariables>>,

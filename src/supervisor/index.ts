@@ -1,4 +1,4 @@
-/** Starts engine and worker as two processes, watches both, decides how the container ends. */
+/** Runs the engine and the worker as two processes and decides how the container ends. */
 import {
   type EngineConfiguration,
   engineConfiguration,
@@ -29,15 +29,15 @@ import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './
 import { readContainerVariables } from './variables.ts';
 
 const WORKER_ENTRY = programPath('../worker/main', import.meta.url);
-/** Lines of the engine's log in the last message. */
+/** Lines of the engine's log shown when it exits. */
 const SHOWN_LINES = 15;
-/** Within one phase, a line about its progress comes this often. */
+/** Within one phase, progress is logged this often. */
 const PHASE_LINE_EVERY_MS = 5000;
 
 /**
  * Runs engine and worker until both have ended.
  * @param options.workerEntry the worker's program, for tests
- * @returns the exit code, with which the caller is to exit at once
+ * @returns the exit code; the caller is to exit with it at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
 export function runSupervisor(
@@ -89,7 +89,7 @@ export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
   return EXIT.ok;
 }
 
-/** Null: the engine is not ours to start. @throws UserError when its port is in use */
+/** Null for an engine that is already running. @throws UserError when the port is in use */
 async function starter(
   { settings }: EngineConfiguration,
   command: PreparedCommand | null,
@@ -110,7 +110,7 @@ interface Parts {
   /** What the engine is started with. */
   given: readonly Argument[];
   start: StartEngine | null;
-  /** Before its first start; restarts in place go without. */
+  /** Run before the first start only, not before restarts. */
   preflight: Preflight;
   limits: DecideSettings;
 }
@@ -140,7 +140,7 @@ class Supervisor {
       this.#parts.logging.mustEndWithin(wayDownMs(this.#parts.limits.graceMs));
       this.#happen({ event: 'signal', name, at: performance.now() });
     };
-    // They stay to the end: a signal in the last moment must not change the exit code.
+    // Never removed: a signal at the last moment must not change the exit code.
     for (const name of END_SIGNALS) process.on(name, onSignal);
     this.#startBoth();
     try {
@@ -154,7 +154,7 @@ class Supervisor {
 
   #startBoth(): void {
     const { env, workerEntry, configuration, start } = this.#parts;
-    // The worker goes first: it reports what becomes of the rest.
+    // The worker goes first: it reports how the start goes.
     this.#worker = startWorker(workerEntry, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
@@ -200,7 +200,7 @@ class Supervisor {
       lastLines: run.lastLines.slice(-SHOWN_LINES),
       at: performance.now(),
     });
-    // Not before its group was swept.
+    // Only after the rest of the group was killed.
     run.release();
   }
 

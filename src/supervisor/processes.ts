@@ -13,14 +13,14 @@ export interface EngineHandlers {
   onExit(code: number | null, startError?: Error): void;
 }
 
-/** Output that a surviving child of the engine holds open is not waited for longer than this. */
+/** How long to wait for output that a surviving child of the engine holds open. */
 const OUTPUT_END_MS = 500;
-/** Should this process be killed, the worker gets this long to hand back its jobs; the engine dies at once. */
+/** If this process is killed, the worker has this long to release its jobs; the engine is killed at once. */
 const WORKER_ALONE_SECONDS = 5;
 
 /**
- * Starts the engine in a process group of its own: a Ctrl-C of the terminal does not reach it, and
- * all that it starts can be signalled together.
+ * Starts the engine in its own process group: a Ctrl-C in the terminal does not reach it, and all its children
+ * can be signalled together.
  */
 export function startEngine(
   command: EngineCommand,
@@ -53,7 +53,7 @@ export function startEngine(
 
 export interface WorkerHandlers {
   onMessage(message: WorkerMessage): void;
-  /** It said something that this supervisor does not know. */
+  /** It sent something that does not match the schema. */
   onUnknown(message: unknown, problem: string): void;
   onExit(code: number): void;
 }
@@ -65,8 +65,7 @@ export interface WorkerProcess {
 }
 
 /**
- * Starts the worker, with a channel for messages. It has a group of its own too: the supervisor
- * alone tells it when to end, once.
+ * Starts the worker with an IPC channel, also in its own process group: only the supervisor tells it when to end.
  */
 export function startWorker(entry: string, env: NodeJS.ProcessEnv, handlers: WorkerHandlers): WorkerProcess {
   const child = spawn(process.execPath, [entry], {
@@ -113,6 +112,6 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
 }
 
 function tell(child: ChildProcess, message: SupervisorMessage): void {
-  // A worker that has just ended or closed its channel needs no messages.
+  // The worker may have exited or closed its channel in the meantime.
   if (child.connected) child.send(message, () => {});
 }

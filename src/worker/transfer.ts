@@ -1,4 +1,4 @@
-import { HttpError, isTransient, reasonOf } from '../process/http.ts';
+import { HttpStatusError, isTransient, reasonOf } from '../process/http.ts';
 import { withRetries } from '../process/retry.ts';
 import { limits } from '../protocol/index.ts';
 import { finalFailure, JobFailure } from './failure.ts';
@@ -76,7 +76,7 @@ export async function uploadResult(
     await withRetries(policy, async (limit) => {
       const response = await fetchAllowed(world, access, url, { ...init, signal: limit });
       await response.body?.cancel();
-      if (!response.ok) throw new HttpError(response.status);
+      if (!response.ok) throw new HttpStatusError(response.status);
     });
     return true;
   } catch (error) {
@@ -109,7 +109,7 @@ async function getText(web: Web, access: FileAccess, url: string, signal: AbortS
   const response = await fetchAllowed(web, access, url, { signal });
   if (!response.ok) {
     await response.body?.cancel();
-    throw new HttpError(response.status);
+    throw new HttpStatusError(response.status);
   }
   return response.body ? (await readWhole(response.body)).toString() : '';
 }
