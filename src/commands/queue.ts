@@ -1,5 +1,5 @@
 import { createLogger, EXIT, endSignals } from '../process/index.ts';
-import { startWorkerd } from '../workerd/process.ts';
+import { keepServing } from '../workerd/keep-serving.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
 
 /**
@@ -12,7 +12,7 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
   const log = createLogger('queue', env);
   const signals = endSignals();
   try {
-    const workerd = await startWorkerd({ ...settings, bindings: bindingsOf(settings), logger: log });
+    const workerd = await keepServing({ ...settings, bindings: bindingsOf(settings), logger: log });
     const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
     log.info(`listening at ${workerd.url} (${asked}); state in ${settings.stateDir}`);
     const ended = await Promise.race([signals.first, workerd.exited]);

@@ -7,7 +7,8 @@ import { createLogger, type EndSignals, EXIT, endSignals } from '../process/inde
 import { programPath } from '../process/package.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
-import { type RunningWorkerd, startWorkerd } from '../workerd/process.ts';
+import { keepServing } from '../workerd/keep-serving.ts';
+import type { RunningWorkerd } from '../workerd/process.ts';
 import {
   bindingsOf,
   QUEUE_SECRETS,
@@ -52,7 +53,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) settings.tokens.push(own.entry);
     const token = asksForTokens ? own.token : undefined;
-    const workerd = await startWorkerd({
+    const workerd = await keepServing({
       ...settings,
       bindings: bindingsOf(settings),
       logger: createLogger('queue', env),

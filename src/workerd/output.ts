@@ -20,7 +20,9 @@ export function watchOutput(child: ChildProcess, logger?: Logger) {
   const early: string[] = [];
   const log = logger ? lineLogger(logger) : () => {};
   let isReady = false;
+  let isOutOfDescriptors = false;
   const take = (level: 'info' | 'warn') => (line: string) => {
+    isOutOfDescriptors ||= line.includes('accept(): Too many open files');
     if (isReady) log(line, level);
     else early.push(line);
   };
@@ -30,6 +32,8 @@ export function watchOutput(child: ChildProcess, logger?: Logger) {
   createInterface({ input: child.stderr as Readable }).on('line', take('warn'));
   return {
     early,
+    /** Known for sure once the process has ended. */
+    isOutOfDescriptors: () => isOutOfDescriptors,
     ready: () => {
       isReady = true;
       for (const line of early) log(line, 'warn');
@@ -37,7 +41,7 @@ export function watchOutput(child: ChildProcess, logger?: Logger) {
   };
 }
 
-/** The same fault of a database is logged once in this time, ms: each request meets it again. */
+/** The same fault is logged once in this time, ms: each request meets it again. */
 const FAULT_EVERY_MS = 60_000;
 
 /**
@@ -50,16 +54,29 @@ export function lineLogger(logger: Logger): (line: string, level: 'info' | 'warn
     const told = ownLine(line);
     if (told) return logger[told.level](told.fields, told.msg);
     if (line.startsWith('stack: ')) return logger.debug(line);
-    const [, reason, code] =
-      /SQLite failed;.* = (.*): (SQLITE_\w+)/.exec(line) ?? /failed: (.*): (SQLITE_\w+)/.exec(line) ?? [];
-    if (!code) return logger[level](line);
+    const fault = faultIn(line);
+    if (!fault) return logger[level](line);
     const now = performance.now();
-    if (now - (toldAt.get(code) ?? -FAULT_EVERY_MS) < FAULT_EVERY_MS) return logger.debug(line);
-    toldAt.set(code, now);
-    logger.error(
-      `a database of the state folder failed: ${reason} (${code}); "worker-vllm state check" names it`,
-    );
+    if (now - (toldAt.get(fault.key) ?? -FAULT_EVERY_MS) < FAULT_EVERY_MS) return logger.debug(line);
+    toldAt.set(fault.key, now);
+    logger.error(fault.text);
   };
+}
+
+/** What a line of the runtime says of a fault that operators can mend; null for any other line. */
+function faultIn(line: string): { key: string; text: string } | null {
+  if (line.includes('dup(): Too many open files')) {
+    return {
+      key: 'descriptors',
+      text: 'connections are refused: workerd has no file descriptor left for them',
+    };
+  }
+  const database =
+    /SQLite failed;.* = (.*): (SQLITE_\w+)/.exec(line) ?? /failed: (.*): (SQLITE_\w+)/.exec(line);
+  if (!database) return null;
+  const [, reason, code = ''] = database;
+  const text = `a database of the state folder failed: ${reason} (${code}); "worker-vllm state check" names it`;
+  return { key: code, text };
 }
 
 /** Null for a line that is not of the gateway or its objects. */

@@ -8,6 +8,7 @@ import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
 import { bundle } from './bundle.ts';
 import { workerdConfig } from './config.ts';
+import { descriptorLimit, warnOfLowLimit, watchDescriptors } from './descriptors.ts';
 import { fileKeySecret } from './file-key-secret.ts';
 import { listening, watchOutput } from './output.ts';
 import { assertUsable } from './state-check.ts';
@@ -32,6 +33,8 @@ export interface WorkerdOptions {
 export interface WorkerdExit {
   code: number | null;
   signal: NodeJS.Signals | null;
+  /** It had no file descriptor left for another connection. */
+  outOfDescriptors: boolean;
 }
 
 export interface RunningWorkerd {
@@ -86,14 +89,18 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
   if (child.pid) lock.note(child.pid);
   // Acknowledged jobs survive SIGKILL, so an orphan needs no grace.
   const group = guardGroup(child, 0);
-  const exited = exitOf(child).then(async (exit) => {
+  const limit = descriptorLimit();
+  const output = watchOutput(child, options.logger);
+  const stopWatching = watchDescriptors(child.pid ?? 0, limit, options.logger);
+  const exited = exitOf(child).then((exit): WorkerdExit => {
+    stopWatching();
     group.release();
     lock.release();
-    return exit;
+    return { ...exit, outOfDescriptors: output.isOutOfDescriptors() };
   });
-  const output = watchOutput(child, options.logger);
   const port = await Promise.race([listening(child), failure(exited, output.early, options)]);
   output.ready();
+  warnOfLowLimit(limit, options.logger);
   const url = `http://${dialableHost(options.host)}:${port}`;
 
   let stopping: Promise<void> | undefined;
@@ -153,7 +160,7 @@ function binary(): string {
 }
 
 /** `close` rather than `exit`: what it printed has been read by then. */
-function exitOf(child: ChildProcess): Promise<WorkerdExit> {
+function exitOf(child: ChildProcess): Promise<Omit<WorkerdExit, 'outOfDescriptors'>> {
   return new Promise((done) => {
     child.once('close', (code, signal) => done({ code, signal }));
     child.once('error', () => done({ code: null, signal: null }));

@@ -51,7 +51,7 @@ describe('workerd', () => {
     await workerd.stop();
     expect(await closed).toBe(CLOSE.restarting);
     // A SIGKILL would show here: SIGTERM was enough.
-    expect(await workerd.exited).toEqual({ code: 0, signal: null });
+    expect(await workerd.exited).toEqual({ code: 0, signal: null, outOfDescriptors: false });
   });
 
   it('keeps what it acknowledged when it is killed, and its folder can be used again', async () => {
@@ -64,7 +64,7 @@ describe('workerd', () => {
     });
     expect(submitted.status).toBe(201);
     first.kill();
-    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL', outOfDescriptors: false });
 
     const second = await start();
     const job = await (await fetch(`${second.url}/api/jobs/kept`)).json();

@@ -10,6 +10,7 @@ import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../q
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
+import { answerPatiently } from '../patience.ts';
 import { callQueue, queueIdOf } from '../queues.ts';
 import { type Gateway, needs } from './types.ts';
 
@@ -49,11 +50,17 @@ export function jobRoutes(app: Gateway): void {
     const id = context.req.param('id');
     const viewer = viewerOf(context.get('token'));
     const waitMs = waitOf(context.req.query('wait')) * 1000;
-    const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
-    );
-    if (!job) throw unknownJob(id);
-    return context.json(unpackView(job));
+    const look = async () => {
+      const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+        waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
+      );
+      if (!job) throw unknownJob(id);
+      return context.json(unpackView(job));
+    };
+    if (waitMs === 0) return look();
+    // Begun early, so that a caller who has left is noticed and its connection freed.
+    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+    return answerPatiently(look(), Promise.resolve(), {}, { sleep, hangUp: () => {} });
   });
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {

@@ -1,0 +1,113 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import { type Child, startProcess } from '../support/processes.ts';
+import {
+  chatJob,
+  cleanEnvironment,
+  job,
+  processesWith,
+  startQueue,
+  stateFolder,
+  submit,
+  tearDown,
+} from '../support/road.ts';
+
+/** What many connections do to a queue: workerd accepts each, and ends when it has no descriptor left for one. */
+const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+afterAll(tearDown);
+
+const hardLimit = Number(execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'utf8' })) || Infinity;
+
+/** A queue whose shell has set a limit, as in `-S -n 1024`. */
+async function queueWithin(
+  limit: string,
+): Promise<{ process: Child; url: string; port: number; stateDir: string }> {
+  const [port, stateDir] = [await freePort(), stateFolder()];
+  const script = `ulimit ${limit}; exec "$0" "$@"`;
+  const args = ['-c', script, process.execPath, CLI, 'queue', '--port', String(port), '--state', stateDir];
+  const queue = startProcess('sh', args, { env: cleanEnvironment() });
+  await queue.waitForLine(/listening at/);
+  return { process: queue, url: `http://127.0.0.1:${port}`, port, stateDir };
+}
+
+/** Opens connections, says the same on each, and keeps them. */
+async function crowd(port: number, count: number, text = ''): Promise<void> {
+  for (let i = 0; i < count; i += 1) {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    socket.on('error', () => {});
+    socket.resume();
+    sockets.push(socket);
+    if (text) socket.write(text);
+    if (i % 50 === 0) await new Promise((done) => setTimeout(done, 5));
+  }
+}
+
+async function isUp(url: string): Promise<boolean> {
+  return fetch(`${url}/health`).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+async function openFiles(stateDir: string): Promise<number> {
+  const pids = await processesWith(`${stateDir}/workerd/config.capnp`);
+  return Math.max(...pids.map((pid) => readdirSync(`/proc/${pid}/fd`).length));
+}
+
+describe.runIf(process.platform === 'linux')('a crowd of connections', () => {
+  it.skipIf(hardLimit < 6000)('does not end a queue whose soft limit alone is low', async () => {
+    const queue = await queueWithin('-S -n 1024');
+    await crowd(queue.port, 2000);
+    await until(async () => (await openFiles(queue.stateDir)) > 2000, 'they are accepted');
+    expect(await isUp(queue.url)).toBe(true);
+    expect(queue.process.output()).not.toMatch(/files may be open|no file descriptor left/);
+  });
+
+  it('is warned of at a low limit, and when it takes the last descriptor the queue is started again', async () => {
+    let restarts = 0;
+    // A connection takes one descriptor and then another: where only the second is missing, workerd refuses it.
+    for (const limit of [300, 301]) {
+      const queue = await queueWithin(`-n ${limit}`);
+      expect(queue.process.output()).toContain(`only ${limit} files may be open at once`);
+      await submit(queue.url, chatJob(1, { id: 'kept' }));
+      await crowd(queue.port, 400);
+      const end = await queue.process.waitForLine(/no file descriptor left/);
+      for (const socket of sockets.splice(0)) socket.destroy();
+      if (end.includes('connections are refused')) {
+        await until(() => isUp(queue.url), 'it serves those who come later');
+      } else {
+        expect(end).toMatch(/stored jobs are kept/);
+        await queue.process.waitForLine(/listening at .* again/);
+        restarts += 1;
+      }
+      expect(await job(queue.url, 'kept')).toMatchObject({ state: 'pending' });
+      queue.process.kill('SIGTERM');
+      expect((await queue.process.exited).code).toBe(0);
+    }
+    expect(restarts).toBeGreaterThan(0);
+  });
+
+  it('that asked for jobs to be settled and left is noticed', async () => {
+    const queue = await startQueue();
+    await submit(queue.url, chatJob(1, { id: 'never' }));
+    const before = await openFiles(queue.stateDir);
+    await crowd(queue.port, 30, 'GET /api/jobs/never?wait=300 HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    await until(async () => (await openFiles(queue.stateDir)) >= before + 30, 'they wait');
+    // In order, as most callers leave: nothing of it is seen before something is written to them.
+    for (const socket of sockets) socket.end();
+    await new Promise((done) => setTimeout(done, 500));
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await until(async () => (await openFiles(queue.stateDir)) < before + 10, 'their descriptors are free', {
+      timeoutMs: 40_000,
+    });
+  });
+});
