@@ -12,15 +12,17 @@ import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/ticke
 import { viewOf } from './attempts/view.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { ledgerOf } from './events/ledger.ts';
-import type {
-  CallAnswer,
-  FileTicket,
-  FileUploadAnswer,
-  LedgerView,
-  QueueStatus,
-  SessionView,
-  SubmitAnswer,
-  TransientCall,
+import {
+  type CallAnswer,
+  type FileTicket,
+  type FileUploadAnswer,
+  type LedgerView,
+  maySee,
+  type QueueStatus,
+  type SessionView,
+  type SubmitAnswer,
+  type TransientCall,
+  type Viewer,
 } from './rpc.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { setLoad, type Worker } from './state/live-fleet.ts';
@@ -80,14 +82,15 @@ export class Queue {
     this.#do(() => call(this.#core, request, answer));
   }
 
-  get(jobId: string): JobView | null {
+  /** @param viewer to whom another tenant's job does not exist */
+  get(jobId: string, viewer: Viewer = null): JobView | null {
     const row = findJob(this.#core.sql, jobId);
-    return row === null ? null : viewOf(this.#core, row);
+    return row === null || !maySee(viewer, row.tenant) ? null : viewOf(this.#core, row);
   }
 
   /** Null: no such job is stored, nor among the newest of those whose caller waited. */
-  ledger(jobId: string): LedgerView | null {
-    return ledgerOf(this.#core, jobId) ?? this.#core.callLedgers.of(jobId);
+  ledger(jobId: string, viewer: Viewer = null): LedgerView | null {
+    return ledgerOf(this.#core, jobId, viewer) ?? this.#core.callLedgers.of(jobId, viewer);
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
@@ -119,8 +122,8 @@ export class Queue {
   }
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
-  wait(jobId: string, waitMs: number, answer: (view: JobView | null) => void): void {
-    const view = this.get(jobId);
+  wait(jobId: string, waitMs: number, answer: (view: JobView | null) => void, viewer: Viewer = null): void {
+    const view = this.get(jobId, viewer);
     if (view === null || isSettled(view.state) || waitMs <= 0) {
       answer(view);
       return;
@@ -128,8 +131,12 @@ export class Queue {
     this.#core.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
   }
 
-  cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<typeof cancel> {
-    return this.#do(() => cancel(this.#core, jobId, reason));
+  cancel(
+    jobId: string,
+    reason: 'cancelled' | 'caller_gone',
+    viewer: Viewer = null,
+  ): ReturnType<typeof cancel> {
+    return this.#do(() => cancel(this.#core, jobId, reason, viewer));
   }
 
   sessions(): SessionView[] {

@@ -3,6 +3,11 @@ import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
 export type Viewer = string | null;
 
+/** @param tenant whose job it is; null: nobody's, from when no tokens were configured */
+export function maySee(viewer: Viewer, tenant: string | null | undefined): boolean {
+  return viewer === null || viewer === tenant;
+}
+
 /**
  * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, and where the
  * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without

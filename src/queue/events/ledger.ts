@@ -1,5 +1,5 @@
 import { attemptErrors, iso } from '../attempts/view.ts';
-import type { LedgerView } from '../rpc.ts';
+import { type LedgerView, maySee, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { findJob, type JobRow } from '../store/jobs-table.ts';
 
@@ -65,9 +65,9 @@ export function record(core: Core, row: JobRow, step: RecordedStep, detail: stri
 }
 
 /** The steps of a stored job in their order; null: there is no such job. */
-export function ledgerOf(core: Core, jobId: string): LedgerView | null {
+export function ledgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const row = findJob(core.sql, jobId);
-  if (!row) return null;
+  if (!row || !maySee(viewer, row.tenant)) return null;
   const steps = recorded(core, row);
   const { fence_token, worker_id } = row;
   const newest = steps.filter((step) => step.fence_token === fence_token);

@@ -1,6 +1,6 @@
 import type { Timing } from '../../protocol/index.ts';
 import { iso } from '../attempts/view.ts';
-import type { LedgerView } from '../rpc.ts';
+import { type LedgerView, maySee, type Viewer } from '../rpc.ts';
 import type { TransientJob } from '../state/memory-jobs.ts';
 
 /** Of the newest calls; a busy gateway makes as many in seconds, and each takes about a kilobyte. */
@@ -26,6 +26,11 @@ export type CallStep =
 /** `at` in epoch ms. */
 type Step = Omit<LedgerView['steps'][number], 'at'> & { at: number };
 
+interface Recent {
+  tenant: string | null;
+  steps: Step[];
+}
+
 /**
  * What happened to the newest jobs whose callers waited, step by step, for whoever asks where the time of a
  * request went. In memory, like those jobs themselves: it costs no commit and is gone with the object.
@@ -33,7 +38,7 @@ type Step = Omit<LedgerView['steps'][number], 'at'> & { at: number };
 export class CallLedgers {
   readonly #now: () => number;
   /** By job id, the oldest first. */
-  readonly #steps = new Map<string, Step[]>();
+  readonly #requests = new Map<string, Recent>();
 
   constructor(now: () => number) {
     this.#now = now;
@@ -41,7 +46,7 @@ export class CallLedgers {
 
   /** @param at epoch ms, where it is not now */
   record(job: TransientJob, step: CallStep, detail: string | null = null, at: number = this.#now()): void {
-    const steps = this.#stepsOf(job.id);
+    const steps = this.#stepsOf(job);
     if (steps.length >= MOST_STEPS) return;
     const attempt = steps.filter((earlier) => earlier.step === 'dispatched').length;
     steps.push({
@@ -56,7 +61,7 @@ export class CallLedgers {
 
   /** What the settlement tells of the attempt's time. */
   recordTiming(job: TransientJob, { started_ms, first_token_ms }: Timing = {}): void {
-    const dispatch = this.#steps.get(job.id)?.findLast(({ step }) => step === 'dispatched');
+    const dispatch = this.#requests.get(job.id)?.steps.findLast(({ step }) => step === 'dispatched');
     if (!dispatch) return;
     const at = (ms: number) => Math.min(this.#now(), Math.round(dispatch.at + ms));
     if (started_ms !== undefined) this.record(job, 'started', null, at(started_ms));
@@ -64,22 +69,23 @@ export class CallLedgers {
   }
 
   has(jobId: string): boolean {
-    return this.#steps.has(jobId);
+    return this.#requests.has(jobId);
   }
 
-  /** Null: no such call, or too long ago. */
-  of(jobId: string): LedgerView | null {
-    const steps = this.#steps.get(jobId);
-    return steps ? { job_id: jobId, steps: steps.map((step) => ({ ...step, at: iso(step.at) })) } : null;
+  /** Null: no such call, none to this viewer, or too long ago. */
+  of(jobId: string, viewer: Viewer = null): LedgerView | null {
+    const recent = this.#requests.get(jobId);
+    if (!recent || !maySee(viewer, recent.tenant)) return null;
+    return { job_id: jobId, steps: recent.steps.map((step) => ({ ...step, at: iso(step.at) })) };
   }
 
-  #stepsOf(jobId: string): Step[] {
-    const known = this.#steps.get(jobId);
-    if (known) return known;
-    const [oldest] = this.#steps.keys();
-    if (this.#steps.size >= MOST_CALLS && oldest !== undefined) this.#steps.delete(oldest);
-    const steps: Step[] = [];
-    this.#steps.set(jobId, steps);
-    return steps;
+  #stepsOf(job: TransientJob): Step[] {
+    const known = this.#requests.get(job.id);
+    if (known) return known.steps;
+    const [oldest] = this.#requests.keys();
+    if (this.#requests.size >= MOST_CALLS && oldest !== undefined) this.#requests.delete(oldest);
+    const recent: Recent = { tenant: job.call.tenant ?? null, steps: [] };
+    this.#requests.set(job.id, recent);
+    return recent.steps;
   }
 }

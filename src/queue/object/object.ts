@@ -17,6 +17,7 @@ import type {
   SubmitAnswer,
   SubmitJob,
   TransientCall,
+  Viewer,
 } from '../rpc.ts';
 import type { Connection, Ports, Session } from '../store/ports.ts';
 import { Commits } from './commits.ts';
@@ -134,21 +135,29 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#answered((answer) => this.#queue.call(request, answer));
   }
 
-  async get(jobId: string): Promise<JobView | null> {
-    return this.#texts.withResult(this.#queue.get(jobId));
+  async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
+    return this.#texts.withResult(this.#queue.get(jobId, viewer));
   }
 
-  async ledger(jobId: string): Promise<LedgerView | null> {
-    return this.#queue.ledger(jobId);
+  async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {
+    return this.#queue.ledger(jobId, viewer);
   }
 
-  async wait(jobId: string, waitMs: number): Promise<JobView | null> {
-    const view = await this.#answered<JobView | null>((answer) => this.#queue.wait(jobId, waitMs, answer));
+  async wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null> {
+    const view = await this.#answered<JobView | null>((answer) =>
+      this.#queue.wait(jobId, waitMs, answer, viewer),
+    );
     return this.#texts.withResult(view);
   }
 
-  async cancel(jobId: string, reason: 'cancelled' | 'caller_gone'): ReturnType<QueueRpc['cancel']> {
-    return this.#texts.withResult(await this.#commits.together(() => this.#queue.cancel(jobId, reason)));
+  async cancel(
+    jobId: string,
+    reason: 'cancelled' | 'caller_gone',
+    viewer: Viewer,
+  ): ReturnType<QueueRpc['cancel']> {
+    return this.#texts.withResult(
+      await this.#commits.together(() => this.#queue.cancel(jobId, reason, viewer)),
+    );
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base') {

@@ -3,20 +3,22 @@ import { relayName } from '../../relay/calls.ts';
 import { endJob } from '../attempts/end.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { attemptErrors, viewOf } from '../attempts/view.ts';
+import { maySee, type Viewer } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { TransientJob } from '../state/memory-jobs.ts';
 import type { Core } from '../state/state.ts';
 import { findJob, type JobRow } from '../store/jobs-table.ts';
 
-/** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job. */
+/** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job, or none to this viewer. */
 export function cancel(
   core: Core,
   jobId: string,
   reason: 'cancelled' | 'caller_gone',
+  viewer: Viewer,
 ): JobView | { id: string; state: 'cancelled' } | null {
-  if (cancelTransient(core, jobId, reason)) return { id: jobId, state: 'cancelled' };
+  if (cancelTransient(core, jobId, reason, viewer)) return { id: jobId, state: 'cancelled' };
   const row = findJob(core.sql, jobId);
-  if (!row) return null;
+  if (!row || !maySee(viewer, row.tenant)) return null;
   if (!isSettled(row.state)) endUnfinished(core, row, 'cancelled', reason, 'cancelled by the caller');
   return viewOf(core, findJob(core.sql, jobId) ?? row);
 }
@@ -45,9 +47,14 @@ function breakAnswer(core: Core, job: TransientJob): void {
   core.breakStream(relay, streamIdOf(job.fence_token), reason);
 }
 
-function cancelTransient(core: Core, jobId: string, reason: 'cancelled' | 'caller_gone'): boolean {
+function cancelTransient(
+  core: Core,
+  jobId: string,
+  reason: 'cancelled' | 'caller_gone',
+  viewer: Viewer,
+): boolean {
   const job = core.transients.get(jobId);
-  if (!job) return false;
+  if (!job || !maySee(viewer, job.call.tenant)) return false;
   core.transients.remove(job);
   core.callLedgers.record(job, 'cancelled', reason);
   job.answer?.({

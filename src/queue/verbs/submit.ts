@@ -1,6 +1,6 @@
 import { viewOf } from '../attempts/view.ts';
 import { suitsBase } from '../peers/job-frame.ts';
-import type { SubmitAnswer, SubmitJob } from '../rpc.ts';
+import { maySee, type SubmitAnswer, type SubmitJob } from '../rpc.ts';
 import { freeSlots, servesModel } from '../state/live-fleet.ts';
 import { add } from '../state/pending.ts';
 import { type Core, due } from '../state/state.ts';
@@ -10,6 +10,9 @@ import { findJob, insertJob, type JobRow, readPayload } from '../store/jobs-tabl
 
 /** What a submitter is told to wait when the queue is full, s. */
 const RETRY_AFTER_SECONDS = 10;
+
+/** Also said of another tenant's job: it tells no more than that the id is taken. */
+const OTHER_PAYLOAD = 'exists with another payload';
 
 /** A submission as the rules take it. */
 export interface NewJob extends SubmitJob {
@@ -90,8 +93,11 @@ function existingJob(core: Core, job: NewJob): JobRow | null {
 /** The config whose workers may take the job, or why it is refused. */
 function admit(core: Core, job: NewJob, placed: Placed): Config | Refusal {
   // Settlements name only the id.
-  if (job.id !== undefined && core.transients.get(job.id))
-    return conflict(job.id, 'is a request in progress');
+  const request = job.id === undefined ? null : core.transients.get(job.id);
+  if (request) {
+    const isOwn = maySee(job.tenant ?? null, request.call.tenant);
+    return conflict(request.id, isOwn ? 'is a request in progress' : OTHER_PAYLOAD);
+  }
   const config = chooseConfig(core, job);
   return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
 }
@@ -141,10 +147,11 @@ function fullness(core: Core, configId: string, tenant: string | null, placed: P
 }
 
 function repeated(core: Core, row: JobRow, job: NewJob, withResult: boolean): SubmitAnswer {
-  if (row.job_type === job.job_type && hasPayload(core, row, job)) {
+  const isSame = row.tenant === (job.tenant ?? null) && row.job_type === job.job_type;
+  if (isSame && hasPayload(core, row, job)) {
     return { ok: true, job: viewOf(core, row, withResult), created: false };
   }
-  return conflict(row.id, 'exists with another payload');
+  return conflict(row.id, OTHER_PAYLOAD);
 }
 
 function conflict(id: string, why: string): Refusal {
