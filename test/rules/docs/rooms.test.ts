@@ -1,0 +1,64 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { importRules, type Row, readRooms } from '../../../scripts/rooms.ts';
+
+/** The table of rooms, read as rules. */
+let sources: string;
+beforeAll(() => {
+  sources = mkdtempSync(join(tmpdir(), 'rooms-'));
+  for (const folder of ['base', 'shop/store', 'shop/verbs'])
+    mkdirSync(join(sources, folder), { recursive: true });
+  for (const file of ['base/text.ts', 'shop/main.ts']) writeFileSync(join(sources, file), '');
+});
+afterAll(() => rmSync(sources, { recursive: true }));
+
+const table = (...rows: string[]) =>
+  `## Rooms\n\n| room | concern | may import |\n${rows.join('\n')}\n\n## More\n`;
+const BASE = '| `base/` | first | – |';
+const read = (...rows: string[]) => readRooms(table(...rows), sources);
+
+/** Whether the rules let one file of `src/` import another. */
+function allows(rows: Row[], from: string, to: string): boolean {
+  const matches = (pattern: string | undefined, path: string) => !!pattern && new RegExp(pattern).test(path);
+  return !importRules(rows).some(
+    (rule) =>
+      matches(rule.from.path, from) &&
+      !rule.from.pathNot?.some((pattern) => matches(pattern, from)) &&
+      matches(rule.to.path, to) &&
+      !rule.to.pathNot?.some((pattern) => matches(pattern, to)),
+  );
+}
+
+describe('the table of rooms', () => {
+  it('lets a room import itself and what its row names, whole or by file', () => {
+    const rows = read(BASE, '| `shop/` | second | `base/text` |');
+    expect(allows(rows, 'src/shop/main.ts', 'src/shop/verbs/buy.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/main.ts', 'src/base/text.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/main.ts', 'src/base/text-more.ts')).toBe(false);
+    expect(allows(rows, 'src/base/text.ts', 'src/shop/main.ts')).toBe(false);
+  });
+
+  it('bounds a folder within its room, and leaves what is outside to the room', () => {
+    const rows = read(BASE, '| `shop/` | second | base |', '| `shop/verbs/` | third | `shop/store` |');
+    expect(allows(rows, 'src/shop/verbs/buy.ts', 'src/shop/store/rows.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/verbs/buy.ts', 'src/shop/main.ts')).toBe(false);
+    expect(allows(rows, 'src/shop/verbs/buy.ts', 'src/base/text.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/store/rows.ts', 'src/shop/verbs/buy.ts')).toBe(true);
+  });
+
+  it('lets a file with a row import that and what its room may', () => {
+    const rows = read(BASE, '| `shop/` | second | – |', '| `shop/main.ts` | third | base |');
+    expect(allows(rows, 'src/shop/main.ts', 'src/base/text.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/main.ts', 'src/shop/store/rows.ts')).toBe(true);
+    expect(allows(rows, 'src/shop/store/rows.ts', 'src/base/text.ts')).toBe(false);
+  });
+
+  it('names what is missing, dead or not a name', () => {
+    expect(() => read(BASE)).toThrow('no row for src/shop/');
+    expect(() => read(BASE, '| `shop/` | second | client |')).toThrow('there is no src/client');
+    expect(() => read(BASE, '| `gone/` | second | – |')).toThrow('there is no src/gone/');
+    expect(() => read(BASE, '| `shop/` | second | all but base |')).toThrow('"all but base"');
+  });
+});
