@@ -3,7 +3,7 @@ import { type BrokenReason, openAIError } from '../protocol/index.ts';
 const encoder = new TextEncoder();
 
 /**
- * The last events of an event stream that cannot be finished, in the manner of vLLM when its engine dies: an
+ * The last events of an event stream that cannot be finished, as vLLM ends one when its engine dies: an
  * error in OpenAI's shape, then the end mark. Clients of the OpenAI SDK raise it as an API error.
  */
 export function brokenEvents(reason: BrokenReason): Uint8Array {

@@ -6,8 +6,8 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type DialectName, dialectOf } from './dialect.ts';
 import { type LogSink, logLine, silent } from './log.ts';
-import { type MannerName, mannerOf } from './manner.ts';
 import { CommandLineEnd, defaultOptions, parseArguments, type SimulatorOptions } from './options.ts';
 import { SimulatedServer } from './server.ts';
 import { LOADING_STEP, portInUseLines, startFailureLines, startupSteps } from './startup-log.ts';
@@ -63,7 +63,7 @@ export async function startSimulator(
     });
   }
   const { port } = simulated.http.address() as AddressInfo;
-  for (const line of mannerOf(options.manner).readyLines(`http://${options.host}:${port}`)) log.out(line);
+  for (const line of dialectOf(options.dialect).readyLines(`http://${options.host}:${port}`)) log.out(line);
   log.err(`INFO:     Started server process [${process.pid}]`);
   log.err('INFO:     Waiting for application startup.');
   log.err('INFO:     Application startup complete.');
@@ -101,10 +101,10 @@ export async function runSimulator(argv: readonly string[]): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => void simulator?.close());
   }
-  let manner: MannerName = 'vllm';
+  let dialect: DialectName = 'vllm';
   try {
     const options = parseArguments(argv);
-    manner = options.manner;
+    dialect = options.dialect;
     simulator = await startSimulator(options, log);
     process.exitCode = await simulator.ended;
   } catch (error) {
@@ -112,7 +112,7 @@ export async function runSimulator(argv: readonly string[]): Promise<void> {
       (error.exitCode === 0 ? log.out : log.err)(error.message);
       process.exitCode = error.exitCode;
     } else if (error instanceof SimulatorStartFailure) {
-      process.exitCode = mannerOf(manner).startFailureCode;
+      process.exitCode = dialectOf(dialect).startFailureCode;
     } else throw error;
   }
 }

@@ -1,12 +1,12 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { DIALECTS, type DialectName } from './dialect.ts';
 import { type Faults, noFaults, setFaultFromText } from './faults.ts';
 import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
 import { argparseHelp } from './help.ts';
-import { MANNERS, type MannerName } from './manner.ts';
 
 export interface SimulatorOptions {
   /** Which engine's routes, metrics and errors it shows. */
-  manner: MannerName;
+  dialect: DialectName;
   /** Name or path of the model, as vLLM's positional argument. */
   model: string;
   /** Names it answers to; the first is the one in answers. */
@@ -14,7 +14,7 @@ export interface SimulatorOptions {
   host: string;
   /** 0 asks the system for a free one. */
   port: number;
-  /** Where the metrics are served in the manner of an engine that has a port for them. */
+  /** Where the metrics are served in the dialect of an engine that has a port for them. */
   metricsPort: number;
   /** Tokens of prompt and answer together. */
   maxModelLength: number;
@@ -34,7 +34,7 @@ export interface SimulatorOptions {
 
 export function defaultOptions(): SimulatorOptions {
   return {
-    manner: 'vllm',
+    dialect: 'vllm',
     model: 'simulated-model',
     servedModelNames: [],
     host: '127.0.0.1',
@@ -92,7 +92,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
   const model = positional ?? given.model ?? options.model;
   return {
     ...options,
-    manner: given.manner ?? options.manner,
+    dialect: given.dialect ?? options.dialect,
     model,
     host: given.host ?? options.host,
     port: given.port ?? options.port,
@@ -110,7 +110,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
 }
 
 interface Given {
-  manner?: MannerName;
+  dialect?: DialectName;
   metricsPort?: number;
   maxConcurrency?: number;
   model?: string;
@@ -146,20 +146,16 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)
     .option('--startup-seconds <s>', 'how long the start takes (0)', amount)
     .addOption(
-      new Option('--manner <engine>', 'whose routes, metrics and errors to show (vllm)').choices(MANNERS),
+      new Option('--dialect <engine>', 'whose routes, metrics and errors to show (vllm)').choices(DIALECTS),
     )
     .option(
       '--metrics-port <port>',
-      'in the manner of fastdeploy: port of the metrics, 0 for a free one',
+      'in the dialect fastdeploy: port of the metrics, 0 for a free one',
       whole,
     )
-    .option(
-      '--max-concurrency <count>',
-      'in the manner of fastdeploy: requests at a time; more get 429',
-      whole,
-    )
-    .option('--engine-worker-queue-port <port>', 'in the manner of fastdeploy: taken and ignored', whole)
-    .option('--cache-queue-port <port>', 'in the manner of fastdeploy: taken and ignored', whole)
+    .option('--max-concurrency <count>', 'in the dialect fastdeploy: requests at a time; more get 429', whole)
+    .option('--engine-worker-queue-port <port>', 'in the dialect fastdeploy: taken and ignored', whole)
+    .option('--cache-queue-port <port>', 'in the dialect fastdeploy: taken and ignored', whole)
     .option(
       '--fault <name[=value]>',
       `what shall go wrong, may be repeated: ${Object.keys(noFaults()).join(', ')}`,

@@ -1,6 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
+import { type Dialect, dialectOf } from './dialect.ts';
 import {
   ApiError,
   engineBusy,
@@ -11,7 +12,6 @@ import {
 } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
 import type { LogSink } from './log.ts';
-import { type Manner, mannerOf } from './manner.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { fitToModel, type GenerationRequest, readChat, readCompletion } from './requests.ts';
@@ -28,10 +28,10 @@ const KEEP_ALIVE_MS = 5000;
 /** The HTTP face of the simulated engine. */
 export class SimulatedServer {
   readonly http: Server;
-  /** Where the manner has a port of its own for the metrics. */
+  /** Where the dialect has a port of its own for the metrics. */
   readonly metricsHttp: Server | null;
   private readonly options: SimulatorOptions;
-  private readonly manner: Manner;
+  private readonly dialect: Dialect;
   private readonly names: string[];
   private readonly log: LogSink;
   private readonly pace: Pace;
@@ -44,7 +44,7 @@ export class SimulatedServer {
   /** @param onDeath called once the engine has died by a fault and every stream has been told */
   constructor(options: SimulatorOptions, log: LogSink, onDeath: () => void) {
     this.options = options;
-    this.manner = mannerOf(options.manner);
+    this.dialect = dialectOf(options.dialect);
     this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
     this.log = log;
     this.keys = options.apiKeys.map(digest);
@@ -61,14 +61,14 @@ export class SimulatedServer {
       onDeath: () => {
         for (const line of deathLines()) log.out(line);
         this.failAll();
-        if (this.manner.deadStatus === null) onDeath();
+        if (this.dialect.deadStatus === null) onDeath();
       },
     });
     this.routes = this.describeRoutes();
     this.http = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
       void this.answer(request, response);
     });
-    this.metricsHttp = this.manner.hasMetricsPort
+    this.metricsHttp = this.dialect.hasMetricsPort
       ? createServer((_, response) => this.answerMetrics(response))
       : null;
   }
@@ -81,9 +81,9 @@ export class SimulatedServer {
 
   private describeRoutes(): Record<string, Record<string, Handler>> {
     const { faults, maxModelLength, model } = this.options;
-    const { manner } = this;
+    const { dialect } = this;
     const health: Handler = (_, response) => {
-      const sick = this.dead ? (manner.deadStatus ?? 503) : faults.unhealthy ? manner.unhealthyStatus : 200;
+      const sick = this.dead ? (dialect.deadStatus ?? 503) : faults.unhealthy ? dialect.unhealthyStatus : 200;
       response.writeHead(sick, { 'content-length': 0 }).end();
     };
     const json = (body: () => unknown): Handler => {
@@ -93,9 +93,9 @@ export class SimulatedServer {
       '/health': { GET: health },
       '/ping': { GET: health, POST: health },
       '/version': { GET: json(() => ({ version: '0.32.0' })) },
-      '/load': { GET: json(() => manner.load) },
+      '/load': { GET: json(() => dialect.load) },
       '/v1/models': { GET: json(() => modelList(this.names, model, maxModelLength)) },
-      ...(manner.hasMetricsPort
+      ...(dialect.hasMetricsPort
         ? {}
         : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
       '/v1/chat/completions': { POST: (...both) => this.generate(...both, chatShapes, readChat) },
@@ -117,7 +117,7 @@ export class SimulatedServer {
   }
 
   private answerMetrics(response: ServerResponse): void {
-    const page = this.manner.metricsPage(this.metrics.page(this.names[0]!, this.scheduler));
+    const page = this.dialect.metricsPage(this.metrics.page(this.names[0]!, this.scheduler));
     response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
   }
 
@@ -163,7 +163,7 @@ export class SimulatedServer {
 
   private answerError(response: ServerResponse, error: unknown): void {
     if (response.destroyed || response.headersSent) return;
-    const shown = this.manner.errorAnswer(error instanceof ApiError ? error : internalError(String(error)));
+    const shown = this.dialect.errorAnswer(error instanceof ApiError ? error : internalError(String(error)));
     sendJson(response, shown.status, shown.body);
   }
 

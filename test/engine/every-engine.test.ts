@@ -12,7 +12,7 @@ import { roadContract } from './road-contract.ts';
 
 const PACE = { servedModelNames: ['tiny'], interTokenLatencyMs: 2 };
 
-describe('the simulator in the manner of vLLM', () => {
+describe('the simulator in the dialect of vLLM', () => {
   roadContract('vllm', async () => {
     const simulator = await startSimulator(PACE);
     return { url: simulator.url, stop: () => simulator.close() };
@@ -23,7 +23,7 @@ describe('a plain OpenAI server without /health', () => {
   roadContract('external', startPlainServer, { metrics: true });
 });
 
-describe('the simulator in the manner of FastDeploy', () => {
+describe('the simulator in the dialect of FastDeploy', () => {
   roadContract('fastdeploy', async () => {
     const { url, child } = await startFastDeploy('--inter-token-latency-ms', '2');
     return { url, stop: () => child.stop() };
@@ -93,7 +93,7 @@ async function spawnFastDeploy(...args: string[]): Promise<{ url: string; child:
     host: '127.0.0.1',
     port,
     extraArgs: args,
-    serveCommand: [process.execPath, 'src/simulator/main.ts', '--manner', 'fastdeploy'],
+    serveCommand: [process.execPath, 'src/simulator/main.ts', '--dialect', 'fastdeploy'],
   });
   if (!command) throw new Error('FastDeploy has a command');
   const child = startProcess(command.program, command.args, { name: 'fastdeploy' });

@@ -54,7 +54,7 @@ describe('our worker with a base queue', () => {
     });
   });
 
-  it('says what went wrong in the base manner, and never leaves a job unanswered', async () => {
+  it('says what went wrong in the base form, and never leaves a job unanswered', async () => {
     const { queue } = await connected();
     queue.push({ job_id: 'null', mode: 'persisted', fence_token: 1, payload: null });
     queue.push({ job_id: 'list', mode: 'transient', payload: [] });

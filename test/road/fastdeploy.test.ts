@@ -12,7 +12,7 @@ import {
   workers,
 } from '../support/road.ts';
 
-/** The road over an engine in FastDeploy's manner: `ENGINE=fastdeploy`, its command, ports and health. */
+/** The road over an engine in FastDeploy's dialect: `ENGINE=fastdeploy`, its command, ports and health. */
 const SIMULATOR = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
 let queue: QueueProcess;
 
@@ -25,7 +25,7 @@ it('runs jobs on FastDeploy, and ends when its server says that its workers are 
   const worker = await readyWorker(queue.url, 'paddle', {
     env: {
       ENGINE: 'fastdeploy',
-      VLLM_SERVE_COMMAND: `${process.execPath} ${SIMULATOR} --manner fastdeploy`,
+      VLLM_SERVE_COMMAND: `${process.execPath} ${SIMULATOR} --dialect fastdeploy`,
       ENGINE_HANG_SECONDS: '1',
     },
   });

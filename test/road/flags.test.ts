@@ -81,7 +81,7 @@ it('gives no flag twice: of what it sets itself, the environment is told no and 
     {
       ...{ ENGINE: 'fastdeploy', VLLM_MODEL: 'm', VLLM_SERVED_MODEL_NAME: 'a', SERVED_MODEL_NAME: 'b' },
       ...{ METRICS_PORT: '9001', VLLM_EXTRA_ARGS: '--cache-queue-port 9002' },
-      VLLM_SERVE_COMMAND: `${process.execPath} ${simulator} --manner fastdeploy`,
+      VLLM_SERVE_COMMAND: `${process.execPath} ${simulator} --dialect fastdeploy`,
     },
     ['--print-command'],
   );

@@ -120,8 +120,8 @@ describe('the supervisor', () => {
     if (child) await gone(Number(child));
   });
 
-  it.each(['', 'stubborn'])('leaves nothing behind when it is killed (worker: %j)', async (manner) => {
-    const { supervisor, engineChild, workerPid, url } = await running({ env: { STAND_IN_WORKER: manner } });
+  it.each(['', 'stubborn'])('leaves nothing behind when it is killed (worker: %j)', async (kind) => {
+    const { supervisor, engineChild, workerPid, url } = await running({ env: { STAND_IN_WORKER: kind } });
     supervisor.kill('SIGKILL');
     await gone(engineChild, workerPid);
     await until(

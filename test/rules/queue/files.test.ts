@@ -125,7 +125,7 @@ describe('a result', () => {
     expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
   });
 
-  it('of a base worker is put at a whole address and acknowledged in the base manner', () => {
+  it('of a base worker is put at a whole address and acknowledged in the base form', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old');
     const id = queue.job();

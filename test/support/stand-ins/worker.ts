@@ -4,23 +4,23 @@ import type { SupervisorMessage } from '../../../src/worker/ipc.ts';
  * A worker that only shows what its supervisor does to it. `STAND_IN_WORKER`: `exit N` ends at once,
  * `stubborn` ignores SIGTERM, `babbling` says what no supervisor knows.
  */
-const manner = process.env.STAND_IN_WORKER ?? '';
+const kind = process.env.STAND_IN_WORKER ?? '';
 const say = (text: string) => process.stdout.write(`worker ${text}\n`);
 
-if (manner.startsWith('exit ')) process.exit(Number(manner.slice(5)));
+if (kind.startsWith('exit ')) process.exit(Number(kind.slice(5)));
 say(`pid ${process.pid}`);
-if (manner === 'babbling') process.send?.({ case: 'surprise' });
+if (kind === 'babbling') process.send?.({ case: 'surprise' });
 
 process.on('message', (message: SupervisorMessage) => {
   say(`heard ${message.case} ${message.case === 'phase' ? message.phase : JSON.stringify(message)}`);
   if (message.case === 'engine_exited') process.exit(0);
 });
 process.on('disconnect', () => {
-  if (manner !== 'stubborn') process.exit(1);
+  if (kind !== 'stubborn') process.exit(1);
 });
 process.on('SIGTERM', () => {
   say('got SIGTERM');
-  if (manner === 'stubborn') return;
+  if (kind === 'stubborn') return;
   setTimeout(() => {
     say('drained');
     process.exit(0);

@@ -1,11 +1,11 @@
 import type { ApiError } from './errors.ts';
 import { logLine } from './log.ts';
 
-export const MANNERS = ['vllm', 'fastdeploy'] as const;
-export type MannerName = (typeof MANNERS)[number];
+export const DIALECTS = ['vllm', 'fastdeploy'] as const;
+export type DialectName = (typeof DIALECTS)[number];
 
 /** What differs between the engines that the simulator stands for, beside their flags. */
-export interface Manner {
+export interface Dialect {
   /** Of `/health` while a fault makes it unhealthy. */
   unhealthyStatus: number;
   /** Of `/health` after the engine died; null: the server ends with it. */
@@ -21,7 +21,7 @@ export interface Manner {
   readyLines(url: string): string[];
 }
 
-const vllm: Manner = {
+const vllm: Dialect = {
   unhealthyStatus: 503,
   deadStatus: null,
   metricsPage: (page) => page,
@@ -34,7 +34,7 @@ const vllm: Manner = {
 };
 
 /** FastDeploy 2.3, after its documentation and source. */
-const fastdeploy: Manner = {
+const fastdeploy: Dialect = {
   unhealthyStatus: 404,
   // Its API server outlives its workers.
   deadStatus: 304,
@@ -61,6 +61,6 @@ const fastdeploy: Manner = {
   ],
 };
 
-export function mannerOf(name: MannerName): Manner {
+export function dialectOf(name: DialectName): Dialect {
   return name === 'fastdeploy' ? fastdeploy : vllm;
 }
