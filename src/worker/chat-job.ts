@@ -7,7 +7,7 @@ import { readWhole } from './transfer.ts';
 
 const PATH = '/v1/chat/completions';
 
-/** A chat completion of the base protocol: its defaults apply, its result form is given. */
+/** Runs a chat completion of the base protocol, with its defaults and its form of a result. */
 export async function runChatJob(attempt: Attempt): Promise<ChatResult> {
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);

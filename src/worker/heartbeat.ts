@@ -9,7 +9,7 @@ const POST_WITHIN_MS = 2000;
 
 export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 
-/** What a beat says beside who it is from. */
+/** A heartbeat without its sender. */
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'phase' | 'running'>;
 
 /** Posts to `{apiUrl}/api/heartbeats`. */
@@ -22,13 +22,13 @@ export interface HeartbeatsParts {
   world: Pick<World, 'clock' | 'log'>;
   intervalSeconds: number;
   identity: Omit<Heartbeat, keyof Beat>;
-  /** Null: no address to post to, so nothing is done. */
+  /** Null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
-  /** What to say at each interval; null: nothing, since silence is the message. */
+  /** The heartbeat to send at each interval; null sends none, which is a message too. */
   current(): Beat | null;
 }
 
-/** Tells the API how this worker does. Best effort: one post at a time, the newest waits, those between are left out. */
+/** Sends heartbeats, best effort: one post at a time; while it runs the newest waits and those between are dropped. */
 export class Heartbeats {
   readonly #parts: HeartbeatsParts;
   #pending: Beat | null = null;
@@ -42,7 +42,7 @@ export class Heartbeats {
     this.#outage = new Outage(parts.world.log, { begins, ends: 'heartbeats arrive again' });
   }
 
-  /** The first beat at once, then one each interval. */
+  /** Sends the first at once, then one each interval. */
   start(): void {
     const beat = this.#parts.current();
     if (beat) this.say(beat);
@@ -56,7 +56,7 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#parts.post);
   }
 
-  /** No more beats by themselves; resolves when the last one is out, given up, or `withinMs` are over. */
+  /** Stops the interval; resolves when the last post has ended, or after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     const { clock } = this.#parts.world;
     clock.clearTimeout(this.#timer);

@@ -5,19 +5,19 @@ import type { Timer } from './clock.ts';
 import type { GpuSnapshot } from './gpu-snapshot.ts';
 import type { World } from './world.ts';
 
-/** The base protocol's pace, ms. */
+/** The base protocol's interval, ms. */
 const SNAPSHOT_EVERY_MS = 30_000;
-/** Snapshots of half an hour: an outage of the receiver no longer than that leaves no gap. */
+/** Half an hour of snapshots: a shorter outage of the receiver leaves no gap. */
 const MOST_KEPT = 60;
 
-/** How worker, engine and the first GPU do at one moment, as the receiver at `CASOLA_METRICS_URL` gets it. */
+/** Figures of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
 export interface MetricSnapshot extends GpuSnapshot {
   /** Epoch, whole seconds. */
   timestamp: number;
   worker_uptime_s: number;
   vllm_running_requests?: number;
   vllm_waiting_requests?: number;
-  /** Any one of the jobs that run. */
+  /** Any one of the running jobs. */
   current_job_id?: string;
 }
 
@@ -25,13 +25,13 @@ export interface MetricShipperParts {
   world: Pick<World, 'clock' | 'log'>;
   /** Rejects when the snapshots were refused or did not arrive. */
   post(snapshots: MetricSnapshot[]): Promise<void>;
-  /** Null: the engine does not tell. */
+  /** Null if the engine does not tell. */
   gauges(): Promise<EngineGauges | null>;
   gpu(): Promise<GpuSnapshot>;
   currentJobId(): string | undefined;
 }
 
-/** Takes a snapshot every 30 s and sends it; refused ones go with the next, the oldest are dropped. Never throws. */
+/** Takes and sends a snapshot every 30 s. Refused ones are sent with the next; beyond 60 the oldest are dropped. Never throws. */
 export class MetricShipper {
   readonly #parts: MetricShipperParts;
   readonly #startedAt: number;
@@ -49,7 +49,7 @@ export class MetricShipper {
     });
   }
 
-  /** The first at once, then one each interval, or later where one takes longer. */
+  /** Takes the first snapshot at once, then one each interval, later if one takes longer. */
   start(): void {
     void this.#run();
   }

@@ -12,7 +12,7 @@ import { grants, type Peer } from './peer.ts';
 import { frameText, settlementText } from './settlement-text.ts';
 import type { World } from './world.ts';
 
-/** A disk that takes longer counts as failed, ms: a dead network drive must not hold results back. */
+/** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
 
 /** A frame that ends a job. */
@@ -20,43 +20,43 @@ export type Settlement = JobResult | JobResultRef | JobError;
 
 export interface OutboxParts {
   world: Pick<World, 'clock' | 'spool' | 'log'>;
-  /** The last agreement, also while the socket is down. */
+  /** What was agreed with the queue last, also while the socket is down. */
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
   sendText(text: string): boolean;
-  /** PUTs a result; false when it did not arrive. Never rejects. */
+  /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
-  /** An attempt at the job runs here, begun by this process. */
+  /** Whether this process is running an attempt at the job. */
   isRunning(jobId: string): boolean;
-  /** Something was settled outside the caller's turn. */
+  /** Called when a settlement became ready to send, or was uploaded, in the background. */
   changed(): void;
-  /** A result of an earlier process came late from the disk. */
+  /** Called when a slow disk brings a result of an earlier process. */
   found(): void;
 }
 
-/** As the spool keeps it. */
+/** A settlement as the spool stores it. */
 export interface SpooledSettlement {
   settlement: Settlement;
-  /** It is for a queue that knows the extensions: told before the engine is up, and kept from a base queue. */
+  /** For an extended queue: reported before the engine is up, and never sent to a base queue. */
   isExtended: boolean;
-  /** Where the result goes before a reference to it is sent; undefined: it goes in a frame. */
+  /** Where the result is uploaded before a reference is sent; undefined: it is sent in a frame. */
   uploadUrl?: string | undefined;
 }
 
 interface Kept extends SpooledSettlement {
   /** It has, or will have, a copy in the spool. */
   hasCopy: boolean;
-  /** The copy is written, or there will be none: it may be sent. */
+  /** It may be sent: its copy is written, or it needs none. */
   mayLeave: boolean;
-  /** Its upload under way. */
+  /** Aborts the upload in progress. */
   upload: AbortController | null;
 }
 
 /**
- * Settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
- * jobs leave only once the spool has them: what was ever sent can be sent again, by the next process too.
- * A large result is uploaded from here: its job has left its slot, and nothing that befalls the engine or the
- * grace of a drain harms it.
+ * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
+ * jobs are sent only once the spool has them, so whatever was sent can be sent again, by the next process too.
+ * Large results are uploaded from here: the job has already left its slot, so neither a dead engine nor the end of
+ * a drain loses them.
  */
 export class Outbox {
   readonly #parts: OutboxParts;
@@ -76,19 +76,19 @@ export class Outbox {
     return this.#byJob.size;
   }
 
-  /** Something waits here that a queue of ours would take from a worker without slots. */
+  /** Whether something waits that an extended queue would take before this worker offers slots. */
   get hasExtended(): boolean {
     return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
   }
 
-  /** Why settlements are in memory only, for people; null while the spool works. */
+  /** Why settlements are kept in memory only, for people; null while the spool works. */
   get outage(): string | null {
     return this.#outage.text;
   }
 
   /**
-   * Takes over what earlier processes of this worker left. Resolves when that is done, or when the disk has
-   * brought nothing for DISK_WITHIN_MS: what it brings later is taken over then.
+   * Takes over what earlier processes of this worker left. Resolves when that is done, or when nothing was read for
+   * DISK_WITHIN_MS; whatever is read later is taken over then.
    */
   async load(): Promise<void> {
     const { clock, spool, log } = this.#parts.world;
@@ -107,7 +107,7 @@ export class Outbox {
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
   }
 
-  /** Takes the place of any older attempt's. Sent as soon as it may leave and there is a connection. */
+  /** Replaces the settlement of an older attempt. Sent as soon as it may be and there is a connection. */
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#parts.world;
     this.remove(settlement.job_id);
@@ -130,13 +130,13 @@ export class Outbox {
     return this.#byJob.get(jobId)?.settlement;
   }
 
-  /** Sends one again that the queue seems to have missed. */
+  /** Sends again what the queue seems to have missed. */
   repeat(jobId: string): void {
     const kept = this.#byJob.get(jobId);
     if (kept) this.#send(kept);
   }
 
-  /** A new connection: everything unacknowledged is sent, in the order it was put. */
+  /** On a new connection: sends everything unacknowledged, in the order of `put`. */
   connected(): void {
     if (this.hasExtended && this.#parts.peer()?.kind === 'base') {
       this.#parts.world.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
@@ -144,7 +144,7 @@ export class Outbox {
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
   }
 
-  /** Drops the settlement of this very attempt; one of a newer attempt stays. */
+  /** Drops the settlement of exactly this attempt, not that of a newer one. */
   acknowledge(ref: JobRef): boolean {
     if (this.get(ref.job_id)?.fence_token !== ref.fence_token) return false;
     this.remove(ref.job_id);
@@ -160,15 +160,15 @@ export class Outbox {
   }
 
   /**
-   * Little time is left: whatever is still to be uploaded goes in a frame, where the queue takes one of its
-   * size. The rest is uploaded until the process ends, and after that by the next.
+   * Little time is left: whatever is still to be uploaded is sent in a frame, if the queue takes one of that size.
+   * Uploads of the rest go on until the process exits, and in the next one.
    */
   hurry(): void {
     this.#isHurried = true;
     for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
   }
 
-  /** This process sends none of it any more. What is in the spool stays, for the next one. */
+  /** Nothing more is sent by this process. What the spool has stays for the next one. */
   abandon(): void {
     for (const { upload } of this.#byJob.values()) upload?.abort();
     this.#byJob.clear();
@@ -181,7 +181,7 @@ export class Outbox {
     }));
   }
 
-  /** Null: an attempt of this process has made it stale. */
+  /** Null if an attempt of this process has made it stale. */
   #takeOver(spooled: SpooledSettlement): Kept | null {
     const { job_id, fence_token } = spooled.settlement;
     const newer = this.get(job_id)?.fence_token ?? 0;
@@ -195,7 +195,7 @@ export class Outbox {
     return kept;
   }
 
-  /** Waits as long as the disk takes; nothing else waits for it. */
+  /** Reads on for as long as the disk takes; nothing waits for it. */
   async #loadRest(
     left: AsyncIterator<SpooledSettlement>,
     next: Promise<IteratorResult<SpooledSettlement>>,
@@ -219,7 +219,7 @@ export class Outbox {
 
   #release(kept: Kept): void {
     kept.mayLeave = true;
-    // Superseded or revoked while the disk was at it.
+    // Superseded or revoked during the write.
     if (this.#byJob.get(kept.settlement.job_id) !== kept) return;
     this.#send(kept);
     this.#parts.changed();
@@ -229,7 +229,7 @@ export class Outbox {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#parts.peer();
     if (!peer || !kept.mayLeave) return;
-    // Perhaps a queue of ours that was slow to answer: from a base queue no acknowledgement would come.
+    // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
     if (isExtended && peer.kind === 'base') return;
     if (uploadUrl !== undefined) {
       if (!this.#isHurried || frameText(settlement, peer) === null) return void this.#upload(kept, uploadUrl);
@@ -240,14 +240,14 @@ export class Outbox {
     if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
   }
 
-  /** Once; after it a reference is sent, or the result itself. */
+  /** Uploads once, then sends a reference, or the result itself if that failed. */
   async #upload(kept: Kept, url: string): Promise<void> {
     const { settlement } = kept;
     if (kept.upload || settlement.type !== 'job_result') return;
     kept.upload = new AbortController();
     const { result, ...rest } = settlement;
     const isThere = await this.#parts.upload(url, JSON.stringify(result), kept.upload.signal);
-    // Revoked, superseded or gone in a frame meanwhile.
+    // Revoked, superseded or sent in a frame in the meantime.
     if (kept.upload.signal.aborted) return;
     kept.uploadUrl = undefined;
     if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
@@ -255,7 +255,7 @@ export class Outbox {
     this.#parts.changed();
   }
 
-  /** Never rejects: a disk that fails is told, and memory goes on. */
+  /** Never rejects: a failing disk is reported, and the settlement stays in memory. */
   async #spool({ settlement, isExtended, uploadUrl }: Kept): Promise<void> {
     const { clock, spool } = this.#parts.world;
     try {
@@ -267,7 +267,7 @@ export class Outbox {
   }
 }
 
-/** Large enough to be put to the job's `result_upload_url`, where it has one. */
+/** Large enough to be uploaded, if the job has a `result_upload_url`. */
 function isLarge(settlement: Settlement): boolean {
   if (settlement.type !== 'job_result') return false;
   return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);

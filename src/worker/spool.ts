@@ -2,16 +2,16 @@ import type { JobRef } from '../protocol/index.ts';
 import type { SpooledSettlement } from './outbox.ts';
 
 /**
- * Settlements of stored jobs on this worker's disk, for the process that comes after this one.
+ * Settlements of stored jobs on this worker's disk, for the process after this one.
  * Implementations: disk-spool.ts, and one in memory for tests and the simulation.
  */
 export interface Spool {
   /**
-   * Resolves when a later `load` will find the settlement.
-   * @throws Error that says for people why it is not kept: disk full, unwritable, over the limit
+   * Resolves once a later `load` is sure to find the settlement.
+   * @throws Error with the reason, for people: disk full, not writable, over the limit
    */
   put(spooled: SpooledSettlement): Promise<void>;
-  /** Forgets one attempt's settlement; one that is not there is no error. Follows a `put` still under way. */
+  /** Removes one attempt's settlement, after any `put` in progress. It is no error if there is none. */
   remove(ref: JobRef): Promise<void>;
   /**
    * What earlier processes left, oldest fence first, each as soon as it is read.
