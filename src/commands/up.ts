@@ -84,7 +84,7 @@ function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePor
 
 type Ending = NodeJS.Signals | Awaited<RunningWorkerd['exited']> | { supervisor: number };
 
-/** Worker first, so that it can hand back its jobs; then the queue. */
+/** Worker first, so that it can release its jobs; then the queue. */
 async function end(
   first: Ending,
   parts: { workerd: RunningWorkerd; supervisor: Supervisor; signals: EndSignals },

@@ -42,7 +42,7 @@ const DEADLINE_PASSED: Failure = {
 
 /**
  * Takes one request from the queue to an answer: asks for a worker, opens the answer's stream, and asks again
- * when an attempt broke before it gave anything. Attempts handed back by a worker are not counted; they end
+ * when an attempt broke before it gave anything. Attempts released by a worker are not counted; they end
  * with the time the caller would wait for a slot.
  */
 export async function conduct(

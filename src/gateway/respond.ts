@@ -48,7 +48,7 @@ function failed(failure: Failure, attempts: number): Response {
   }
   const said = parseEngineError(failure.message);
   if (said) return errorResponse(new HttpError(said.status, said.message, failure.code));
-  // A job handed back until the caller's patience ended was never at fault: the workers are busy or leaving.
+  // A job released until the caller's patience ended was never at fault: the workers are busy or leaving.
   const status =
     errorStatus(failure.http_status) ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';

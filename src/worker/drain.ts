@@ -4,7 +4,7 @@ import type { Clock, Timer } from './clock.ts';
 export const FORCE_SECONDS = 2;
 
 /**
- * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was handed back)
+ * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was released)
  * - `settling`  → `done` (everything acknowledged, or the force clock ran out)
  * - `done` is final.
  */
@@ -16,7 +16,7 @@ export interface DrainParts {
   running(): number;
   /** Nothing waits for the queue or the relay any more. */
   isSettled(): boolean;
-  /** Aborts what runs and hands it back; what is slow to settle takes its shortest way. May come again. */
+  /** Aborts what runs and releases it; what is slow to settle takes its shortest way. May come again. */
   graceOver(): void;
   done(): void;
 }
@@ -48,13 +48,13 @@ export class Drain {
 
   /** To be called whenever a job ended or was acknowledged. */
   check(): void {
-    // Called in the middle of handing back, too: not before the last one is out of its slot.
+    // Called in the middle of a release, too: not before the last one is out of its slot.
     if (this.#parts.running() > 0) return;
     if (this.#phase === 'finishing') this.#phase = 'settling';
     if (this.#phase === 'settling' && this.#parts.isSettled()) this.#finish();
   }
 
-  /** No more grace: what runs is handed back now. */
+  /** No more grace: what runs is released now. */
   hurry(): void {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#parts;

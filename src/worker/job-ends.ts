@@ -16,9 +16,9 @@ export const NOT_RELAYED: BrokenReason = {
   retryable: false,
 };
 
-/** What whoever waits for the answer is told of a job that was handed back. */
+/** What whoever waits for the answer is told of a job that was released. */
 export function brokenBy(reason: ReleaseReason): BrokenReason {
-  return { message: `the worker handed the job back: ${reason}`, code: reason, retryable: true };
+  return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
 /** Reasons of a revocation after which there is nobody to tell. */

@@ -3,11 +3,11 @@ import { AdmissionControl } from './admission-control.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
-import { HandBacks } from './hand-backs.ts';
 import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './job-ends.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import type { Outbox, Settlement } from './outbox.ts';
 import type { QueueLink } from './peer.ts';
+import { Releases } from './releases.ts';
 import { failJob, runJob } from './run-job.ts';
 import { RunningJob } from './running-job.ts';
 import { Slots } from './slots.ts';
@@ -33,14 +33,14 @@ export class Jobs {
   readonly #answers: Answers;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
-  readonly #handBacks: HandBacks;
+  readonly #releases: Releases;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
   readonly #modelAliases: ReadonlySet<string>;
   readonly #files: FileAccess;
   readonly #admission: AdmissionControl;
   readonly #changed: () => void;
-  /** Why a job pushed now would be handed back; null: it is welcome. */
+  /** Why a job pushed now would be released; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
   /** The engine's own name for its model; undefined when it does not tell. */
   servedModel: string | undefined;
@@ -49,7 +49,7 @@ export class Jobs {
     const { queue, outbox, answers } = parts;
     this.#world = world;
     this.#outbox = outbox;
-    this.#handBacks = new HandBacks(queue, outbox);
+    this.#releases = new Releases(queue, outbox);
     this.#answers = answers;
     this.#changed = parts.changed;
     this.#slots = new Slots(settings.capacity);
@@ -77,9 +77,9 @@ export class Jobs {
     return this.#slots.free;
   }
 
-  /** Handed back, and the queue has yet to hear of it. */
-  get unsentHandBacks(): number {
-    return this.#handBacks.unsent;
+  /** Released, and the queue has yet to hear of it. */
+  get unsentReleases(): number {
+    return this.#releases.unsent;
   }
 
   isRunning(jobId: string): boolean {
@@ -98,7 +98,7 @@ export class Jobs {
     // A result of an attempt that the queue has given up is stale.
     this.#outbox.remove(job.job_id);
     const refusal = this.#refusalOf(job);
-    if (refusal) this.#handBack(job, refusal);
+    if (refusal) this.#decline(job, refusal);
     else this.#start(job);
   }
 
@@ -128,20 +128,20 @@ export class Jobs {
   /** What waited for a connection is said, and all that is unacknowledged again. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
-    this.#handBacks.connected();
+    this.#releases.connected();
     this.#outbox.connected();
     if (registered) this.#leases.resumed();
     this.update();
   }
 
-  /** Hands back what has not reached the engine yet. */
+  /** Releases what has not reached the engine yet. */
   releaseUnstarted(): void {
     for (const running of this.#slots.all()) {
       if (running.state === 'preparing') this.#release(running, 'not_started');
     }
   }
 
-  /** Hands back what cannot end inside the grace of a drain. */
+  /** Releases what cannot end inside the grace of a drain. */
   releaseUnfinishable(graceMs: number): void {
     for (const running of this.#slots.all()) {
       const hasReader = (this.#streams.get(running)?.size ?? 0) > 0;
@@ -162,7 +162,7 @@ export class Jobs {
   voidAll(reason: string): void {
     for (const running of this.#slots.all()) this.#void(running, reason);
     this.#outbox.abandon();
-    this.#handBacks.abandon();
+    this.#releases.abandon();
     this.update();
   }
 
@@ -191,7 +191,7 @@ export class Jobs {
 
   #start(job: Job): void {
     const running = new RunningJob(job, this.#world.clock.now());
-    this.#slots.take(running);
+    this.#slots.add(running);
     void this.#run(running);
     this.update();
   }
@@ -251,7 +251,7 @@ export class Jobs {
     running.abort();
     this.#streams.get(running)?.break(brokenBy(reason));
     this.#leave(running);
-    this.#giveBack(running.job, reason);
+    this.#sendRelease(running.job, reason);
   }
 
   #void(running: RunningJob, reason: string): void {
@@ -262,21 +262,21 @@ export class Jobs {
   }
 
   #leave(running: RunningJob): void {
-    this.#slots.give(running);
+    this.#slots.remove(running);
     const stream = this.#streams.get(running);
     this.#streams.delete(running);
     if (stream) this.#answers.finished(stream);
   }
 
   /** A job that was pushed and cannot be taken. */
-  #handBack(job: Job, reason: ReleaseReason): void {
+  #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#answers.refuse(job.stream_id, brokenBy(reason));
-    this.#giveBack(job, reason);
+    this.#sendRelease(job, reason);
   }
 
-  #giveBack(job: Job, reason: ReleaseReason): void {
-    this.#world.log.info({ job_id: job.job_id, reason }, 'job handed back');
-    this.#handBacks.give(job, reason);
+  #sendRelease(job: Job, reason: ReleaseReason): void {
+    this.#world.log.info({ job_id: job.job_id, reason }, 'job released');
+    this.#releases.release(job, reason);
     this.update();
   }
 

@@ -5,7 +5,7 @@ import type { Job, Timing } from '../protocol/index.ts';
  *
  * - `preparing` → `running` (its request went to the engine), `over`
  * - `running`   → `over`
- * - `over`: finished, handed back or revoked; what its run still brings is thrown away.
+ * - `over`: finished, released or revoked; what its run still brings is thrown away.
  */
 export type RunState = 'preparing' | 'running' | 'over';
 

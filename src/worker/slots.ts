@@ -34,12 +34,12 @@ export class Slots {
     }));
   }
 
-  take(running: RunningJob): void {
+  add(running: RunningJob): void {
     this.#byJob.set(running.job.job_id, running);
   }
 
-  /** Gives the slot back, unless a newer attempt at the same job has it. */
-  give(running: RunningJob): void {
+  /** Frees the slot, unless a newer attempt at the same job has it. */
+  remove(running: RunningJob): void {
     if (this.#byJob.get(running.job.job_id) === running) this.#byJob.delete(running.job.job_id);
   }
 }

@@ -137,7 +137,7 @@ export class Worker {
     this.drain(0);
   }
 
-  /** No more jobs; what can finish in time does, the rest is handed back. Asked again, the shorter grace holds. */
+  /** No more jobs; what can finish in time does, the rest is released. Asked again, the shorter grace holds. */
   drain(graceSeconds: number = this.#settings.graceSeconds): void {
     if (this.#drain) {
       if (graceSeconds === 0) this.#drain.hurry();
@@ -261,7 +261,7 @@ export class Worker {
   }
 
   #isSettled(): boolean {
-    const unsaid = this.#outbox.size + this.#jobs.unsentHandBacks;
+    const unsaid = this.#outbox.size + this.#jobs.unsentReleases;
     return !this.#isLoading && unsaid === 0 && this.#answers.isIdle;
   }
 

@@ -39,8 +39,8 @@ export class Holdings {
       .map(([jobId, fence]) => `${jobId}#${fence}`);
   }
 
-  /** Handed back while there was no connection to say so on: told by its absence from the next list. */
-  handedBack(jobId: string): void {
+  /** Released while there was no connection to say so on: told by its absence from the next list. */
+  released(jobId: string): void {
     this.#gone(jobId);
   }
 

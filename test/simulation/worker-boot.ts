@@ -81,7 +81,7 @@ export class Boot implements ClientProcess {
     });
     const log = (level: string) => (fields: object, message: string) => {
       trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
-      if (message === 'job handed back') this.#holdings.handedBack((fields as { job_id: string }).job_id);
+      if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
     };
     const world: World = {
       clock,

@@ -165,7 +165,7 @@ print("models", [model.id for model in client.models.list()])
   });
 
   // Last: the worker ends with it.
-  it('drains on SIGTERM: what fits the grace is finished, the rest handed back, nothing left running', async () => {
+  it('drains on SIGTERM: what fits the grace is finished, the rest released, nothing left running', async () => {
     // Fifteen choices keep the tiny model busy far beyond the grace.
     const long = await Promise.all(
       Array.from({ length: 3 }, () =>

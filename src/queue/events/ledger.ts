@@ -16,7 +16,7 @@ import { findJob, type JobRow } from '../store/jobs-table.ts';
  * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
  * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
  * - `resumed`            the worker is back and goes on
- * - `released`           the worker handed it back: why; nothing charged
+ * - `released`           the worker released it: why; nothing charged
  * - `returned`           the queue took it back: why; nothing charged
  * - `attempt_failed`, `lease_expired`   charged: why, and when it is tried again
  * - `settled`            succeeded or failed

@@ -5,7 +5,7 @@ import type { TransientJob } from '../state/memory-jobs.ts';
 
 /** Of the newest calls; a busy gateway makes as many in seconds, and each takes about a kilobyte. */
 const MOST_CALLS = 1000;
-/** A call that is handed back again and again keeps its first steps. */
+/** A call that is released again and again keeps its first steps. */
 const MOST_STEPS = 100;
 
 /** What is kept of a worker's words, characters. */

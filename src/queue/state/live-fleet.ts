@@ -103,7 +103,7 @@ export function freeSlots(worker: Worker): number {
 }
 
 /**
- * The worker's gauges. A frame that crossed a dispatch says too much, and the worker hands back what it
+ * The worker's gauges. A frame that crossed a dispatch says too much, and the worker releases what it
  * cannot take; one that crossed a revocation says too little, until the next frame a second later.
  */
 export function setLoad(worker: Worker, load: Load): void {

@@ -4,7 +4,7 @@ import { readText, storeText } from './row-text.ts';
 
 /**
  * Every statement on the table of jobs. Nothing here decides; whoever calls has decided.
- * Statements that end or hand back an attempt name the fence token in their WHERE, so that a late
+ * Statements that end or release an attempt name the fence token in their WHERE, so that a late
  * caller changes nothing even if its check was wrong.
  */
 

@@ -101,7 +101,7 @@ describe('conducting a request', () => {
     expect(seen.calls).toHaveLength(1);
   });
 
-  it('does not count a job that workers handed back', async () => {
+  it('does not count a job that workers released', async () => {
     const streams = [DRAINING, DRAINING, DRAINING, DRAINING, DIED, DIED, new Response('at last')];
     const { parts, seen } = script([STREAM], streams);
     const outcome = await conduct(CALL, alive(), parts);

@@ -140,7 +140,7 @@ describe('leases and reconnects', () => {
     expect(other.lastJob().job_id).toBe(id);
   });
 
-  it('hands back uncharged what the same process never received, and charges what another process lost', () => {
+  it('releases uncharged what the same process never received, and charges what another process lost', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     const id = queue.job({ max_attempts: 3 });

@@ -226,7 +226,7 @@ describe('the ledger of a job', () => {
     expect(rows(queue).n).toBe(0);
   });
 
-  it('stays bounded for a job that is handed back again and again, its beginning kept', () => {
+  it('stays bounded for a job that is released again and again, its beginning kept', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     const id = queue.job();

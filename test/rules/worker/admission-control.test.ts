@@ -92,7 +92,7 @@ const streamed = (maxTokens: number) => ({
   payload: { path: '/v1/chat/completions', body: JSON.stringify({ stream: true, max_tokens: maxTokens }) },
 });
 
-test('a drain hands back at once what cannot end inside the grace, and lets the rest run', async () => {
+test('a drain releases at once what cannot end inside the grace, and lets the rest run', async () => {
   const bench = await experienced();
   await bench.push({ job_id: 'long', fence_token: 2, ...chat(51) });
   await bench.push({ job_id: 'short', fence_token: 3, ...chat(50) });
@@ -103,7 +103,7 @@ test('a drain hands back at once what cannot end inside the grace, and lets the 
   expect(bench.engine.exchanges.map(({ isAborted }) => isAborted)).toEqual([false, true, false]);
 });
 
-test('a drain lets a stream run that its caller reads already, and hands back one nobody has read of', async () => {
+test('a drain lets a stream run that its caller reads already, and releases one nobody has read of', async () => {
   const bench = await experienced();
   await bench.push({ job_id: 'read', fence_token: 2, ...streamed(1000) });
   bench.engine.last.head(200, 'text/event-stream').write('data: 1\n\n');
@@ -122,7 +122,7 @@ test('without experience a drain judges nothing', async () => {
   expect(bench.queue.framesOf('job_release')).toEqual([]);
 });
 
-test('a job that cannot meet its deadline is handed back before it starts', async () => {
+test('a job that cannot meet its deadline is released before it starts', async () => {
   const bench = await experienced();
   await bench.push({ job_id: 'late', fence_token: 2, deadline_ms: 9999, ...chat(100) });
   await bench.push({ job_id: 'fits', fence_token: 3, deadline_ms: 10_000, ...chat(100) });

@@ -56,7 +56,7 @@ test('an API that never answers heartbeats does not hold up the end beyond both 
   expect(bench.clock.armed).toBe(0);
 });
 
-test('a job that does not fit the grace is aborted and handed back', async () => {
+test('a job that does not fit the grace is aborted and released', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();
   await bench.push(STREAM_JOB);
   bench.worker.drain();
@@ -73,7 +73,7 @@ test('a job that does not fit the grace is aborted and handed back', async () =>
   expect(bench.exitCode).toBe(EXIT.ok);
 });
 
-test('what has not reached the engine is handed back at once', async () => {
+test('what has not reached the engine is released at once', async () => {
   const bench = await new WorkerBench().ready();
   bench.fetch = () => new Promise(() => {});
   await bench.push({ payload: null, payload_url: 'https://files/payload' });
@@ -83,7 +83,7 @@ test('what has not reached the engine is handed back at once', async () => {
   expect(bench.exitCode).toBe(EXIT.ok);
 });
 
-test('a job pushed while draining is handed back', async () => {
+test('a job pushed while draining is released', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();
   await bench.push();
   bench.worker.drain();
@@ -92,7 +92,7 @@ test('a job pushed while draining is handed back', async () => {
   expect(bench.engine.exchanges).toHaveLength(1);
 });
 
-test('a job handed back while the queue is away is told to it, in what the two clocks leave', async () => {
+test('a job released while the queue is away is told to it, in what the two clocks leave', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();
   await bench.push();
   bench.fetch = () => new Promise(() => {});
@@ -177,7 +177,7 @@ test('the worker stays until the relay has the end of an answer', async () => {
   expect(bench.exitCode).toBe(EXIT.ok);
 });
 
-test('a second signal ends the worker at once, its jobs handed back', async () => {
+test('a second signal ends the worker at once, its jobs released', async () => {
   const bench = await new WorkerBench().ready();
   await bench.push();
   bench.worker.drain();

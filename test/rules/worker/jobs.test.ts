@@ -22,7 +22,7 @@ test('a job reaches the engine in the turn in which its frame arrives', async ()
   expect(bench.engine.exchanges).toHaveLength(1);
 });
 
-test('a job without a free slot is handed back, and its caller told', async () => {
+test('a job without a free slot is released, and its caller told', async () => {
   const bench = await new WorkerBench().ready();
   await bench.push({ job_id: 'a' });
   await bench.push({ ...STREAM_JOB, job_id: 'b', fence_token: 2 });
@@ -45,7 +45,7 @@ test('a base queue is told of a job without a slot by an error', async () => {
       type: 'job_error',
       job_id: 'b',
       fence_token: 2,
-      error: 'the worker handed the job back: overloaded',
+      error: 'the worker released the job: overloaded',
     },
   ]);
 });

@@ -74,7 +74,7 @@ test('an engine that fails at once does not keep an earlier result from its queu
   expect(bench.clock.armed).toBe(0);
 });
 
-test('a job pushed before the engine is up is handed back', async () => {
+test('a job pushed before the engine is up is released', async () => {
   const spool = new MemorySpool();
   await leftBehind(spool);
   const bench = await restarted(spool);

@@ -4,19 +4,19 @@ import type { Outbox } from './outbox.ts';
 import { grants, type QueueLink } from './peer.ts';
 import { failJob } from './run-job.ts';
 
-interface HandBack {
+interface Release {
   job: Job;
   reason: ReleaseReason;
 }
 
 /**
- * Jobs that go back to the queue unfinished. What cannot be said at the moment is said over the next
- * connection: its `register` may have gone out before, with the job among those held.
+ * Jobs that are released: they go back to the queue unfinished. What cannot be said at the moment is said over
+ * the next connection: its `register` may have gone out before, with the job among those held.
  */
-export class HandBacks {
+export class Releases {
   readonly #queue: QueueLink;
   readonly #outbox: Outbox;
-  #unsent: HandBack[] = [];
+  #unsent: Release[] = [];
 
   constructor(queue: QueueLink, outbox: Outbox) {
     this.#queue = queue;
@@ -28,7 +28,7 @@ export class HandBacks {
     return this.#unsent.length;
   }
 
-  give(job: Job, reason: ReleaseReason): void {
+  release(job: Job, reason: ReleaseReason): void {
     const { job_id, fence_token } = job;
     if (grants(this.#queue.peer, 'release')) {
       const isSent = this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
@@ -42,7 +42,7 @@ export class HandBacks {
   connected(): void {
     const unsent = this.#unsent;
     this.#unsent = [];
-    for (const { job, reason } of unsent) this.give(job, reason);
+    for (const { job, reason } of unsent) this.release(job, reason);
   }
 
   /** Nothing of it is sent any more. */
