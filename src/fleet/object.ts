@@ -6,9 +6,8 @@ import {
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
-import type { ConfigChoice } from './choose-config.ts';
 import { FleetRegistry } from './registry.ts';
-import type { FleetEvent, FleetRpc, KnownModel, KnownWorker } from './rpc.ts';
+import type { ConfigChoice, FleetEvent, FleetRpc, KnownModel, KnownWorker } from './rpc.ts';
 
 /** Heartbeats wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
@@ -53,8 +52,8 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
     return this.#registry.models();
   }
 
-  async chooseConfig(model: string | null): Promise<ConfigChoice> {
-    return this.#registry.chooseConfig(model);
+  async chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]> {
+    return this.#registry.chooseConfigs(models);
   }
 
   override async alarm(): Promise<void> {

@@ -2,7 +2,7 @@ import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { type Heartbeat, limits } from '../protocol/index.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
-import { type ConfigChoice, chooseConfig } from './choose-config.ts';
+import { chooseConfig } from './choose-config.ts';
 import { MIGRATIONS } from './migrations.ts';
 import {
   forgetModels,
@@ -12,7 +12,7 @@ import {
   newestModels,
   saveModel,
 } from './model-table.ts';
-import type { FleetEvent, KnownModel, KnownWorker } from './rpc.ts';
+import type { ConfigChoice, FleetEvent, KnownModel, KnownWorker } from './rpc.ts';
 import {
   forgetWorkers,
   longestUnheard,
@@ -88,8 +88,9 @@ export class FleetRegistry {
     return knownModels(this.#ports.sql);
   }
 
-  chooseConfig(model: string | null): ConfigChoice {
-    return chooseConfig(newestModels(this.#ports.sql), model);
+  chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
+    const known = newestModels(this.#ports.sql);
+    return models.map((model) => chooseConfig(known, model));
   }
 
   onAlarm(): void {
@@ -101,10 +102,15 @@ export class FleetRegistry {
   #record(event: FleetEvent): void {
     const { sql } = this.#ports;
     const { worker_id, at } = event;
-    if (event.kind === 'registered') saveInstance(sql, event, bounded(event.instance), at);
-    else touchWorker(sql, worker_id, at);
+    if (event.kind === 'registered' || event.kind === 'handed_over') {
+      saveInstance(sql, event, event.instance, at);
+    } else touchWorker(sql, worker_id, at);
     if (event.kind === 'disconnected') saveDisconnect(sql, worker_id, event.reason, at);
-    for (const model of modelsOf(event)) saveModel(sql, model, event, at);
+    if (event.kind === 'handed_over' && event.heartbeat) {
+      saveHeartbeat(sql, worker_id, event.heartbeat, event.heartbeat_at ?? at);
+    }
+    const names = event.models.length > 0 ? event.models : [event.config_id];
+    for (const model of names) saveModel(sql, model, event, at);
     forgetModelsOf(sql, worker_id, limits.KNOWN_MODELS_PER_WORKER);
   }
 
@@ -125,15 +131,4 @@ export class FleetRegistry {
       alarm.set(Math.max(next, now() + SWEEP_PAUSE_MS));
     }
   }
-}
-
-/** Names of a reasonable length and number; a worker that tells none is known by its config. */
-function modelsOf(event: FleetEvent): string[] {
-  const names = event.models.filter(({ length }) => length <= limits.MODEL_NAME_CHARACTERS);
-  return names.length > 0 ? names.slice(0, limits.KNOWN_MODELS_PER_WORKER) : [event.config_id];
-}
-
-function bounded<T extends { models?: string[] | undefined } | null>(instance: T): T {
-  if (!instance?.models) return instance;
-  return { ...instance, models: instance.models.slice(0, limits.KNOWN_MODELS_PER_WORKER) };
 }

@@ -1,5 +1,4 @@
 import type { Heartbeat, Instance } from '../protocol/index.ts';
-import type { ConfigChoice } from './choose-config.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -11,20 +10,38 @@ export interface FleetRpc {
   workers(): Promise<KnownWorker[]>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
-  /** Which config a request for this model is for. @param model null: the request names none */
-  chooseConfig(model: string | null): Promise<ConfigChoice>;
+  /**
+   * Which configs requests are for that no connected worker serves, each by its model, in order.
+   * @param models null: the request names none
+   */
+  chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]>;
 }
+
+/** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
+export type ConfigChoice =
+  | { kind: 'config'; config_id: string }
+  /** No model was named and there are several configs. */
+  | { kind: 'ambiguous'; models: string; configs: string }
+  /** Nobody serves the model; the lists are empty where nothing is known at all. */
+  | { kind: 'unknown'; models: string; configs: string };
 
 export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })
   /** Still connected: told from time to time so that neither worker nor models age out. */
   | (WorkerEvent & { kind: 'connected' })
-  | (WorkerEvent & { kind: 'disconnected'; reason: string });
+  | (WorkerEvent & { kind: 'disconnected'; reason: string })
+  /** Stored by a version of the queue that had no fleet object; `at` is when it was last heard of. */
+  | (WorkerEvent & {
+      kind: 'handed_over';
+      instance: Instance | null;
+      heartbeat: Heartbeat | null;
+      heartbeat_at: number | null;
+    });
 
 interface WorkerEvent {
   worker_id: string;
   config_id: string;
-  /** Names its engine answers to; none: it is known by its config alone. */
+  /** Names its engine answers to, as many as are remembered; none: it is known by its config alone. */
   models: string[];
   /** Epoch ms of the queue's clock. */
   at: number;

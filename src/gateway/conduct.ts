@@ -1,5 +1,5 @@
 import { type BrokenReason, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
-import type { CallAnswer, QueueCalls, TransientCall } from '../queue/rpc.ts';
+import type { CallAnswer, TransientCall } from '../queue/rpc.ts';
 import { BROKEN_HEADER } from '../relay/calls.ts';
 
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
@@ -10,7 +10,7 @@ const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
 export interface ConductorParts {
   queue: {
-    call: QueueCalls['call'];
+    call(job: TransientCall): Promise<CallAnswer>;
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };

@@ -1,10 +1,15 @@
-import type { FleetRpc } from '../fleet/rpc.ts';
+import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import {
   BUCKET_UNREADABLE,
   type CallAnswer,
+  isUnserved,
   type QueueRpc,
+  type Sent,
+  type SubmitAnswer,
+  type SubmitJob,
   type TransientCall,
+  type Unserved,
   WORKER_TOKEN_HEADERS,
 } from '../queue/rpc.ts';
 import { relayName } from '../relay/calls.ts';
@@ -82,8 +87,9 @@ async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>
 const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
 
 /**
- * Asks a queue for a worker. Asked once more, since it restarted, a call has what is left of its deadline, and
- * the queue's workers a moment to come back.
+ * Asks a queue for a worker, and where none that is connected serves the model, once more with the config that the
+ * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline, and the
+ * queue's workers a moment to come back.
  * @param now epoch ms
  * @throws HttpError 503, as `callQueue`
  */
@@ -94,14 +100,49 @@ export function callWorker(
   now: () => number,
 ): Promise<CallAnswer> {
   const startedAt = now();
-  return callQueue(env, queueId, (queue, again) => {
-    const { wait_for_worker_ms, deadline_ms } = wanted;
-    return queue.call({
-      ...wanted,
-      wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
-      ...(deadline_ms === undefined ? {} : { deadline_ms: Math.max(0, deadline_ms - (now() - startedAt)) }),
-    });
+  const { wait_for_worker_ms, deadline_ms } = wanted;
+  return callQueue(env, queueId, async (queue, again) => {
+    const ask = (known?: ConfigChoice) =>
+      queue.call({
+        ...wanted,
+        ...(known && { known }),
+        wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
+        ...(deadline_ms !== undefined && { deadline_ms: Math.max(0, deadline_ms - (now() - startedAt)) }),
+      });
+    const answer = await ask();
+    if (!isUnserved(answer)) return answer;
+    const [known] = await chooseConfigs(env, queueId, [wanted.model]);
+    return resolved(await ask(known));
   });
+}
+
+/**
+ * Submits jobs; those for models that no connected worker serves once more, with the configs that are known for them.
+ * @returns answers in the order of the jobs
+ */
+export function submitJobs(env: Env, queueId: string, jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+  return callQueue(env, queueId, async (queue) => {
+    const answers = await queue.submit(jobs);
+    const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
+    if (unserved.length === 0) return answers.map(resolved);
+    const known = await chooseConfigs(
+      env,
+      queueId,
+      unserved.map(({ model }) => model ?? null),
+    );
+    const again = await queue.submit(unserved.map((job, index) => ({ ...job, known: known[index]! })));
+    const answersAgain = again.values();
+    return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
+  });
+}
+
+function chooseConfigs(env: Env, queueId: string, models: (string | null)[]): Promise<ConfigChoice[]> {
+  return objectNamed(env.FLEET, queueId).chooseConfigs(models);
+}
+
+function resolved<T extends object>(answer: T | Unserved | undefined): T {
+  if (answer && !isUnserved(answer)) return answer;
+  throw new Error('the queue asked for a config that it was given');
 }
 
 /** What its callers are told of an error of the queue. */

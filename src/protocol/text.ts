@@ -30,6 +30,6 @@ export function listNames(names: Iterable<string>): string {
 }
 
 /** A name from outside, no longer than a message should be. */
-function shortName(name: string): string {
+export function shortName(name: string): string {
   return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
 }

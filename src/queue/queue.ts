@@ -11,6 +11,7 @@ import { Standstill } from './attempts/standstill.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
 import { viewOf } from './attempts/view.ts';
 import { dispatch } from './dispatch/dispatch.ts';
+import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
 import {
   type CallAnswer,
@@ -22,6 +23,7 @@ import {
   type SessionView,
   type SubmitAnswer,
   type TransientCall,
+  type Unserved,
   type Viewer,
 } from './rpc.ts';
 import { sessions, status } from './state/fleet-views.ts';
@@ -69,16 +71,18 @@ export class Queue {
     migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
     restoreFleet(this.#core);
+    endLostSessions(this.#core);
+    handOverWorkers(this.#core);
     orphanAfterRestart(this.#core);
     this.#standstill = new Standstill(this.#core);
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
-  submit(jobs: readonly NewJob[], ids: readonly string[]): SubmitAnswer[] {
+  submit(jobs: readonly NewJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
     return this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
   }
 
-  call(request: TransientCall, answer: (answer: CallAnswer) => void): void {
+  call(request: TransientCall, answer: (answer: CallAnswer | Unserved) => void): void {
     this.#do(() => call(this.#core, request, answer));
   }
 

@@ -1,3 +1,4 @@
+import type { ConfigChoice } from '../fleet/rpc.ts';
 import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
@@ -21,9 +22,9 @@ export const WORKER_TOKEN_HEADERS = { name: 'x-worker-token-name', pattern: 'x-w
  */
 export interface QueueCalls {
   /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
-  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]>;
+  submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
-  call(job: TransientCall): Promise<CallAnswer>;
+  call(job: TransientCall): Promise<CallAnswer | Unserved>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** What happened to a persisted job, or to a call of late, step by step. Null: there is none of this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
@@ -85,11 +86,24 @@ export function unpackView<T extends object>(view: T): T {
     : view;
 }
 
+/**
+ * No worker that is here, or expected back any moment, serves the model: ask the fleet object which config is
+ * known for it, and come again with what it says. It has heard of every worker that was here by then.
+ */
+export const UNSERVED = { ok: false, kind: 'unserved' } as const;
+export type Unserved = typeof UNSERVED;
+
+export function isUnserved(answer: object | undefined): answer is Unserved {
+  return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
+}
+
 /** A validated submission, its payload as the JSON text that will be stored. */
 export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
   /** `payload.model` where it is a string: chooses the config when `config_id` is left out. */
   model?: string;
+  /** What the fleet object knows for the model; left out the first time. */
+  known?: ConfigChoice;
   /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
   tenant?: string | null;
 }
@@ -108,6 +122,8 @@ export interface TransientCall {
   payload: LongText;
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
+  /** What the fleet object knows for the model; left out the first time. */
+  known?: ConfigChoice;
   /** Who asks; null or left out where no tokens are configured. */
   tenant?: string | null;
   priority: number;
@@ -126,7 +142,7 @@ export type CallAnswer =
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
   | { kind: 'error'; failure: Failure; worker_id: string }
   /**
-   * `unknown_model`: never seen one that serves it. `ambiguous_model`: none was named and there are several.
+   * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
    * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
    * `queue_full`: too many wait already. `deadline`: every worker has refused it, none can meet its deadline.
    */
@@ -141,13 +157,12 @@ export type CallAnswer =
         | 'deadline'
         | 'cancelled';
       message: string;
-      models: string[];
       retry_after_seconds: number;
     };
 
 /** The same as the object offers it over RPC: long texts in a form that fits. */
 export interface QueueRpc extends Omit<QueueCalls, 'submit'>, FileCalls {
-  submit(jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]>;
+  submit(jobs: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]>;
 }
 
 /** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */

@@ -5,26 +5,32 @@ import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
 /** The fleet object beside the queue's in a real workerd. */
+const TOKEN = 'secret';
+const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 let road: MiniflareQueue;
 
 beforeAll(async () => {
-  road = await startMiniflareQueue({ QUEUE_IDS: '*' });
+  road = await startMiniflareQueue({
+    QUEUE_IDS: '*',
+    TOKENS: JSON.stringify([{ name: 'all', sha256: SHA256, scopes: ['admin'] }]),
+  });
 });
 afterEach(closeRawWorkers);
 afterAll(() => road.stop());
 
 let queueNumber = 0;
+const headersOf = (queue: string) => ({ authorization: `Bearer ${TOKEN}`, 'x-queue-id': queue });
 const newQueue = () => `fleet-${++queueNumber}`;
 
 async function get(queue: string, path: string) {
-  const response = await fetch(road.url + path, { headers: { 'x-queue-id': queue } });
+  const response = await fetch(road.url + path, { headers: headersOf(queue) });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 const workers = async (queue: string) => (await get(queue, '/api/workers')).body.workers as WorkerView[];
 const beat = (queue: string, body: object) =>
   fetch(`${road.url}/api/heartbeats`, {
     method: 'POST',
-    headers: { 'x-queue-id': queue },
+    headers: headersOf(queue),
     body: JSON.stringify(body),
   });
 const instance = { id: 'i', gpu: 'H100', models: ['tiny'] };
@@ -32,7 +38,7 @@ const instance = { id: 'i', gpu: 'H100', models: ['tiny'] };
 describe('the fleet', () => {
   it('shows a worker as soon as it is registered, with its heartbeats, and its last words when it is gone', async () => {
     const queue = newQueue();
-    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', { instance });
+    const worker = await (await new RawWorker(road.url, TOKEN).connect(queue)).register('w', { instance });
     expect(await workers(queue)).toMatchObject([
       { worker_id: 'w', state: 'ready', gpu: 'H100', models: ['tiny'], status: null },
     ]);
@@ -47,7 +53,7 @@ describe('the fleet', () => {
 
   it('lists the models that are served now', async () => {
     const queue = newQueue();
-    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', { instance });
+    const worker = await (await new RawWorker(road.url, TOKEN).connect(queue)).register('w', { instance });
     expect((await get(queue, '/v1/models')).body.data).toMatchObject([{ id: 'tiny', owned_by: 'cfg' }]);
     expect((await get(queue, '/v1/models/tiny')).status).toBe(200);
     worker.vanish();
@@ -66,6 +72,40 @@ describe('the fleet', () => {
     expect(await workers(queue)).toMatchObject([
       { worker_id: 'only', state: 'disconnected', status: 'starting' },
     ]);
-    expect(await road.sql(queue, 'SELECT * FROM workers')).toEqual([]);
+    expect(await road.sql(queue, 'SELECT * FROM sessions')).toEqual([]);
+  });
+
+  it('knows a model whose worker is gone: 503, a job is stored for its config, and 404 names it for another', async () => {
+    const queue = newQueue();
+    const post = async (path: string, body: object) => {
+      const response = await fetch(road.url + path, {
+        method: 'POST',
+        headers: headersOf(queue),
+        body: JSON.stringify(body),
+      });
+      return [response.status, await response.text()] as const;
+    };
+    const worker = await (await new RawWorker(road.url, TOKEN).connect(queue)).register('w', { instance });
+    worker.send({ type: 'drain' });
+    worker.vanish();
+    await until(async () => (await workers(queue))[0]?.state === 'disconnected', 'it is seen to be gone');
+    const ask = (model: string) => post('/v1/chat/completions', { model, messages: [] });
+    expect((await ask('tiny'))[0]).toBe(503);
+    expect((await ask('default'))[0]).toBe(503);
+    expect(await ask('huge')).toMatchObject([404, expect.stringContaining('models: tiny')]);
+    const job = (model: string) => ({ job_type: 'chat_completion', payload: { model, messages: [] } });
+    expect(await post('/api/jobs', job('tiny'))).toMatchObject([
+      201,
+      expect.stringContaining('"config_id":"cfg"'),
+    ]);
+    const [status, answers] = await post('/api/jobs', [
+      job('huge'),
+      job('tiny'),
+      { ...job('x'), config_id: 'cfg' },
+    ]);
+    expect(status).toBe(200);
+    type Answer = { job?: { config_id: string }; error?: { status: number } };
+    const each = (JSON.parse(answers) as Answer[]).map((one) => one.error?.status ?? one.job?.config_id);
+    expect(each).toEqual([404, 'cfg', 'cfg']);
   });
 });

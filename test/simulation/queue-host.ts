@@ -1,6 +1,8 @@
+import type { FleetRpc } from '../../src/fleet/rpc.ts';
 import type { BrokenReason } from '../../src/protocol/index.ts';
+import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import type { QueueCalls } from '../../src/queue/rpc.ts';
+import { type CallAnswer, isUnserved, type QueueCalls, type Unserved } from '../../src/queue/rpc.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
@@ -20,6 +22,8 @@ export interface QueueHostParts {
   trace: Trace;
   oracle: Oracle;
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** The fleet object, for as long as this life of the server lasts. */
+  fleet(): FleetRpc;
 }
 
 /**
@@ -35,6 +39,7 @@ export class QueueHost {
   /** Questions of the gateway that this object has begun to answer. */
   readonly #asked = new Set<(error: Error) => void>();
   #queue: Queue | null = null;
+  #report: FleetReport;
   #held: (() => void)[] = [];
   #commit: Planned | null = null;
   /** Counts lives of the object: what belongs to an earlier one is void. */
@@ -53,6 +58,7 @@ export class QueueHost {
     this.oracle = parts.oracle;
     this.disk = new Disk((change) => parts.oracle.rowChanged(change));
     this.#random = new Random(parts.plan.seed, 'queue');
+    this.#report = this.#newReport();
   }
 
   get isUp(): boolean {
@@ -71,6 +77,7 @@ export class QueueHost {
   start(): void {
     const { plan } = this.#parts;
     this.#alarmAt = this.#durableAlarm;
+    this.#report = this.#newReport();
     this.#do(() => {
       this.#queue = new Queue(this.#ports(), {
         queue_id: 'q',
@@ -173,7 +180,11 @@ export class QueueHost {
             ),
           ),
         ),
-      call: (job) => rpc((queue, answer) => queue.call(job, answer)),
+      call: async (job) => {
+        const answer = await rpc<CallAnswer | Unserved>((queue, answer) => queue.call(job, answer));
+        if (isUnserved(answer)) await this.#report.flush();
+        return answer;
+      },
       get: (id) => rpc((queue, answer) => answer(queue.get(id))),
       wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
       cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
@@ -183,6 +194,18 @@ export class QueueHost {
       hasSession: unasked,
       closeSockets: unasked,
     };
+  }
+
+  /** Untold events go with the object. */
+  #newReport(): FleetReport {
+    const life = this.#life;
+    return new FleetReport({
+      send: (events) => this.#parts.fleet().record(events),
+      after: (ms, run) =>
+        this.#parts.timeline.after(ms, () => {
+          if (life === this.#life) run();
+        }),
+    });
   }
 
   #do(work: (queue: Queue) => void): void {
@@ -281,7 +304,10 @@ export class QueueHost {
         this.hold(() => {
           if (life === this.#life) this.#parts.breakStream(relay, stream, reason);
         }),
-      tellFleet: () => {},
+      tellFleet: (event) =>
+        this.hold(() => {
+          if (life === this.#life) this.#report.tell(event);
+        }),
       log: (level, message, fields) => {
         if (level !== 'debug') trace.say(`queue ${level} ${message} ${JSON.stringify(fields ?? {})}`);
       },

@@ -1,5 +1,6 @@
 import type { Env } from '../../src/gateway/env.ts';
 import { relayName } from '../../src/relay/calls.ts';
+import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
 import { QueueHost, type QueueHostParts } from './queue-host.ts';
 import { Random } from './random.ts';
@@ -24,18 +25,24 @@ export class Life {
 /** Gateway, queue and relays in one process, as workerd runs them. */
 export class Server {
   readonly queue: QueueHost;
-  readonly #parts: Omit<QueueHostParts, 'breakStream'>;
+  readonly #parts: Omit<QueueHostParts, 'breakStream' | 'fleet'>;
   readonly #random: Random;
+  readonly #fleet: FleetHost;
   readonly #relays = new Map<string, RelayHost>();
   #life: Life | null = null;
 
-  constructor(parts: Omit<QueueHostParts, 'breakStream'>) {
+  constructor(parts: Omit<QueueHostParts, 'breakStream' | 'fleet'>) {
     this.#parts = parts;
     this.#random = new Random(parts.plan.seed, 'server');
     this.queue = new QueueHost({
       ...parts,
       breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
+      fleet: () => {
+        const life = this.#life;
+        return this.#fleet.calls(() => life?.isAlive === true);
+      },
     });
+    this.#fleet = new FleetHost(parts.timeline, new Random(parts.plan.seed, 'fleet'));
   }
 
   /** Null while the process is down. */
@@ -50,6 +57,7 @@ export class Server {
   start(): void {
     this.#parts.trace.say('server starts');
     this.#life = new Life();
+    this.#fleet.restart();
     this.queue.start();
   }
 
@@ -99,7 +107,7 @@ export class Server {
     return {
       QUEUE: { idFromName: () => 'q', get: () => calls as never },
       RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
-      FLEET: { idFromName: (name: string) => name, get: () => undefined as never },
+      FLEET: { idFromName: () => 'q', get: () => this.#fleet.calls(() => life.isAlive) as never },
     };
   }
 

@@ -39,7 +39,10 @@ export class Submitter {
       const answer = answers?.[0];
       if (!answer) continue;
       if (!answer.ok) {
-        this.#around.oracle.violated('the same submission is the same job', `${this.id}: ${answer.reason}`);
+        this.#around.oracle.violated(
+          'the same submission is the same job',
+          `${this.id}: ${JSON.stringify(answer)}`,
+        );
         return;
       }
       if (answer.created) this.#created += 1;

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { FleetRegistry, type FleetSettings } from '../../src/fleet/registry.ts';
-import type { FleetEvent } from '../../src/fleet/rpc.ts';
+import type { ConfigChoice, FleetEvent } from '../../src/fleet/rpc.ts';
 import type { Heartbeat } from '../../src/protocol/index.ts';
 
 /** The real registry over real SQLite in memory, with a clock that the test moves by hand. */
@@ -40,6 +40,11 @@ export class FleetHarness {
   disconnected(workerId: string, models: string[] = ['tiny'], configId = 'cfg'): void {
     const worker = { worker_id: workerId, config_id: configId, models, at: this.#now() };
     this.#record({ kind: 'disconnected', ...worker, reason: 'the connection closed' });
+  }
+
+  choose(model: string | null): ConfigChoice {
+    const [choice] = this.registry.chooseConfigs([model]);
+    return choice as ConfigChoice;
   }
 
   /** Moves the clock, running every alarm that falls due on the way. */

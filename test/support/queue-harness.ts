@@ -1,7 +1,15 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import type { CallAnswer, FileTicket, SubmitAnswer, SubmitJob, TransientCall } from '../../src/queue/rpc.ts';
+import {
+  type CallAnswer,
+  type FileTicket,
+  isUnserved,
+  type SubmitAnswer,
+  type SubmitJob,
+  type TransientCall,
+  type Unserved,
+} from '../../src/queue/rpc.ts';
 import type { Deletion } from '../../src/queue/store/blob-table.ts';
 import type {
   Connection,
@@ -79,7 +87,7 @@ export class QueueHarness {
   readonly deletions: Deletion[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
-  readonly database = new DatabaseSync(':memory:');
+  readonly database: DatabaseSync;
   /** What the fleet object of this queue knows, on the same clock. */
   readonly fleet = new FleetHarness({}, () => this.nowMs);
   queue: Queue;
@@ -87,7 +95,9 @@ export class QueueHarness {
   readonly #statements = new Map<string, StatementSync>();
   #next = 0;
 
-  constructor(settings: Partial<QueueSettings> = {}) {
+  /** @param database of an earlier queue */
+  constructor(settings: Partial<QueueSettings> = {}, database = new DatabaseSync(':memory:')) {
+    this.database = database;
     this.#settings = { queue_id: 'q', lease_seconds: 30, reconnect_grace_seconds: 10, ...settings };
     this.queue = new Queue(this.#ports(), this.#settings);
   }
@@ -132,18 +142,25 @@ export class QueueHarness {
     this.queue.onClose(connection);
   }
 
-  submit(...jobs: Partial<SubmitJob>[]): SubmitAnswer[] {
-    return this.queue.submit(
-      jobs.map((job) => ({
+  /** As the gateway submits: what no worker that is here serves goes where the fleet knows a config for it. */
+  submit(...given: Partial<SubmitJob>[]): SubmitAnswer[] {
+    const jobs = given.map(
+      (job): SubmitJob => ({
         job_type: 'chat_completion',
         payload: '{"messages":[]}',
         config_id: 'cfg',
         priority: 0,
         max_attempts: 3,
         ...job,
-      })),
-      jobs.map(() => `job-${++this.#next}`),
+      }),
     );
+    const ids = jobs.map(() => `job-${++this.#next}`);
+    return this.queue.submit(jobs, ids).map((answer, index) => {
+      if (!isUnserved(answer)) return answer;
+      const job = jobs[index] as SubmitJob;
+      const known = this.fleet.choose(job.model ?? null);
+      return this.queue.submit([{ ...job, known }], [ids[index] as string])[0] as SubmitAnswer;
+    });
   }
 
   /** Submits one job and gives its id. */
@@ -153,21 +170,26 @@ export class QueueHarness {
     return answer.job.id;
   }
 
+  /** As the gateway asks. */
   call(call: Partial<TransientCall> = {}): CallAnswer[] {
     const answers: CallAnswer[] = [];
-    this.queue.call(
-      {
-        job_id: `call-${++this.#next}`,
-        job_type: 'engine_request',
-        payload: '{"method":"POST","path":"/v1/chat/completions","body":"{\\"messages\\":[]}"}',
-        model: 'tiny',
-        priority: 0,
-        wait_for_worker_ms: 0,
-        wait_for_slot_ms: 60_000,
-        ...call,
-      },
-      (answer) => answers.push(answer),
-    );
+    const request = {
+      job_id: `call-${++this.#next}`,
+      job_type: 'engine_request',
+      payload: '{"method":"POST","path":"/v1/chat/completions","body":"{\\"messages\\":[]}"}',
+      model: 'tiny',
+      priority: 0,
+      wait_for_worker_ms: 0,
+      wait_for_slot_ms: 60_000,
+      ...call,
+    };
+    let isUnknown = false;
+    const take = (answer: CallAnswer | Unserved) => {
+      if (isUnserved(answer)) isUnknown = true;
+      else answers.push(answer);
+    };
+    this.queue.call(request, take);
+    if (isUnknown) this.queue.call({ ...request, known: this.fleet.choose(request.model) }, take);
     return answers;
   }
 

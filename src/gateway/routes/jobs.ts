@@ -11,7 +11,7 @@ import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { answerPatiently } from '../patience.ts';
-import { callQueue, queueIdOf } from '../queues.ts';
+import { callQueue, queueIdOf, submitJobs } from '../queues.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The longest `?wait=`, seconds. */
@@ -26,7 +26,7 @@ export function jobRoutes(app: Gateway): void {
     const tenant = tenantOf(context.get('token'));
     const submit = (jobs: SubmitJob[]) => {
       const sent = packJobs(jobs.map((job) => ({ ...job, tenant })));
-      return callQueue(context.env, queueId, (queue) => queue.submit(sent));
+      return submitJobs(context.env, queueId, sent);
     };
     const { bytes, release } = await readBody(request, context.env);
     try {

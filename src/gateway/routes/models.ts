@@ -1,3 +1,4 @@
+import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
 import { queueIdOf } from '../queues.ts';
@@ -17,9 +18,9 @@ export function modelRoutes(app: Gateway): void {
     const model = models.find((candidate) => candidate.id === id);
     if (model?.available) return context.json(openAIModel(model));
     const names = models.filter((candidate) => candidate.available).map((candidate) => candidate.id);
-    const there = names.length > 0 ? `Models there are: ${names.join(', ')}.` : 'No model is served now.';
+    const there = names.length > 0 ? `Models there are: ${listNames(names)}.` : 'No model is served now.';
     const why = model ? 'has no worker at the moment' : 'is not known here';
-    throw new HttpError(404, `The model "${id}" ${why}. ${there}`, 'model_not_found');
+    throw new HttpError(404, `The model "${shortName(id)}" ${why}. ${there}`, 'model_not_found');
   });
 }
 

@@ -2,8 +2,10 @@ import type { FleetEvent } from '../../fleet/rpc.ts';
 
 /** Events wait this long for others to be sent with, ms. */
 const SEND_AFTER_MS = 1000;
+/** In one call, which carries 32 MiB. */
+const EVENTS_A_CALL = 200;
 /** Kept while the fleet object cannot be reached; beyond it the oldest go. */
-const MOST_EVENTS = 1000;
+const MOST_EVENTS = 2000;
 
 interface FleetReportParts {
   send(events: FleetEvent[]): Promise<void>;
@@ -46,14 +48,15 @@ export class FleetReport {
   }
 
   async #send(): Promise<void> {
-    const events = this.#events;
-    if (events.length === 0) return;
-    this.#events = [];
-    try {
-      await this.#parts.send(events);
-    } catch {
-      this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
-      this.#plan();
+    while (this.#events.length > 0) {
+      const events = this.#events.splice(0, EVENTS_A_CALL);
+      try {
+        await this.#parts.send(events);
+      } catch {
+        this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
+        this.#plan();
+        return;
+      }
     }
   }
 }

@@ -5,19 +5,21 @@ import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '.
 import type { RelayCalls } from '../../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
-import type {
-  CallAnswer,
-  FileTicket,
-  FileUploadAnswer,
-  LedgerView,
-  QueueRpc,
-  QueueStatus,
-  Sent,
-  SessionView,
-  SubmitAnswer,
-  SubmitJob,
-  TransientCall,
-  Viewer,
+import {
+  type CallAnswer,
+  type FileTicket,
+  type FileUploadAnswer,
+  isUnserved,
+  type LedgerView,
+  type QueueRpc,
+  type QueueStatus,
+  type Sent,
+  type SessionView,
+  type SubmitAnswer,
+  type SubmitJob,
+  type TransientCall,
+  type Unserved,
+  type Viewer,
 } from '../rpc.ts';
 import type { Connection, Ports, Session } from '../store/ports.ts';
 import { Commits } from './commits.ts';
@@ -125,14 +127,19 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.ctx.waitUntil(this.#texts.delete(deletion));
   }
 
-  submit(sent: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+  async submit(sent: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]> {
     const ids = sent.map(() => crypto.randomUUID());
-    return this.#texts.submit(sent, ids);
+    const answers = await this.#texts.submit(sent, ids);
+    // The fleet object is asked next.
+    if (answers.some(isUnserved)) await this.#fleet.flush();
+    return answers;
   }
 
   /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
-  call(request: TransientCall): Promise<CallAnswer> {
-    return this.#answered((answer) => this.#queue.call(request, answer));
+  async call(request: TransientCall): Promise<CallAnswer | Unserved> {
+    const answer = await this.#answered<CallAnswer | Unserved>((answer) => this.#queue.call(request, answer));
+    if (isUnserved(answer)) await this.#fleet.flush();
+    return answer;
   }
 
   async get(jobId: string, viewer: Viewer): Promise<JobView | null> {

@@ -8,6 +8,7 @@ import {
   type Sent,
   type SubmitAnswer,
   type SubmitJob,
+  type Unserved,
   unpackText,
 } from '../rpc.ts';
 import { type BucketFile, type Deletion, InBucket } from '../store/blob-table.ts';
@@ -51,7 +52,10 @@ export class TextCalls {
     this.#parts = parts;
   }
 
-  async submit(sent: readonly Sent<SubmitJob>[], ids: readonly string[]): Promise<SubmitAnswer[]> {
+  async submit(
+    sent: readonly Sent<SubmitJob>[],
+    ids: readonly string[],
+  ): Promise<(SubmitAnswer | Unserved)[]> {
     const { queue, commit } = this.#parts;
     const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const files = await this.#putPayloads(jobs, sent, ids);

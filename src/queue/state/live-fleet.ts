@@ -86,6 +86,12 @@ export class Fleet {
     return [...this.#byId.values()];
   }
 
+  /** Connected, or expected back. @param now epoch ms */
+  present(now: number): Worker[] {
+    const away = [...this.#away.values()].filter(({ until }) => until > now);
+    return [...this.#byId.values(), ...away.map(({ worker }) => worker)];
+  }
+
   /** Ends one attempt's hold on its slot, if the worker still runs that very attempt; the slot is filled again. */
   freeSlot(workerId: string | null, jobId: string, fenceToken: number): void {
     const worker = workerId === null ? null : this.byId(workerId);
@@ -127,9 +133,4 @@ export function servesModel(worker: Worker, model: string): boolean {
 /** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */
 export function mayRun(worker: Worker, model: string | null): boolean {
   return model === null || servesModel(worker, model);
-}
-
-/** Whom an event for the fleet object is about. @param at epoch ms */
-export function workerEvent({ session, models }: Worker, at: number) {
-  return { worker_id: session.worker_id, config_id: session.config_id, models, at };
 }

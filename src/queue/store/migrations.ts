@@ -111,4 +111,22 @@ export const MIGRATIONS: readonly string[][] = [
     `CREATE INDEX bucket_files_job ON bucket_files (job_id)`,
     `CREATE INDEX bucket_files_due ON bucket_files (delete_at) WHERE delete_at IS NOT NULL`,
   ],
+  [
+    // What is known of workers and models went to the fleet object (fleet-events.ts); a reconnect needs this.
+    `CREATE TABLE sessions (
+       worker_id TEXT PRIMARY KEY,
+       config_id TEXT NOT NULL,
+       boot_id TEXT,
+       models TEXT NOT NULL,
+       is_connected INTEGER NOT NULL,
+       heard_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+    `INSERT INTO sessions
+       SELECT worker_id, config_id, json_extract(instance, '$.boot_id'),
+         coalesce(json_extract(instance, '$.models'), '[]'), 0,
+         coalesce(heard_at, (SELECT max(heard_at) FROM workers), 0)
+       FROM workers WHERE config_id IS NOT NULL`,
+    `ALTER TABLE workers RENAME TO workers_before_fleet`,
+    `DROP TABLE models`,
+  ],
 ];

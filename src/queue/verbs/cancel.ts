@@ -61,7 +61,6 @@ function cancelTransient(
     kind: 'refused',
     reason: 'cancelled',
     message: 'cancelled by the caller',
-    models: [],
     retry_after_seconds: 0,
   });
   revoke(core, job.worker_id, job.id, reason);

@@ -1,12 +1,12 @@
 import { relayName } from '../../relay/calls.ts';
+import { tellDisconnected } from '../events/fleet-events.ts';
 import { record } from '../events/ledger.ts';
 import { streamIdOf } from '../state/fences.ts';
-import { workerEvent } from '../state/live-fleet.ts';
 import type { TransientJob } from '../state/memory-jobs.ts';
 import { type Core, due } from '../state/state.ts';
-import { touchWorker } from '../store/fleet-table.ts';
 import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE, orphanLease } from '../store/jobs-table.ts';
 import type { Connection } from '../store/ports.ts';
+import { endSession } from '../store/session-table.ts';
 
 /**
  * A control socket closed. Its worker may only have lost the network: its leases last until the reconnect
@@ -24,8 +24,8 @@ export function disconnect(core: Core, connection: Connection, reason = 'the con
     record(core, row, 'disconnected');
   }
   core.fleet.expect(worker, graceEnds);
-  touchWorker(core.sql, worker.session.worker_id, now);
-  core.tellFleet({ kind: 'disconnected', ...workerEvent(worker, now), reason });
+  endSession(core.sql, worker.session.worker_id, now);
+  tellDisconnected(core, worker, reason);
   for (const job of core.transients.all()) {
     if (job.worker_id === worker.session.worker_id) job.orphaned_at = now;
   }

@@ -9,12 +9,13 @@ import {
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, returnUncharged } from '../attempts/retry.ts';
+import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import { record } from '../events/ledger.ts';
-import { type Worker, workerEvent } from '../state/live-fleet.ts';
+import type { Worker } from '../state/live-fleet.ts';
 import { type Core, due } from '../state/state.ts';
-import { findInstance, rememberModel, saveInstance } from '../store/fleet-table.ts';
 import { extendLease, findJob, type JobRow, leasedByWorker } from '../store/jobs-table.ts';
 import type { Connection, Session } from '../store/ports.ts';
+import { beginSession, findBootId } from '../store/session-table.ts';
 import { giveUp } from './disconnect.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
@@ -25,7 +26,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     return connection.send(JSON.stringify({ type: 'error', message }));
   }
   replaceOlder(core, connection, frame.worker_id);
-  const bootBefore = findInstance(core.sql, frame.worker_id)?.boot_id;
+  const bootBefore = findBootId(core.sql, frame.worker_id);
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
   const worker: Worker = {
@@ -39,14 +40,14 @@ export function register(core: Core, connection: Connection, frame: Register, se
     silent: false,
   };
   core.fleet.add(worker);
-  remember(core, worker, frame);
+  remember(core, worker);
+  tellRegistered(core, worker, frame.instance ?? null);
 
   const lost: string[] = [];
   const resumed = session.extended
     ? resumeListed(core, worker, frame.jobs ?? [], lost)
     : resumeAll(core, worker, older === null);
-  if (session.extended)
-    reclaimUnlisted(core, worker, bootBefore !== undefined && bootBefore === session.boot_id);
+  if (session.extended) reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
   if (session.extended) {
     connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
   }
@@ -85,16 +86,9 @@ function sessionOf(core: Core, frame: Register, sessionId: string): Session {
   };
 }
 
-function remember(core: Core, worker: Worker, frame: Register): void {
-  saveInstance(core.sql, frame.worker_id, frame.config_id, frame.instance ?? null, core.now());
-  due(core, core.now() + core.settings.retention_seconds * 1000);
-  const names = worker.models.length > 0 ? worker.models : [frame.config_id];
-  for (const model of names) rememberModel(core.sql, model, frame.config_id, core.now());
-  core.tellFleet({
-    kind: 'registered',
-    ...workerEvent(worker, core.now()),
-    instance: frame.instance ?? null,
-  });
+function remember(core: Core, { session, models }: Worker): void {
+  beginSession(core.sql, { ...session, models }, session.boot_id, core.now());
+  due(core, core.now() + stillConnectedMs(core));
 }
 
 /** Jobs the worker says it still holds: what nobody else was given since stays its own. */

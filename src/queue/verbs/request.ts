@@ -1,28 +1,36 @@
+import { shortName } from '../../protocol/index.ts';
 import { revoke } from '../attempts/revoke.ts';
-import { bytesOf, type CallAnswer, type TransientCall } from '../rpc.ts';
-import { mayRun, servesModel, type Worker } from '../state/live-fleet.ts';
+import { bytesOf, type CallAnswer, type TransientCall, UNSERVED, type Unserved } from '../rpc.ts';
+import { isNamed, liveConfig } from '../state/live-config.ts';
+import { mayRun, type Worker } from '../state/live-fleet.ts';
 import type { TransientJob } from '../state/memory-jobs.ts';
 import type { Core } from '../state/state.ts';
-import { knownModels } from '../store/fleet-table.ts';
 
 /** What a caller is told to wait before it tries again when no worker is there, s. */
 const RETRY_AFTER_SECONDS = 5;
 
 /** A job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrRefuse` says what becomes of it. */
-export function call(core: Core, request: TransientCall, answer: (answer: CallAnswer) => void): void {
-  const named = nameModel(core, request);
-  if (!named.ok) {
-    answer(named.refusal);
-    return;
-  }
+export function call(
+  core: Core,
+  request: TransientCall,
+  answer: (answer: CallAnswer | Unserved) => void,
+): void {
+  const choice = liveConfig(core, request.model) ?? request.known;
+  if (choice === undefined) return answer(UNSERVED);
+  if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
+  const configId = choice.kind === 'config' ? choice.config_id : null;
   const now = core.now();
   const older = takeOver(core, request.job_id);
   const deadlineMs = request.deadline_ms ?? Number.POSITIVE_INFINITY;
   const slotWait = Math.max(request.wait_for_slot_ms, request.wait_for_worker_ms);
   const job: TransientJob = {
     id: request.job_id,
-    call: { ...request, model: named.model, payload: bytesOf(request.payload) },
-    waits_for: configOf(core, named.model),
+    call: {
+      ...request,
+      model: isNamed(request.model) ? request.model : configId,
+      payload: bytesOf(request.payload),
+    },
+    waits_for: configId ?? '',
     state: 'pending',
     priority: request.priority,
     created_at: now,
@@ -122,11 +130,11 @@ export function nextRefusal(core: Core): number | null {
 function refuseIfHopeless(core: Core, job: TransientJob, workers: readonly Worker[]): boolean {
   if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
     for (const { declined } of workers) declined.delete(job.id);
-    refuse(core, job, tooLate(core, job));
+    refuse(core, job, tooLate(job));
     return true;
   }
   if (core.now() < refusedAt(core, job, workers)) return false;
-  refuse(core, job, workers.length > 0 ? noSlot(core, job) : noWorker(core, job));
+  refuse(core, job, workers.length > 0 ? noSlot(job) : noWorker(job));
   return true;
 }
 
@@ -148,73 +156,46 @@ function workersFor(core: Core, model: string | null): Worker[] {
   return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, model));
 }
 
-/** The config a waiting caller counts for; one for all models that nobody knows. */
-function configOf(core: Core, model: string | null): string {
-  if (model === null) return '';
-  const live = core.fleet.all().find((worker) => servesModel(worker, model));
-  if (live) return live.session.config_id;
-  return (
-    knownModels(core.sql).find((entry) => entry.model === model || entry.config_id === model)?.config_id ?? ''
-  );
-}
-
 type Refusal = Extract<CallAnswer, { kind: 'refused' }>;
-type Named = { ok: true; model: string | null } | { ok: false; refusal: Refusal };
 
-/** "default" and no model at all mean the only one there is; several make it a question. */
-function nameModel(core: Core, request: TransientCall): Named {
-  if (request.model !== null && request.model !== 'default') return { ok: true, model: request.model };
-  const models = knownModels(core.sql);
-  const configs = [...new Set(models.map((entry) => entry.config_id))];
-  if (configs.length === 1) return { ok: true, model: configs[0]! };
-  if (configs.length === 0) return { ok: true, model: null };
-  return {
-    ok: false,
-    refusal: {
-      kind: 'refused',
-      reason: 'ambiguous_model',
-      message: `name a model, there are several: ${names(core).join(', ')}`,
-      models: names(core),
-      retry_after_seconds: 0,
-    },
-  };
-}
-
-function noWorker(core: Core, job: TransientJob): Refusal {
-  const model = job.call.model;
-  const known = knownModels(core.sql);
-  const seen = known.some((entry) => entry.model === model || entry.config_id === model);
-  if (seen || model === null) {
-    return {
-      kind: 'refused',
-      reason: 'no_worker',
-      message:
-        model === null
-          ? 'no worker has connected yet: start one, or wait for it with the header X-Queue-Wait: 30'
-          : `no worker for the model "${model}" is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
-      models: names(core),
-      retry_after_seconds: RETRY_AFTER_SECONDS,
-    };
-  }
-  const there = names(core);
+function ambiguous(models: string): Refusal {
   return {
     kind: 'refused',
-    reason: 'unknown_model',
-    message:
-      there.length === 0
-        ? `the model "${model}" is not served here: no worker has connected yet`
-        : `the model "${model}" is not served here; models: ${there.join(', ')}`,
-    models: there,
+    reason: 'ambiguous_model',
+    message: `name a model, there are several: ${models}`,
     retry_after_seconds: 0,
   };
 }
 
-function noSlot(core: Core, job: TransientJob): Refusal {
+function noWorker({ call: { model, known }, waits_for }: TransientJob): Refusal {
+  const asked = `the model "${shortName(model ?? '')}"`;
+  if (model !== null && waits_for === '') {
+    const there = known?.kind === 'unknown' ? known.models : '';
+    return {
+      kind: 'refused',
+      reason: 'unknown_model',
+      message: there
+        ? `${asked} is not served here; models: ${there}`
+        : `${asked} is not served here: no worker is known`,
+      retry_after_seconds: 0,
+    };
+  }
+  return {
+    kind: 'refused',
+    reason: 'no_worker',
+    message:
+      model === null
+        ? 'no worker is known yet: start one, or wait for it with the header X-Queue-Wait: 30'
+        : `no worker for ${asked} is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
+    retry_after_seconds: RETRY_AFTER_SECONDS,
+  };
+}
+
+function noSlot(job: TransientJob): Refusal {
   return {
     kind: 'refused',
     reason: 'no_slot',
-    message: `every worker for "${job.call.model ?? 'this model'}" stayed busy for as long as the request could wait`,
-    models: names(core),
+    message: `every worker for "${shortName(job.call.model ?? 'this model')}" stayed busy for as long as the request could wait`,
     retry_after_seconds: RETRY_AFTER_SECONDS,
   };
 }
@@ -224,7 +205,7 @@ function fullness(core: Core, { waits_for, call }: TransientJob): string | null 
   const { max_waiting, max_waiting_per_tenant, max_waiting_bytes, max_waiting_bytes_per_tenant } =
     core.settings;
   if (core.transients.waitingFor(waits_for) > max_waiting) {
-    return `the queue is full: ${max_waiting} requests for "${call.model ?? 'any model'}" wait for a free slot already`;
+    return `the queue is full: ${max_waiting} requests for "${shortName(call.model ?? 'any model')}" wait for a free slot already`;
   }
   const tenant = call.tenant ?? null;
   if (tenant !== null && core.transients.waitingOf(tenant) > max_waiting_per_tenant) {
@@ -244,21 +225,15 @@ function tooMany(message: string): Refusal {
     kind: 'refused',
     reason: 'queue_full',
     message,
-    models: [],
     retry_after_seconds: RETRY_AFTER_SECONDS,
   };
 }
 
-function tooLate(core: Core, job: TransientJob): Refusal {
+function tooLate(job: TransientJob): Refusal {
   return {
     kind: 'refused',
     reason: 'deadline',
-    message: `no worker for "${job.call.model ?? 'this model'}" can answer within the request's deadline at its present load`,
-    models: names(core),
+    message: `no worker for "${shortName(job.call.model ?? 'this model')}" can answer within the request's deadline at its present load`,
     retry_after_seconds: RETRY_AFTER_SECONDS,
   };
-}
-
-function names(core: Core): string[] {
-  return [...new Set(knownModels(core.sql).map((entry) => entry.model))];
 }

@@ -1,6 +1,6 @@
 import type { Core } from '../state/state.ts';
-import { workerRows } from '../store/fleet-table.ts';
 import { leasedByWorker } from '../store/jobs-table.ts';
+import { sessionModels } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the fleet is read back from both stores. */
 export function restoreFleet(core: Core): void {
@@ -9,7 +9,7 @@ export function restoreFleet(core: Core): void {
     return session === null ? [] : [{ connection, session }];
   });
   if (sessions.length === 0) return;
-  const instances = new Map(workerRows(core.sql).map((row) => [row.worker_id, row.instance]));
+  const models = sessionModels(core.sql);
   // Oldest first, so that the newest connection of a worker id is the one that counts.
   sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
   for (const { connection, session } of sessions) {
@@ -17,7 +17,7 @@ export function restoreFleet(core: Core): void {
     core.fleet.add({
       connection,
       session,
-      models: instances.get(session.worker_id)?.models ?? [],
+      models: models.get(session.worker_id) ?? [],
       running: new Map(leased.map((row) => [row.id, row.fence_token])),
       load: null,
       ceiling: null,

@@ -1,5 +1,7 @@
+import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
 import { type Core, due } from '../state/state.ts';
 import { forgetFiles } from '../store/blob-table.ts';
+import { forgetSessions } from '../store/session-table.ts';
 
 /** Settled jobs forgotten in one event, and pieces of long text: what one event deletes stays short. */
 const BITE_JOBS = 200;
@@ -11,7 +13,8 @@ const PAUSE_MS = 50;
 export function sweep(core: Core): void {
   const before = core.now() - core.settings.retention_seconds * 1000;
   sweepJobs(core, before);
-  sweepWorkers(core, before);
+  forgetSessions(core.sql, before);
+  tellStillConnected(core);
   const next = nextSweep(core);
   if (next !== null) due(core, Math.max(next, core.now() + PAUSE_MS));
 }
@@ -41,25 +44,14 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
   core.sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, seqs);
 }
 
-/** A connected worker was heard of now, whatever its row says, and so was one of an older schema. */
-function sweepWorkers(core: Core, before: number): void {
-  const connected = JSON.stringify(core.fleet.all().map((worker) => worker.session.worker_id));
-  core.sql.exec(
-    `UPDATE workers SET heard_at = ? WHERE heard_at IS NULL
-       OR heard_at <= ? AND worker_id IN (SELECT value FROM json_each(?))`,
-    core.now(),
-    before,
-    connected,
-  );
-  core.sql.exec(`DELETE FROM workers WHERE heard_at <= ?`, before);
-}
-
-/** Epoch ms at which the next job or worker is to be forgotten; null: there is none. */
+/** Epoch ms at which the next job or session is to be forgotten, or a worker told to be connected; null: there is none. */
 export function nextSweep(core: Core): number | null {
   const row = core.sql.exec(
     `SELECT min(at) AS at FROM (
-       SELECT min(settled_at) AS at FROM jobs WHERE settled_at IS NOT NULL
-       UNION ALL SELECT min(coalesce(heard_at, 0)) FROM workers)`,
+       SELECT min(settled_at) + ?1 AS at FROM jobs WHERE settled_at IS NOT NULL
+       UNION ALL SELECT min(heard_at + iif(is_connected, ?2, ?1)) FROM sessions)`,
+    core.settings.retention_seconds * 1000,
+    stillConnectedMs(core),
   )[0];
-  return row?.at == null ? null : Number(row.at) + core.settings.retention_seconds * 1000;
+  return row?.at == null ? null : Number(row.at);
 }

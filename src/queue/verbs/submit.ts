@@ -1,11 +1,12 @@
+import { shortName } from '../../protocol/index.ts';
 import { viewOf } from '../attempts/view.ts';
 import { suitsBase } from '../peers/job-frame.ts';
-import { maySee, type SubmitAnswer, type SubmitJob } from '../rpc.ts';
-import { freeSlots, servesModel } from '../state/live-fleet.ts';
+import { maySee, type SubmitAnswer, type SubmitJob, UNSERVED, type Unserved } from '../rpc.ts';
+import { isNamed, liveConfig } from '../state/live-config.ts';
+import { freeSlots } from '../state/live-fleet.ts';
 import { add } from '../state/pending.ts';
 import { type Core, due } from '../state/state.ts';
 import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
-import { knownModels } from '../store/fleet-table.ts';
 import { findJob, insertJob, type JobRow, readPayload } from '../store/jobs-table.ts';
 
 /** What a submitter is told to wait when the queue is full, s. */
@@ -27,7 +28,11 @@ export interface NewJob extends SubmitJob {
  * @param ids new ids for jobs that bring none, in order
  * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
  */
-export function submit(core: Core, jobs: readonly NewJob[], ids: readonly string[]): (() => SubmitAnswer)[] {
+export function submit(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+): (() => SubmitAnswer | Unserved)[] {
   const placed = new Placed(core);
   return jobs.map((job, index) => {
     const existing = existingJob(core, job);
@@ -165,36 +170,27 @@ function hasPayload(core: Core, row: JobRow, job: NewJob): boolean {
 }
 
 type Refusal = Extract<SubmitAnswer, { ok: false }>;
-type Config = { ok: true; config_id: string } | Refusal;
+type Config = { ok: true; config_id: string } | Refusal | Unserved;
 
 function chooseConfig(core: Core, job: NewJob): Config {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
-  const model = job.model === 'default' ? undefined : job.model;
-  const known = knownModels(core.sql);
-  if (model !== undefined) {
-    const live = core.fleet.all().find((worker) => servesModel(worker, model));
-    const config =
-      live?.session.config_id ??
-      known.find((entry) => entry.model === model || entry.config_id === model)?.config_id;
-    if (config !== undefined) return { ok: true, config_id: config };
-  }
-  const configs = [...new Set(known.map((entry) => entry.config_id))];
-  if (configs.length === 1 && model === undefined) return { ok: true, config_id: configs[0]! };
-  if (configs.length === 0) {
+  const model = job.model ?? null;
+  const choice = liveConfig(core, model) ?? job.known;
+  if (choice === undefined) return UNSERVED;
+  if (choice.kind === 'config') return { ok: true, config_id: choice.config_id };
+  if (choice.configs === '') {
     return {
       ok: false,
       reason: 'no_config',
-      message:
-        'no worker has ever registered, so the job needs a config_id that says which workers may take it',
+      message: 'no worker is known here, so the job needs a config_id that says which workers may take it',
     };
   }
-  const asked =
-    model === undefined
-      ? 'the job names neither config_id nor model'
-      : `no worker serves the model "${model}"`;
+  const asked = isNamed(model)
+    ? `no worker serves the model "${shortName(model)}"`
+    : 'the job names neither config_id nor model';
   return {
     ok: false,
     reason: 'unknown_config',
-    message: `${asked}: give one of these as config_id: ${configs.join(', ')}`,
+    message: `${asked}: give one of these as config_id: ${choice.configs}`,
   };
 }

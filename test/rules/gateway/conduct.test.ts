@@ -143,7 +143,6 @@ describe('conducting a request', () => {
       kind: 'refused',
       reason: 'no_worker',
       message: 'gone',
-      models: [],
       retry_after_seconds: 5,
     };
     expect(await conduct(CALL, alive(), script([refused]).parts)).toEqual(refused);

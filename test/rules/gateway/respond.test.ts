@@ -179,7 +179,6 @@ describe('the end of a request without an answer', () => {
       kind: 'refused',
       reason,
       message: 'models there are: a, b',
-      models: ['a', 'b'],
       retry_after_seconds: 6.2,
     });
     expect(response.status).toBe(status);

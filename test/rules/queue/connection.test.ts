@@ -380,7 +380,9 @@ describe('callers that wait', () => {
     expect(queue.call({ model: 'tiny' })).toMatchObject([{ reason: 'unknown_model' }]);
     expect(queue.call({ model: null })).toMatchObject([{ reason: 'no_worker' }]);
     const worker = queue.worker('w');
-    expect(queue.call({ model: 'huge' })).toMatchObject([{ reason: 'unknown_model', models: ['tiny'] }]);
+    expect(queue.call({ model: 'huge' })).toMatchObject([
+      { reason: 'unknown_model', message: expect.stringContaining('models: tiny') },
+    ]);
     queue.drop(worker);
     queue.advance(11);
     const [refused] = queue.call({ model: 'tiny' });
@@ -527,7 +529,7 @@ describe('callers that wait', () => {
     expect(queue.call({ model: 'default' })).toMatchObject([{ kind: 'stream' }]);
     queue.worker('b', { config_id: 'cfg-b', instance: { models: ['beta'] } });
     expect(queue.call({ model: null })).toMatchObject([
-      { reason: 'ambiguous_model', models: ['beta', 'tiny'] },
+      { reason: 'ambiguous_model', message: 'name a model, there are several: tiny, beta' },
     ]);
   });
 });

@@ -1,0 +1,97 @@
+import type { FleetEvent } from '../../fleet/rpc.ts';
+import { type Heartbeat, type Instance, limits } from '../../protocol/index.ts';
+import type { Worker } from '../state/live-fleet.ts';
+import type { Core } from '../state/state.ts';
+import {
+  endSession,
+  openSessions,
+  type SessionRow,
+  touchSession,
+  untouchedSessions,
+} from '../store/session-table.ts';
+
+/** What the fleet object is told, and when. */
+
+export function tellRegistered(core: Core, worker: Worker, instance: Instance | null): void {
+  core.tellFleet({ kind: 'registered', ...about(worker, core.now()), instance: bounded(instance) });
+}
+
+export function tellDisconnected(core: Core, worker: Worker, reason: string): void {
+  core.tellFleet({ kind: 'disconnected', ...about(worker, core.now()), reason });
+}
+
+/** How often the fleet object hears that a worker is still connected, ms: before it would forget it. */
+export function stillConnectedMs(core: Core): number {
+  const { retention_seconds, model_retention_seconds } = core.settings;
+  return Math.min(retention_seconds, model_retention_seconds) * 500;
+}
+
+export function tellStillConnected(core: Core): void {
+  const now = core.now();
+  for (const id of untouchedSessions(core.sql, now - stillConnectedMs(core))) {
+    const worker = core.fleet.byId(id);
+    if (worker) core.tellFleet({ kind: 'connected', ...about(worker, now) });
+    touchSession(core.sql, id, now);
+  }
+}
+
+/** At the start of the object: sessions whose sockets went with an earlier process ended unseen. */
+export function endLostSessions(core: Core): void {
+  const now = core.now();
+  for (const session of openSessions(core.sql)) {
+    if (core.fleet.byId(session.worker_id)) continue;
+    endSession(core.sql, session.worker_id, now);
+    core.tellFleet({ kind: 'disconnected', ...remembered(session, now), reason: 'the queue was down' });
+  }
+}
+
+/** Most workers handed over: more were never seen within a day, and one call carries them. */
+const MOST_HANDED_OVER = 500;
+
+/**
+ * What a version without a fleet object has stored of workers goes there, once. Should it get lost on the way,
+ * registrations and heartbeats tell most of it again; models older than they are known for are not missed.
+ */
+export function handOverWorkers(core: Core): void {
+  const rows = core.sql.exec(
+    `SELECT * FROM workers_before_fleet WHERE config_id IS NOT NULL
+     ORDER BY heard_at DESC LIMIT ${MOST_HANDED_OVER}`,
+  );
+  if (rows.length === 0) return;
+  for (const row of rows) {
+    const instance = row.instance ? bounded(JSON.parse(String(row.instance)) as Instance) : null;
+    core.tellFleet({
+      kind: 'handed_over',
+      worker_id: String(row.worker_id),
+      config_id: String(row.config_id),
+      models: instance?.models ?? [],
+      at: Number(row.heard_at ?? core.now()),
+      instance,
+      heartbeat: row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null,
+      heartbeat_at: row.heartbeat_at as number | null,
+    });
+  }
+  core.sql.exec(`DELETE FROM workers_before_fleet`);
+}
+
+function about({ session, models }: Worker, at: number) {
+  return remembered({ worker_id: session.worker_id, config_id: session.config_id, models }, at);
+}
+
+/** The worker of an event, with as many of its models as are remembered. */
+function remembered(
+  { worker_id, config_id, models }: SessionRow,
+  at: number,
+): Omit<FleetEvent & { kind: 'connected' }, 'kind'> {
+  return { worker_id, config_id, models: boundedNames(models), at };
+}
+
+function bounded(instance: Instance | null): Instance | null {
+  return instance?.models ? { ...instance, models: boundedNames(instance.models) } : instance;
+}
+
+function boundedNames(models: readonly string[]): string[] {
+  return models
+    .filter(({ length }) => length <= limits.MODEL_NAME_CHARACTERS)
+    .slice(0, limits.KNOWN_MODELS_PER_WORKER);
+}

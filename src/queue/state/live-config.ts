@@ -1,0 +1,28 @@
+import type { ConfigChoice } from '../../fleet/rpc.ts';
+import { listNames } from '../../protocol/index.ts';
+import { servesModel } from './live-fleet.ts';
+import type { Core } from './state.ts';
+
+/**
+ * The config that a request for this model is for, by the workers that are connected or expected back any moment.
+ * "default" and no name mean the only config there is. They go before all that is only known: where nobody here
+ * serves the model, the fleet object knows which config did.
+ * @param model null: the request names none
+ * @returns null where the fleet object is to be asked
+ */
+export function liveConfig(core: Core, model: string | null): ConfigChoice | null {
+  const workers = core.fleet.present(core.now());
+  if (isNamed(model)) {
+    const found = workers.find((worker) => servesModel(worker, model));
+    return found ? { kind: 'config', config_id: found.session.config_id } : null;
+  }
+  const configs = [...new Set(workers.map(({ session }) => session.config_id))];
+  if (configs.length <= 1) return configs[0] === undefined ? null : { kind: 'config', config_id: configs[0] };
+  const models = workers.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));
+  return { kind: 'ambiguous', models: listNames(models), configs: listNames(configs) };
+}
+
+/** Whether a model of this name is asked for, rather than the only one there is. */
+export function isNamed(model: string | null): model is string {
+  return model !== null && model !== 'default';
+}

@@ -1,0 +1,68 @@
+import type { Sql } from './ports.ts';
+
+/**
+ * Every statement on what is stored of workers' connections: what a reconnect and a hibernation need. What is
+ * known of workers beyond that is with the fleet object. Nothing here decides. All times in epoch ms.
+ */
+
+export interface SessionRow {
+  worker_id: string;
+  config_id: string;
+  models: string[];
+}
+
+/** A worker registered. @param bootId of its process; null: it speaks only the base protocol */
+export function beginSession(sql: Sql, session: SessionRow, bootId: string | null, now: number): void {
+  sql.exec(
+    `INSERT INTO sessions (worker_id, config_id, boot_id, models, is_connected, heard_at) VALUES (?, ?, ?, ?, 1, ?)
+     ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, boot_id = excluded.boot_id,
+       models = excluded.models, is_connected = 1, heard_at = excluded.heard_at`,
+    session.worker_id,
+    session.config_id,
+    bootId,
+    JSON.stringify(session.models),
+    now,
+  );
+}
+
+/** It was connected until now. */
+export function endSession(sql: Sql, workerId: string, now: number): void {
+  sql.exec(`UPDATE sessions SET is_connected = 0, heard_at = ? WHERE worker_id = ?`, now, workerId);
+}
+
+/** It still is connected. */
+export function touchSession(sql: Sql, workerId: string, now: number): void {
+  sql.exec(`UPDATE sessions SET heard_at = ? WHERE worker_id = ?`, now, workerId);
+}
+
+/** The process that last registered under this id; null: none did, or it told no id. */
+export function findBootId(sql: Sql, workerId: string): string | null {
+  const row = sql.exec(`SELECT boot_id FROM sessions WHERE worker_id = ?`, workerId)[0];
+  return (row?.boot_id ?? null) as string | null;
+}
+
+/** The models of every worker, connected or not, by id. */
+export function sessionModels(sql: Sql): Map<string, string[]> {
+  const rows = sql.exec(`SELECT worker_id, models FROM sessions`);
+  return new Map(rows.map((row) => [String(row.worker_id), JSON.parse(String(row.models)) as string[]]));
+}
+
+/** Those that nobody saw end. */
+export function openSessions(sql: Sql): SessionRow[] {
+  return sql.exec(`SELECT worker_id, config_id, models FROM sessions WHERE is_connected = 1`).map((row) => ({
+    worker_id: String(row.worker_id),
+    config_id: String(row.config_id),
+    models: JSON.parse(String(row.models)) as string[],
+  }));
+}
+
+/** Connected workers not touched since then. */
+export function untouchedSessions(sql: Sql, before: number): string[] {
+  return sql
+    .exec(`SELECT worker_id FROM sessions WHERE is_connected = 1 AND heard_at <= ?`, before)
+    .map((row) => String(row.worker_id));
+}
+
+export function forgetSessions(sql: Sql, before: number): void {
+  sql.exec(`DELETE FROM sessions WHERE is_connected = 0 AND heard_at <= ?`, before);
+}

@@ -1,0 +1,67 @@
+import { DatabaseSync } from 'node:sqlite';
+import type { Row } from '../../src/durable/ports.ts';
+import { FleetRegistry } from '../../src/fleet/registry.ts';
+import type { FleetRpc } from '../../src/fleet/rpc.ts';
+import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
+import type { Random } from './random.ts';
+import type { Timeline } from './timeline.ts';
+
+/** The fleet object: what it has written outlives its process. */
+export class FleetHost {
+  readonly #timeline: Timeline;
+  readonly #random: Random;
+  readonly #database = new DatabaseSync(':memory:');
+  #alarmAt: number | null = null;
+  #registry: FleetRegistry;
+
+  constructor(timeline: Timeline, random: Random) {
+    this.#timeline = timeline;
+    this.#random = random;
+    this.#registry = this.#open();
+  }
+
+  /** Its process starts anew. */
+  restart(): void {
+    this.#registry = this.#open();
+  }
+
+  /** What gateway and queue may ask, each question and answer with a delay of its own. */
+  calls(isAlive: () => boolean): FleetRpc {
+    const rpc = <T>(ask: (registry: FleetRegistry) => T): Promise<T> =>
+      new Promise((resolve) => {
+        const later = (run: () => void) =>
+          this.#timeline.after(this.#random.int(0, 3), () => {
+            if (isAlive()) run();
+          });
+        later(() => {
+          const answer = ask(this.#registry);
+          later(() => resolve(answer));
+        });
+      });
+    return {
+      heartbeat: (beat) => rpc((registry) => registry.heartbeat(beat)),
+      record: (events) => rpc((registry) => registry.record(events)),
+      workers: () => rpc((registry) => registry.workers()),
+      models: () => rpc((registry) => registry.models()),
+      chooseConfigs: (models) => rpc((registry) => registry.chooseConfigs(models)),
+    };
+  }
+
+  /** No run is so long that anything ages out: the alarm is not waited for. */
+  #open(): FleetRegistry {
+    const alarm = {
+      get: () => this.#alarmAt,
+      set: (at: number) => {
+        this.#alarmAt = at;
+      },
+      clear: () => {
+        this.#alarmAt = null;
+      },
+    };
+    const sql = {
+      exec: (query: string, ...bindings: (string | number | null)[]) =>
+        this.#database.prepare(query).all(...bindings) as unknown as Row[],
+    };
+    return new FleetRegistry({ sql, alarm, now: () => this.#timeline.now }, completeQueueSettings({}));
+  }
+}
