@@ -1,6 +1,6 @@
 /**
  * Stand-in for `vllm serve` on machines without a model: same flags, routes, logs, metrics and faults.
- * Held against the real one by test/engine/contract.ts.
+ * Held against the real one by test/engine/contract.
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';

@@ -6,7 +6,8 @@ import { type Simulator, type SimulatorOptions, startSimulator } from '../../src
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, runningProcesses, startProcess, stopAllProcesses } from '../support/processes.ts';
-import { CONTRACT_ARGS, engineContract, readEvents, sumOf } from './contract.ts';
+import { readEvents, sumOf } from './contract/calls.ts';
+import { CONTRACT_ARGS, engineContract } from './contract/index.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe } from 'vitest';
 import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
-import { CONTRACT_ARGS, engineContract } from '../engine/contract.ts';
+import { CONTRACT_ARGS, engineContract } from '../engine/contract/index.ts';
 import { roadContract } from '../engine/road-contract.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
