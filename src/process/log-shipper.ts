@@ -20,7 +20,7 @@ const MOST_KEPT = 10_000;
 /** Characters of one message; with MOST_KEPT it bounds the memory of a receiver's outage to some 40 MB. */
 const LONGEST_MESSAGE = 4096;
 
-export interface LogShipperParts {
+export interface LogShipperPorts {
   clock: Timers;
   intervalMs: number;
   /** Rejects when the batch was refused or did not arrive. */
@@ -34,19 +34,19 @@ export interface LogShipperParts {
  * buffer is full the oldest lines are dropped, and the next batch says how many.
  */
 export class LogShipper {
-  readonly #parts: LogShipperParts;
+  readonly #ports: LogShipperPorts;
   #entries: LogEntry[] = [];
   #dropped = 0;
   #posting: Promise<void> | null = null;
   #timer: unknown;
 
-  constructor(parts: LogShipperParts) {
-    this.#parts = parts;
+  constructor(ports: LogShipperPorts) {
+    this.#ports = ports;
   }
 
   /** Sends what there is once an interval from now on. */
   start(): void {
-    const { clock, intervalMs } = this.#parts;
+    const { clock, intervalMs } = this.#ports;
     this.#timer = clock.setTimeout(() => {
       void this.flush();
       this.start();
@@ -57,7 +57,7 @@ export class LogShipper {
     this.#entries.push({ ...entry, message: cut(entry.message) });
     this.#dropOldest();
     // A full batch does not wait for the interval, unless the receiver is failing.
-    if (this.#entries.length >= MOST_IN_BATCH && !this.#parts.outage.isOn) void this.flush();
+    if (this.#entries.length >= MOST_IN_BATCH && !this.#ports.outage.isOn) void this.flush();
   }
 
   /** Sends everything, one batch at a time, until one is refused. */
@@ -70,7 +70,7 @@ export class LogShipper {
 
   /** Stops the interval and sends what is left; resolves when that is sent or refused, or at the limit. */
   async close(limitMs: number): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#ports;
     clock.clearTimeout(this.#timer);
     if (limitMs <= 0) return;
     const postLast = async () => {
@@ -86,15 +86,15 @@ export class LogShipper {
       const batch = this.#entries.splice(0, dropped > 0 ? MOST_IN_BATCH - 1 : MOST_IN_BATCH);
       const whole = dropped > 0 ? [gap(dropped, batch[0]!), ...batch] : batch;
       try {
-        await this.#parts.post(whole);
+        await this.#ports.post(whole);
       } catch (error) {
         this.#entries.unshift(...batch);
         this.#dropOldest();
-        this.#parts.outage.report(reasonOf(error));
+        this.#ports.outage.report(reasonOf(error));
         return;
       }
       this.#dropped -= dropped;
-      this.#parts.outage.report(null);
+      this.#ports.outage.report(null);
     }
   }
 

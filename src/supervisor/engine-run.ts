@@ -15,7 +15,7 @@ const HEALTH_EVERY_MS = 25;
 
 export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
 
-export interface EngineRunParts {
+export interface EngineRunPorts {
   engine: EngineDescription;
   configuration: EngineConfiguration;
   /** Logger for the engine's own lines. */
@@ -31,17 +31,17 @@ export interface EngineRunParts {
 
 /** One run of the engine's process: its output, the phases of its start, its first healthy answer. */
 export class EngineRun {
-  readonly #parts: EngineRunParts;
+  readonly #ports: EngineRunPorts;
   readonly #output: EngineLog;
   readonly #process: ProcessGroup;
   readonly #stopWatching: () => void;
   #isStarting = true;
   #progressAt = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: EngineRunParts) {
-    this.#parts = parts;
-    this.#output = new EngineLog(parts.engine);
-    this.#process = parts.start(this.#handlers());
+  constructor(ports: EngineRunPorts) {
+    this.#ports = ports;
+    this.#output = new EngineLog(ports.engine);
+    this.#process = ports.start(this.#handlers());
     this.#stopWatching = this.#watchFirstHealth();
   }
 
@@ -77,13 +77,13 @@ export class EngineRun {
           for (const line of splitter.end()) this.#onLine(line);
         }
         this.stopWatching();
-        this.#parts.onExit(code, startError);
+        this.#ports.onExit(code, startError);
       },
     };
   }
 
   #watchFirstHealth(): () => void {
-    const { configuration, engine } = this.#parts;
+    const { configuration, engine } = this.#ports;
     const client = createEngineClient({ baseUrl: configuration.url, apiKey: configuration.apiKey, engine });
     const health = new EngineHealth({
       probe: client.probe,
@@ -97,7 +97,7 @@ export class EngineRun {
       },
       onChange: () => {
         this.stopWatching();
-        this.#parts.onHealthy();
+        this.#ports.onHealthy();
       },
     });
     health.start();
@@ -109,7 +109,7 @@ export class EngineRun {
 
   #onLine(line: string): void {
     this.#output.keep(line);
-    this.#parts.log[levelOf(line)](line);
+    this.#ports.log[levelOf(line)](line);
     this.#onPhaseIn(line);
   }
 
@@ -124,6 +124,6 @@ export class EngineRun {
     if (!this.#isStarting) return;
     const phase = this.#output.newPhase(line);
     // When the engine is ready is decided by the health check, not by its log.
-    if (phase && phase.phase !== 'ready') this.#parts.onPhase(phase);
+    if (phase && phase.phase !== 'ready') this.#ports.onPhase(phase);
   }
 }

@@ -100,7 +100,7 @@ async function starter(
   return (handlers) => startEngine({ program, args }, env, handlers);
 }
 
-interface Parts {
+interface Ports {
   env: NodeJS.ProcessEnv;
   log: Logger;
   logging: Logging;
@@ -117,7 +117,7 @@ interface Parts {
 
 /** Feeds process events to `decide()` and executes the actions it returns. */
 class Supervisor {
-  readonly #parts: Parts;
+  readonly #ports: Ports;
   readonly #log: Logger;
   readonly #engineLog: Logger;
   readonly #stopped = new AbortController();
@@ -128,16 +128,16 @@ class Supervisor {
   #limit: NodeJS.Timeout | undefined;
   #said = { phase: '', at: 0 };
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.#log = parts.log;
-    this.#engineLog = parts.logging.createLogger('engine');
-    this.#situation = initialSituation(parts.start !== null);
+  constructor(ports: Ports) {
+    this.#ports = ports;
+    this.#log = ports.log;
+    this.#engineLog = ports.logging.createLogger('engine');
+    this.#situation = initialSituation(ports.start !== null);
   }
 
   async run(): Promise<number> {
     const onSignal = (name: NodeJS.Signals) => {
-      this.#parts.logging.mustEndWithin(wayDownMs(this.#parts.limits.graceMs));
+      this.#ports.logging.mustEndWithin(wayDownMs(this.#ports.limits.graceMs));
       this.#happen({ event: 'signal', name, at: performance.now() });
     };
     // Never removed: a signal at the last moment must not change the exit code.
@@ -153,7 +153,7 @@ class Supervisor {
   }
 
   #startBoth(): void {
-    const { env, workerEntry, configuration, start } = this.#parts;
+    const { env, workerEntry, configuration, start } = this.#ports;
     // The worker goes first: it reports how the start goes.
     this.#worker = startWorker(workerEntry, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
@@ -166,12 +166,12 @@ class Supervisor {
   }
 
   async #checkMachine(): Promise<void> {
-    const problem = await this.#parts.preflight(this.#stopped.signal);
+    const problem = await this.#ports.preflight(this.#stopped.signal);
     this.#happen({ event: 'machine_checked', problem, at: performance.now() });
   }
 
   #startEngine(start: StartEngine): void {
-    const { engine, configuration } = this.#parts;
+    const { engine, configuration } = this.#ports;
     this.#log.info(`starting ${engine.name} with ${configuration.model}`);
     this.#onPhase({ phase: 'starting', detail: `starting ${engine.name}` });
     const run: EngineRun = new EngineRun({
@@ -190,7 +190,7 @@ class Supervisor {
   }
 
   #onEngineExit(run: EngineRun, code: number | null, startError?: Error): void {
-    const { engine } = this.#parts;
+    const { engine } = this.#ports;
     const failure = this.#explain(run, code, startError);
     const verb = this.#situation.engineWasHealthy ? 'died' : 'failed to start';
     this.#happen({
@@ -205,7 +205,7 @@ class Supervisor {
   }
 
   #explain(run: EngineRun, code: number | null, startError?: Error): EngineFailure {
-    const { engine } = this.#parts;
+    const { engine } = this.#ports;
     if (startError) {
       const advice = engine.installHelp ?? '';
       return { cause: `its program cannot be run: ${startError.message}`, advice, kind: 'bad_configuration' };
@@ -215,7 +215,7 @@ class Supervisor {
       const advice = 'Set ENGINE_HANG_SECONDS higher if a single step of this model may take that long.';
       return { cause: hang, advice, kind: 'transient' };
     }
-    return inVariables(engine.explainExit(code, run.lastLines), run.lastLines, this.#parts.given);
+    return inVariables(engine.explainExit(code, run.lastLines), run.lastLines, this.#ports.given);
   }
 
   #onWorkerMessage(message: WorkerMessage): void {
@@ -242,7 +242,7 @@ class Supervisor {
   }
 
   #happen(event: SupervisorEvent): void {
-    const [next, actions] = decide(this.#situation, event, this.#parts.limits);
+    const [next, actions] = decide(this.#situation, event, this.#ports.limits);
     if (next.state !== this.#situation.state) this.#log.debug(`${this.#situation.state} → ${next.state}`);
     this.#situation = next;
     for (const action of actions) this.#do(action);
@@ -255,7 +255,7 @@ class Supervisor {
       case 'signal_engine':
         return this.#engine?.signal(action.signal);
       case 'start_engine':
-        return this.#parts.start ? this.#startEngine(this.#parts.start) : undefined;
+        return this.#ports.start ? this.#startEngine(this.#ports.start) : undefined;
       case 'tell_worker':
         return this.#worker?.tell(action.message);
       case 'say':
@@ -265,7 +265,7 @@ class Supervisor {
         this.#limit = setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
         return;
       case 'exit':
-        if (action.code === EXIT.forced) this.#parts.logging.mustEndWithin(0);
+        if (action.code === EXIT.forced) this.#ports.logging.mustEndWithin(0);
         return this.#ended.resolve(action.code);
     }
   }

@@ -8,8 +8,8 @@ import {
 } from '../protocol/index.ts';
 import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
 import type { Timer } from './clock.ts';
+import type { Ports } from './ports.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
-import type { World } from './world.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
 const KEEP_FINISHED_MS = 60_000;
@@ -27,7 +27,7 @@ const NOT_HERE: BrokenReason = {
  * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
  */
 export class Answers {
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #token: string | undefined;
   readonly #changed: () => void;
   readonly #streams = new Map<number, AnswerStream>();
@@ -42,8 +42,8 @@ export class Answers {
   #flushPlanned = false;
 
   /** @param changed an answer is out of the way */
-  constructor(world: World, token: string | undefined, changed: () => void) {
-    this.#world = world;
+  constructor(ports: Ports, token: string | undefined, changed: () => void) {
+    this.#ports = ports;
     this.#token = token;
     this.#changed = changed;
   }
@@ -58,7 +58,7 @@ export class Answers {
     if (this.#socket && this.#url === url && this.#socket.state !== 'closed') return;
     void this.#socket?.close();
     this.#url = url;
-    const socket = new ReconnectingSocket(this.#world, 'answer', {
+    const socket = new ReconnectingSocket(this.#ports, 'answer', {
       opened: () => {
         socket.proven();
         socket.useTextPings();
@@ -96,16 +96,16 @@ export class Answers {
     if (stream.state === 'dropped') return this.#forget(stream);
     this.#expiry.set(
       stream,
-      this.#world.clock.setTimeout(() => this.#forget(stream), KEEP_FINISHED_MS),
+      this.#ports.clock.setTimeout(() => this.#forget(stream), KEEP_FINISHED_MS),
     );
   }
 
   /** Resolves when everything sent has left. */
   async close(): Promise<void> {
     this.#flush();
-    for (const timer of this.#expiry.values()) this.#world.clock.clearTimeout(timer);
+    for (const timer of this.#expiry.values()) this.#ports.clock.clearTimeout(timer);
     this.#expiry.clear();
-    this.#world.clock.clearTimeout(this.#unknownTimer);
+    this.#ports.clock.clearTimeout(this.#unknownTimer);
     await this.#socket?.close();
   }
 
@@ -122,7 +122,7 @@ export class Answers {
     this.#waiting.add(stream);
     if (this.#flushPlanned) return;
     this.#flushPlanned = true;
-    this.#world.clock.setImmediate(() => {
+    this.#ports.clock.setImmediate(() => {
       this.#flushPlanned = false;
       this.#flush();
     });
@@ -143,7 +143,7 @@ export class Answers {
       records = decodeRecords(data);
     } catch (error) {
       if (!(error instanceof AnswerFormatError)) throw error;
-      this.#world.log.warn(
+      this.#ports.log.warn(
         { problem: error.message },
         'the relay sent a message that cannot be read; ignored',
       );
@@ -170,7 +170,7 @@ export class Answers {
   /** An earlier process had it, or its job is still on the way. Of one that is over the relay hears nothing new. */
   #wonder(streamId: number): void {
     this.#unknown.add(streamId);
-    this.#unknownTimer ??= this.#world.clock.setTimeout(() => {
+    this.#unknownTimer ??= this.#ports.clock.setTimeout(() => {
       this.#unknownTimer = null;
       for (const unknown of [...this.#unknown]) this.refuse(unknown, NOT_HERE);
     }, UNKNOWN_FOR_MS);
@@ -178,7 +178,7 @@ export class Answers {
 
   #forget(stream: AnswerStream): void {
     if (stream.state !== 'complete') stream.drop();
-    this.#world.clock.clearTimeout(this.#expiry.get(stream));
+    this.#ports.clock.clearTimeout(this.#expiry.get(stream));
     this.#expiry.delete(stream);
     this.#waiting.delete(stream);
     if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);

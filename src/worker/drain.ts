@@ -10,7 +10,7 @@ export const FORCE_SECONDS = 2;
  */
 export type DrainPhase = 'finishing' | 'settling' | 'done';
 
-export interface DrainParts {
+export interface DrainPorts {
   clock: Clock;
   /** Jobs in slots. */
   running(): number;
@@ -23,23 +23,23 @@ export interface DrainParts {
 
 /** The end of a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_SECONDS. */
 export class Drain {
-  readonly #parts: DrainParts;
+  readonly #ports: DrainPorts;
   #phase: DrainPhase = 'finishing';
   #graceTimer: Timer;
   #forceTimer: Timer;
   /** Epoch ms at which the force clock runs out. */
   #endsAt: number;
 
-  constructor(parts: DrainParts, graceMs: number) {
-    this.#parts = parts;
-    this.#graceTimer = parts.clock.setTimeout(() => this.#graceOver(), graceMs);
-    this.#endsAt = parts.clock.now() + graceMs + FORCE_SECONDS * 1000;
-    this.#forceTimer = parts.clock.setTimeout(() => this.#finish(), graceMs + FORCE_SECONDS * 1000);
+  constructor(ports: DrainPorts, graceMs: number) {
+    this.#ports = ports;
+    this.#graceTimer = ports.clock.setTimeout(() => this.#graceOver(), graceMs);
+    this.#endsAt = ports.clock.now() + graceMs + FORCE_SECONDS * 1000;
+    this.#forceTimer = ports.clock.setTimeout(() => this.#finish(), graceMs + FORCE_SECONDS * 1000);
   }
 
   /** Time that both clocks still have, ms; none after `force`. */
   get leftMs(): number {
-    return Math.max(0, this.#endsAt - this.#parts.clock.now());
+    return Math.max(0, this.#endsAt - this.#ports.clock.now());
   }
 
   get phase(): DrainPhase {
@@ -49,15 +49,15 @@ export class Drain {
   /** To be called whenever a job ended or was acknowledged. */
   check(): void {
     // Called in the middle of a release, too: not before the last one is out of its slot.
-    if (this.#parts.running() > 0) return;
+    if (this.#ports.running() > 0) return;
     if (this.#phase === 'finishing') this.#phase = 'settling';
-    if (this.#phase === 'settling' && this.#parts.isSettled()) this.#finish();
+    if (this.#phase === 'settling' && this.#ports.isSettled()) this.#finish();
   }
 
   /** No more grace: what runs is released now. */
   hurry(): void {
     if (this.#phase !== 'finishing') return;
-    const { clock } = this.#parts;
+    const { clock } = this.#ports;
     clock.clearTimeout(this.#graceTimer);
     clock.clearTimeout(this.#forceTimer);
     this.#endsAt = clock.now() + FORCE_SECONDS * 1000;
@@ -67,23 +67,23 @@ export class Drain {
 
   /** Ends at once, whatever is unfinished. */
   force(): void {
-    if (this.#phase !== 'done') this.#parts.graceOver();
-    this.#endsAt = this.#parts.clock.now();
+    if (this.#phase !== 'done') this.#ports.graceOver();
+    this.#endsAt = this.#ports.clock.now();
     this.#finish();
   }
 
   #graceOver(): void {
     if (this.#phase === 'done') return;
     this.#phase = 'settling';
-    this.#parts.graceOver();
+    this.#ports.graceOver();
     this.check();
   }
 
   #finish(): void {
     if (this.#phase === 'done') return;
     this.#phase = 'done';
-    this.#parts.clock.clearTimeout(this.#graceTimer);
-    this.#parts.clock.clearTimeout(this.#forceTimer);
-    this.#parts.done();
+    this.#ports.clock.clearTimeout(this.#graceTimer);
+    this.#ports.clock.clearTimeout(this.#forceTimer);
+    this.#ports.done();
   }
 }

@@ -1,11 +1,10 @@
 import { askCanary } from '../engine/client/canary.ts';
 import { HangWatch } from '../engine/client/hang.ts';
 import { EngineHealth, type HealthState } from '../engine/client/health.ts';
+import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
-import type { World } from './world.ts';
 
-export interface EngineWatchParts {
-  world: Pick<World, 'clock' | 'engine'>;
+export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine'> {
   worker: Worker;
   startupTimeoutMs: number;
   hangSeconds: number;
@@ -16,30 +15,30 @@ export interface EngineWatchParts {
 
 /** Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. */
 export class EngineWatch {
-  readonly #parts: EngineWatchParts;
+  readonly #ports: EngineWatchPorts;
   readonly #health: EngineHealth;
   readonly #hang: HangWatch;
   #models: string[] = [];
 
-  constructor(parts: EngineWatchParts) {
-    const { world, worker } = parts;
-    this.#parts = parts;
+  constructor(ports: EngineWatchPorts) {
+    const { worker } = ports;
+    this.#ports = ports;
     this.#health = new EngineHealth({
-      probe: world.engine.probe,
-      startupTimeoutMs: parts.startupTimeoutMs,
-      clock: world.clock,
+      probe: ports.engine.probe,
+      startupTimeoutMs: ports.startupTimeoutMs,
+      clock: ports.clock,
       onChange: (state, message) => void this.#healthChanged(state, message),
     });
     this.#hang = new HangWatch({
-      clock: world.clock,
-      gauges: () => world.engine.gauges().catch(() => null),
-      canary: (limitMs) => askCanary(world.engine, this.#models[0], limitMs),
+      clock: ports.clock,
+      gauges: () => ports.engine.gauges().catch(() => null),
+      canary: (limitMs) => askCanary(ports.engine, this.#models[0], limitMs),
       ownWork: () => worker.running,
-      hangMs: parts.hangSeconds * 1000,
-      canaryMs: parts.canarySeconds * 1000,
-      isRestarted: parts.reportHang !== null,
+      hangMs: ports.hangSeconds * 1000,
+      canaryMs: ports.canarySeconds * 1000,
+      isRestarted: ports.reportHang !== null,
       // An engine that is not ours is waited for as if somebody restarted it.
-      hung: parts.reportHang ?? ((message) => worker.engineRestarting(message)),
+      hung: ports.reportHang ?? ((message) => worker.engineRestarting(message)),
       recovered: () => worker.engineHealthy(this.#models),
     });
   }
@@ -56,19 +55,19 @@ export class EngineWatch {
   /** The engine's process ended and is started again after a pause. */
   restarting(message: string, afterMs: number): void {
     this.#hang.stop();
-    this.#parts.worker.engineRestarting(message);
+    this.#ports.worker.engineRestarting(message);
     this.#health.restart(afterMs);
   }
 
   async #healthChanged(state: HealthState, message: string): Promise<void> {
-    const { world, worker } = this.#parts;
+    const { engine, worker } = this.#ports;
     if (state === 'failed') worker.engineFailed(message, false);
     if (state === 'unhealthy') {
       worker.engineUnhealthy(message);
       this.#hang.unhealthy();
     }
     if (state !== 'healthy') return;
-    const models = await world.engine.models();
+    const models = await engine.models();
     if (this.#health.state !== 'healthy') return;
     this.#models = models;
     worker.engineHealthy(models);

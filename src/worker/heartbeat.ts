@@ -3,7 +3,7 @@ import { Outage } from '../process/outage.ts';
 import { withTimeout } from '../process/timeout.ts';
 import type { Heartbeat } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
-import type { World } from './world.ts';
+import type { Ports } from './ports.ts';
 
 const POST_WITHIN_MS = 2000;
 
@@ -18,8 +18,7 @@ export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefi
   return (body) => postJson(web, { url, token, body, limitMs: POST_WITHIN_MS });
 }
 
-export interface HeartbeatsParts {
-  world: Pick<World, 'clock' | 'log'>;
+export interface HeartbeatsPorts extends Pick<Ports, 'clock' | 'log'> {
   intervalSeconds: number;
   identity: Omit<Heartbeat, keyof Beat>;
   /** Null: there is no address to post to, and nothing is sent. */
@@ -30,35 +29,35 @@ export interface HeartbeatsParts {
 
 /** Sends heartbeats, best effort: one post at a time; while it runs the newest waits and those between are dropped. */
 export class Heartbeats {
-  readonly #parts: HeartbeatsParts;
+  readonly #ports: HeartbeatsPorts;
   #pending: Beat | null = null;
   #posting: Promise<void> | null = null;
   #timer: Timer = null;
   readonly #outage: Outage;
 
-  constructor(parts: HeartbeatsParts) {
-    this.#parts = parts;
+  constructor(ports: HeartbeatsPorts) {
+    this.#ports = ports;
     const begins = 'heartbeats do not arrive; jobs are not affected';
-    this.#outage = new Outage(parts.world.log, { begins, ends: 'heartbeats arrive again' });
+    this.#outage = new Outage(ports.log, { begins, ends: 'heartbeats arrive again' });
   }
 
   /** Sends the first at once, then one each interval. */
   start(): void {
-    const beat = this.#parts.current();
+    const beat = this.#ports.current();
     if (beat) this.say(beat);
-    const intervalMs = this.#parts.intervalSeconds * 1000;
-    this.#timer = this.#parts.world.clock.setTimeout(() => this.start(), intervalMs);
+    const intervalMs = this.#ports.intervalSeconds * 1000;
+    this.#timer = this.#ports.clock.setTimeout(() => this.start(), intervalMs);
   }
 
   say(beat: Beat): void {
-    if (!this.#parts.post) return;
+    if (!this.#ports.post) return;
     this.#pending = beat;
-    this.#posting ??= this.#postPending(this.#parts.post);
+    this.#posting ??= this.#postPending(this.#ports.post);
   }
 
   /** Stops the interval; resolves when the last post has ended, or after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
-    const { clock } = this.#parts.world;
+    const { clock } = this.#ports;
     clock.clearTimeout(this.#timer);
     const posting = this.#posting;
     if (posting) await withTimeout(clock, withinMs, () => posting).catch(() => {});
@@ -68,7 +67,7 @@ export class Heartbeats {
     while (this.#pending) {
       const beat = this.#pending;
       this.#pending = null;
-      await post({ ...this.#parts.identity, ...beat }).then(
+      await post({ ...this.#ports.identity, ...beat }).then(
         () => this.#outage.report(null),
         (error: unknown) => this.#outage.report(reasonOf(error)),
       );

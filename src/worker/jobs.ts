@@ -2,16 +2,16 @@ import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } fr
 import { AdmissionControl } from './admission-control.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Answers } from './answers.ts';
+import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './end-reasons.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
-import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './job-ends.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import type { Outbox, Settlement } from './outbox.ts';
 import type { QueueLink } from './peer.ts';
+import type { Ports } from './ports.ts';
 import { Releases } from './releases.ts';
 import { failJob, runJob } from './run-job.ts';
 import { RunningJob } from './running-job.ts';
 import { Slots } from './slots.ts';
-import type { World } from './world.ts';
 
 export interface JobsSettings extends FileAccessSettings {
   configId: string;
@@ -19,7 +19,7 @@ export interface JobsSettings extends FileAccessSettings {
   renewAfterSeconds: number;
 }
 
-export interface JobsParts {
+export interface JobsPorts extends Ports {
   queue: QueueLink;
   outbox: Outbox;
   answers: Answers;
@@ -29,7 +29,7 @@ export interface JobsParts {
 
 /** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
 export class Jobs {
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #answers: Answers;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
@@ -45,20 +45,20 @@ export class Jobs {
   /** The engine's own name for its model; undefined when it does not tell. */
   servedModel: string | undefined;
 
-  constructor(world: World, settings: JobsSettings, parts: JobsParts) {
-    const { queue, outbox, answers } = parts;
-    this.#world = world;
+  constructor(ports: JobsPorts, settings: JobsSettings) {
+    const { queue, outbox, answers } = ports;
+    this.#ports = ports;
     this.#outbox = outbox;
     this.#releases = new Releases(queue, outbox);
     this.#answers = answers;
-    this.#changed = parts.changed;
+    this.#changed = ports.changed;
     this.#slots = new Slots(settings.capacity);
     this.#modelAliases = new Set(['default', settings.configId]);
     this.#files = fileAccessOf(settings);
-    this.#admission = new AdmissionControl(world.clock);
+    this.#admission = new AdmissionControl(ports.clock);
     this.#leases = new Leases(
       {
-        clock: world.clock,
+        clock: ports.clock,
         held: () => this.#held(),
         isHolding: () => this.#slots.running + this.#outbox.size > 0,
         peer: () => queue.peer,
@@ -113,7 +113,7 @@ export class Jobs {
   acknowledged(ack: Ack): void {
     if (!this.#outbox.acknowledge(ack)) return;
     if (ack.outcome !== 'accepted') {
-      this.#world.log.warn(
+      this.#ports.log.warn(
         { job_id: ack.job_id, fence_token: ack.fence_token, outcome: ack.outcome },
         'the queue did not count a settlement: the job was given away or forgotten meanwhile',
       );
@@ -190,7 +190,7 @@ export class Jobs {
   }
 
   #start(job: Job): void {
-    const running = new RunningJob(job, this.#world.clock.now());
+    const running = new RunningJob(job, this.#ports.clock.now());
     this.#slots.add(running);
     void this.#run(running);
     this.update();
@@ -198,15 +198,14 @@ export class Jobs {
 
   async #run(running: RunningJob): Promise<void> {
     const { job } = running;
-    const { clock, engine } = this.#world;
+    const { clock } = this.#ports;
     const stream = this.#openStream(running);
     const deadline =
       job.deadline_ms === undefined
         ? null
         : clock.setTimeout(() => this.#fail(running, DEADLINE_PASSED), job.deadline_ms);
     const settlement = await runJob(running, stream, {
-      world: this.#world,
-      engine,
+      ...this.#ports,
       files: this.#files,
       modelAliases: this.#modelAliases,
       servedModel: this.servedModel,
@@ -255,7 +254,7 @@ export class Jobs {
   }
 
   #void(running: RunningJob, reason: string): void {
-    this.#world.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
+    this.#ports.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
     running.abort();
     endRevoked(this.#streams.get(running), reason);
     this.#leave(running);
@@ -275,7 +274,7 @@ export class Jobs {
   }
 
   #sendRelease(job: Job, reason: ReleaseReason): void {
-    this.#world.log.info({ job_id: job.job_id, reason }, 'job released');
+    this.#ports.log.info({ job_id: job.job_id, reason }, 'job released');
     this.#releases.release(job, reason);
     this.update();
   }

@@ -6,7 +6,7 @@ export interface HeldJob extends JobRef {
   persisted: boolean;
 }
 
-export interface LeasesParts {
+export interface LeasesPorts {
   clock: Clock;
   /** Everything not yet acknowledged: a lease covers a job until then. */
   held(): HeldJob[];
@@ -22,20 +22,20 @@ export interface LeasesParts {
  * jobs run on: whether they are still ours is the queue's to say when it is back.
  */
 export class Leases {
-  readonly #parts: LeasesParts;
+  readonly #ports: LeasesPorts;
   readonly #ownPeriodMs: number;
   /** What the last `renew` asked for: `renewed` names jobs without their fences. */
   #asked = new Map<string, number>();
   #timer: Timer | null = null;
 
-  constructor(parts: LeasesParts, renewAfterSeconds: number) {
-    this.#parts = parts;
+  constructor(ports: LeasesPorts, renewAfterSeconds: number) {
+    this.#ports = ports;
     this.#ownPeriodMs = renewAfterSeconds * 1000;
   }
 
   /** Something came to be held or was let go. */
   changed(): void {
-    if (!this.#parts.isHolding()) this.stop();
+    if (!this.#ports.isHolding()) this.stop();
     else if (this.#timer === null) this.#arm();
   }
 
@@ -49,17 +49,17 @@ export class Leases {
   renewed(answer: Renewed): void {
     for (const jobId of answer.lost) {
       const fence = this.#asked.get(jobId);
-      if (fence !== undefined) this.#parts.lost({ job_id: jobId, fence_token: fence });
+      if (fence !== undefined) this.#ports.lost({ job_id: jobId, fence_token: fence });
     }
   }
 
   stop(): void {
-    if (this.#timer !== null) this.#parts.clock.clearTimeout(this.#timer);
+    if (this.#timer !== null) this.#ports.clock.clearTimeout(this.#timer);
     this.#timer = null;
   }
 
   #arm(): void {
-    this.#timer = this.#parts.clock.setTimeout(() => {
+    this.#timer = this.#ports.clock.setTimeout(() => {
       this.#timer = null;
       this.#renew();
       this.changed();
@@ -67,22 +67,22 @@ export class Leases {
   }
 
   #periodMs(): number {
-    const peer = this.#parts.peer();
+    const peer = this.#ports.peer();
     if (peer?.kind !== 'extended') return this.#ownPeriodMs;
     return Math.min(this.#ownPeriodMs, peer.renewAfterSeconds * 1000);
   }
 
   #renew(): void {
-    const held = this.#parts.held();
-    if (grants(this.#parts.peer(), 'renew')) {
+    const held = this.#ports.held();
+    if (grants(this.#ports.peer(), 'renew')) {
       this.#asked = new Map(held.map((job) => [job.job_id, job.fence_token]));
       const jobs = held.map(({ job_id, fence_token }) => ({ job_id, fence_token }));
-      this.#parts.send({ type: 'renew', jobs });
+      this.#ports.send({ type: 'renew', jobs });
       return;
     }
     for (const { job_id, fence_token, persisted } of held) {
       if (persisted) {
-        this.#parts.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
+        this.#ports.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
       }
     }
   }

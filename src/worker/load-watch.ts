@@ -8,10 +8,9 @@ import {
   type Pressure,
 } from './backpressure.ts';
 import type { Timer } from './clock.ts';
-import type { World } from './world.ts';
+import type { Ports } from './ports.ts';
 
-export interface LoadWatchParts {
-  world: Pick<World, 'clock' | 'engine' | 'log'>;
+export interface LoadWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'log'> {
   /** Null: the engine's gauges are left alone. */
   settings: BackpressureSettings | null;
   /** Null while no jobs are taken anyway. */
@@ -26,7 +25,7 @@ const FIRST_CHECK_MS = 250;
 
 /** Looks at the engine's gauges from time to time: tells the queue of the load, and when it is too much. */
 export class LoadWatch {
-  readonly #parts: LoadWatchParts;
+  readonly #ports: LoadWatchPorts;
   #pressure: Pressure = NO_PRESSURE;
   #gauges: EngineGauges | null = null;
   #lastReport = '';
@@ -34,18 +33,18 @@ export class LoadWatch {
   #isRunning = false;
   #isStopped = false;
 
-  constructor(parts: LoadWatchParts) {
-    this.#parts = parts;
+  constructor(ports: LoadWatchPorts) {
+    this.#ports = ports;
   }
 
   /** Jobs are taken, perhaps over a new connection: the queue knows nothing yet. */
   ready(): void {
-    const { settings } = this.#parts;
+    const { settings } = this.#ports;
     this.#lastReport = '';
     if (this.#isRunning || this.#isStopped || !settings) return;
     this.#isRunning = true;
     const firstMs = Math.min(FIRST_CHECK_MS, settings.checkIntervalSeconds * 1000);
-    this.#timer = this.#parts.world.clock.setTimeout(() => void this.#check(settings), firstMs);
+    this.#timer = this.#ports.clock.setTimeout(() => void this.#check(settings), firstMs);
   }
 
   /**
@@ -66,14 +65,14 @@ export class LoadWatch {
 
   stop(): void {
     this.#isStopped = true;
-    this.#parts.world.clock.clearTimeout(this.#timer);
+    this.#ports.clock.clearTimeout(this.#timer);
   }
 
   async #check(settings: BackpressureSettings): Promise<void> {
-    const { clock, engine } = this.#parts.world;
-    const gauges = this.#parts.slots() && (await engine.gauges().catch(() => null));
+    const { clock, engine } = this.#ports;
+    const gauges = this.#ports.slots() && (await engine.gauges().catch(() => null));
     if (this.#isStopped) return;
-    if (this.#parts.slots()) {
+    if (this.#ports.slots()) {
       this.#gauges = gauges;
       this.#become(nextPressure(this.#pressure, gauges, settings, clock.now()));
       this.#report();
@@ -90,13 +89,13 @@ export class LoadWatch {
       ? 'the engine has a backlog; taking no more jobs until it is smaller'
       : 'taking jobs again: the backlog of the engine is gone';
     const { waiting, kvCacheUsage } = this.#gauges ?? {};
-    this.#parts.world.log.info({ waiting, kv_cache_usage: kvCacheUsage }, text);
-    this.#parts.pressureChanged(pressure.isPressed);
+    this.#ports.log.info({ waiting, kv_cache_usage: kvCacheUsage }, text);
+    this.#ports.pressureChanged(pressure.isPressed);
   }
 
   #report(): void {
     const gauges = this.#gauges;
-    const slots = this.#parts.slots();
+    const slots = this.#ports.slots();
     if (!slots) return;
     const frame: Load = {
       type: 'load',
@@ -106,7 +105,7 @@ export class LoadWatch {
       slots_free: this.#pressure.isPressed ? 0 : slots.free,
     };
     const text = JSON.stringify(frame);
-    if (text !== this.#lastReport) this.#parts.report(frame);
+    if (text !== this.#lastReport) this.#ports.report(frame);
     this.#lastReport = text;
   }
 }

@@ -17,9 +17,9 @@ import { gpuReader } from './gpu-snapshot.ts';
 import { heartbeatPoster } from './heartbeat.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { MetricShipper } from './metric-shipper.ts';
+import type { Ports } from './ports.ts';
 import { createPublicFetch } from './public-fetch.ts';
 import { Worker } from './worker.ts';
-import type { World } from './world.ts';
 
 /** After a signal and the grace the supervisor waits a little longer than this before it kills the worker. */
 const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
@@ -48,7 +48,7 @@ async function work(
   });
   const { spoolFolder, spoolBytes } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log) : null;
-  const world: World = {
+  const ports: Ports = {
     clock: systemClock,
     dial: dialWebSocket,
     engine,
@@ -59,16 +59,16 @@ async function work(
     log,
   };
   const ended = Promise.withResolvers<number>();
-  const worker = createWorker(world, configuration, ended.resolve, log);
+  const worker = createWorker(ports, configuration, ended.resolve, log);
   const watch = new EngineWatch({
-    world,
+    ...ports,
     worker,
     startupTimeoutMs: engineConfiguration.startupTimeoutMs,
     hangSeconds: configuration.hangSeconds,
     canarySeconds: configuration.canarySeconds,
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
-  const metrics = createMetrics(env, world, worker, configuration);
+  const metrics = createMetrics(env, ports, worker, configuration);
   const signals = endSignals();
   void signals.first.then(() => {
     logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
@@ -95,15 +95,15 @@ async function work(
 }
 
 function createWorker(
-  world: World,
+  ports: Ports,
   configuration: WorkerConfiguration,
   ended: (exitCode: number) => void,
   log: Logger,
 ): Worker {
   const { apiUrl, token, instanceId } = configuration;
-  const post = apiUrl ? heartbeatPoster(world, apiUrl, token) : null;
+  const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
   const settings = { ...configuration, workerId: instanceId, instance: instanceOf(configuration) };
-  return new Worker(world, settings, post, {
+  return new Worker(ports, settings, post, {
     ready: (models) => {
       log.info({ models, slots: configuration.capacity }, 'taking jobs');
       tellSupervisor({ case: 'ready', models });
@@ -119,22 +119,22 @@ function createWorker(
 
 function createMetrics(
   env: NodeJS.ProcessEnv,
-  world: World,
+  ports: Ports,
   worker: Worker,
   { metricsUrl, token, instanceId, queueId, configId }: WorkerConfiguration,
 ): MetricShipper | null {
   if (!metricsUrl) return null;
   const identity = { instance_id: instanceId, queue_id: queueId, config_id: configId };
   return new MetricShipper({
-    world,
+    ...ports,
     post: (snapshots) =>
-      postJson(world, {
+      postJson(ports, {
         url: metricsUrl,
         token,
         body: { ...identity, snapshots },
         isTaken: ({ status }) => status === 200,
       }),
-    gauges: () => world.engine.gauges(),
+    gauges: () => ports.engine.gauges(),
     gpu: gpuReader(env),
     currentJobId: () => worker.currentJobId,
   });

@@ -3,7 +3,7 @@ import { reasonOf } from '../process/http.ts';
 import { Outage } from '../process/outage.ts';
 import type { Timer } from './clock.ts';
 import type { GpuSnapshot } from './gpu-snapshot.ts';
-import type { World } from './world.ts';
+import type { Ports } from './ports.ts';
 
 /** The base protocol's interval, ms. */
 const SNAPSHOT_EVERY_MS = 30_000;
@@ -21,8 +21,7 @@ export interface MetricSnapshot extends GpuSnapshot {
   current_job_id?: string;
 }
 
-export interface MetricShipperParts {
-  world: Pick<World, 'clock' | 'log'>;
+export interface MetricShipperPorts extends Pick<Ports, 'clock' | 'log'> {
   /** Rejects when the snapshots were refused or did not arrive. */
   post(snapshots: MetricSnapshot[]): Promise<void>;
   /** Null if the engine does not tell. */
@@ -33,17 +32,17 @@ export interface MetricShipperParts {
 
 /** Takes and sends a snapshot every 30 s. Refused ones are sent with the next; beyond 60 the oldest are dropped. Never throws. */
 export class MetricShipper {
-  readonly #parts: MetricShipperParts;
+  readonly #ports: MetricShipperPorts;
   readonly #startedAt: number;
   #unsent: MetricSnapshot[] = [];
   #timer: Timer = null;
   readonly #outage: Outage;
   #isStopped = false;
 
-  constructor(parts: MetricShipperParts) {
-    this.#parts = parts;
-    this.#startedAt = parts.world.clock.now();
-    this.#outage = new Outage(parts.world.log, {
+  constructor(ports: MetricShipperPorts) {
+    this.#ports = ports;
+    this.#startedAt = ports.clock.now();
+    this.#outage = new Outage(ports.log, {
       begins: 'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
       ends: 'metrics arrive at CASOLA_METRICS_URL again',
     });
@@ -56,11 +55,11 @@ export class MetricShipper {
 
   stop(): void {
     this.#isStopped = true;
-    this.#parts.world.clock.clearTimeout(this.#timer);
+    this.#ports.clock.clearTimeout(this.#timer);
   }
 
   async #run(): Promise<void> {
-    const { clock } = this.#parts.world;
+    const { clock } = this.#ports;
     const nextAt = clock.now() + SNAPSHOT_EVERY_MS;
     const snapshot = await this.#take();
     this.#unsent = [...this.#unsent, snapshot].slice(-MOST_KEPT);
@@ -70,9 +69,9 @@ export class MetricShipper {
   }
 
   async #take(): Promise<MetricSnapshot> {
-    const { world, gauges, gpu, currentJobId } = this.#parts;
+    const { clock, gauges, gpu, currentJobId } = this.#ports;
     const [engine, card] = await Promise.all([gauges().catch(() => null), gpu()]);
-    const now = world.clock.now();
+    const now = clock.now();
     const jobId = currentJobId();
     return {
       timestamp: Math.floor(now / 1000),
@@ -85,7 +84,7 @@ export class MetricShipper {
 
   async #send(): Promise<void> {
     try {
-      await this.#parts.post(this.#unsent);
+      await this.#ports.post(this.#unsent);
       this.#unsent = [];
       this.#outage.report(null);
     } catch (error) {

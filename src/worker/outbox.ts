@@ -9,8 +9,8 @@ import {
   limits,
 } from '../protocol/index.ts';
 import { grants, type Peer } from './peer.ts';
+import type { Ports } from './ports.ts';
 import { frameText, settlementText } from './settlement-text.ts';
-import type { World } from './world.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
@@ -18,8 +18,7 @@ const DISK_WITHIN_MS = 5000;
 /** A frame that ends a job. */
 export type Settlement = JobResult | JobResultRef | JobError;
 
-export interface OutboxParts {
-  world: Pick<World, 'clock' | 'spool' | 'log'>;
+export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
   /** What was agreed with the queue last, also while the socket is down. */
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
@@ -59,14 +58,14 @@ interface Kept extends SpooledSettlement {
  * a drain loses them.
  */
 export class Outbox {
-  readonly #parts: OutboxParts;
+  readonly #ports: OutboxPorts;
   readonly #byJob = new Map<string, Kept>();
   #isHurried = false;
   readonly #outage: Outage;
 
-  constructor(parts: OutboxParts) {
-    this.#parts = parts;
-    this.#outage = new Outage(parts.world.log, {
+  constructor(ports: OutboxPorts) {
+    this.#ports = ports;
+    this.#outage = new Outage(ports.log, {
       begins: 'finished results are kept in memory only',
       ends: 'finished results are kept on disk again',
     });
@@ -91,7 +90,7 @@ export class Outbox {
    * DISK_WITHIN_MS; whatever is read later is taken over then.
    */
   async load(): Promise<void> {
-    const { clock, spool, log } = this.#parts.world;
+    const { clock, spool, log } = this.#ports;
     if (!spool) return;
     const left = spool.load()[Symbol.asyncIterator]();
     let next = left.next();
@@ -109,9 +108,9 @@ export class Outbox {
 
   /** Replaces the settlement of an older attempt. Sent as soon as it may be and there is a connection. */
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
-    const { spool } = this.#parts.world;
+    const { spool } = this.#ports;
     this.remove(settlement.job_id);
-    const isExtended = this.#parts.peer()?.kind === 'extended';
+    const isExtended = this.#ports.peer()?.kind === 'extended';
     const hasCopy = isPersisted && !!spool;
     const kept: Kept = {
       settlement,
@@ -138,8 +137,8 @@ export class Outbox {
 
   /** On a new connection: sends everything unacknowledged, in the order of `put`. */
   connected(): void {
-    if (this.hasExtended && this.#parts.peer()?.kind === 'base') {
-      this.#parts.world.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
+    if (this.hasExtended && this.#ports.peer()?.kind === 'base') {
+      this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
     }
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
   }
@@ -185,7 +184,7 @@ export class Outbox {
   #takeOver(spooled: SpooledSettlement): Kept | null {
     const { job_id, fence_token } = spooled.settlement;
     const newer = this.get(job_id)?.fence_token ?? 0;
-    if (newer >= fence_token || this.#parts.isRunning(job_id)) {
+    if (newer >= fence_token || this.#ports.isRunning(job_id)) {
       if (newer !== fence_token) this.#forgetCopy(spooled.settlement);
       return null;
     }
@@ -205,7 +204,7 @@ export class Outbox {
         const kept = this.#takeOver(found.value);
         if (!kept) continue;
         this.#send(kept);
-        this.#parts.found();
+        this.#ports.found();
       }
       this.#outage.report(null);
     } catch (error) {
@@ -214,7 +213,7 @@ export class Outbox {
   }
 
   #forgetCopy(ref: JobRef): void {
-    this.#parts.world.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
+    this.#ports.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
   }
 
   #release(kept: Kept): void {
@@ -222,12 +221,12 @@ export class Outbox {
     // Superseded or revoked during the write.
     if (this.#byJob.get(kept.settlement.job_id) !== kept) return;
     this.#send(kept);
-    this.#parts.changed();
+    this.#ports.changed();
   }
 
   #send(kept: Kept): void {
     const { settlement, isExtended, uploadUrl } = kept;
-    const peer = this.#parts.peer();
+    const peer = this.#ports.peer();
     if (!peer || !kept.mayLeave) return;
     // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
     if (isExtended && peer.kind === 'base') return;
@@ -236,7 +235,7 @@ export class Outbox {
       kept.upload?.abort();
       kept.uploadUrl = undefined;
     }
-    const isSent = this.#parts.sendText(settlementText(settlement, peer));
+    const isSent = this.#ports.sendText(settlementText(settlement, peer));
     if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
   }
 
@@ -246,18 +245,18 @@ export class Outbox {
     if (kept.upload || settlement.type !== 'job_result') return;
     kept.upload = new AbortController();
     const { result, ...rest } = settlement;
-    const isThere = await this.#parts.upload(url, JSON.stringify(result), kept.upload.signal);
+    const isThere = await this.#ports.upload(url, JSON.stringify(result), kept.upload.signal);
     // Revoked, superseded or sent in a frame in the meantime.
     if (kept.upload.signal.aborted) return;
     kept.uploadUrl = undefined;
     if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
     this.#send(kept);
-    this.#parts.changed();
+    this.#ports.changed();
   }
 
   /** Never rejects: a failing disk is reported, and the settlement stays in memory. */
   async #spool({ settlement, isExtended, uploadUrl }: Kept): Promise<void> {
-    const { clock, spool } = this.#parts.world;
+    const { clock, spool } = this.#ports;
     try {
       await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
       this.#outage.report(null);
@@ -273,7 +272,7 @@ function isLarge(settlement: Settlement): boolean {
   return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);
 }
 
-function inTime<T>(clock: World['clock'], work: Promise<T>): Promise<T> {
+function inTime<T>(clock: Ports['clock'], work: Promise<T>): Promise<T> {
   const message = `the disk took longer than ${DISK_WITHIN_MS / 1000} s`;
   return withTimeout(clock, DISK_WITHIN_MS, () => work, { message });
 }

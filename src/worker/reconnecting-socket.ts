@@ -2,8 +2,8 @@ import { CLOSE, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import { backoffMs, restartSpreadMs } from './backoff.ts';
 import type { Timer } from './clock.ts';
 import { Liveness } from './liveness.ts';
+import type { Ports } from './ports.ts';
 import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
-import type { World } from './world.ts';
 
 /** A dial that has neither opened nor failed by then is given up, ms. */
 const OPEN_WITHIN_MS = 10_000;
@@ -39,7 +39,7 @@ export type ReconnectingSocketState = 'idle' | 'dialling' | 'open' | 'waiting' |
  * Both the control socket and the answer socket are one of these.
  */
 export class ReconnectingSocket {
-  readonly #world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>;
+  readonly #ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>;
   readonly #name: string;
   readonly #events: ReconnectingSocketEvents;
   #target: DialTarget | null = null;
@@ -55,11 +55,11 @@ export class ReconnectingSocket {
   #failures = 0;
 
   constructor(
-    world: Pick<World, 'clock' | 'dial' | 'random' | 'log'>,
+    ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>,
     name: string,
     events: ReconnectingSocketEvents,
   ) {
-    this.#world = world;
+    this.#ports = ports;
     this.#name = name;
     this.#events = events;
   }
@@ -104,7 +104,7 @@ export class ReconnectingSocket {
     const socket = this.#leave();
     this.#state = 'closed';
     if (!socket) return;
-    const { clock } = this.#world;
+    const { clock } = this.#ports;
     await new Promise<void>((resolve) => {
       const limit = clock.setTimeout(() => {
         socket.destroy();
@@ -128,7 +128,7 @@ export class ReconnectingSocket {
 
   #dial(): void {
     this.#state = 'dialling';
-    this.#timer = this.#world.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
+    this.#timer = this.#ports.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
     const connection = ++this.#connection;
     // A socket that was given up may still speak; nobody listens to it any more.
     const ifCurrent =
@@ -146,13 +146,13 @@ export class ReconnectingSocket {
         ifCurrent(() => this.#lost(close))();
       },
     };
-    this.#socket = this.#world.dial(this.#target!, events);
+    this.#socket = this.#ports.dial(this.#target!, events);
   }
 
   #opened(): void {
-    this.#world.clock.clearTimeout(this.#timer);
+    this.#ports.clock.clearTimeout(this.#timer);
     this.#state = 'open';
-    this.#openedAtMs = this.#world.clock.now();
+    this.#openedAtMs = this.#ports.clock.now();
     this.#watch(BASE_PING_MS, BASE_PONG_WITHIN_MS, () => this.#socket?.ping());
     this.#events.opened();
   }
@@ -170,11 +170,11 @@ export class ReconnectingSocket {
   #watch(periodMs: number, silenceMs: number, ping: () => void): void {
     this.#liveness?.stop();
     const dead = () => this.drop(`silent for ${silenceMs / 1000} s after a ping`);
-    this.#liveness = new Liveness(this.#world.clock, periodMs, silenceMs, ping, dead);
+    this.#liveness = new Liveness(this.#ports.clock, periodMs, silenceMs, ping, dead);
   }
 
   #lost(close: SocketClose): void {
-    const { clock, random, log } = this.#world;
+    const { clock, random, log } = this.#ports;
     if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.proven();
     this.#leave();
     this.#state = 'waiting';
@@ -198,7 +198,7 @@ export class ReconnectingSocket {
     this.#liveness?.stop();
     this.#liveness = null;
     this.#socket = null;
-    this.#world.clock.clearTimeout(this.#timer);
+    this.#ports.clock.clearTimeout(this.#timer);
     return socket;
   }
 }

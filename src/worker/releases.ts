@@ -1,5 +1,5 @@
 import type { Job, ReleaseReason } from '../protocol/index.ts';
-import { brokenBy, LEFT_TO_ITS_LEASE } from './job-ends.ts';
+import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
 import type { Outbox } from './outbox.ts';
 import { grants, type QueueLink } from './peer.ts';
 import { failJob } from './run-job.ts';

@@ -1,4 +1,3 @@
-import type { EngineClient } from '../engine/client/types.ts';
 import type { Failure, Job, JobError, JobType } from '../protocol/index.ts';
 import type { AnswerStream } from './answer-stream.ts';
 import type { Attempt } from './attempt.ts';
@@ -7,16 +6,14 @@ import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { failureOf, finalFailure } from './failure.ts';
 import type { FileAccess } from './file-access.ts';
 import type { Settlement } from './outbox.ts';
+import type { Ports } from './ports.ts';
 import type { RunningJob } from './running-job.ts';
 import { downloadPayload } from './transfer.ts';
-import type { World } from './world.ts';
 
 /** What a base queue calls a chat job. */
 const BASE_CHAT_TASK = 'openai/chat-completion';
 
-export interface RunParts {
-  world: Pick<World, 'clock' | 'fetch' | 'fetchPublic' | 'log'>;
-  engine: EngineClient;
+export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
   files: FileAccess;
   modelAliases: ReadonlySet<string>;
   servedModel: string | undefined;
@@ -30,14 +27,14 @@ export interface RunParts {
 export async function runJob(
   running: RunningJob,
   stream: AnswerStream | null,
-  parts: RunParts,
+  ports: RunPorts,
 ): Promise<Settlement> {
   const { job } = running;
   try {
     const payload = job.payload_url
-      ? await downloadPayload(parts.world, parts.files, job.payload_url, running.signal)
+      ? await downloadPayload(ports, ports.files, job.payload_url, running.signal)
       : job.payload;
-    const result = await runKind(attemptAt(running, payload, parts), stream);
+    const result = await runKind(attemptAt(running, payload, ports), stream);
     return { type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
@@ -58,7 +55,7 @@ export function failJob(job: Job, failure: Failure, stream: AnswerStream | null)
   };
 }
 
-function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Attempt {
+function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Attempt {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
     const given = payload === null ? 'null' : Array.isArray(payload) ? 'a list' : typeof payload;
     throw finalFailure('invalid_request', `payload: expected an object, got ${given}`);
@@ -67,19 +64,19 @@ function attemptAt(running: RunningJob, payload: unknown, parts: RunParts): Atte
     jobId: running.job.job_id,
     jobType: jobTypeOf(running.job, payload),
     payload,
-    engine: parts.engine,
+    engine: ports.engine,
     signal: running.signal,
-    modelAliases: parts.modelAliases,
-    servedModel: parts.servedModel,
+    modelAliases: ports.modelAliases,
+    servedModel: ports.servedModel,
     requested: () => {
-      parts.world.log.debug({ job_id: running.job.job_id }, 'request to the engine');
-      running.requested(parts.world.clock.now());
+      ports.log.debug({ job_id: running.job.job_id }, 'request to the engine');
+      running.requested(ports.clock.now());
     },
-    streamed: () => running.streamed(parts.world.clock.now()),
+    streamed: () => running.streamed(ports.clock.now()),
     generated: (tokens) => {
       running.generatedTokens = tokens;
     },
-    timestamp: () => new Date(parts.world.clock.now()).toISOString(),
+    timestamp: () => new Date(ports.clock.now()).toISOString(),
   };
 }
 

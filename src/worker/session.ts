@@ -10,12 +10,12 @@ import {
 } from '../protocol/index.ts';
 import type { Timer } from './clock.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
+import type { Ports } from './ports.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
 import { refusalOf } from './refusal.ts';
-import type { SessionEvents, SessionSettings } from './session-parts.ts';
+import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
 import type { SocketClose } from './socket.ts';
-import type { World } from './world.ts';
 
 /** A queue of ours that is slow to answer is not soon taken for a base queue, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
@@ -25,7 +25,7 @@ type Told = 'dispatch' | 'pause' | 'drain';
 
 /** Owns the control socket: one loop compares what is with what should be, and acts on the difference. */
 export class Session {
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #settings: SessionSettings;
   readonly #events: SessionEvents;
   readonly #socket: ReconnectingSocket;
@@ -51,15 +51,15 @@ export class Session {
   #looping = false;
   #lookAgain = false;
 
-  constructor(world: World, settings: SessionSettings, instance: Instance, events: SessionEvents) {
-    this.#world = world;
+  constructor(ports: Ports, settings: SessionSettings, instance: Instance, events: SessionEvents) {
+    this.#ports = ports;
     this.#settings = settings;
     this.#instance = instance;
     this.#events = events;
-    this.#socket = new ReconnectingSocket(world, 'control', {
+    this.#socket = new ReconnectingSocket(ports, 'control', {
       opened: () => this.#wake(WAKE.socketOpened),
       text: (text) => this.#receive(text),
-      binary: () => world.log.warn({}, 'the queue sent a binary frame on the control socket; ignored'),
+      binary: () => ports.log.warn({}, 'the queue sent a binary frame on the control socket; ignored'),
       closed: (close) => this.#closed(close),
     });
   }
@@ -124,7 +124,7 @@ export class Session {
   }
 
   #wake(reason: WakeReason): void {
-    this.#world.log.debug({ reason, state: this.#state }, 'session woken');
+    this.#ports.log.debug({ reason, state: this.#state }, 'session woken');
     this.#lookAgain = true;
     if (this.#looping || !this.#started) return;
     this.#looping = true;
@@ -193,7 +193,7 @@ export class Session {
     // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
     const known = this.#peer?.kind === 'extended';
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
-    this.#answerTimer = this.#world.clock.setTimeout(
+    this.#answerTimer = this.#ports.clock.setTimeout(
       () => {
         if (known) this.#socket.drop('no answer to register');
         else this.#agree(BASE_PEER, null, WAKE.noAnswer);
@@ -203,7 +203,7 @@ export class Session {
   }
 
   #agree(peer: Peer, registered: Registered | null, reason: WakeReason): void {
-    this.#world.clock.clearTimeout(this.#answerTimer);
+    this.#ports.clock.clearTimeout(this.#answerTimer);
     this.#peer = peer;
     this.#connected = true;
     this.#everConnected = true;
@@ -228,13 +228,13 @@ export class Session {
     const parsed = parseJson(QueueFrame, text);
     if (parsed.ok) this.#handle(parsed.value);
     else if (!parsed.unknownType) {
-      this.#world.log.warn(
+      this.#ports.log.warn(
         { problem: parsed.message },
         'the queue sent a frame that cannot be read; ignored',
       );
     } else if (!this.#unknownTypes.has(parsed.unknownType)) {
       this.#unknownTypes.add(parsed.unknownType);
-      this.#world.log.info({ type: parsed.unknownType }, 'the queue sends frames of a type unknown here');
+      this.#ports.log.info({ type: parsed.unknownType }, 'the queue sends frames of a type unknown here');
     }
   }
 
@@ -255,7 +255,7 @@ export class Session {
       case 'renewed':
         return this.#events.renewed(frame);
       case 'error':
-        return this.#world.log.warn(
+        return this.#ports.log.warn(
           { problem: frame.message },
           'the queue did not understand a frame of ours',
         );
@@ -278,7 +278,7 @@ export class Session {
   }
 
   #endConnection(): void {
-    this.#world.clock.clearTimeout(this.#answerTimer);
+    this.#ports.clock.clearTimeout(this.#answerTimer);
     this.#registerSent = false;
     this.#connected = false;
     this.#told = 'dispatch';
@@ -297,7 +297,7 @@ export class Session {
   #enter(state: SessionState): void {
     if (state === this.#state) return;
     if (!COMES_FROM[state].includes(this.#state)) throw new Error(`session: ${this.#state} → ${state}`);
-    this.#world.log.info({ from: this.#state, to: state }, `session ${state}`);
+    this.#ports.log.info({ from: this.#state, to: state }, `session ${state}`);
     this.#state = state;
     this.#events.stateChanged(state);
   }

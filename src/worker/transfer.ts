@@ -3,11 +3,11 @@ import { withRetries } from '../process/retry.ts';
 import { limits } from '../protocol/index.ts';
 import { finalFailure, JobFailure } from './failure.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
+import type { Ports } from './ports.ts';
 import { PrivateAddressError } from './public-fetch.ts';
-import type { World } from './world.ts';
 
 /** How files are reached: those that we were told of by others over `fetchPublic`. */
-type Web = Pick<World, 'clock' | 'fetch' | 'fetchPublic'>;
+type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
 /** Before either is tried again, ms; doubles. */
@@ -57,7 +57,7 @@ function mayPass(error: unknown): boolean {
 
 /** PUTs a result; false, with a line in the log, when it did not arrive. */
 export async function uploadResult(
-  world: Web & Pick<World, 'log'>,
+  ports: Web & Pick<Ports, 'log'>,
   access: FileAccess,
   url: string,
   text: string,
@@ -65,7 +65,7 @@ export async function uploadResult(
 ): Promise<boolean> {
   const init = { method: 'PUT', headers: { 'content-type': 'application/json' }, body: text };
   const policy = {
-    timers: world.clock,
+    timers: ports.clock,
     limitMs: UPLOAD_WITHIN_MS,
     firstPauseMs: FIRST_PAUSE_MS,
     tries: UPLOAD_TRIES,
@@ -74,14 +74,14 @@ export async function uploadResult(
   };
   try {
     await withRetries(policy, async (limit) => {
-      const response = await fetchAllowed(world, access, url, { ...init, signal: limit });
+      const response = await fetchAllowed(ports, access, url, { ...init, signal: limit });
       await response.body?.cancel();
       if (!response.ok) throw new HttpStatusError(response.status);
     });
     return true;
   } catch (error) {
     if (signal.aborted) return false;
-    world.log.warn({ problem: reasonOf(error) }, 'the upload of a result failed; sending it in a frame');
+    ports.log.warn({ problem: reasonOf(error) }, 'the upload of a result failed; sending it in a frame');
     return false;
   }
 }

@@ -9,21 +9,21 @@ import { Jobs } from './jobs.ts';
 import { LoadWatch } from './load-watch.ts';
 import { Outbox } from './outbox.ts';
 import { grants } from './peer.ts';
+import type { Ports } from './ports.ts';
 import { Session } from './session.ts';
 import type { SessionState } from './session-state.ts';
 import { uploadResult } from './transfer.ts';
-import type { WorkerEvents, WorkerSettings } from './worker-parts.ts';
-import type { World } from './world.ts';
+import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
 
 /** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */
 const LAST_HEARTBEAT_MS = 300;
 
 /**
  * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
- * engine and to the process, and touches the world only through what it is handed.
+ * engine and to the process, and touches what is outside only through what it is handed.
  */
 export class Worker {
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #settings: WorkerSettings;
   readonly #events: WorkerEvents;
   readonly #session: Session;
@@ -41,19 +41,23 @@ export class Worker {
   #isEnding = false;
 
   /** @param post null where no heartbeats are wanted */
-  constructor(world: World, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
-    this.#world = world;
+  constructor(ports: Ports, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
+    this.#ports = ports;
     this.#settings = settings;
     this.#events = events;
     this.#session = this.#createSession();
-    this.#answers = new Answers(world, settings.token, () => this.#drain?.check());
+    this.#answers = new Answers(ports, settings.token, () => this.#drain?.check());
     this.#outbox = this.#createOutbox();
-    this.#jobs = new Jobs(world, settings, {
-      queue: this.#session,
-      outbox: this.#outbox,
-      answers: this.#answers,
-      changed: () => this.#drain?.check(),
-    });
+    this.#jobs = new Jobs(
+      {
+        ...ports,
+        queue: this.#session,
+        outbox: this.#outbox,
+        answers: this.#answers,
+        changed: () => this.#drain?.check(),
+      },
+      settings,
+    );
     this.#heartbeats = this.#createHeartbeats(post);
     this.#jobs.closedFor = 'engine_restarting';
     this.#load = this.#createLoadWatch();
@@ -81,7 +85,7 @@ export class Worker {
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
   start(): void {
     this.#heartbeats.start();
-    if (this.#world.spool) void this.#startFromSpool();
+    if (this.#ports.spool) void this.#startFromSpool();
     else this.#session.start();
   }
 
@@ -101,7 +105,7 @@ export class Worker {
   }
 
   engineUnhealthy(message: string): void {
-    this.#world.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
+    this.#ports.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
     if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';
     this.#session.engineUnhealthy();
     this.#load.reset();
@@ -112,7 +116,7 @@ export class Worker {
    * request may be the cause. What had not reached it goes back.
    */
   engineRestarting(message: string): void {
-    this.#world.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
+    this.#ports.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
     this.#jobs.closedFor ??= 'engine_restarting';
     this.#load.reset();
     this.#session.engineUnhealthy();
@@ -128,7 +132,7 @@ export class Worker {
   engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient'): void {
     if (this.#exitCode !== EXIT.ok) return;
     const status = kind === 'bad_host' ? 'fatal' : wasHealthy ? 'error' : 'failed';
-    this.#world.log.error({ problem: message }, 'the engine is gone; the worker ends');
+    this.#ports.log.error({ problem: message }, 'the engine is gone; the worker ends');
     this.#lastWords = { status, error_message: message };
     this.#exitCode = failureExitCode(kind, wasHealthy);
     this.#heartbeats.say(this.#lastWords);
@@ -143,7 +147,7 @@ export class Worker {
       if (graceSeconds === 0) this.#drain.hurry();
       return;
     }
-    this.#world.log.info({ running: this.#jobs.running, grace_s: graceSeconds }, 'draining');
+    this.#ports.log.info({ running: this.#jobs.running, grace_s: graceSeconds }, 'draining');
     this.#drain = this.#createDrain(graceSeconds * 1000);
     this.#jobs.closedFor ??= 'draining';
     this.#events.draining();
@@ -175,7 +179,7 @@ export class Worker {
   }
 
   #createSession(): Session {
-    return new Session(this.#world, this.#settings, this.#settings.instance, {
+    return new Session(this.#ports, this.#settings, this.#settings.instance, {
       stateChanged: (state) => this.#stateChanged(state),
       connected: (peer, registered) => {
         if (peer.kind === 'extended' && peer.answersUrl) this.#answers.connect(peer.answersUrl);
@@ -200,10 +204,10 @@ export class Worker {
   #createOutbox(): Outbox {
     const files = fileAccessOf(this.#settings);
     return new Outbox({
-      world: this.#world,
+      ...this.#ports,
       peer: () => this.#session.peer,
       sendText: (text) => this.#session.sendText(text),
-      upload: (url, text, signal) => uploadResult(this.#world, files, url, text, signal),
+      upload: (url, text, signal) => uploadResult(this.#ports, files, url, text, signal),
       isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),
       found: () => {
@@ -215,7 +219,7 @@ export class Worker {
 
   #createLoadWatch(): LoadWatch {
     return new LoadWatch({
-      world: this.#world,
+      ...this.#ports,
       settings: this.#settings.backpressure,
       slots: () =>
         this.#session.state === 'ready' ? { running: this.#jobs.running, free: this.#jobs.free } : null,
@@ -229,7 +233,7 @@ export class Worker {
   #createHeartbeats(post: PostHeartbeat | null): Heartbeats {
     const { instance, queueId, configId, workerId, capacity, heartbeatIntervalSeconds } = this.#settings;
     return new Heartbeats({
-      world: this.#world,
+      ...this.#ports,
       intervalSeconds: heartbeatIntervalSeconds,
       identity: {
         instance_id: instance.id,
@@ -247,7 +251,7 @@ export class Worker {
   #createDrain(graceMs: number): Drain {
     return new Drain(
       {
-        clock: this.#world.clock,
+        clock: this.#ports.clock,
         running: () => this.#jobs.running,
         isSettled: () => this.#isSettled(),
         graceOver: () => {
@@ -290,7 +294,7 @@ export class Worker {
   }
 
   #refused(message: string): void {
-    this.#world.log.error({}, message);
+    this.#ports.log.error({}, message);
     this.#exitCode = EXIT.refusedByQueue;
     this.#lastWords = { status: 'error', error_message: message };
     this.#jobs.voidAll('refused by the queue');
@@ -301,7 +305,7 @@ export class Worker {
     if (this.#isEnding) return;
     this.#isEnding = true;
     if (this.#outbox.size > 0) {
-      this.#world.log.warn({ results: this.#outbox.size }, 'ending with results nobody acknowledged');
+      this.#ports.log.warn({ results: this.#outbox.size }, 'ending with results nobody acknowledged');
     }
     this.#load.stop();
     this.#jobs.stop();

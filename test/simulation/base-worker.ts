@@ -1,7 +1,7 @@
 import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 import type { Timer } from '../../src/worker/clock.ts';
+import type { Ports } from '../../src/worker/ports.ts';
 import type { Socket } from '../../src/worker/socket.ts';
-import type { World } from '../../src/worker/world.ts';
 
 const PING_EVERY_MS = 30_000;
 const PONG_WITHIN_MS = 10_000;
@@ -27,7 +27,7 @@ type Settlement = { type: 'job_result'; result: object } | { type: 'job_error'; 
  */
 export class BaseWorker {
   readonly unacknowledged = 0;
-  readonly #world: World;
+  readonly #ports: Ports;
   readonly #settings: { workerId: string; configId: string; capacity: number };
   readonly #ended: () => void;
   /** Tokens of the persisted jobs that are its own as far as it knows. */
@@ -43,11 +43,11 @@ export class BaseWorker {
   running = 0;
 
   constructor(
-    world: World,
+    ports: Ports,
     settings: { workerId: string; configId: string; capacity: number },
     ended: () => void,
   ) {
-    this.#world = world;
+    this.#ports = ports;
     this.#settings = settings;
     this.#ended = ended;
   }
@@ -93,7 +93,7 @@ export class BaseWorker {
   }
 
   #dial(): void {
-    const { clock, dial } = this.#world;
+    const { clock, dial } = this.#ports;
     const socket = dial(
       { url: 'ws://queue/ws', token: undefined },
       {
@@ -112,7 +112,7 @@ export class BaseWorker {
           this.#isOpen = false;
           clock.clearTimeout(this.#pingTimer);
           clock.clearTimeout(this.#pongTimer);
-          clock.setTimeout(() => this.#dial(), this.#reconnectMs * (1 + 0.3 * this.#world.random()));
+          clock.setTimeout(() => this.#dial(), this.#reconnectMs * (1 + 0.3 * this.#ports.random()));
           this.#reconnectMs = Math.min(RECONNECT_MS.most, this.#reconnectMs * 2);
         },
       },
@@ -123,7 +123,7 @@ export class BaseWorker {
   }
 
   #pingLater(socket: Socket): void {
-    const { clock } = this.#world;
+    const { clock } = this.#ports;
     clock.clearTimeout(this.#pongTimer);
     this.#pingTimer = clock.setTimeout(() => {
       socket.ping();
@@ -134,7 +134,7 @@ export class BaseWorker {
 
   /** The only renewal, counted from the start and not from the job. */
   #renewLater(): void {
-    this.#world.clock.setTimeout(() => {
+    this.#ports.clock.setTimeout(() => {
       for (const [job_id, fence_token] of this.#tokens)
         this.#send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
       this.#renewLater();
@@ -159,7 +159,7 @@ export class BaseWorker {
   }
 
   async #answer({ job_id, config_id, payload }: Job): Promise<Settlement> {
-    const { clock, engine } = this.#world;
+    const { clock, engine } = this.#ports;
     let error = '';
     for (let tries = 1; tries <= ENGINE_TRIES; tries++) {
       if (tries > 1) await new Promise<void>((resolve) => clock.setTimeout(resolve, ENGINE_PAUSE_MS));

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../src/worker/clock.ts';
+import type { Ports } from '../../src/worker/ports.ts';
 import { Worker } from '../../src/worker/worker.ts';
-import type { World } from '../../src/worker/world.ts';
 import { BaseWorker } from './base-worker.ts';
 import { SimulatedEngine } from './engine.ts';
 import { Holdings } from './holdings.ts';
@@ -83,7 +83,7 @@ export class Boot implements ClientProcess {
       trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
       if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
     };
-    const world: World = {
+    const ports: Ports = {
       clock,
       engine: this.engine,
       spool: disk.spool(clock),
@@ -129,8 +129,8 @@ export class Boot implements ClientProcess {
       events.ended();
     };
     this.worker = plan.isBase
-      ? new BaseWorker(world, settings, () => ended(0))
-      : new Worker(world, settings, null, { ready: () => {}, draining: () => {}, ended });
+      ? new BaseWorker(ports, settings, () => ended(0))
+      : new Worker(ports, settings, null, { ready: () => {}, draining: () => {}, ended });
   }
 
   get armedTimers(): number {

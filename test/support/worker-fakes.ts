@@ -13,11 +13,11 @@ import {
   type WorkerFrame,
 } from '../../src/protocol/index.ts';
 import type { Clock } from '../../src/worker/clock.ts';
+import type { Ports } from '../../src/worker/ports.ts';
 import type { DialTarget, Socket, SocketEvents } from '../../src/worker/socket.ts';
 import type { Spool } from '../../src/worker/spool.ts';
 import { Worker } from '../../src/worker/worker.ts';
-import type { WorkerSettings } from '../../src/worker/worker-parts.ts';
-import type { World } from '../../src/worker/world.ts';
+import type { WorkerSettings } from '../../src/worker/worker-interface.ts';
 
 /** Time that moves only when told to. */
 export class VirtualClock implements Clock {
@@ -306,9 +306,9 @@ export class WorkerBench {
   readonly beats: Heartbeat[] = [];
   readonly logged: string[] = [];
   readonly worker: Worker;
-  fetch: World['fetch'] = () => Promise.reject(new Error('no network in this test'));
+  fetch: Ports['fetch'] = () => Promise.reject(new Error('no network in this test'));
   /** How addresses are reached that have to be public. */
-  fetchPublic: World['fetch'] = (url, init) => this.fetch(url, init);
+  fetchPublic: Ports['fetch'] = (url, init) => this.fetch(url, init);
   /** How the API takes a heartbeat. */
   post: () => Promise<void> = async () => {};
   exitCode: number | null = null;
@@ -318,7 +318,7 @@ export class WorkerBench {
     const log = (_fields: object, message: string) => {
       this.logged.push(message);
     };
-    const world: World = {
+    const ports: Ports = {
       clock: this.clock,
       dial: (target, events) => {
         const connection = new FakeConnection(target, events);
@@ -333,7 +333,7 @@ export class WorkerBench {
       log: { debug: () => {}, info: log, warn: log, error: log },
     };
     this.worker = new Worker(
-      world,
+      ports,
       {
         wsUrl: 'ws://queue',
         token: 'secret',

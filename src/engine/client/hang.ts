@@ -14,7 +14,7 @@ import type { EngineGauges } from './types.ts';
  */
 export type HangState = 'off' | 'watching' | 'confirming' | 'unhealthy' | 'hung';
 
-export interface HangWatchParts {
+export interface HangWatchPorts {
   clock: HealthClock;
   /** The engine client's; must not throw. */
   gauges(): Promise<EngineGauges | null>;
@@ -43,7 +43,7 @@ const CANARY_LIMIT_MS = 30_000;
  * own decides. Engines that count nothing are watched by idle canaries only.
  */
 export class HangWatch {
-  readonly #parts: HangWatchParts;
+  readonly #ports: HangWatchPorts;
   #state: HangState = 'off';
   /** Raised with every change from outside: what was asked before is void. */
   #round = 0;
@@ -53,8 +53,8 @@ export class HangWatch {
   #stillSince = 0;
   #lastSignOfLife = 0;
 
-  constructor(parts: HangWatchParts) {
-    this.#parts = parts;
+  constructor(ports: HangWatchPorts) {
+    this.#ports = ports;
   }
 
   get state(): HangState {
@@ -64,13 +64,13 @@ export class HangWatch {
   /** The health check succeeds, for the first time or again. */
   healthy(): void {
     this.stop();
-    if (this.#parts.hangMs === 0 && this.#parts.canaryMs === 0) return;
+    if (this.#ports.hangMs === 0 && this.#ports.canaryMs === 0) return;
     this.#watch();
   }
 
   /** The health check fails, of an engine that was healthy. */
   unhealthy(): void {
-    const { hangMs } = this.#parts;
+    const { hangMs } = this.#ports;
     if (this.#state === 'off' || hangMs === 0) return;
     this.stop();
     this.#state = 'unhealthy';
@@ -81,7 +81,7 @@ export class HangWatch {
   stop(): void {
     this.#round += 1;
     this.#state = 'off';
-    this.#parts.clock.clearTimeout(this.#timer);
+    this.#ports.clock.clearTimeout(this.#timer);
   }
 
   #watch(): void {
@@ -93,14 +93,14 @@ export class HangWatch {
   }
 
   #lookLater(): void {
-    const { hangMs, canaryMs } = this.#parts;
+    const { hangMs, canaryMs } = this.#ports;
     const shortest = Math.min(hangMs || canaryMs, canaryMs || hangMs);
     const round = this.#round;
     this.#later(Math.min(LOOK_EVERY_MS, shortest / 4), () => void this.#look(round));
   }
 
   async #look(round: number): Promise<void> {
-    const gauges = await this.#parts.gauges();
+    const gauges = await this.#ports.gauges();
     if (round !== this.#round) return;
     this.#note(gauges);
     const suspicion = this.#suspicion(gauges);
@@ -116,13 +116,13 @@ export class HangWatch {
       this.#progress = progress;
       this.#signOfLife();
     } else if (!this.#hasWork(gauges)) {
-      this.#stillSince = this.#parts.clock.now();
+      this.#stillSince = this.#ports.clock.now();
     }
     return hasMoved;
   }
 
   #suspicion(gauges: EngineGauges | null): string | null {
-    const { clock, hangMs, canaryMs } = this.#parts;
+    const { clock, hangMs, canaryMs } = this.#ports;
     const now = clock.now();
     if (this.#hasWork(gauges)) {
       if (hangMs === 0 || this.#progress === null || now - this.#stillSince < hangMs) return null;
@@ -132,7 +132,7 @@ export class HangWatch {
   }
 
   async #confirm(round: number, suspicion: string): Promise<void> {
-    const { canary, gauges, hangMs, canaryMs } = this.#parts;
+    const { canary, gauges, hangMs, canaryMs } = this.#ports;
     this.#state = 'confirming';
     const limitMs = Math.min(CANARY_LIMIT_MS, hangMs || canaryMs);
     const answer = await canary(limitMs);
@@ -150,31 +150,31 @@ export class HangWatch {
 
   #conclude(what: string): void {
     this.#state = 'hung';
-    this.#parts.hung(`the engine hangs: ${what}`);
-    if (!this.#parts.isRestarted && this.#state === 'hung') this.#askAgain(this.#round);
+    this.#ports.hung(`the engine hangs: ${what}`);
+    if (!this.#ports.isRestarted && this.#state === 'hung') this.#askAgain(this.#round);
   }
 
   #askAgain(round: number): void {
     this.#later(LOOK_EVERY_MS, async () => {
-      const answer = await this.#parts.canary(CANARY_LIMIT_MS);
+      const answer = await this.#ports.canary(CANARY_LIMIT_MS);
       if (round !== this.#round) return;
       if (answer !== 'alive') return this.#askAgain(round);
       this.#watch();
-      this.#parts.recovered();
+      this.#ports.recovered();
     });
   }
 
   #hasWork(gauges: EngineGauges | null): boolean {
-    return this.#parts.ownWork() > 0 || (gauges !== null && gauges.running + gauges.waiting > 0);
+    return this.#ports.ownWork() > 0 || (gauges !== null && gauges.running + gauges.waiting > 0);
   }
 
   #signOfLife(): void {
-    this.#lastSignOfLife = this.#stillSince = this.#parts.clock.now();
+    this.#lastSignOfLife = this.#stillSince = this.#ports.clock.now();
   }
 
   #later(ms: number, run: () => void): void {
     const round = this.#round;
-    this.#timer = this.#parts.clock.setTimeout(() => {
+    this.#timer = this.#ports.clock.setTimeout(() => {
       if (round === this.#round) run();
     }, ms);
   }

@@ -11,7 +11,8 @@ function heartbeats(post: (beat: Heartbeat) => Promise<void>) {
   };
   const beat: Beat = { status: 'running' };
   const parts = {
-    world: { clock, log: { debug: log, info: log, warn: log, error: log } },
+    clock,
+    log: { debug: log, info: log, warn: log, error: log },
     intervalSeconds: 60,
     identity: { instance_id: 'w', queue_id: 'q' },
     post,

@@ -19,7 +19,8 @@ function shipping() {
     refuses: false,
   };
   const shipper = new MetricShipper({
-    world: { clock, log: { debug: log, info: log, warn: log, error: log } },
+    clock,
+    log: { debug: log, info: log, warn: log, error: log },
     post: async (snapshots) => {
       posts.push(snapshots);
       if (now.refuses) throw new Error('HTTP 500');

@@ -13,7 +13,7 @@ export interface Log {
 }
 
 /** Everything outside itself that the worker touches: real in production, virtual in tests. */
-export interface World {
+export interface Ports {
   clock: Clock;
   dial: Dial;
   engine: EngineClient;
