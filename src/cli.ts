@@ -2,6 +2,8 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
 import { EXIT, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
+import { defaultText, queueSettings } from './settings/queue-settings.ts';
+import { SCOPES } from './settings/scopes.ts';
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
@@ -13,31 +15,52 @@ loadDotenv({ quiet: true });
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const { env } = process;
-const DEFAULT_STATE = env.WORKER_VLLM_STATE || '.worker-vllm';
-const SCOPES = ['submit', 'worker', 'read', 'admin'] as const;
+const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
 
 const program = new Command('worker-vllm')
   .description(manifest.description)
   .version(manifest.version)
   .showHelpAfterError('(--help shows what is possible)')
+  .addHelpText(
+    'after',
+    `
+To begin, "worker-vllm up" starts everything on this machine and prints a first request.
+Environment variables: see "worker-vllm queue --help" for a queue, README.md for all.`,
+  )
   .exitOverride();
 
 withQueueOptions(program.command('up'))
-  .description('the whole road on this machine: queue, worker and engine')
+  .description('Start a queue, a worker and an engine together on this machine.')
   .addHelpText(
     'after',
-    '\nENGINE_URL attaches to an engine that runs, VLLM_MODEL serves a model with vLLM, neither simulates.',
+    `
+The engine that answers:
+  ENGINE_URL=http://127.0.0.1:11434  one that is already running: vLLM, Ollama, llama.cpp, ...
+  VLLM_MODEL=Qwen/Qwen3-0.6B         vLLM, started with this model
+  neither of them                    a simulator, whose answers are made up
+
+Variables of the queue ("worker-vllm queue --help") and of the worker (README.md) count too.`,
   )
   .action(async (options) => finish((await import('./commands/up.ts')).runUp(options, env)));
 
 withQueueOptions(program.command('queue'))
-  .description('queue and gateway alone, for workers elsewhere')
+  .description('Start a queue and its HTTP API, for workers on other machines.')
+  .addHelpText('after', queueVariablesText)
   .action(async (options) => finish((await import('./commands/queue.ts')).runQueue(options, env)));
 
 program
   .command('supervise')
-  .description("engine and worker of one container, from the environment's variables")
-  .option('--print-command', "print the engine's command and where each argument comes from, start nothing")
+  .description('Start an engine and its worker on a GPU machine, and watch both.')
+  .option('--print-command', "print the engine's command and the source of each argument; start nothing")
+  .addHelpText(
+    'after',
+    `
+Everything is set by environment variables. Required are
+  CASOLA_WS_URL     address of the queue: wss://queue.example.com
+  CASOLA_CONFIG_ID  name of the jobs that this worker takes
+  VLLM_MODEL        the model to serve, or ENGINE_URL for an engine that is already running
+README.md lists the others, and the exit codes.`,
+  )
   .action(async ({ printCommand }) => {
     const supervisor = await import('./supervisor/index.ts');
     return finish(printCommand ? supervisor.printCommand(env) : supervisor.runSupervisor(env));
@@ -45,17 +68,21 @@ program
 
 program
   .command('work')
-  .description('a worker alone, for an engine that runs already')
+  .description('Start a worker alone, for an engine that is already running.')
+  .addHelpText(
+    'after',
+    '\nRequired variables: CASOLA_WS_URL, CASOLA_CONFIG_ID and ENGINE_URL. See README.md.',
+  )
   .action(async () => finish((await import('./worker/main.ts')).runWorker(env)));
 
 program
   .command('health')
-  .description('asks the engine of a container once: 0 healthy, 1 not')
+  .description('Ask the engine of this container once whether it is healthy (exit code 0) or not (1).')
   .action(async () => finish((await import('./engine/check-health.ts')).checkHealth(env)));
 
 program
   .command('simulate')
-  .description('the stand-in for "vllm serve": worker-vllm simulate MODEL --port 8000')
+  .description('Start a stand-in for "vllm serve" that needs no GPU: simulate MODEL --port 8000.')
   .argument('[arguments...]', 'as for "vllm serve"')
   .allowUnknownOption()
   .helpOption(false)
@@ -63,18 +90,14 @@ program
 
 program
   .command('submit')
-  .description('stores one job and prints its result')
-  .argument('[prompt]', 'what to ask; left out, the payload is read as JSON')
-  .option('--url <url>', 'address of the queue (QUEUE_URL)', env.QUEUE_URL || 'http://127.0.0.1:8788')
-  .option(
-    '--token <token>',
-    'token with the scope submit (CASOLA_API_TOKEN)',
-    env.CASOLA_API_TOKEN || undefined,
-  )
+  .description('Submit one job, wait for it and print its result as JSON.')
+  .argument('[prompt]', 'what to ask; without it the payload is read as JSON from --file or stdin')
+  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+  .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)')
   .option('--model <model>', 'the model to ask')
   .option('--job-type <type>', 'chat_completion, llm_inference or engine_request', 'chat_completion')
-  .option('--config-id <id>', 'which workers may take it')
-  .option('--file <path>', 'the payload as JSON (stdin without it)')
+  .option('--config-id <id>', 'workers that may take it, by their CASOLA_CONFIG_ID')
+  .option('--file <path>', 'file with the payload as JSON')
   .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
   .option('--trace', 'print what happened to the job, step by step, on stderr')
   .action(async (prompt, options) =>
@@ -86,21 +109,22 @@ program
     ),
   );
 
-program
-  .command('token')
-  .description('makes a token and prints it once')
-  .requiredOption('--scope <scopes>', `what it may be used for: ${SCOPES.join(', ')}; several with +`, scopes)
-  .option('--name <name>', 'who it is for')
-  .option('--worker-id <id>', "id of the only worker that may use it, * for any characters: 'runpod-*'")
-  .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
+withStateOption(program.command('token'))
+  .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
+  .requiredOption(
+    '--scope <scopes>',
+    'what it is for: submit (callers), worker (workers), read (looking) or admin (everything); several with +',
+    scopes,
+  )
+  .option('--name <name>', 'who it is for; also the tenant of its jobs')
+  .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
+  .addHelpText('after', '\nA queue that is already running learns of it at its next start.')
   .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
 
-program
-  .command('state')
-  .description('looks after the state folder of a queue')
-  .command('check')
-  .description('says which files a queue could not use, why, and what can be saved; changes nothing')
-  .option('--state <dir>', 'state folder of the queue (WORKER_VLLM_STATE)', DEFAULT_STATE)
+const state = program.command('state').description('Examine the state folder of a queue.');
+
+withStateOption(state.command('check'))
+  .description('Say which files a queue could not use, why, and what can be saved. Changes nothing.')
   .action(async (options) => finish((await import('./commands/state.ts')).runStateCheck(options)));
 
 try {
@@ -111,9 +135,25 @@ try {
 
 function withQueueOptions(command: Command): Command {
   return command
-    .option('--host <host>', 'address to listen on (QUEUE_HOST, 127.0.0.1)')
-    .option('--port <port>', 'port to listen on, 0 for a free one (QUEUE_PORT, 8788)')
-    .option('--state <dir>', 'folder of all state (WORKER_VLLM_STATE, .worker-vllm)');
+    .option('--host <host>', 'address to listen on (variable QUEUE_HOST, default 127.0.0.1)')
+    .option('--port <port>', 'port to listen on, 0 for a free one (variable QUEUE_PORT, default 8788)')
+    .option('--state <dir>', 'folder of all state (variable WORKER_VLLM_STATE, default .worker-vllm)');
+}
+
+function withStateOption(command: Command): Command {
+  const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
+  return command.option('--state <dir>', what, env.WORKER_VLLM_STATE || '.worker-vllm');
+}
+
+/** The table of settings as help. */
+function queueVariablesText(): string {
+  const rows = queueSettings().map(([, setting]) => [
+    setting.variable,
+    `${setting.help.replaceAll('`', '')} (${defaultText(setting)})`,
+  ]);
+  const all = [['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token"; see README.md'], ...rows];
+  const width = Math.max(...all.map(([name = '']) => name.length));
+  return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
 }
 
 /** Ends at once with the command's code: a child that is stuck must not keep this process. */

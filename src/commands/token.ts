@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { type Scope, TokenEntry } from '../gateway/auth.ts';
 import { UserError } from '../process/index.ts';
+import type { Scope } from '../settings/scopes.ts';
+import { TokenEntry } from '../settings/token-entry.ts';
 import { makeToken, storeToken } from '../workerd/tokens.ts';
 
 export interface TokenOptions {

@@ -2,24 +2,9 @@ import { z } from 'zod';
 import { isLoopback } from '../process/network.ts';
 import { matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
+import type { Scope } from '../settings/scopes.ts';
+import { TokenEntry } from '../settings/token-entry.ts';
 import { HttpError } from './errors.ts';
-
-/** What a token may be used for; `admin` includes the others. */
-export const SCOPES = ['submit', 'worker', 'read', 'admin'] as const;
-export type Scope = (typeof SCOPES)[number];
-
-/** One token as the gateway knows it: never the token itself. */
-export const TokenEntry = z.object({
-  name: z.string(),
-  /** Lower-case hex of the token's SHA-256. */
-  sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  scopes: z.array(z.enum(SCOPES)).min(1),
-  /** Whose jobs it submits and sees; left out: it is a tenant of its own, by its name. */
-  tenant: z.string().min(1).max(256).optional(),
-  /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. Left out: any worker. */
-  worker_id: z.string().max(256).regex(/^\S+$/).optional(),
-});
-export type TokenEntry = z.infer<typeof TokenEntry>;
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
 

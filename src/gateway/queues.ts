@@ -14,7 +14,7 @@ import {
 } from '../queue/rpc.ts';
 import { relayName } from '../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
-import type { TokenEntry } from './auth.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { storageFault } from './storage-faults.ts';

@@ -1,4 +1,4 @@
-import { limits } from '../protocol/index.ts';
+import * as limits from '../protocol/limits.ts';
 
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { TokenEntry } from '../gateway/auth.ts';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
 import { isLoopback } from '../process/network.ts';
 import { bindingName, queueSettings } from '../settings/queue-settings.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
 import { readTokenFile, tokensFromText } from './tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */

@@ -2,8 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SCOPES, type Scope, TokenEntry } from '../gateway/auth.ts';
 import { UserError } from '../process/index.ts';
+import { SCOPES, type Scope } from '../settings/scopes.ts';
+import { TokenEntry } from '../settings/token-entry.ts';
 import { makeFolder, stateFolderError } from './state-folder.ts';
 
 /** A token and what is kept of it. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { EXIT } from '../../src/process/index.ts';
+import { queueSettings } from '../../src/settings/queue-settings.ts';
 import { freePort } from '../support/ports.ts';
 import { cli, type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
 
@@ -239,9 +240,12 @@ describe('mistakes on the command line', () => {
 
   it('every command has its help, and an unknown one says so', async () => {
     for (const command of ['up', 'queue', 'supervise', 'work', 'submit', 'token', 'state check']) {
-      const help = cli([...command.split(' '), '--help']);
+      const help = cli([...command.split(' '), '--help'], { CASOLA_API_TOKEN: 'wv_hidden' });
       expect((await help.exited).code).toBe(0);
       expect(help.output()).toContain(`worker-vllm ${command}`);
+      expect(help.output()).not.toContain('wv_hidden');
+      if (command !== 'queue') continue;
+      for (const [, { variable }] of queueSettings()) expect(help.output()).toContain(`  ${variable} `);
     }
     expect((await failed(['dance'])).code).toBe(EXIT.configuration);
   });

@@ -1,5 +1,7 @@
 import type { Context, Hono, MiddlewareHandler } from 'hono';
-import { authorize, readTokens, type Scope, type TokenEntry } from '../auth.ts';
+import type { Scope } from '../../settings/scopes.ts';
+import type { TokenEntry } from '../../settings/token-entry.ts';
+import { authorize, readTokens } from '../auth.ts';
 import type { Env } from '../env.ts';
 
 /** Hono's view of the gateway. */

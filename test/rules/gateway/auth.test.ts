@@ -1,14 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import {
-  authorize,
-  readTokens,
-  requireWorkerId,
-  type Scope,
-  type TokenEntry,
-  tenantOf,
-  viewerOf,
-} from '../../../src/gateway/auth.ts';
+import { authorize, readTokens, requireWorkerId, tenantOf, viewerOf } from '../../../src/gateway/auth.ts';
+import type { Scope } from '../../../src/settings/scopes.ts';
+import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 function entry(token: string, ...scopes: Scope[]): TokenEntry {
   return {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
-import type { TokenEntry } from '../../../src/gateway/auth.ts';
 import type { Env } from '../../../src/gateway/env.ts';
+import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const token = (name: string, scopes: TokenEntry['scopes'], more: Partial<TokenEntry> = {}): TokenEntry => ({
   name,
