@@ -19,6 +19,7 @@ import type {
   Row,
   Session,
   SqlValue,
+  WorkerToken,
 } from '../../src/queue/store/ports.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
@@ -26,6 +27,7 @@ import { FleetHarness } from './fleet-harness.ts';
 export class FakeConnection implements Connection {
   readonly id: string;
   readonly origin = 'https://queue.test';
+  readonly token: WorkerToken | null;
   readonly sent: Record<string, unknown>[] = [];
   closed: { code: number; reason: string } | null = null;
   /** Epoch ms of its last sign; null: it pings all the time, as a live worker does. */
@@ -33,8 +35,9 @@ export class FakeConnection implements Connection {
   readonly #now: () => number;
   #session: Session | null = null;
 
-  constructor(id: string, now: () => number) {
+  constructor(id: string, now: () => number, token: WorkerToken | null) {
     this.id = id;
+    this.token = token;
     this.#now = now;
   }
   load(): Session | null {
@@ -102,15 +105,15 @@ export class QueueHarness {
     this.queue = new Queue(this.#ports(), this.#settings);
   }
 
-  connect(name = `connection-${++this.#next}`): FakeConnection {
-    const connection = new FakeConnection(name, () => this.nowMs);
+  connect(name = `connection-${++this.#next}`, token: WorkerToken | null = null): FakeConnection {
+    const connection = new FakeConnection(name, () => this.nowMs, token);
     this.connections.add(connection);
     return connection;
   }
 
   /** A worker of ours, registered. */
-  worker(id: string, more: Record<string, unknown> = {}): FakeConnection {
-    const connection = this.connect(`${id}-${++this.#next}`);
+  worker(id: string, more: Record<string, unknown> = {}, token: WorkerToken | null = null): FakeConnection {
+    const connection = this.connect(`${id}-${++this.#next}`, token);
     const { instance, ...rest } = more;
     this.say(connection, {
       type: 'register',

@@ -21,7 +21,8 @@ import {
   type Unserved,
   type Viewer,
 } from '../rpc.ts';
-import type { Connection, Ports, Session } from '../store/ports.ts';
+import type { Connection, Ports } from '../store/ports.ts';
+import { type Attachment, attachmentOf, originOf, tokenOf } from './attachment.ts';
 import { Commits } from './commits.ts';
 import { FleetReport } from './fleet-report.ts';
 import { TextCalls } from './text-calls.ts';
@@ -90,6 +91,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server, [crypto.randomUUID(), originOf(request)]);
+    server.serializeAttachment({ token: tokenOf(request), session: null } satisfies Attachment);
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -263,11 +265,13 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const known = this.#connections.get(socket);
     if (known) return known;
     const [id = crypto.randomUUID(), origin] = this.ctx.getTags(socket);
+    const { token } = attachmentOf(socket);
     const connection: Connection = {
       id,
       origin,
-      load: () => socket.deserializeAttachment() as Session | null,
-      save: (session) => socket.serializeAttachment(session),
+      token,
+      load: () => attachmentOf(socket).session,
+      save: (session) => socket.serializeAttachment({ token, session } satisfies Attachment),
       send: (text) => this.#commits.tell(() => quietly(() => socket.send(text))),
       close: (code, reason) => this.#commits.tell(() => quietly(() => socket.close(code, reason))),
       lastHeardMs: () => this.#lastHeardMs(socket),
@@ -280,16 +284,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #lastHeardMs(socket: WebSocket): number {
     const pingedAt = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
-    return heardAt || ((socket.deserializeAttachment() as Session | null)?.connected_at ?? 0);
+    return heardAt || (attachmentOf(socket).session?.connected_at ?? 0);
   }
-}
-
-/** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */
-function originOf(request: Request): string {
-  const url = new URL(request.url);
-  const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
-  const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
-  return `${scheme}//${url.host}`;
 }
 
 const log: Ports['log'] = (level, message, fields) =>

@@ -129,4 +129,8 @@ export const MIGRATIONS: readonly string[][] = [
     `ALTER TABLE workers RENAME TO workers_before_fleet`,
     `DROP TABLE models`,
   ],
+  [
+    // Name of the token that it registered with; null: none was asked for.
+    `ALTER TABLE sessions ADD COLUMN token_name TEXT`,
+  ],
 ];

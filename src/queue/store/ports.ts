@@ -30,6 +30,8 @@ export interface Connection {
   readonly id: string;
   /** Scheme, host and port that its peer dialled; absent where that is not known. */
   readonly origin?: string;
+  /** The token it was dialled with; null or absent where no tokens are configured. */
+  readonly token?: WorkerToken | null;
   /** Survives hibernation; at most 16 KiB serialised. */
   load(): Session | null;
   /** Null: the connection is given up. */
@@ -38,6 +40,12 @@ export interface Connection {
   lastHeardMs(): number;
   send(text: string): void;
   close(code: number, reason: string): void;
+}
+
+export interface WorkerToken {
+  name: string;
+  /** Pattern of the worker ids that may use it; null: any. */
+  worker_ids: string | null;
 }
 
 /** What a registered connection remembers about its worker. */

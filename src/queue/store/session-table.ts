@@ -11,15 +11,24 @@ export interface SessionRow {
   models: string[];
 }
 
-/** A worker registered. @param bootId of its process; null: it speaks only the base protocol */
-export function beginSession(sql: Sql, session: SessionRow, bootId: string | null, now: number): void {
+/** Who registered. */
+interface Registrant {
+  /** Of its process; null: it speaks only the base protocol. */
+  boot_id: string | null;
+  /** Null: no tokens are configured. */
+  token_name: string | null;
+}
+
+export function beginSession(sql: Sql, session: SessionRow, by: Registrant, now: number): void {
   sql.exec(
-    `INSERT INTO sessions (worker_id, config_id, boot_id, models, is_connected, heard_at) VALUES (?, ?, ?, ?, 1, ?)
+    `INSERT INTO sessions (worker_id, config_id, boot_id, token_name, models, is_connected, heard_at)
+     VALUES (?, ?, ?, ?, ?, 1, ?)
      ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, boot_id = excluded.boot_id,
-       models = excluded.models, is_connected = 1, heard_at = excluded.heard_at`,
+       token_name = excluded.token_name, models = excluded.models, is_connected = 1, heard_at = excluded.heard_at`,
     session.worker_id,
     session.config_id,
-    bootId,
+    by.boot_id,
+    by.token_name,
     JSON.stringify(session.models),
     now,
   );
@@ -39,6 +48,12 @@ export function touchSession(sql: Sql, workerId: string, now: number): void {
 export function findBootId(sql: Sql, workerId: string): string | null {
   const row = sql.exec(`SELECT boot_id FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row?.boot_id ?? null) as string | null;
+}
+
+/** Name of the token it last registered with; null: none was asked for, or there is no such worker. */
+export function findTokenName(sql: Sql, workerId: string): string | null {
+  const row = sql.exec(`SELECT token_name FROM sessions WHERE worker_id = ?`, workerId)[0];
+  return (row?.token_name ?? null) as string | null;
 }
 
 /** The models of every worker, connected or not, by id. */

@@ -9,6 +9,7 @@ import {
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, returnUncharged } from '../attempts/retry.ts';
+import { denyWorkerId } from '../attempts/worker-id.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import { record } from '../events/ledger.ts';
 import type { Worker } from '../state/live-fleet.ts';
@@ -24,6 +25,12 @@ export function register(core: Core, connection: Connection, frame: Register, se
   if (older && older.session.worker_id !== frame.worker_id) {
     const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
     return connection.send(JSON.stringify({ type: 'error', message }));
+  }
+  const denial = denyWorkerId(core, connection, frame.worker_id);
+  if (denial) {
+    core.log('warn', 'worker denied', { worker_id: frame.worker_id, reason: denial.message });
+    connection.send(JSON.stringify({ type: 'error', message: denial.message }));
+    return connection.close(denial.code, denial.reason);
   }
   replaceOlder(core, connection, frame.worker_id);
   const bootBefore = findBootId(core.sql, frame.worker_id);
@@ -86,8 +93,9 @@ function sessionOf(core: Core, frame: Register, sessionId: string): Session {
   };
 }
 
-function remember(core: Core, { session, models }: Worker): void {
-  beginSession(core.sql, { ...session, models }, session.boot_id, core.now());
+function remember(core: Core, { session, models, connection }: Worker): void {
+  const registrant = { boot_id: session.boot_id, token_name: connection.token?.name ?? null };
+  beginSession(core.sql, { ...session, models }, registrant, core.now());
   due(core, core.now() + stillConnectedMs(core));
 }
 

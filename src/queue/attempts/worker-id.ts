@@ -1,0 +1,42 @@
+import { CLOSE, matchesPattern } from '../../protocol/index.ts';
+import type { Core } from '../state/state.ts';
+import { leasedByWorker } from '../store/jobs-table.ts';
+import type { Connection } from '../store/ports.ts';
+import { findTokenName } from '../store/session-table.ts';
+
+export interface Denial {
+  code: number;
+  /** At most 123 bytes of UTF-8, as a close frame takes. */
+  reason: string;
+  /** For the error frame before it. */
+  message: string;
+}
+
+/** Why this connection may not be the worker of that id; null: it may. */
+export function denyWorkerId(core: Core, connection: Connection, workerId: string): Denial | null {
+  const { token } = connection;
+  if (!token) return null;
+  if (token.worker_ids !== null && !matchesPattern(token.worker_ids, workerId)) {
+    return {
+      code: CLOSE.forbidden,
+      reason: 'this token is for other worker ids',
+      message: `the token "${token.name}" is for workers named "${token.worker_ids}", not "${workerId}"`,
+    };
+  }
+  const holder = holderOf(core, workerId);
+  if (holder === null || holder === token.name) return null;
+  return {
+    code: CLOSE.superseded,
+    reason: 'this worker id is in use under another token',
+    message: `the worker id "${workerId}" is in use under another token: give this worker an id of its own`,
+  };
+}
+
+/** Name of the token under which an id is in use: connected, or with jobs that it may still come back to. */
+function holderOf(core: Core, workerId: string): string | null {
+  const worker = core.fleet.byId(workerId);
+  if (worker) return worker.connection.token?.name ?? null;
+  const holdsRequest = [...core.transients.all()].some((job) => job.worker_id === workerId);
+  const holdsJobs = holdsRequest || leasedByWorker(core.sql, workerId).length > 0;
+  return holdsJobs ? findTokenName(core.sql, workerId) : null;
+}

@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** Tokens of workers in a real workerd: what the gateway knows of a token reaches the rules. */
+let stateDir: string;
+let road: RunningWorkerd;
+
+const entry = (token: string, more: object = {}) => ({
+  name: token,
+  sha256: createHash('sha256').update(token).digest('hex'),
+  scopes: ['worker'],
+  ...more,
+});
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'worker-token-'));
+  const tokens = [entry('any'), entry('green', { name: 'grün' }), entry('bound', { worker_id: 'runpod-*' })];
+  const bindings = { TOKENS: JSON.stringify(tokens) };
+  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
+});
+afterEach(closeRawWorkers);
+afterAll(async () => {
+  await road.stop();
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+async function dial(token: string, headers: Record<string, string> = {}): Promise<RawWorker> {
+  return await new RawWorker(road.url, token, headers).connect();
+}
+
+/** Its close code. */
+async function denied(worker: RawWorker, id: string): Promise<number> {
+  await worker.register(id, { base: true });
+  await worker.next('error');
+  return await until(() => worker.closed, 'the newcomer is closed');
+}
+
+describe('the token of a worker', () => {
+  it('keeps the id of its worker from other tokens, whatever they say in headers', async () => {
+    const holder = await (await dial('green')).register('w');
+    expect(await denied(await dial('any', { 'x-worker-token-name': 'gr%C3%BCn' }), 'w')).toBe(4409);
+    expect(holder.closed).toBeNull();
+    await (await dial('green')).register('w');
+    expect(await until(() => holder.closed, 'the older one is closed')).toBe(4409);
+  });
+
+  it('registers no worker of an id that it is not for', async () => {
+    expect(await denied(await dial('bound', { 'x-worker-id-pattern': '*' }), 'vast-1')).toBe(4403);
+    await (await dial('bound')).register('runpod-1');
+  });
+});
