@@ -114,6 +114,24 @@ describe('a queue object', () => {
     expect(await job(queue, 'moved', 30)).toMatchObject({ state: 'succeeded', worker_id: 'second' });
   });
 
+  it('knows a model whose worker had only just registered when the process was killed', async () => {
+    const queue = newQueue();
+    await (await new RawWorker(road.url).connect(queue)).register('w');
+    road.kill();
+    await road.exited;
+    road = await start();
+    const ask = async (model: string) => {
+      const body = JSON.stringify({ model, messages: [] });
+      const response = await fetch(`${road.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'x-queue-id': queue },
+        body,
+      });
+      return response.status;
+    };
+    expect([await ask('tiny'), await ask('huge')]).toEqual([503, 404]);
+  });
+
   it('loses nothing it acknowledged when the process is killed, and resumes the worker that comes back', async () => {
     const queue = newQueue();
     const worker = await (await new RawWorker(road.url).connect(queue)).register('w');

@@ -47,15 +47,20 @@ export class FleetHarness {
     return choice as ConfigChoice;
   }
 
-  /** Moves the clock, running every alarm that falls due on the way. */
+  /** Moves its own clock, running every alarm that falls due on the way. */
   advance(seconds: number): void {
     const until = this.nowMs + seconds * 1000;
     while (this.alarmAt !== null && this.alarmAt <= until) {
       this.nowMs = Math.max(this.nowMs, this.alarmAt);
-      this.alarmAt = null;
-      this.registry.onAlarm();
+      this.alarmIfDue();
     }
     this.nowMs = until;
+  }
+
+  alarmIfDue(): void {
+    if (this.alarmAt === null || this.alarmAt > this.#now()) return;
+    this.alarmAt = null;
+    this.registry.onAlarm();
   }
 
   /** The process ends and starts again on its disk. */

@@ -205,9 +205,10 @@ export class QueueHarness {
     const until = this.nowMs + seconds * 1000;
     for (;;) {
       const tick = this.queue.nextTick();
-      const due = [this.alarmAt, tick].filter((time) => time !== null);
+      const due = [this.alarmAt, tick, this.fleet.alarmAt].filter((time) => time !== null);
       const next = Math.min(...due, until);
       this.nowMs = Math.max(this.nowMs, next);
+      this.fleet.alarmIfDue();
       if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
         this.alarmAt = null;
         this.deletions.push(this.queue.onAlarm());

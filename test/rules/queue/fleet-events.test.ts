@@ -23,6 +23,8 @@ describe('the fleet object', () => {
     }
     queue.advance(11);
     expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + limits.KNOWN_MODELS_PER_WORKER);
+    const bad = queue.fleet.registry.workers().find(({ worker_id }) => worker_id === 'bad');
+    expect(bad?.instance?.models).toHaveLength(limits.KNOWN_MODELS_PER_WORKER);
     const refused = queue.call({ model: 'huge' });
     expect(refused).toMatchObject([{ reason: 'unknown_model' }]);
     expect(messageOf(refused)).toMatch(/ … and \d+ more$/);
@@ -81,7 +83,6 @@ describe('a model without a worker', () => {
     queue.advance(DAY_S - 1);
     expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
     queue.advance(1);
-    queue.fleet.registry.onAlarm();
     expect(queue.call()).toMatchObject([{ reason: 'unknown_model' }]);
     expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([{ reason: 'no_config' }]);
   });
