@@ -41,7 +41,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a reconnect does not renew the lease',
     file: 'src/queue/verbs/register.ts',
-    line: 'extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);',
+    line: 'storeOf(core, job).extend(job, worker_id, core.now() + leaseSecondsFor(core, worker) * 1000);',
     becomes: '',
   },
   {
@@ -59,8 +59,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a release is charged',
     file: 'src/queue/attempts/retry.ts',
-    line: '{ attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter }',
-    becomes: '{ attempts: row.attempts + 1, attempt_errors: attemptErrors(row), run_after: runAfter }',
+    line: 'release(job, { attempts, attempt_errors, run_after });',
+    becomes: 'release(job, { attempts: attempts + 1, attempt_errors, run_after });',
   },
   {
     name: 'the relay takes repeated bytes again',
@@ -88,8 +88,8 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a cancelled job is not revoked',
-    file: 'src/queue/verbs/cancel.ts',
-    line: 'revoke(core, worker_id, row.id, reason);',
+    file: 'src/queue/attempts/end.ts',
+    line: 'revoke(core, worker_id, job.id, reason);',
     becomes: '',
   },
   {
@@ -107,13 +107,13 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a request tried again keeps its old slot',
     file: 'src/queue/verbs/settle.ts',
-    line: 'core.fleet.freeSlot(worker.session.worker_id, job.id, fenceToken);',
+    line: 'core.fleet.freeSlot(worker.session.worker_id, job_id, fence_token);',
     becomes: '',
   },
   {
-    name: 'a cancellation forgets to free the slot',
-    file: 'src/queue/verbs/cancel.ts',
-    line: 'core.fleet.freeSlot(worker_id, row.id, row.fence_token);',
+    name: 'the end of a job forgets to free its slot',
+    file: 'src/queue/attempts/end.ts',
+    line: 'core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);',
     becomes: '',
   },
   {
@@ -125,14 +125,14 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a base worker back on a new connection is taken to have its calls still',
     file: 'src/queue/verbs/register.ts',
-    line: 'if (isNewConnection) {',
+    line: "if (job.lives === 'memory' && isNewConnection) {",
     becomes: 'if (false) {',
   },
   {
     name: 'a base worker that lost a lease waits to be heard',
-    file: 'src/queue/attempts/silence.ts',
-    line: "else if (silentMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
-    becomes: 'else worker.silent = true;',
+    file: 'src/queue/attempts/half-open.ts',
+    line: "else if (unheardMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
+    becomes: 'else worker.suspect = true;',
   },
 ];
 

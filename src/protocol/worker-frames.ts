@@ -57,6 +57,13 @@ export const Timing = z.object({
 });
 export type Timing = z.infer<typeof Timing>;
 
+/** Extension, on a settlement: the tokens that the engine counted. */
+export const Usage = z.object({
+  prompt_tokens: z.number().int().min(0),
+  completion_tokens: z.number().int().min(0),
+});
+export type Usage = z.infer<typeof Usage>;
+
 /** Settles a job as succeeded. */
 export const JobResult = z.object({
   type: z.literal('job_result'),
@@ -64,6 +71,7 @@ export const JobResult = z.object({
   fence_token: fence.default(0),
   result: z.record(z.string(), z.unknown()),
   timing: Timing.optional(),
+  usage: Usage.optional(),
 });
 export type JobResult = z.infer<typeof JobResult>;
 
@@ -73,6 +81,7 @@ export const JobResultRef = z.object({
   job_id: jobId,
   fence_token: fence.default(0),
   timing: Timing.optional(),
+  usage: Usage.optional(),
 });
 export type JobResultRef = z.infer<typeof JobResultRef>;
 

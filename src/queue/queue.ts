@@ -6,13 +6,13 @@ import {
   type WorkerFrame,
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
-import { closeSilent } from './attempts/silence.ts';
+import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
-import { viewOf } from './attempts/view.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
+import { recentLedgerOf } from './events/recent-ledger.ts';
 import {
   type CallAnswer,
   type FileTicket,
@@ -27,8 +27,8 @@ import {
   type Viewer,
 } from './rpc.ts';
 import { sessions, status } from './state/fleet-views.ts';
-import { setLoad, type Worker } from './state/live-fleet.ts';
 import { type Core, createCore } from './state/state.ts';
+import { setLoad, type Worker } from './state/worker.ts';
 import {
   abandonFiles,
   type BucketFile,
@@ -36,17 +36,18 @@ import {
   type Deletion,
   takeDeletions,
 } from './store/blob-table.ts';
-import { findJob, nextDue } from './store/jobs-table.ts';
+import { viewOf } from './store/job-view.ts';
+import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
 import { type Connection, completeSettings, type GivenSettings, type Ports } from './store/ports.ts';
+import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
-import { disconnect, giveUpOrphans, orphanAfterRestart } from './verbs/disconnect.ts';
-import { expire } from './verbs/expire.ts';
+import { expire, expireInMemory } from './verbs/expire.ts';
 import { register } from './verbs/register.ts';
 import { release } from './verbs/release.ts';
 import { progress, renew } from './verbs/renew.ts';
-import { call, endOverdue, nextRefusal, refuseOverdue, waitOrRefuse } from './verbs/request.ts';
-import { restoreFleet } from './verbs/restore.ts';
+import { request } from './verbs/request.ts';
+import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
 import { settleError, settleResult, settleResultRef } from './verbs/settle.ts';
 import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
 
@@ -82,19 +83,19 @@ export class Queue {
     return this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
   }
 
-  call(request: TransientCall, answer: (answer: CallAnswer | Unserved) => void): void {
-    this.#do(() => call(this.#core, request, answer));
+  call(asked: TransientCall, answer: (answer: CallAnswer | Unserved) => void): void {
+    this.#do(() => request(this.#core, asked, answer));
   }
 
   /** @param viewer to whom another tenant's job does not exist */
   get(jobId: string, viewer: Viewer = null): JobView | null {
-    const row = findJob(this.#core.sql, jobId);
-    return row === null || !maySee(viewer, row.tenant) ? null : viewOf(this.#core, row);
+    const job = this.#core.stored.find(jobId);
+    return job === null || !maySee(viewer, job.tenant) ? null : viewOf(this.#core.sql, job);
   }
 
   /** Null: no such job is stored, nor among the newest of those whose caller waited. */
   ledger(jobId: string, viewer: Viewer = null): LedgerView | null {
-    return ledgerOf(this.#core, jobId, viewer) ?? this.#core.callLedgers.of(jobId, viewer);
+    return ledgerOf(this.#core, jobId, viewer) ?? recentLedgerOf(this.#core, jobId, viewer);
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
@@ -132,7 +133,7 @@ export class Queue {
       answer(view);
       return;
     }
-    this.#core.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
+    this.#core.stored.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
   }
 
   cancel(
@@ -178,8 +179,8 @@ export class Queue {
     if (frame.type === 'register') {
       register(this.#core, connection, frame, newSessionId);
     } else if (worker) {
-      if (worker.silent) this.#core.openings.worker(worker);
-      worker.silent = false;
+      if (worker.suspect) this.#core.openings.worker(worker);
+      worker.suspect = false;
       this.#handle(worker, frame);
     } else {
       sendError(connection, `"${frame.type}" before "register": register first`);
@@ -187,7 +188,7 @@ export class Queue {
   }
 
   onClose(connection: Connection): void {
-    if (!this.#isLeaving) this.#do(() => disconnect(this.#core, connection));
+    if (!this.#isLeaving) this.#do(() => loseConnection(this.#core, connection, 'the connection closed'));
   }
 
   /** This process is about to end: a socket that closes from now on says nothing of its worker. */
@@ -204,25 +205,27 @@ export class Queue {
   }
 
   /**
-   * What only memory knows of: waits and deadlines that are over, workers that are silent or did not come back.
+   * What only memory knows of: waits and deadlines that are over, workers that are not heard or did not come back.
    * @param dueAt epoch ms, as `nextTick` said
    */
   onTick(dueAt: number): void {
     const core = this.#core;
     if (!this.#standstill.mayJudge(dueAt)) return;
     this.#do(() => {
-      refuseOverdue(core);
-      endOverdue(core);
-      closeSilent(core);
-      giveUpOrphans(core);
-      core.waiters.expire(core.now(), (jobId) => this.get(jobId));
+      rejectOverdue(core);
+      expireInMemory(core);
+      core.stored.waiters.expire(core.now(), (jobId) => this.get(jobId));
     });
   }
 
   /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
   nextTick(): number | null {
-    const { transients, waiters, now } = this.#core;
-    const times = [nextRefusal(this.#core), waiters.soonest, transients.size > 0 ? now() + TICK_MS : null];
+    const { memory, stored, now } = this.#core;
+    const times = [
+      nextRejection(this.#core),
+      stored.waiters.soonest,
+      memory.size > 0 ? now() + TICK_MS : null,
+    ];
     const next = times.reduce(
       (next, time) => (next === null || (time !== null && time < next) ? time : next),
       null,
@@ -233,7 +236,7 @@ export class Queue {
   /** One verb, and the dispatch pass that ends it. */
   #do<T>(verb: () => T): T {
     const answer = verb();
-    for (const job of dispatch(this.#core)) waitOrRefuse(this.#core, job);
+    for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
     return answer;
   }
 

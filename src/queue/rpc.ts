@@ -198,7 +198,7 @@ export interface LedgerView {
   job_id: string;
   steps: {
     at: string;
-    /** The steps there are: ledger.ts. */
+    /** The steps there are: events/event.ts. */
     step: string;
     /** The attempt it belongs to, from 1; 0 before the first. */
     attempt: number;
@@ -229,4 +229,9 @@ export interface QueueStatus {
   slots: number;
   running: number;
   pending: number;
+}
+
+/** Times go out in this form. */
+export function iso(ms: number): string {
+  return new Date(ms).toISOString();
 }

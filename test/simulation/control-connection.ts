@@ -1,4 +1,5 @@
 import type { Connection, Session } from '../../src/queue/store/ports.ts';
+import type { Forger } from './forger.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 
@@ -6,6 +7,7 @@ import type { Oracle } from './oracle.ts';
 interface Host {
   readonly oracle: Oracle;
   hold(output: () => void): void;
+  readonly forger: Forger;
 }
 
 /** The queue's end of one control socket. */
@@ -39,6 +41,7 @@ export class ControlConnection implements Connection {
     this.#host.oracle.frameWritten(text, this.link);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);
+      this.#host.forger.sent(this, text);
       this.link.sendDown(text);
     });
   }

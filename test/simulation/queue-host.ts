@@ -6,6 +6,7 @@ import { type CallAnswer, isUnserved, type QueueCalls, type Unserved } from '../
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
+import { Forger } from './forger.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
@@ -35,6 +36,7 @@ export class QueueHost {
   readonly disk: Disk;
   readonly #parts: QueueHostParts;
   readonly #random: Random;
+  readonly forger: Forger;
   readonly #connections = new Set<ControlConnection>();
   /** Questions of the gateway that this object has begun to answer. */
   readonly #asked = new Set<(error: Error) => void>();
@@ -58,6 +60,9 @@ export class QueueHost {
     this.oracle = parts.oracle;
     this.disk = new Disk((change) => parts.oracle.rowChanged(change));
     this.#random = new Random(parts.plan.seed, 'queue');
+    this.forger = new Forger(parts.plan.seed, parts.timeline, this.#connections, (by, text) => {
+      if (this.#queue) this.#do((queue) => queue.onFrame(by, text, `session-${++this.#sessions}`));
+    });
     this.#report = this.#newReport();
   }
 
@@ -172,14 +177,10 @@ export class QueueHost {
     const unasked = () => Promise.reject(new Error('not part of this run'));
     return {
       submit: (jobs) =>
-        rpc((queue, answer) =>
-          answer(
-            queue.submit(
-              jobs,
-              jobs.map((job) => job.id ?? 'x'),
-            ),
-          ),
-        ),
+        rpc((queue, answer) => {
+          const ids = jobs.map((job) => job.id ?? 'x');
+          answer(queue.submit(jobs, ids));
+        }),
       call: async (job) => {
         const answer = await rpc<CallAnswer | Unserved>((queue, answer) => queue.call(job, answer));
         if (isUnserved(answer)) await this.#report.flush();

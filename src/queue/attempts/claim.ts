@@ -1,5 +1,5 @@
 import type { Failure, JobRef, JobState } from '../../protocol/index.ts';
-import type { Worker } from '../state/live-fleet.ts';
+import type { Worker } from '../state/worker.ts';
 
 /**
  * What a worker's word on an attempt is worth. The newest fence token wins, from the worker that was given it,

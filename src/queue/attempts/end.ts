@@ -1,14 +1,53 @@
-import { type Core, due } from '../state/state.ts';
-import { type JobRow, type Settlement, settleJob } from '../store/jobs-table.ts';
-import { dropUploads } from './tickets.ts';
-import { tellWaiters } from './view.ts';
+import type { Failure, FailureCode, RevokeReason } from '../../protocol/index.ts';
+import { relayName } from '../../relay/calls.ts';
+import { emit } from '../events/emit.ts';
+import type { JobStep, Told } from '../events/event.ts';
+import { streamIdOf } from '../state/fences.ts';
+import type { Ending, Job } from '../state/job.ts';
+import { type Core, storeOf } from '../state/state.ts';
+import { revoke } from './revoke.ts';
 
-/** The one way to settle a persisted job: stored, no longer counted as pending, its waiters answered. */
-export function endJob(core: Core, row: JobRow, settlement: Omit<Settlement, 'settled_at'>): void {
-  const now = core.now();
-  if (row.state === 'pending') core.pending.left(row);
-  dropUploads(core, row.id);
-  settleJob(core.sql, row, { ...settlement, settled_at: now });
-  due(core, now + core.settings.retention_seconds * 1000);
-  tellWaiters(core, row.id);
+/** Who ended a job or an attempt: where it was not its worker, its relay does not know yet. */
+export type EndedBy = 'worker' | 'caller' | 'queue';
+
+/** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
+export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
+  emit(core, job, stepOf(ending), detailOf(ending, told), told);
+  core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+  if (by === 'queue' && ending.error !== null) breakAnswer(core, job, ending.error);
+  storeOf(core, job).end(job, ending);
+}
+
+/** Ends a job that nobody finished; whoever runs it is told to stop. */
+export function endUnfinished(
+  core: Core,
+  job: Job,
+  state: 'cancelled' | 'expired',
+  reason: RevokeReason,
+  message: string,
+): void {
+  const code: FailureCode = state === 'expired' ? 'deadline' : 'cancelled';
+  const error = { message, code, retryable: false };
+  const worker_id = job.state === 'leased' ? job.worker_id : null;
+  const { attempts, attempt_errors } = job;
+  revoke(core, worker_id, job.id, reason);
+  const by = reason === 'caller_gone' ? 'caller' : 'queue';
+  endJob(core, job, { state, worker_id, attempts, attempt_errors, result: null, error }, by);
+}
+
+/** Breaks off the answer that a relay carries: its caller still waits for it. */
+export function breakAnswer(core: Core, job: Job, reason: Failure): void {
+  if (job.lives !== 'memory' || job.state !== 'leased' || job.reply !== null) return;
+  const relay = relayName(core.settings.queue_id, job.worker_id ?? '');
+  core.breakStream(relay, streamIdOf(job.fence_token), reason);
+}
+
+function stepOf({ state }: Ending): JobStep {
+  return state === 'cancelled' || state === 'expired' ? state : 'settled';
+}
+
+function detailOf({ state, error }: Ending, { usage }: Told): string {
+  if (error !== null) return state === 'failed' ? `failed: ${error.code}: ${error.message}` : error.message;
+  if (usage === undefined) return state;
+  return `${state}: ${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`;
 }

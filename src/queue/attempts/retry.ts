@@ -1,9 +1,10 @@
 import { type AttemptError, type Failure, limits } from '../../protocol/index.ts';
-import { type RecordedStep, record } from '../events/ledger.ts';
-import { type Core, due } from '../state/state.ts';
-import { type JobRow, returnJob } from '../store/jobs-table.ts';
-import { endJob } from './end.ts';
-import { attemptErrors } from './view.ts';
+import { emit } from '../events/emit.ts';
+import type { JobStep, Told } from '../events/event.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, storeOf } from '../state/state.ts';
+import { attemptErrors } from '../store/job-view.ts';
+import { breakAnswer, type EndedBy, endJob } from './end.ts';
 
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
@@ -18,32 +19,43 @@ export function retryDelayMs(attempts: number, random: number): number {
  * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors.
  * One attempt is charged once: taken up again at a reconnect it may fail a second time, or say so again.
  */
-export function failAttempt(core: Core, row: JobRow, told: Failure): void {
-  const failure = shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / row.max_attempts);
+export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, more: Told = {}): void {
+  // A caller that waits gets the engine's own words, however many they are.
+  const failure =
+    job.lives === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
   const now = core.now();
-  const earlier = attemptErrors(row).filter(({ fence_token }) => fence_token !== row.fence_token);
+  const earlier = attemptErrors(job).filter(({ fence_token }) => fence_token !== job.fence_token);
   const attempts = earlier.length + 1;
   const error: AttemptError = {
     ...failure,
     attempt: attempts,
-    fence_token: row.fence_token,
-    ...(row.worker_id === null ? {} : { worker_id: row.worker_id }),
+    fence_token: job.fence_token,
+    ...(job.worker_id === null ? {} : { worker_id: job.worker_id }),
     at: new Date(now).toISOString(),
   };
-  const errors = [...earlier, error];
-  const again = failure.retryable && attempts < row.max_attempts;
+  const again = failure.retryable && attempts < job.max_attempts;
   const delayMs = again ? retryDelayMs(attempts, core.random()) : 0;
-  const what = `${failure.code}: ${failure.message}`;
-  const next = again ? `; again in ${delayMs / 1000} s` : '; not tried again';
-  record(core, row, failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed', what + next);
-  core.fleet.freeSlot(row.worker_id, row.id, row.fence_token);
+  const step = failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed';
+  emit(core, job, step, `${failure.code}: ${failure.message}${nextOf(job, again, delayMs)}`, more);
+  const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
-    putBack(core, row, { attempts, attempt_errors: errors, run_after: now + delayMs });
+    core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+    storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
     return;
   }
-  const worker_id = row.worker_id;
-  const settlement = { state: 'failed', worker_id, attempts, attempt_errors: errors } as const;
-  endJob(core, row, { ...settlement, result: null, error: failure });
+  const { worker_id } = job;
+  endJob(
+    core,
+    job,
+    { state: 'failed', worker_id, attempts, attempt_errors, result: null, error: failure },
+    by,
+  );
+}
+
+/** Whether another attempt at a job in memory is made is the gateway's to decide. */
+function nextOf({ lives }: Job, again: boolean, delayMs: number): string {
+  if (lives === 'memory') return '';
+  return again ? `; again in ${delayMs / 1000} s` : '; not tried again';
 }
 
 /** The failure, its body left out and its message cut where it would be longer than `most` as JSON. */
@@ -56,25 +68,22 @@ function shortened(failure: Failure, most: number): Failure {
 }
 
 /**
- * Back to pending without blame; `delayMs` keeps it from bouncing straight back to who refused it.
+ * Back to pending without blame. A job in memory whose answer a relay carries is asked for again by the gateway.
+ * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
  */
-export function returnUncharged(
+export function releaseAttempt(
   core: Core,
-  row: JobRow,
+  job: Job,
   delayMs: number,
-  step: RecordedStep,
+  step: Extract<JobStep, 'released' | 'returned'>,
   why: string,
 ): void {
-  core.fleet.freeSlot(row.worker_id, row.id, row.fence_token);
-  record(core, row, step, why);
-  const runAfter = delayMs > 0 ? core.now() + delayMs : null;
-  putBack(core, row, { attempts: row.attempts, attempt_errors: attemptErrors(row), run_after: runAfter });
-}
-
-function putBack(core: Core, row: JobRow, change: Parameters<typeof returnJob>[2]): void {
-  if (row.state === 'leased') core.pending.entered(row);
-  returnJob(core.sql, row, change);
-  if (change.run_after !== null) due(core, change.run_after);
-  else core.openings.config(row.config_id);
+  emit(core, job, step, why);
+  core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+  // Of what it released its worker has told the relay.
+  if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
+  const { attempts, attempt_errors } = job;
+  const run_after = delayMs > 0 ? core.now() + delayMs : null;
+  storeOf(core, job).release(job, { attempts, attempt_errors, run_after });
 }

@@ -1,4 +1,5 @@
-import { type Core, due } from '../state/state.ts';
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
 import { leasedJobs, postponeLease } from '../store/jobs-table.ts';
 import { leaseSecondsFor } from './lease.ts';
 
@@ -47,6 +48,6 @@ function beginLeasesAnew(core: Core): void {
     due(core, expiresAt);
   }
   core.fleet.postponeReturns(graceEnds);
-  for (const job of core.transients.all()) if (job.orphaned_at !== null) job.orphaned_at = now;
+  for (const job of core.memory.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
   core.log('warn', 'the queue stood still, or its clock was set forward: all leases begin anew');
 }

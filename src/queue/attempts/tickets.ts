@@ -1,13 +1,13 @@
 import { fitsUtf8, limits } from '../../protocol/index.ts';
 import { basePayload } from '../peers/job-frame.ts';
 import { type FileAnswer, type FileTicket, type FileUploadAnswer, unpackText } from '../rpc.ts';
-import type { Worker } from '../state/live-fleet.ts';
-import type { Core } from '../state/state.ts';
-import { beginFile, dropUploaded, keepResult, keepUpload, payloadFile } from '../store/blob-table.ts';
-import { findJob, type JobRow, readFileKey, readPayload } from '../store/jobs-table.ts';
-import type { Sql } from '../store/ports.ts';
-import { pieces } from '../store/row-text.ts';
-import { type Claimed, claimByToken } from './claim.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob, storeOf } from '../state/state.ts';
+import { profileOf, type Worker } from '../state/worker.ts';
+import { beginFile, keepUpload, payloadFile } from '../store/blob-table.ts';
+import { readPayload } from '../store/jobs-table.ts';
+import { dropUploads, insertUpload } from '../store/uploads-table.ts';
+import { claimByToken } from './claim.ts';
 
 /**
  * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
@@ -48,20 +48,21 @@ function isOfSameJob(one: string, other: string): boolean {
 }
 
 /**
- * The addresses in the form this worker understands: relative to the queue's for one of ours, whole for one of
+ * The addresses in the form this worker understands: relative to the queue's for an extended peer, whole for one of
  * the base. Null for a base worker whose connection does not tell what it dialled.
  */
 export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): FileAddresses | null {
-  const { session, connection } = worker;
+  const { connection } = worker;
+  const { resolvesAddresses } = profileOf(worker);
   const query = new URLSearchParams({
     queue_id: core.settings.queue_id,
     fence_token: String(ticket.fence_token),
     key: ticket.key,
-    ...(session.extended ? {} : { form: 'base' }),
+    ...(resolvesAddresses ? {} : { form: 'base' }),
   });
   const address = (what: string) => `jobs/${encodeURIComponent(ticket.job_id)}/${what}?${query}`;
   const relative = { payload: address('payload'), result: address('result') };
-  if (session.extended) return relative;
+  if (resolvesAddresses) return relative;
   if (!connection.origin) return null;
   return {
     payload: `${connection.origin}/${relative.payload}`,
@@ -105,7 +106,7 @@ export function readFile(
 
 /** Whether a result may be put beside its job now. */
 export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
-  return judgeStored(core, findJob(core.sql, ticket.job_id), ticket) ?? { ok: true };
+  return judge(core, core.stored.find(ticket.job_id), ticket) ?? { ok: true };
 }
 
 /** A result is about to be put into the bucket, if it may be. */
@@ -117,60 +118,28 @@ export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUp
 
 /** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */
 export function storeFile(core: Core, ticket: FileTicket, result: string | PutResult): FileUploadAnswer {
-  const row = findJob(core.sql, ticket.job_id);
-  const refusal = judgeStored(core, row, ticket);
-  if (refusal) return refusal;
+  const row = core.stored.find(ticket.job_id);
+  const rejection = judge(core, row, ticket);
+  if (rejection) return rejection;
   dropUploads(core, ticket.job_id);
   if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
   const text = typeof result === 'string' ? result : result.text();
-  for (const [part, piece] of pieces(text, limits.ROW_TEXT_CHARACTERS).entries()) {
-    core.sql.exec(
-      `INSERT INTO uploads (job_id, part, fence_token, text) VALUES (?, ?, ?, ?)`,
-      ticket.job_id,
-      part,
-      ticket.fence_token,
-      piece,
-    );
-  }
+  insertUpload(core.sql, ticket.job_id, ticket.fence_token, text);
   return { ok: true };
 }
 
-/** Makes the upload of this attempt the job's result; false: there is none. */
-export function adoptUpload(sql: Sql, jobId: string, fenceToken: number): boolean {
-  const moved = sql.exec(
-    `INSERT INTO long_texts (job_id, kind, part, text)
-     SELECT job_id, 'result', part, text FROM uploads WHERE job_id = ? AND fence_token = ? RETURNING part`,
-    jobId,
-    fenceToken,
-  );
-  return moved.length > 0 || keepResult(sql, jobId, fenceToken);
-}
-
-export function dropUploads(core: Core, jobId: string): void {
-  core.sql.exec(`DELETE FROM uploads WHERE job_id = ?`, jobId);
-  dropUploaded(core, jobId);
-}
-
+/** @returns a payload that is null lies in the bucket */
 function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload: string | null } | Rejection {
-  const transient = core.transients.get(ticket.job_id);
-  if (transient) {
-    const { job_type, payload } = transient.call;
-    const rejection = judge(transient, ticket, transient.file_key ?? null);
-    return rejection ?? { job_type, payload: unpackText(payload) };
-  }
-  const row = findJob(core.sql, ticket.job_id);
-  return (
-    judgeStored(core, row, ticket) ?? { job_type: row!.job_type, payload: readPayload(core.sql, row!.id) }
-  );
+  const job = findJob(core, ticket.job_id);
+  const rejection = judge(core, job, ticket);
+  if (rejection !== null || job === null) return rejection ?? { ok: false, reason: 'unknown' };
+  const payload = job.lives === 'memory' ? unpackText(job.payload) : readPayload(core.sql, job.id);
+  return { job_type: job.job_type, payload };
 }
 
-function judgeStored(core: Core, row: JobRow | null, ticket: FileTicket): Rejection | null {
-  return judge(row, ticket, row && readFileKey(core.sql, row.id));
-}
-
-/** @param key of the job's newest attempt; null: it has none */
-function judge(job: Claimed | null, ticket: FileTicket, key: string | null): Rejection | null {
+function judge(core: Core, job: Job | null, ticket: FileTicket): Rejection | null {
   const claim = claimByToken(job, ticket);
+  const key = job && storeOf(core, job).fileKey(job);
   if (claim === 'unknown' || key === null || !isOfSameJob(key, ticket.key)) {
     return { ok: false, reason: 'unknown' };
   }

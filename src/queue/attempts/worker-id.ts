@@ -1,6 +1,5 @@
 import { CLOSE, matchesPattern } from '../../protocol/index.ts';
-import type { Core } from '../state/state.ts';
-import { leasedByWorker } from '../store/jobs-table.ts';
+import { type Core, leasedBy } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { findTokenName } from '../store/session-table.ts';
 
@@ -36,7 +35,5 @@ export function denyWorkerId(core: Core, connection: Connection, workerId: strin
 function holderOf(core: Core, workerId: string): string | null {
   const worker = core.fleet.byId(workerId);
   if (worker) return worker.connection.token?.name ?? null;
-  const holdsRequest = [...core.transients.all()].some((job) => job.worker_id === workerId);
-  const holdsJobs = holdsRequest || leasedByWorker(core.sql, workerId).length > 0;
-  return holdsJobs ? findTokenName(core.sql, workerId) : null;
+  return leasedBy(core, workerId).length > 0 ? findTokenName(core.sql, workerId) : null;
 }

@@ -1,4 +1,4 @@
-import { freeSlots, type Worker } from '../state/live-fleet.ts';
+import { freeSlots, type Worker } from '../state/worker.ts';
 
 /** How little a worker suits: of two the one with the lower score is chosen, by the first scorer that tells them apart. */
 export type Scorer = (worker: Worker) => number;

@@ -1,25 +1,25 @@
-import { closeIfSilent } from '../attempts/silence.ts';
-import { freeSlots, mayRun, type Worker } from '../state/live-fleet.ts';
-import type { TransientJob } from '../state/memory-jobs.ts';
+import { closeIfHalfOpen } from '../attempts/half-open.ts';
+import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
+import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { nextReadyJob } from '../store/jobs-table.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
-import { sendStored, sendTransient } from './send.ts';
+import { send } from './send.ts';
 
 /**
  * Who runs what next: one pass at the end of every verb, over what the verb freed or made ready, so that between
  * events no slot is free while a job that fits it is ready. Whoever is handed a slot need look at nobody else.
  * @returns waiting jobs that were to find a slot in this pass and found none
  */
-export function dispatch(core: Core): TransientJob[] {
-  let waiting: TransientJob[] = [];
+export function dispatch(core: Core): MemoryJob[] {
+  let waiting: MemoryJob[] = [];
   // What cannot be sent ends at once and frees its slot again.
   for (let open = core.openings.take(); open !== null; open = core.openings.take()) {
     for (const configId of open.configs) fillConfig(core, configId);
     for (const worker of open.workers) fillWorker(core, worker);
-    for (const job of open.jobs) if (!placeTransient(core, job)) waiting.push(job);
+    for (const job of open.jobs) if (!placeWaiting(core, job)) waiting.push(job);
   }
-  if (waiting.length > 0) waiting = waiting.filter((job) => core.transients.isWaiting(job));
+  if (waiting.length > 0) waiting = waiting.filter((job) => core.memory.isWaiting(job));
   return waiting;
 }
 
@@ -40,26 +40,28 @@ function fillConfig(core: Core, configId: string): void {
     const worker = chooseLive(core, fits);
     if (!worker) return;
     if (dispatchNext(core, worker)) continue;
-    if (worker.declined.size === 0 && core.transients.waiting === 0) return;
+    if (worker.declined.size === 0 && core.memory.waiting.size === 0) return;
     unwilling.add(worker);
   }
 }
 
 /** A slot for a job whose caller waits, if one is free. */
-function placeTransient(core: Core, job: TransientJob): boolean {
-  if (!core.transients.isWaiting(job)) return true;
-  const { model } = job.call;
-  const worker = chooseLive(core, (candidate) => mayRun(candidate, model) && !candidate.declined.has(job.id));
+function placeWaiting(core: Core, job: MemoryJob): boolean {
+  if (!core.memory.isWaiting(job)) return true;
+  const worker = chooseLive(
+    core,
+    (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
+  );
   if (!worker) return false;
-  sendTransient(core, worker, job);
+  send(core, worker, job);
   return true;
 }
 
-/** A job given to a worker that is gone would wait for its lease to run out: one that is silent loses its socket. */
+/** A job given to a worker that is gone would wait for its lease to run out: one that is not heard loses its socket. */
 function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | null {
   for (;;) {
     const worker = chooseWorker(core.fleet.all(), fits);
-    if (worker === null || !closeIfSilent(core, worker)) return worker;
+    if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }
 
@@ -67,10 +69,9 @@ function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | nul
 function dispatchNext(core: Core, worker: Worker): boolean {
   const { config_id } = worker.session;
   const stored =
-    core.pending.ofConfig(config_id) === 0 ? null : nextReadyJob(core.sql, config_id, worker.declined);
-  const next = chooseJob(stored, core.transients.nextFor(worker));
+    core.stored.pending.ofConfig(config_id) === 0 ? null : nextReadyJob(core.sql, config_id, worker.declined);
+  const next = chooseJob(stored, core.memory.waiting.nextFor(worker));
   if (next === null) return false;
-  if (next === stored) sendStored(core, worker, stored);
-  else sendTransient(core, worker, next as TransientJob);
+  send(core, worker, next);
   return true;
 }

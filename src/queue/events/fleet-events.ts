@@ -1,7 +1,7 @@
 import type { FleetEvent } from '../../fleet/rpc.ts';
 import { type Heartbeat, type Instance, limits } from '../../protocol/index.ts';
-import type { Worker } from '../state/live-fleet.ts';
 import type { Core } from '../state/state.ts';
+import type { Worker } from '../state/worker.ts';
 import {
   endSession,
   openSessions,

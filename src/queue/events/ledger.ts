@@ -1,45 +1,30 @@
-import { attemptErrors, iso } from '../attempts/view.ts';
-import { type LedgerView, maySee, type Viewer } from '../rpc.ts';
+import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { findJob, type JobRow } from '../store/jobs-table.ts';
+import { attemptErrors } from '../store/job-view.ts';
+import { findJob, type StoredJob } from '../store/jobs-table.ts';
+import { rows } from '../store/rows.ts';
+import type { JobEvent, JobStep } from './event.ts';
 
 /**
- * What happened to each persisted job, step by step, for whoever asks why it ran twice or where its time went.
+ * What happened to each stored job, step by step, for whoever asks why it ran twice or where its time went.
  *
  * The job's row tells its submission, its newest attempt and its end; the table `ledger` holds what the row
  * does not keep, written in the commit of the verb that takes the step. A job that runs through without a
  * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
- *
- * - `submitted`, `dispatched` (to the worker named)
- * - `started`            its request went to the engine; of a base worker, its first progress
- * - `first_token`        where the engine streams the answer. These two are told by the settlement, afterwards
- * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
- * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
- * - `resumed`            the worker is back and goes on
- * - `released`           the worker released it: why; nothing charged
- * - `returned`           the queue took it back: why; nothing charged
- * - `attempt_failed`, `lease_expired`   charged: why, and when it is tried again
- * - `settled`            succeeded or failed
- * - `cancelled`, `expired`
- * - `acknowledged_again` the worker repeated its settlement
- * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
  */
-export type RecordedStep =
-  | 'dispatched'
-  | 'started'
-  | 'first_token'
-  | 'renewed_late'
-  | 'disconnected'
-  | 'resumed'
-  | 'released'
-  | 'returned'
-  | 'attempt_failed'
-  | 'lease_expired'
-  | 'acknowledged_again'
-  | 'refused_stale';
+
+/** Told by the row as long as it lasts. `started` is one of them where it comes with a settlement. */
+const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
+  'submitted',
+  'dispatched',
+  'first_token',
+  'settled',
+  'cancelled',
+  'expired',
+]);
 
 /** Steps that give the job to someone else: its row is to forget who had it. */
-const ENDS_ATTEMPT: ReadonlySet<RecordedStep> = new Set([
+const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'released',
   'returned',
   'attempt_failed',
@@ -52,16 +37,14 @@ const NEWEST_STEPS = 450;
 
 type Step = LedgerView['steps'][number];
 
-/**
- * Writes one step.
- * @param row as it stood during the attempt that the step is about
- */
-export function record(core: Core, row: JobRow, step: RecordedStep, detail: string | null = null): void {
+/** Writes one step. */
+export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void {
+  if (job.lives !== 'stored' || KEPT_BY_ROW.has(step)) return;
   if (ENDS_ATTEMPT.has(step)) {
-    const known = stepsRecorded(core, row);
-    for (const [kept, at] of keptByRow(row)) if (!known.has(kept)) insert(core, row, kept, at, null);
+    const known = stepsRecorded(core, job);
+    for (const [kept, at] of keptByRow(job)) if (!known.has(kept)) insert(core, job, kept, at, null);
   }
-  insert(core, row, step, core.now(), detail);
+  insert(core, job, step, at, detail);
 }
 
 /** The steps of a stored job in their order; null: there is no such job. */
@@ -86,7 +69,7 @@ export function ledgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView 
   return { job_id: row.id, steps: [submitted, ...steps.sort(inOrder)] };
 }
 
-function insert(core: Core, row: JobRow, step: RecordedStep, at: number, detail: string | null): void {
+function insert(core: Core, row: StoredJob, step: JobStep, at: number, detail: string | null): void {
   const [written] = core.sql.exec(
     `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
      VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM ledger WHERE job = ?), ?, ?, ?, ?, ?, ?) RETURNING n`,
@@ -105,18 +88,19 @@ function insert(core: Core, row: JobRow, step: RecordedStep, at: number, detail:
 }
 
 /** What the row tells of its newest attempt, each with its time in epoch ms. */
-function keptByRow(row: JobRow): [RecordedStep, number][] {
-  const kept: [RecordedStep, number | null][] = [
+function keptByRow(row: StoredJob): [JobStep, number][] {
+  const kept: [JobStep, number | null][] = [
     ['dispatched', row.leased_at],
     ['started', row.started_at],
     ['first_token', row.first_token_at],
   ];
-  return kept.filter((step): step is [RecordedStep, number] => step[1] !== null);
+  return kept.filter((step): step is [JobStep, number] => step[1] !== null);
 }
 
 /** Steps of the row's attempt: a worker that comes back after its lease had run out may lose the job once more. */
-function stepsRecorded(core: Core, row: JobRow): Set<unknown> {
-  const found = core.sql.exec(
+function stepsRecorded(core: Core, row: StoredJob): Set<string> {
+  const found = rows<{ step: string }>(
+    core.sql,
     `SELECT step FROM ledger WHERE job = ? AND fence_token = ?`,
     row.seq,
     row.fence_token,
@@ -124,12 +108,13 @@ function stepsRecorded(core: Core, row: JobRow): Set<unknown> {
   return new Set(found.map(({ step }) => step));
 }
 
-function recorded(core: Core, row: JobRow): Step[] {
-  const steps = core.sql.exec(
+function recorded(core: Core, row: StoredJob): Step[] {
+  const steps = rows<Omit<Step, 'at'> & { at: number }>(
+    core.sql,
     `SELECT at, step, attempt, fence_token, worker_id, detail FROM ledger WHERE job = ? ORDER BY n`,
     row.seq,
   );
-  return steps.map((step) => ({ ...(step as unknown as Step), at: iso(Number(step.at)) }));
+  return steps.map((step) => ({ ...step, at: iso(step.at) }));
 }
 
 /** By time; within a millisecond by attempt, and there as they follow on each other. */
@@ -147,13 +132,13 @@ function rank({ step }: Step): number {
 }
 
 /** The attempt a row is in, or was in last; 0 before the first. */
-function attemptOf(row: JobRow): number {
+function attemptOf(row: StoredJob): number {
   if (row.fence_token === 0) return 0;
   const charged = attemptErrors(row).find((error) => error.fence_token === row.fence_token);
   return charged?.attempt ?? row.attempts + 1;
 }
 
-function endOf(row: JobRow): string {
+function endOf(row: StoredJob): string {
   if (row.error === null) return row.state;
   const { code, message } = JSON.parse(row.error) as { code: string; message: string };
   return row.state === 'failed' ? `failed: ${code}: ${message}` : message;

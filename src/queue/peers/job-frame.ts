@@ -1,4 +1,4 @@
-import { EngineRequest, type JobType, parseJson } from '../../protocol/index.ts';
+import { EngineRequest, fitsUtf8, type JobType, parseJson } from '../../protocol/index.ts';
 
 /** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
 export interface JobFrame {
@@ -18,10 +18,12 @@ export interface JobFrame {
   result_upload_url: string | null;
 }
 
+const TOO_LARGE = 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
+
 /** Stands where a payload was left out. */
 const LEFT_OUT = '{}';
 
-/** The frame for a worker of ours. */
+/** The frame for an extended peer. */
 export function extendedJobFrame(frame: JobFrame): string {
   const { payload, deadline_ms, stream_id, payload_url, result_upload_url, ...rest } = frame;
   const head = JSON.stringify({
@@ -34,8 +36,20 @@ export function extendedJobFrame(frame: JobFrame): string {
   return `${head.slice(0, -1)},"payload":${payload_url === null ? payload : LEFT_OUT}}`;
 }
 
-/** The frame for a worker that speaks only the base: it knows none of the extension fields. */
-export function baseJobFrame(frame: JobFrame, payload: string): string {
+/**
+ * The frame for a worker that speaks only the base: it knows none of the extension fields.
+ * @param suitsBase of a payload that cannot be looked at: whether `basePayload` gives one
+ * @param mostBytes the largest frame that it takes
+ * @returns why the worker cannot be given the job, where it cannot
+ */
+export function baseJobFrame(
+  frame: JobFrame,
+  suitsBase: boolean,
+  mostBytes: number,
+): { text: string } | { reason: string } {
+  const payload = frame.payload === '' ? '' : basePayload(frame.job_type, frame.payload);
+  if (payload === null || !suitsBase)
+    return { reason: `the worker that serves this model cannot run ${frame.job_type} jobs of this kind` };
   const head = JSON.stringify({
     type: 'job',
     job_id: frame.job_id,
@@ -44,7 +58,10 @@ export function baseJobFrame(frame: JobFrame, payload: string): string {
     fence_token: frame.fence_token,
     ...references(frame),
   });
-  return `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
+  const text = `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
+  if ((frame.payload === '' && frame.payload_url === null) || !fitsUtf8(text, mostBytes - 1))
+    return { reason: TOO_LARGE };
+  return { text };
 }
 
 function references({ payload_url, result_upload_url }: JobFrame) {

@@ -1,6 +1,6 @@
 import type { QueueStatus, SessionView } from '../rpc.ts';
-import type { Worker } from './live-fleet.ts';
 import type { Core } from './state.ts';
+import { profileOf, type Worker } from './worker.ts';
 
 /** The connected workers as others see them. */
 
@@ -9,7 +9,7 @@ export function sessions(core: Core): SessionView[] {
     worker_id: worker.session.worker_id,
     config_id: worker.session.config_id,
     state: sessionState(worker),
-    protocol: worker.session.extended ? 'extended' : 'base',
+    protocol: profileOf(worker).protocol,
     capacity: worker.session.capacity,
     running: worker.running.size,
     models: worker.models,
@@ -24,7 +24,7 @@ export function status(core: Core): QueueStatus {
     workers: all.length,
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
-    pending: core.pending.all + core.transients.waiting,
+    pending: core.stored.pending.all + core.memory.waiting.size,
   };
 }
 

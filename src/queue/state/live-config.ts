@@ -1,7 +1,7 @@
 import type { ConfigChoice } from '../../fleet/rpc.ts';
 import { listNames } from '../../protocol/index.ts';
-import { servesModel } from './live-fleet.ts';
 import type { Core } from './state.ts';
+import { servesModel } from './worker.ts';
 
 /**
  * The config that a request for this model is for, by the workers that are connected or expected back any moment.

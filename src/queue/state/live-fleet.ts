@@ -1,25 +1,6 @@
-import type { Load } from '../../protocol/index.ts';
-import type { Connection, Session } from '../store/ports.ts';
+import type { Connection } from '../store/ports.ts';
 import type { Openings } from './openings.ts';
-
-/** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
-export interface Worker {
-  connection: Connection;
-  session: Session;
-  models: string[];
-  /** Job id → fence token of what it runs, transient and persisted. */
-  running: Map<string, number>;
-  load: Load | null;
-  /**
-   * The most jobs it takes by its own word: those it ran when its last `load` frame came, and `slots_free`.
-   * Each dispatch uses one of these up and each end gives one back; null before the first frame.
-   */
-  ceiling: number | null;
-  /** Jobs it released because it cannot meet their deadline at its present load. */
-  declined: Set<string>;
-  /** One of ours that let a lease run out and has said nothing since: it gets nothing until it does. */
-  silent: boolean;
-}
+import type { Worker } from './worker.ts';
 
 /** The workers whose sockets are open, by connection and by id, and those that may be back any moment. */
 export class Fleet {
@@ -99,38 +80,4 @@ export class Fleet {
     worker.running.delete(jobId);
     this.#openings.worker(worker);
   }
-}
-
-/** Slots that may be filled now. */
-export function freeSlots(worker: Worker): number {
-  const { session, running, silent, ceiling } = worker;
-  if (session.paused || session.draining || silent) return 0;
-  return Math.max(0, Math.min(session.capacity, ceiling ?? session.capacity) - running.size);
-}
-
-/**
- * The worker's gauges. A frame that crossed a dispatch says too much, and the worker releases what it
- * cannot take; one that crossed a revocation says too little, until the next frame a second later.
- */
-export function setLoad(worker: Worker, load: Load): void {
-  const eased =
-    worker.load && (load.slots_free > worker.load.slots_free || load.waiting < worker.load.waiting);
-  if (eased) worker.declined.clear();
-  worker.load = load;
-  worker.ceiling = worker.running.size + load.slots_free;
-}
-
-/** Whether both sides use this extension. */
-export function hasFeature(worker: Worker, feature: string): boolean {
-  return worker.session.features.includes(feature);
-}
-
-/** Whether a worker answers to a model name: one its engine serves, or its config's own name. */
-export function servesModel(worker: Worker, model: string): boolean {
-  return worker.session.config_id === model || worker.models.includes(model);
-}
-
-/** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */
-export function mayRun(worker: Worker, model: string | null): boolean {
-  return model === null || servesModel(worker, model);
 }

@@ -1,14 +1,14 @@
-import type { Worker } from './live-fleet.ts';
-import type { TransientJob } from './memory-jobs.ts';
+import type { MemoryJob } from './job.ts';
+import type { Worker } from './worker.ts';
 
 /**
  * What verbs freed or made ready since the last dispatch pass. No verb dispatches by itself: it notes here what
- * it changed, and one pass at the end of the verb looks at that and at nothing else (dispatch.ts).
+ * it changed, and one pass at the end of the verb looks at that and at nothing else (dispatch/dispatch.ts).
  */
 export class Openings {
   #workers = new Set<Worker>();
   #configs = new Set<string>();
-  #jobs = new Set<TransientJob>();
+  #jobs = new Set<MemoryJob>();
 
   /** The worker may take more than before: a slot is free again, or it registered, resumed or eased. */
   worker(worker: Worker): void {
@@ -21,12 +21,12 @@ export class Openings {
   }
 
   /** A caller waits for a slot. */
-  job(job: TransientJob): void {
+  job(job: MemoryJob): void {
     this.#jobs.add(job);
   }
 
   /** All of it, once; null: nothing has changed. */
-  take(): { workers: Set<Worker>; configs: Set<string>; jobs: Set<TransientJob> } | null {
+  take(): { workers: Set<Worker>; configs: Set<string>; jobs: Set<MemoryJob> } | null {
     if (this.#workers.size + this.#configs.size + this.#jobs.size === 0) return null;
     const taken = { workers: this.#workers, configs: this.#configs, jobs: this.#jobs };
     this.#workers = new Set();

@@ -1,8 +1,8 @@
-import type { JobRow } from '../store/jobs-table.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
 import { countPending } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
-type Place = Pick<JobRow, 'config_id' | 'tenant'>;
+type Place = Pick<StoredJob, 'config_id' | 'tenant'>;
 
 /**
  * How many persisted jobs are pending, in all, by config and by tenant. Counted once from the table, when

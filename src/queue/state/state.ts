@@ -1,21 +1,21 @@
-import { CallLedgers } from '../events/recent-ledger.ts';
+import { leasedByWorker } from '../store/jobs-table.ts';
 import type { Ports, QueueSettings } from '../store/ports.ts';
 import { Fences } from './fences.ts';
+import type { Job, JobStore } from './job.ts';
 import { Fleet } from './live-fleet.ts';
-import { Transients } from './memory-jobs.ts';
+import { MemoryJobs } from './memory-jobs.ts';
 import { Openings } from './openings.ts';
-import { Pending } from './pending.ts';
-import { Waiters } from './waiters.ts';
+import { RecentSteps } from './recent-steps.ts';
+import { StoredJobs } from './stored-jobs.ts';
 
 /** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
   settings: QueueSettings;
   fleet: Fleet;
-  transients: Transients;
-  callLedgers: CallLedgers;
+  stored: StoredJobs;
+  memory: MemoryJobs;
+  recent: RecentSteps;
   fences: Fences;
-  pending: Pending;
-  waiters: Waiters;
   openings: Openings;
 }
 
@@ -26,16 +26,27 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     settings,
     openings,
     fleet: new Fleet(openings),
-    transients: new Transients(),
-    callLedgers: new CallLedgers(ports.now),
+    stored: new StoredJobs(ports, settings, openings),
+    memory: new MemoryJobs(openings),
+    recent: new RecentSteps(),
     fences: new Fences(ports.sql),
-    pending: new Pending(ports.sql),
-    waiters: new Waiters(),
   };
 }
 
-/** Something must be looked at by then: moves the alarm only if it is set later, since a move costs a row. */
-export function due(core: Core, atMs: number): void {
-  const armed = core.alarm.get();
-  if (armed === null || armed > atMs) core.alarm.set(atMs);
+/** The job of this id, wherever it lives; null: there is none. A settled one is found only where it was stored. */
+export function findJob(core: Core, id: string): Job | null {
+  return core.memory.find(id) ?? core.stored.find(id);
+}
+
+/** Where this job lives. */
+export function storeOf(core: Core, job: Job): JobStore<Job> {
+  return job.lives === 'stored' ? core.stored : core.memory;
+}
+
+/** Every job that was given to this worker and is not over. */
+export function leasedBy(core: Core, workerId: string): Job[] {
+  const inMemory = core.memory
+    .all()
+    .filter(({ state, worker_id }) => state === 'leased' && worker_id === workerId);
+  return [...leasedByWorker(core.sql, workerId), ...inMemory];
 }

@@ -1,5 +1,6 @@
-import { type Core, due } from '../state/state.ts';
-import type { Sql } from './ports.ts';
+import { due } from './alarm.ts';
+import type { Sql, Storage } from './ports.ts';
+import { row, rows } from './rows.ts';
 
 /**
  * Long texts that lie in a bucket instead of in rows. The rules know their keys; text-calls.ts moves the bytes.
@@ -47,23 +48,23 @@ export interface Deletion {
 }
 
 /** To be committed before anything is put there. */
-export function beginFile(core: Core, { key, job_id }: BucketFile): void {
-  const deleteAt = core.now() + UPLOAD_MS;
-  core.sql.exec(
+export function beginFile(storage: Storage, { key, job_id }: BucketFile): void {
+  const deleteAt = storage.now() + UPLOAD_MS;
+  storage.sql.exec(
     `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'uploading', ?)`,
     key,
     job_id,
     deleteAt,
   );
-  due(core, deleteAt);
+  due(storage, deleteAt);
 }
 
 /**
  * What was put there is the payload of its job; false: it took too long.
  * @param suitsBase whether a base worker can run it, which cannot be seen later without the bytes
  */
-export function keepPayload(core: Core, key: string, sha256: string, suitsBase: boolean): boolean {
-  const kept = core.sql.exec(
+export function keepPayload(storage: Storage, key: string, sha256: string, suitsBase: boolean): boolean {
+  const kept = storage.sql.exec(
     `UPDATE bucket_files SET state = 'payload', sha256 = ?, suits_base = ?, delete_at = NULL
      WHERE key = ? AND state = 'uploading' RETURNING key`,
     sha256,
@@ -74,8 +75,8 @@ export function keepPayload(core: Core, key: string, sha256: string, suitsBase: 
 }
 
 /** What was put there is a result of that attempt; false: it took too long. */
-export function keepUpload(core: Core, key: string, fenceToken: number): boolean {
-  const kept = core.sql.exec(
+export function keepUpload(storage: Storage, key: string, fenceToken: number): boolean {
+  const kept = storage.sql.exec(
     `UPDATE bucket_files SET state = 'upload', fence_token = ?, delete_at = NULL
      WHERE key = ? AND state = 'uploading' RETURNING key`,
     fenceToken,
@@ -94,64 +95,67 @@ export function keepResult(sql: Sql, jobId: string, fenceToken: number): boolean
   return kept.length > 0;
 }
 
-export function dropUploaded(core: Core, jobId: string): void {
-  const { sql } = core;
+export function dropUploaded(storage: Storage, jobId: string): void {
+  const { sql } = storage;
   // Every settlement comes by: the update costs seven times the look, even where it finds nothing (measured).
   if (sql.exec(`SELECT 1 FROM bucket_files WHERE job_id = ? AND state = 'upload'`, jobId).length === 0)
     return;
   sql.exec(
     `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id = ? AND state = 'upload'`,
-    core.now(),
+    storage.now(),
     jobId,
   );
-  due(core, core.now());
+  due(storage, storage.now());
 }
 
 /** Of these, what nobody keeps is to be deleted, were it put there after it had been deleted before. */
-export function abandonFiles(core: Core, files: readonly BucketFile[]): void {
+export function abandonFiles(storage: Storage, files: readonly BucketFile[]): void {
   let abandoned = 0;
   for (const { key, job_id } of files) {
-    abandoned += core.sql.exec(
+    abandoned += storage.sql.exec(
       `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'due', ?)
        ON CONFLICT (key) DO UPDATE SET state = 'due', delete_at = excluded.delete_at
        WHERE state IN ('uploading', 'due') RETURNING key`,
       key,
       job_id,
-      core.now(),
+      storage.now(),
     ).length;
   }
-  if (abandoned > 0) due(core, core.now());
+  if (abandoned > 0) due(storage, storage.now());
 }
 
 /** @param jobIds JSON array; whoever calls takes the deletions next */
-export function forgetFiles(core: Core, jobIds: string): void {
-  core.sql.exec(
+export function forgetFiles(storage: Storage, jobIds: string): void {
+  storage.sql.exec(
     `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id IN (SELECT value FROM json_each(?))`,
-    core.now(),
+    storage.now(),
     jobIds,
   );
 }
 
 /** Takes what is due. Committed before a deletion begins, so that it is never forgotten. */
-export function takeDeletions(core: Core): Deletion {
-  const now = core.now();
+export function takeDeletions(storage: Storage): Deletion {
+  const now = storage.now();
   const again_at = now + AGAIN_MS;
-  const taken = core.sql.exec(
+  const taken = rows<{ key: string }>(
+    storage.sql,
     `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE key IN (
        SELECT key FROM bucket_files WHERE delete_at <= ? ORDER BY delete_at LIMIT ?) RETURNING key`,
     again_at,
     now,
     BITE_KEYS,
   );
-  const next = core.sql.exec(`SELECT min(delete_at) AS at FROM bucket_files WHERE delete_at IS NOT NULL`)[0]
-    ?.at;
-  if (next != null) due(core, Math.max(Number(next), now + PAUSE_MS));
-  return { keys: taken.map(({ key }) => String(key)), again_at };
+  const next = row<{ at: number | null }>(
+    storage.sql,
+    `SELECT min(delete_at) AS at FROM bucket_files WHERE delete_at IS NOT NULL`,
+  );
+  if (next?.at != null) due(storage, Math.max(next.at, now + PAUSE_MS));
+  return { keys: taken.map(({ key }) => key), again_at };
 }
 
 /** The bucket has deleted them. What became due once more since then is left for its own deletion. */
-export function confirmDeletions(core: Core, { keys, again_at }: Deletion): void {
-  core.sql.exec(
+export function confirmDeletions(storage: Storage, { keys, again_at }: Deletion): void {
+  storage.sql.exec(
     `DELETE FROM bucket_files WHERE state = 'due' AND delete_at = ? AND key IN (SELECT value FROM json_each(?))`,
     again_at,
     JSON.stringify(keys),
@@ -163,15 +167,19 @@ export function payloadFile(
   sql: Sql,
   jobId: string,
 ): { key: string; sha256: string; suits_base: number } | null {
-  const [row] = sql.exec(
+  return row(
+    sql,
     `SELECT key, sha256, suits_base FROM bucket_files WHERE job_id = ? AND state = 'payload'`,
     jobId,
   );
-  return (row as never) ?? null;
 }
 
 /** The key of a job's result, where it lies in the bucket. */
 export function resultKey(sql: Sql, jobId: string): string | null {
-  const [row] = sql.exec(`SELECT key FROM bucket_files WHERE job_id = ? AND state = 'result'`, jobId);
-  return (row?.key as string | undefined) ?? null;
+  const found = row<{ key: string }>(
+    sql,
+    `SELECT key FROM bucket_files WHERE job_id = ? AND state = 'result'`,
+    jobId,
+  );
+  return found?.key ?? null;
 }

@@ -1,6 +1,7 @@
-import type { AttemptError, Failure, JobState } from '../../protocol/index.ts';
-import type { Row, Sql } from './ports.ts';
+import type { Failure, JobState } from '../../protocol/index.ts';
+import type { Sql } from './ports.ts';
 import { readText, storeText } from './row-text.ts';
+import { row, rows } from './rows.ts';
 
 /**
  * Every statement on the table of jobs. Nothing here decides; whoever calls has decided.
@@ -9,7 +10,8 @@ import { readText, storeText } from './row-text.ts';
  */
 
 /** A row of `jobs`; times in epoch ms. */
-export interface JobRow {
+export interface StoredJob {
+  readonly lives: 'stored';
   seq: number;
   id: string;
   job_type: string;
@@ -41,7 +43,7 @@ export interface JobRow {
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
-const COLUMNS = `seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
+const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
   run_after, deadline_at, lease_expires_at, lease_orphaned, tenant`;
 
@@ -58,9 +60,10 @@ export interface NewJobRow {
   tenant: string | null;
 }
 
-export function insertJob(sql: Sql, job: NewJobRow): JobRow {
+export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
-  return sql.exec(
+  return row<StoredJob>(
+    sql,
     `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant)
      VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
     job.id,
@@ -72,23 +75,22 @@ export function insertJob(sql: Sql, job: NewJobRow): JobRow {
     job.created_at,
     job.deadline_at,
     job.tenant,
-  )[0] as unknown as JobRow;
+  )!;
 }
 
-export function findJob(sql: Sql, id: string): JobRow | null {
-  return one(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id));
+export function findJob(sql: Sql, id: string): StoredJob | null {
+  return row<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id);
 }
 
 /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
-export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): JobRow | null {
+export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): StoredJob | null {
   const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
-  return one(
-    sql.exec(
-      `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
+  return row<StoredJob>(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
        ORDER BY priority DESC, seq LIMIT 1`,
-      configId,
-      ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
-    ),
+    configId,
+    ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
   );
 }
 
@@ -100,7 +102,7 @@ export function leaseJob(
     worker_id: string;
     leased_at: number;
     lease_expires_at: number;
-    file_key: string;
+    file_key: string | null;
   },
 ): void {
   sql.exec(
@@ -134,12 +136,16 @@ export function extendLease(
   );
 }
 
-export function leasedByWorker(sql: Sql, workerId: string): JobRow[] {
-  return many(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`, workerId));
+export function leasedByWorker(sql: Sql, workerId: string): StoredJob[] {
+  return rows<StoredJob>(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`,
+    workerId,
+  );
 }
 
-export function leasedJobs(sql: Sql): JobRow[] {
-  return many(sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`));
+export function leasedJobs(sql: Sql): StoredJob[] {
+  return rows<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`);
 }
 
 /** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
@@ -149,7 +155,7 @@ export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
 export const OVERDUE = 4;
 
 /** @param isOverdue whether it was found overdue now, and is judged at the new time */
-export function postponeLease(sql: Sql, row: JobRow, expiresAt: number, isOverdue: boolean): void {
+export function postponeLease(sql: Sql, row: StoredJob, expiresAt: number, isOverdue: boolean): void {
   sql.exec(
     `UPDATE jobs SET lease_expires_at = ?, lease_orphaned = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
     expiresAt,
@@ -194,50 +200,52 @@ export function setProgress(
 }
 
 /** Back to pending, with what the attempt cost it. */
-export function returnJob(
+export function releaseJob(
   sql: Sql,
-  row: JobRow,
-  change: { attempts: number; attempt_errors: AttemptError[]; run_after: number | null },
+  { id, fence_token }: StoredJob,
+  change: { attempts: number; attempt_errors: string; run_after: number | null },
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'pending', lease_expires_at = NULL, lease_orphaned = 0,
        attempts = ?, attempt_errors = ?, run_after = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     change.attempts,
-    JSON.stringify(change.attempt_errors),
+    change.attempt_errors,
     change.run_after,
-    row.id,
-    row.fence_token,
+    id,
+    fence_token,
   );
 }
 
-export interface Settlement {
-  state: JobState;
-  settled_at: number;
-  worker_id: string | null;
-  attempts: number;
-  attempt_errors: AttemptError[];
-  /** Null: there is none, or it is stored already. */
-  result: string | null;
-  error: Failure | null;
-}
-
-export function settleJob(sql: Sql, row: JobRow, settlement: Settlement): void {
-  const inline = settlement.result === null ? null : storeText(sql, row.id, 'result', settlement.result);
+/** Settles a job. A result is null where there is none, or where it is stored already. @param now epoch ms */
+export function endJob(
+  sql: Sql,
+  job: StoredJob,
+  ending: {
+    state: JobState;
+    worker_id: string | null;
+    attempts: number;
+    attempt_errors: string;
+    result: Record<string, unknown> | null;
+    error: Failure | null;
+  },
+  now: number,
+): void {
+  const { result, error } = ending;
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
        started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
-    settlement.state,
-    settlement.settled_at,
-    settlement.worker_id,
-    settlement.attempts,
-    JSON.stringify(settlement.attempt_errors),
-    inline,
-    settlement.error === null ? null : JSON.stringify(settlement.error),
-    row.started_at,
-    row.first_token_at,
-    row.id,
-    row.fence_token,
+    ending.state,
+    now,
+    ending.worker_id,
+    ending.attempts,
+    ending.attempt_errors,
+    result === null ? null : storeText(sql, job.id, 'result', JSON.stringify(result)),
+    error === null ? null : JSON.stringify(error),
+    job.started_at,
+    job.first_token_at,
+    job.id,
+    job.fence_token,
   );
 }
 
@@ -248,12 +256,14 @@ export function readPayload(sql: Sql, id: string): string | null {
 
 /** The payload, or null when it is so long that it is not in the row. */
 export function readShortPayload(sql: Sql, id: string): string | null {
-  return (sql.exec(`SELECT payload FROM jobs WHERE id = ?`, id)[0]?.payload as string | null) ?? null;
+  return row<{ payload: string | null }>(sql, `SELECT payload FROM jobs WHERE id = ?`, id)?.payload ?? null;
 }
 
 /** The key to the files of the newest attempt; null before the first. */
 export function readFileKey(sql: Sql, id: string): string | null {
-  return (sql.exec(`SELECT file_key FROM jobs WHERE id = ?`, id)[0]?.file_key as string | null) ?? null;
+  return (
+    row<{ file_key: string | null }>(sql, `SELECT file_key FROM jobs WHERE id = ?`, id)?.file_key ?? null
+  );
 }
 
 /** Null: there is none, or it lies in the bucket. */
@@ -261,63 +271,63 @@ export function readResult(sql: Sql, id: string): string | null {
   return readText(sql, id, 'result');
 }
 
-export function leasesDue(sql: Sql, now: number): JobRow[] {
-  return many(
-    sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND lease_expires_at <= ? LIMIT 500`, now),
+export function leasesDue(sql: Sql, now: number): StoredJob[] {
+  return rows<StoredJob>(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND lease_expires_at <= ? LIMIT 500`,
+    now,
   );
 }
 
-export function deadlinesDue(sql: Sql, now: number): JobRow[] {
-  return many(
-    sql.exec(`SELECT ${COLUMNS} FROM jobs WHERE deadline_at <= ? AND settled_at IS NULL LIMIT 500`, now),
+export function deadlinesDue(sql: Sql, now: number): StoredJob[] {
+  return rows<StoredJob>(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs WHERE deadline_at <= ? AND settled_at IS NULL LIMIT 500`,
+    now,
   );
 }
 
 /** Jobs whose retry delay is over become ready; answers their configs. */
 export function wakeDelayed(sql: Sql, now: number): string[] {
-  const rows = sql.exec(
+  const woken = rows<{ config_id: string }>(
+    sql,
     `UPDATE jobs SET run_after = NULL WHERE state = 'pending' AND run_after <= ? RETURNING config_id`,
     now,
   );
-  return [...new Set(rows.map((row) => String(row.config_id)))];
+  return [...new Set(woken.map(({ config_id }) => config_id))];
 }
 
 /** Epoch ms of the next thing the alarm must look at; null: nothing. */
 export function nextDue(sql: Sql): number | null {
-  const row = sql.exec(
+  const next = row<{ at: number | null }>(
+    sql,
     `SELECT min(at) AS at FROM (
        SELECT min(lease_expires_at) AS at FROM jobs WHERE state = 'leased'
        UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL
        UNION ALL SELECT min(deadline_at) FROM jobs WHERE deadline_at IS NOT NULL AND settled_at IS NULL)`,
-  )[0];
-  return row?.at == null ? null : Number(row.at);
+  );
+  return next?.at ?? null;
 }
 
 /** Pending jobs by config and tenant, out of the two indexes alone. */
 export function countPending(sql: Sql): { config_id: string; tenant: string | null; n: number }[] {
-  return sql.exec(
+  return rows(
+    sql,
     `SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
        WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, tenant
      UNION ALL SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
        WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, tenant`,
-  ) as never;
+  );
 }
 
 /** Reserves a block of fence tokens, so that no restart can hand one out twice. */
 export function reserveFences(sql: Sql, count: number): number {
-  const row = sql.exec(
+  const reserved = row<{ value: number }>(
+    sql,
     `INSERT INTO meta (key, value) VALUES ('next_fence', ?)
      ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + ? RETURNING CAST(value AS INTEGER) AS value`,
     count + 1,
     count,
-  )[0];
-  return Number(row?.value) - count;
-}
-
-function one(rows: Row[]): JobRow | null {
-  return (rows[0] as unknown as JobRow) ?? null;
-}
-
-function many(rows: Row[]): JobRow[] {
-  return rows as unknown as JobRow[];
+  );
+  return reserved!.value - count;
 }

@@ -5,15 +5,19 @@ import { completeQueueSettings, type QueueSettingValues } from '../../settings/q
 
 export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
-/**
- * What the queue's rules are handed: everything that touches the world. The object shell gives them
- * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
- */
-export interface Ports {
+/** The disk of the object, and the clock by which it is read. */
+export interface Storage {
   sql: Sql;
   alarm: Alarm;
   /** Epoch ms. */
   now(): number;
+}
+
+/**
+ * What the queue's rules are handed: everything that touches the world. The object shell gives them
+ * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
+ */
+export interface Ports extends Storage {
   /** 0..1, 32 bits of it, in production from a source that nobody can foresee. */
   random(): number;
   /** Every open control socket, those from before a hibernation included. */

@@ -8,16 +8,16 @@ import {
 } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
-import { failAttempt, returnUncharged } from '../attempts/retry.ts';
+import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { denyWorkerId } from '../attempts/worker-id.ts';
+import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
-import { record } from '../events/ledger.ts';
-import type { Worker } from '../state/live-fleet.ts';
-import { type Core, due } from '../state/state.ts';
-import { extendLease, findJob, type JobRow, leasedByWorker } from '../store/jobs-table.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
+import { newWorker, profileOf, type Worker } from '../state/worker.ts';
+import { due } from '../store/alarm.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import { beginSession, findBootId } from '../store/session-table.ts';
-import { giveUp } from './disconnect.ts';
 
 /** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
@@ -36,35 +36,24 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const bootBefore = findBootId(core.sql, frame.worker_id);
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
-  const worker: Worker = {
-    connection,
-    session,
-    models: frame.instance?.models ?? [],
-    running: new Map(),
-    load: null,
-    ceiling: null,
-    declined: new Set(),
-    silent: false,
-  };
+  const worker = newWorker(connection, session, frame.instance?.models ?? []);
   core.fleet.add(worker);
   remember(core, worker);
   tellRegistered(core, worker, frame.instance ?? null);
 
-  const lost: string[] = [];
-  const resumed = session.extended
-    ? resumeListed(core, worker, frame.jobs ?? [], lost)
-    : resumeAll(core, worker, older === null);
-  if (session.extended) reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
-  if (session.extended) {
+  if (profileOf(worker).listsJobs) {
+    const lost: string[] = [];
+    const resumed = resumeListed(core, worker, frame.jobs ?? [], lost);
+    reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
     connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
-  }
+  } else resumeAll(core, worker, older === null);
   core.openings.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,
     config_id: frame.config_id,
     capacity: frame.capacity,
-    protocol: session.extended ? 'extended' : 'base',
-    resumed: resumed.length,
+    protocol: profileOf(worker).protocol,
+    resumed: worker.running.size,
   });
 }
 
@@ -102,17 +91,14 @@ function remember(core: Core, { session, models, connection }: Worker): void {
 /** Jobs the worker says it still holds: what nobody else was given since stays its own. */
 function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
   const resumed: string[] = [];
-  const expiresAt = core.now() + leaseSecondsFor(core, worker) * 1000;
   for (const attempt of jobs) {
     const { job_id, fence_token } = attempt;
-    const transient = core.transients.get(job_id);
-    const row = transient ? null : findJob(core.sql, job_id);
-    const claim = claimOf(transient ?? row, worker, attempt);
+    const job = findJob(core, job_id);
+    const claim = claimOf(job, worker, attempt);
     if (claim === 'stale') lost.push(job_id);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it') continue;
-    if (row) resume(core, worker, row, expiresAt);
-    if (transient) transient.orphaned_at = null;
+    if (job) resume(core, worker, job);
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }
@@ -120,35 +106,24 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
 }
 
 /** Also a job whose lease ran out, as long as nobody else was given it. */
-function resume(core: Core, worker: Worker, row: JobRow, expiresAt: number): void {
-  if (row.state === 'pending') core.pending.left(row);
-  extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
-  due(core, expiresAt);
-  record(core, { ...row, worker_id: worker.session.worker_id }, 'resumed');
+function resume(core: Core, worker: Worker, job: Job): void {
+  const { worker_id } = worker.session;
+  storeOf(core, job).extend(job, worker_id, core.now() + leaseSecondsFor(core, worker) * 1000);
+  emit(core, job, 'resumed');
+  worker.running.set(job.id, job.fence_token);
 }
 
 /**
- * A base worker lists nothing and goes on with what it has, but drops what it finishes between two connections.
+ * A worker that lists nothing goes on with what it has, but drops what it finishes between two connections.
  * A stored job has its lease against that; whoever waits for another is to ask again.
  */
-function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): string[] {
-  const expiresAt = core.now() + limits.BASE_LEASE_SECONDS * 1000;
-  const resumed: string[] = [];
-  for (const row of leasedByWorker(core.sql, worker.session.worker_id)) {
-    resume(core, worker, row, expiresAt);
-    worker.running.set(row.id, row.fence_token);
-    resumed.push(row.id);
+function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
+  for (const job of leasedBy(core, worker.session.worker_id)) {
+    if (job.lives === 'memory' && isNewConnection) {
+      const message = 'the worker connected anew, and an answer that it had ready meanwhile is lost';
+      failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
+    } else resume(core, worker, job);
   }
-  for (const job of [...core.transients.all()]) {
-    if (job.state !== 'leased' || job.worker_id !== worker.session.worker_id) continue;
-    if (isNewConnection) {
-      giveUp(core, job, 'the worker connected anew, and an answer that it had ready meanwhile is lost');
-      continue;
-    }
-    worker.running.set(job.id, job.fence_token);
-    resumed.push(job.id);
-  }
-  return resumed;
 }
 
 /**
@@ -156,20 +131,13 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): string
  * frame: nobody's fault. Another process: it died with them.
  */
 function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
-  const { worker_id } = worker.session;
-  for (const row of leasedByWorker(core.sql, worker_id)) {
-    if (worker.running.has(row.id)) continue;
-    if (sameProcess) returnUncharged(core, row, 0, 'returned', 'the worker is back and never received it');
-    else
-      failAttempt(core, row, {
-        message: 'the worker process ended while it ran the job',
-        code: 'worker_died',
-        retryable: true,
-      });
-  }
-  for (const job of [...core.transients.all()]) {
-    if (job.state !== 'leased' || job.worker_id !== worker_id || worker.running.has(job.id)) continue;
-    giveUp(core, job, 'the worker lost the request');
+  for (const job of leasedBy(core, worker.session.worker_id)) {
+    if (worker.running.has(job.id)) continue;
+    if (sameProcess) releaseAttempt(core, job, 0, 'returned', 'the worker is back and never received it');
+    else {
+      const message = 'the worker process ended while it ran the job';
+      failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
+    }
   }
 }
 

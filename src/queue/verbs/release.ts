@@ -1,10 +1,9 @@
 import type { JobRelease } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
-import { returnUncharged } from '../attempts/retry.ts';
-import type { Worker } from '../state/live-fleet.ts';
-import type { Core } from '../state/state.ts';
-import { findJob, type JobRow } from '../store/jobs-table.ts';
-import { requeue } from './request.ts';
+import { releaseAttempt } from '../attempts/retry.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob } from '../state/state.ts';
+import type { Worker } from '../state/worker.ts';
 
 /** A job released by a worker that stays is not pushed straight back to it, ms. */
 const RELEASED_DELAY_MS = 1000;
@@ -15,39 +14,17 @@ const MOST_DECLINED = 1000;
 
 /** The worker hands a job back unfinished: pending again, nobody blamed. */
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
-  if (frame.reason === 'deadline') decline(worker, frame.job_id);
-  const transient = core.transients.get(frame.job_id);
-  if (transient) {
-    core.fleet.freeSlot(worker.session.worker_id, frame.job_id, frame.fence_token);
-    if (claimOf(transient, worker, frame) === 'held') {
-      core.transients.remove(transient);
-      core.callLedgers.record(transient, 'released', frame.reason);
-      // Where a relay carries the answer it told the gateway, which asks again.
-      if (transient.answer) requeue(core, transient);
-    }
-    // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
-    const again = core.transients.get(frame.job_id);
-    if (again) core.openings.job(again);
-    return;
+  const { job_id, fence_token, reason } = frame;
+  if (reason === 'deadline') decline(worker, job_id);
+  const job = findJob(core, job_id);
+  core.fleet.freeSlot(worker.session.worker_id, job_id, fence_token);
+  if (job !== null && claimOf(job, worker, frame) === 'held') {
+    if (reason === 'deadline') offerElsewhere(core, job);
+    else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason);
   }
-  const row = findJob(core.sql, frame.job_id);
-  core.fleet.freeSlot(worker.session.worker_id, frame.job_id, frame.fence_token);
-  if (row !== null && claimOf(row, worker, frame) === 'held') {
-    if (frame.reason === 'deadline') offerElsewhere(core, row);
-    else
-      returnUncharged(
-        core,
-        row,
-        frame.reason === 'draining' ? 0 : RELEASED_DELAY_MS,
-        'released',
-        frame.reason,
-      );
-    core.log('info', 'job released', {
-      job_id: row.id,
-      reason: frame.reason,
-      worker_id: worker.session.worker_id,
-    });
-  }
+  // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
+  const again = core.memory.find(job_id);
+  if (again) core.openings.job(again);
 }
 
 function decline(worker: Worker, jobId: string): void {
@@ -55,16 +32,19 @@ function decline(worker: Worker, jobId: string): void {
   worker.declined.add(jobId);
 }
 
-/** To a worker of the config that has not declined it, when one has a slot; when all have, to all of them later. */
-function offerElsewhere(core: Core, row: JobRow): void {
-  const workers = core.fleet.all().filter(({ session }) => session.config_id === row.config_id);
-  const left = workers.filter(({ session, declined }) => !session.draining && !declined.has(row.id));
-  if (left.length > 0) {
-    returnUncharged(core, row, 0, 'released', 'deadline: the worker cannot meet it at its load');
+/**
+ * To a worker of the config that has not declined it, when one has a slot. When all have, to all of them later; a
+ * caller that waits is told so instead.
+ */
+function offerElsewhere(core: Core, job: Job): void {
+  const workers = core.fleet.all().filter(({ session }) => session.config_id === job.config_id);
+  const left = workers.filter(({ session, declined }) => !session.draining && !declined.has(job.id));
+  if (left.length > 0 || job.lives === 'memory') {
+    releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load');
     return;
   }
-  for (const { declined } of workers) declined.delete(row.id);
+  for (const { declined } of workers) declined.delete(job.id);
   const again = `offered again in ${DECLINED_BY_ALL_DELAY_MS / 1000} s`;
   const why = `deadline: no connected worker can meet it at its load; ${again}`;
-  returnUncharged(core, row, DECLINED_BY_ALL_DELAY_MS, 'released', why);
+  releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why);
 }

@@ -1,10 +1,11 @@
 import { type JobProgress, type JobRef, limits, type Renew } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
-import { record } from '../events/ledger.ts';
-import type { Worker } from '../state/live-fleet.ts';
-import { type Core, due } from '../state/state.ts';
-import { extendLease, findJob, type JobRow, setProgress } from '../store/jobs-table.ts';
+import { emit } from '../events/emit.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob, storeOf } from '../state/state.ts';
+import { profileOf, type Worker } from '../state/worker.ts';
+import { setProgress } from '../store/jobs-table.ts';
 
 /** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
 const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
@@ -25,38 +26,36 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
 
 /** Progress for people; for a base worker also the only renewal there is. */
 export function progress(core: Core, worker: Worker, frame: JobProgress): void {
-  const row = findJob(core.sql, frame.job_id);
-  if (row === null) return;
+  const job = core.stored.find(frame.job_id);
+  if (job === null) return;
   // The base SDK says 0 where its caller gives no token.
-  const fence = frame.fence_token === 0 && !worker.session.extended ? row.fence_token : frame.fence_token;
-  if (claimOf(row, worker, { fence_token: fence }) !== 'held') return;
-  extend(core, worker, row);
+  const isUntold = profileOf(worker).sendsZeroFence && frame.fence_token === 0;
+  const fence_token = isUntold ? job.fence_token : frame.fence_token;
+  if (claimOf(job, worker, { fence_token }) !== 'held') return;
+  extend(core, worker, job);
   let { progress = null, status_message = null } = frame;
-  if (row.progress === null && row.status_message === null) {
-    record(core, row, 'started', status_message);
+  if (job.progress === null && job.status_message === null) {
+    emit(core, job, 'started', status_message);
     // A sign of life that says nothing more: seen once, like any other.
     if (status_message === null) progress ??= 0;
   }
-  setProgress(core.sql, frame.job_id, fence, progress, status_message);
+  setProgress(core.sql, frame.job_id, fence_token, progress, status_message);
 }
 
-/** Whether the attempt is still this worker's own; if it has a lease, that is extended. */
+/** Whether the attempt is still this worker's own; if so its lease is extended. */
 function keep(core: Core, worker: Worker, attempt: JobRef): boolean {
-  const transient = core.transients.get(attempt.job_id);
-  // Jobs in memory have no lease.
-  if (transient) return claimOf(transient, worker, attempt) === 'held';
-  const row = findJob(core.sql, attempt.job_id);
-  const claim = claimOf(row, worker, attempt);
-  if (row !== null && claim === 'held') extend(core, worker, row);
+  const job = findJob(core, attempt.job_id);
+  const claim = claimOf(job, worker, attempt);
+  if (job !== null && claim === 'held') extend(core, worker, job);
   return claim === 'held' || claim === 'settled_by_it' || claim === 'unknown';
 }
 
-function extend(core: Core, worker: Worker, row: JobRow): void {
+function extend(core: Core, worker: Worker, job: Job): void {
   const leaseMs = leaseSecondsFor(core, worker) * 1000;
-  const leftMs = (row.lease_expires_at ?? 0) - core.now();
-  if (leftMs < leaseMs * LATE_SHARE)
-    record(core, row, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
-  const expiresAt = core.now() + leaseMs;
-  extendLease(core.sql, row.id, row.fence_token, worker.session.worker_id, expiresAt);
-  due(core, expiresAt);
+  if (job.lease_expires_at !== null) {
+    const leftMs = job.lease_expires_at - core.now();
+    if (leftMs < leaseMs * LATE_SHARE)
+      emit(core, job, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
+  }
+  storeOf(core, job).extend(job, worker.session.worker_id, core.now() + leaseMs);
 }

@@ -1,5 +1,7 @@
+import { emit } from '../events/emit.ts';
 import type { Core } from '../state/state.ts';
-import { leasedByWorker } from '../store/jobs-table.ts';
+import { newWorker } from '../state/worker.ts';
+import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/jobs-table.ts';
 import { sessionModels } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the fleet is read back from both stores. */
@@ -13,16 +15,22 @@ export function restoreFleet(core: Core): void {
   // Oldest first, so that the newest connection of a worker id is the one that counts.
   sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
   for (const { connection, session } of sessions) {
-    const leased = leasedByWorker(core.sql, session.worker_id);
-    core.fleet.add({
-      connection,
-      session,
-      models: models.get(session.worker_id) ?? [],
-      running: new Map(leased.map((row) => [row.id, row.fence_token])),
-      load: null,
-      ceiling: null,
-      declined: new Set(),
-      silent: false,
-    });
+    const worker = newWorker(connection, session, models.get(session.worker_id) ?? []);
+    for (const job of leasedByWorker(core.sql, session.worker_id))
+      worker.running.set(job.id, job.fence_token);
+    core.fleet.add(worker);
+  }
+}
+
+/**
+ * At the start of the object: leases whose holder has no socket here and whose close nobody counted (the
+ * queue itself was down) get one grace to come back.
+ */
+export function orphanAfterRestart(core: Core): void {
+  const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
+  for (const job of leasedJobs(core.sql)) {
+    if (job.lease_orphaned & ~OVERDUE || (job.worker_id !== null && core.fleet.byId(job.worker_id))) continue;
+    core.stored.orphan(job, graceEnds, ORPHANED.byQueue);
+    emit(core, job, 'disconnected', 'the queue was down');
   }
 }

@@ -1,5 +1,6 @@
 import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
-import { type Core, due } from '../state/state.ts';
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
 import { forgetFiles } from '../store/blob-table.ts';
 import { forgetSessions } from '../store/session-table.ts';
 

@@ -1,109 +1,108 @@
-import type {
-  AckOutcome,
-  Failure,
-  JobError,
-  JobRef,
-  JobResult,
-  JobResultRef,
-  Timing,
+import {
+  type AckOutcome,
+  type Failure,
+  isRetryableStatus,
+  type JobError,
+  type JobRef,
+  type JobResult,
+  type JobResultRef,
+  parseEngineError,
+  type Timing,
 } from '../../protocol/index.ts';
-import { isRetryableStatus, parseEngineError } from '../../protocol/index.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt } from '../attempts/retry.ts';
-import { adoptUpload } from '../attempts/tickets.ts';
-import { attemptErrors } from '../attempts/view.ts';
-import { record } from '../events/ledger.ts';
-import { hasFeature, type Worker } from '../state/live-fleet.ts';
-import type { TransientJob } from '../state/memory-jobs.ts';
-import type { Core } from '../state/state.ts';
-import { findJob, type JobRow } from '../store/jobs-table.ts';
+import { emit } from '../events/emit.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob } from '../state/state.ts';
+import { hasFeature, profileOf, type Worker } from '../state/worker.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+import { adoptUpload } from '../store/uploads-table.ts';
 
-/** A job succeeded: checked against the fence, stored, acknowledged, its slot filled again; one commit. */
+/** A job succeeded: checked against the fence, stored where it is stored, acknowledged; one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
-  const transient = core.transients.get(frame.job_id);
-  if (transient) {
-    settleTransient(core, worker, transient, frame, () =>
-      transient.answer?.({ kind: 'result', result: frame.result, worker_id: worker.session.worker_id }),
-    );
-    return;
-  }
-  settlePersisted(core, worker, frame, 'succeeded', (row) => {
-    const { attempts } = row;
-    const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
-    const { worker_id } = worker.session;
-    const result = JSON.stringify(frame.result);
-    endJob(core, row, { ...settlement, worker_id, result, error: null });
-  });
+  settle(core, worker, frame, 'succeeded', (job) => succeed(core, job, frame, frame.result));
 }
 
 /** The same for a result that was put beside the job before. */
 export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
   const { job_id, fence_token } = frame;
-  const { worker_id } = worker.session;
-  settlePersisted(core, worker, frame, 'succeeded', (row) => {
-    if (!adoptUpload(core.sql, job_id, fence_token)) {
-      const message = 'the worker announced a result that it had not put there';
-      return failAttempt(core, { ...row, worker_id }, { message, code: 'worker_error', retryable: true });
-    }
-    const { attempts } = row;
-    const settlement = { state: 'succeeded', attempts, attempt_errors: attemptErrors(row) } as const;
-    endJob(core, row, { ...settlement, worker_id, result: null, error: null });
+  settle(core, worker, frame, 'succeeded', (job) => {
+    if (adoptUpload(core.sql, job_id, fence_token)) return succeed(core, job, frame, null);
+    const message = 'the worker announced a result that it had not put there';
+    failAttempt(core, job, { message, code: 'worker_error', retryable: true }, 'worker');
   });
-  // The acknowledgement of the base protocol.
-  if (!worker.session.extended) worker.connection.send(JSON.stringify({ type: 'job_result_ref', job_id }));
+  if (profileOf(worker).wantsEcho) worker.connection.send(JSON.stringify({ type: 'job_result_ref', job_id }));
 }
 
 /** An attempt failed: final, or another one later. */
 export function settleError(core: Core, worker: Worker, frame: JobError): void {
-  const failure = failureOf(worker, frame);
-  const transient = core.transients.get(frame.job_id);
-  if (transient) {
-    settleTransient(core, worker, transient, frame, () =>
-      transient.answer?.({ kind: 'error', failure, worker_id: worker.session.worker_id }),
-    );
-    return;
-  }
-  settlePersisted(core, worker, frame, 'failed', (row) => {
-    if (failure.code === 'deadline' && row.deadline_at !== null) expireJob(core, row, failure);
-    else failAttempt(core, { ...row, worker_id: worker.session.worker_id }, failure);
+  const error = failureOf(worker, frame);
+  settle(core, worker, frame, 'failed', (job) => {
+    // The worker's clock was faster than the alarm.
+    if (error.code === 'deadline' && job.deadline_at !== null) {
+      const { worker_id, attempts, attempt_errors } = job;
+      endJob(
+        core,
+        job,
+        { state: 'expired', worker_id, attempts, attempt_errors, result: null, error },
+        'worker',
+        frame,
+      );
+    } else failAttempt(core, job, error, 'worker', frame);
   });
 }
 
-/** The worker's clock was faster than the alarm. */
-function expireJob(core: Core, row: JobRow, error: Failure): void {
-  const { worker_id, attempts } = row;
-  const settlement = { state: 'expired', worker_id, attempts, attempt_errors: attemptErrors(row) } as const;
-  endJob(core, row, { ...settlement, result: null, error });
+function succeed(
+  core: Core,
+  job: Job,
+  told: JobResult | JobResultRef,
+  result: Record<string, unknown> | null,
+): void {
+  const { worker_id, attempts, attempt_errors } = job;
+  const ending = { state: 'succeeded', worker_id, attempts, attempt_errors, result, error: null } as const;
+  endJob(core, job, ending, 'worker', told);
 }
 
-function settlePersisted(
+function settle(
   core: Core,
   worker: Worker,
   frame: JobResult | JobResultRef | JobError,
   state: 'succeeded' | 'failed',
-  settle: (row: JobRow) => void,
+  end: (job: Job) => void,
 ): void {
-  const { job_id: jobId, fence_token: fenceToken } = frame;
-  const row = findJob(core.sql, jobId);
-  const outcome = outcomeOf(claimOf(row, worker, frame), row, worker, frame, state);
-  if (row !== null && outcome === 'settle') {
-    core.fleet.freeSlot(row.worker_id, jobId, fenceToken);
-    settle({ ...row, ...timesOf(core, row, frame.timing) });
-  } else if (row !== null) {
-    const told = { ...row, worker_id: worker.session.worker_id };
-    if (outcome === 'accepted') record(core, told, 'acknowledged_again');
-    else record(core, told, 'refused_stale', `its token was ${fenceToken}`);
+  const { job_id, fence_token } = frame;
+  const job = findJob(core, job_id);
+  const outcome = outcomeOf(
+    claimOf(job, worker, attemptMeant(worker, job, frame)),
+    job,
+    worker,
+    frame,
+    state,
+  );
+  if (job !== null && outcome === 'settle') {
+    end(job.lives === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
+  } else if (job !== null && job.lives === 'stored') {
+    const told = { ...job, worker_id: worker.session.worker_id };
+    if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
+    else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
   }
-  core.fleet.freeSlot(worker.session.worker_id, jobId, fenceToken);
+  // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
+  core.fleet.freeSlot(worker.session.worker_id, job_id, fence_token);
   forgetDeclined(core, worker);
-  acknowledge(worker, jobId, fenceToken, outcome === 'settle' ? 'accepted' : outcome);
+  acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome);
 }
 
-/** What the verdict on a settlement of a stored job means for it. */
+/** A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts. */
+function attemptMeant(worker: Worker, job: Job | null, { fence_token }: JobRef): Pick<JobRef, 'fence_token'> {
+  const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.lives === 'memory';
+  return { fence_token: isUntold ? job.fence_token : fence_token };
+}
+
+/** What the verdict on a settlement means for the job. */
 function outcomeOf(
   claim: Claim,
-  row: JobRow | null,
+  job: Job | null,
   worker: Worker,
   { job_id, fence_token }: JobRef,
   state: 'succeeded' | 'failed',
@@ -115,38 +114,13 @@ function outcomeOf(
       // A failure that comes after the lease ran out was charged then.
       return state === 'succeeded' ? 'settle' : 'accepted';
     case 'settled_by_it':
-      return row?.state === state ? 'accepted' : 'stale';
+      return job?.state === state ? 'accepted' : 'stale';
     case 'stale':
       return 'stale';
     case 'unknown':
       // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
       return worker.running.get(job_id) === fence_token ? 'accepted' : 'unknown';
   }
-}
-
-function settleTransient(
-  core: Core,
-  worker: Worker,
-  job: TransientJob,
-  frame: JobResult | JobError,
-  answer: () => void,
-): void {
-  const fenceToken = frame.fence_token;
-  // A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts.
-  const isUntold = !worker.session.extended && fenceToken === 0;
-  const claim = claimOf(job, worker, { fence_token: isUntold ? job.fence_token : fenceToken });
-  if (claim === 'held') {
-    core.transients.remove(job);
-    core.callLedgers.recordTiming(job, frame.timing);
-    if (frame.type === 'job_result') core.callLedgers.record(job, 'settled', 'succeeded');
-    else core.callLedgers.record(job, 'attempt_failed', frame.error);
-    core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
-    answer();
-  }
-  // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
-  core.fleet.freeSlot(worker.session.worker_id, job.id, fenceToken);
-  forgetDeclined(core, worker);
-  acknowledge(worker, job.id, fenceToken, claim === 'held' ? 'accepted' : 'stale');
 }
 
 /** It has less to do than when it declined them. */
@@ -156,19 +130,19 @@ function forgetDeclined(core: Core, worker: Worker): void {
   core.openings.worker(worker);
 }
 
-function acknowledge(worker: Worker, jobId: string, fenceToken: number, outcome: AckOutcome): void {
+function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: AckOutcome): void {
   if (!hasFeature(worker, 'ack')) return;
-  worker.connection.send(JSON.stringify({ type: 'ack', job_id: jobId, fence_token: fenceToken, outcome }));
+  worker.connection.send(JSON.stringify({ type: 'ack', job_id, fence_token, outcome }));
 }
 
 /** The worker tells durations, from when the job came to it: clocks are never compared across machines. */
 function timesOf(
   core: Core,
-  row: JobRow,
+  { leased_at }: StoredJob,
   timing: Timing = {},
-): Pick<JobRow, 'started_at' | 'first_token_at'> {
+): Pick<StoredJob, 'started_at' | 'first_token_at'> {
   const at = (ms: number | undefined) =>
-    ms === undefined || row.leased_at === null ? null : Math.min(core.now(), Math.round(row.leased_at + ms));
+    ms === undefined || leased_at === null ? null : Math.min(core.now(), Math.round(leased_at + ms));
   return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
@@ -176,7 +150,8 @@ function timesOf(
 function failureOf(worker: Worker, frame: JobError): Failure {
   const status = frame.http_status ?? parseEngineError(frame.error)?.status ?? null;
   const retryable =
-    frame.retryable ?? (status === null ? !worker.session.extended : isRetryableStatus(status));
+    frame.retryable ??
+    (status === null ? profileOf(worker).retriesUnknownFailures : isRetryableStatus(status));
   return {
     message: frame.error,
     code: frame.code ?? 'worker_error',

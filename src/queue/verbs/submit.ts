@@ -1,16 +1,15 @@
 import { shortName } from '../../protocol/index.ts';
-import { viewOf } from '../attempts/view.ts';
+import { emit } from '../events/emit.ts';
 import { suitsBase } from '../peers/job-frame.ts';
 import { maySee, type SubmitAnswer, type SubmitJob, UNSERVED, type Unserved } from '../rpc.ts';
 import { isNamed, liveConfig } from '../state/live-config.ts';
-import { freeSlots } from '../state/live-fleet.ts';
 import { add } from '../state/pending.ts';
-import { type Core, due } from '../state/state.ts';
+import type { Core } from '../state/state.ts';
+import { freeSlots } from '../state/worker.ts';
 import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
-import { findJob, insertJob, type JobRow, readPayload } from '../store/jobs-table.ts';
-
-/** What a submitter is told to wait when the queue is full, s. */
-const RETRY_AFTER_SECONDS = 10;
+import { viewOf } from '../store/job-view.ts';
+import { insertJob, readPayload, type StoredJob } from '../store/jobs-table.ts';
+import { fullness, RETRY_AFTER_SECONDS } from './admission.ts';
 
 /** Also said of another tenant's job: it tells no more than that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
@@ -41,7 +40,7 @@ export function submit(
     if (!config.ok) return () => config;
     const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
     placed.add(config.config_id, row.tenant);
-    return () => ({ ok: true, job: viewOf(core, findJob(core.sql, row.id) ?? row), created: true });
+    return () => ({ ok: true, job: viewOf(core.sql, core.stored.find(row.id) ?? row), created: true });
   });
 }
 
@@ -91,26 +90,25 @@ export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean
   return true;
 }
 
-function existingJob(core: Core, job: NewJob): JobRow | null {
-  return job.id === undefined ? null : findJob(core.sql, job.id);
+function existingJob(core: Core, job: NewJob): StoredJob | null {
+  return job.id === undefined ? null : core.stored.find(job.id);
 }
 
-/** The config whose workers may take the job, or why it is refused. */
-function admit(core: Core, job: NewJob, placed: Placed): Config | Refusal {
+/** The config whose workers may take the job, or why it is rejected. */
+function admit(core: Core, job: NewJob, placed: Placed): Config {
   // Settlements name only the id.
-  const request = job.id === undefined ? null : core.transients.get(job.id);
+  const request = job.id === undefined ? null : core.memory.find(job.id);
   if (request) {
-    const isOwn = maySee(job.tenant ?? null, request.call.tenant);
+    const isOwn = maySee(job.tenant ?? null, request.tenant);
     return conflict(request.id, isOwn ? 'is a request in progress' : OTHER_PAYLOAD);
   }
   const config = chooseConfig(core, job);
-  return config.ok ? (refuseWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
+  return config.ok ? (rejectWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
 }
 
-function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
+function insert(core: Core, job: NewJob, id: string, configId: string): StoredJob {
   const now = core.now();
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
-  if (deadlineAt !== null) due(core, deadlineAt);
   const row = insertJob(core.sql, {
     id,
     job_type: job.job_type,
@@ -122,8 +120,8 @@ function insert(core: Core, job: NewJob, id: string, configId: string): JobRow {
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
   });
-  core.pending.entered(row);
-  core.openings.config(configId);
+  core.stored.added(row);
+  emit(core, row, 'submitted');
   return row;
 }
 
@@ -133,44 +131,55 @@ function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): bo
 }
 
 /** Pending jobs are bounded for each config and each tenant. */
-function refuseWhenFull(core: Core, configId: string, tenant: string | null, placed: Placed): Refusal | null {
-  const message = fullness(core, configId, tenant, placed);
+function rejectWhenFull(
+  core: Core,
+  configId: string,
+  tenant: string | null,
+  placed: Placed,
+): Rejection | null {
+  const message = pendingFullness(core, configId, tenant, placed);
   return message === null
     ? null
     : { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 
-function fullness(core: Core, configId: string, tenant: string | null, placed: Placed): string | null {
-  const { max_pending, max_pending_per_tenant } = core.settings;
-  if (core.pending.ofConfig(configId) - placed.ofConfig(configId) >= max_pending) {
-    return `the queue is full: ${max_pending} jobs of config "${configId}" are pending`;
-  }
-  if (tenant !== null && core.pending.ofTenant(tenant) - placed.ofTenant(tenant) >= max_pending_per_tenant) {
-    return `the queue is full for the token "${tenant}": ${max_pending_per_tenant} jobs of it are pending`;
-  }
-  return null;
+/** Those for which a slot is free count no longer. */
+function pendingFullness(
+  { stored: { pending }, settings }: Core,
+  configId: string,
+  tenant: string | null,
+  placed: Placed,
+): string | null {
+  const depth = {
+    ofConfig: pending.ofConfig(configId) - placed.ofConfig(configId) + 1,
+    ofTenant: tenant === null ? 0 : pending.ofTenant(tenant) - placed.ofTenant(tenant) + 1,
+    most: settings.max_pending,
+    mostOfTenant: settings.max_pending_per_tenant,
+  };
+  const config = `jobs of config "${configId}" are pending`;
+  return fullness(depth, tenant, { config, tenant: 'jobs of it are pending' });
 }
 
-function repeated(core: Core, row: JobRow, job: NewJob, withResult: boolean): SubmitAnswer {
+function repeated(core: Core, row: StoredJob, job: NewJob, withResult: boolean): SubmitAnswer {
   const isSame = row.tenant === (job.tenant ?? null) && row.job_type === job.job_type;
   if (isSame && hasPayload(core, row, job)) {
-    return { ok: true, job: viewOf(core, row, withResult), created: false };
+    return { ok: true, job: viewOf(core.sql, row, withResult), created: false };
   }
   return conflict(row.id, OTHER_PAYLOAD);
 }
 
-function conflict(id: string, why: string): Refusal {
+function conflict(id: string, why: string): Rejection {
   return { ok: false, reason: 'conflict', message: `job ${id} ${why}: submit under a new id` };
 }
 
-function hasPayload(core: Core, row: JobRow, job: NewJob): boolean {
+function hasPayload(core: Core, row: StoredJob, job: NewJob): boolean {
   const payload = readPayload(core.sql, row.id);
   if (payload !== null) return payload === job.payload;
   return payloadFile(core.sql, row.id)?.sha256 === job.long_payload?.sha256;
 }
 
-type Refusal = Extract<SubmitAnswer, { ok: false }>;
-type Config = { ok: true; config_id: string } | Refusal | Unserved;
+type Rejection = Extract<SubmitAnswer, { ok: false }>;
+type Config = { ok: true; config_id: string } | Rejection | Unserved;
 
 function chooseConfig(core: Core, job: NewJob): Config {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Claimed, claimOf } from '../../../src/queue/attempts/claim.ts';
-import type { Worker } from '../../../src/queue/state/live-fleet.ts';
+import type { Worker } from '../../../src/queue/state/worker.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 const worker = (worker_id: string) => ({ session: { worker_id } }) as Worker;

@@ -1,0 +1,60 @@
+import { CLOSE, limits } from '../../protocol/index.ts';
+import type { Core } from '../state/state.ts';
+import { profileOf, type Worker } from '../state/worker.ts';
+import { loseConnection } from './lost-connection.ts';
+
+/**
+ * Half-open sockets: the network between is gone and nobody was told. An extended peer pings whatever else it
+ * does, so one that has not been heard for two periods and a third (what a ping may be late) is gone. A base
+ * worker's pings are answered below us and prove nothing here; its leases alone tell.
+ *
+ * Nothing is watched all the time. It is looked at before a slot is filled, by the tick while callers wait,
+ * and by the alarm while such workers hold stored jobs: an idle queue stays asleep.
+ */
+
+/** How long an extended peer may be unheard, ms. */
+export function unheardLimitMs(core: Core): number {
+  return (core.settings.ping_seconds * 7000) / 3;
+}
+
+/** Whether it is gone; if so its socket is closed, and the reconnect grace begins. */
+export function closeIfHalfOpen(core: Core, worker: Worker): boolean {
+  if (!profileOf(worker).pingsAreHeard) return false;
+  if (core.now() - worker.connection.lastHeardMs() < unheardLimitMs(core)) return false;
+  close(core, worker, 'two ping periods');
+  return true;
+}
+
+/** The same for every worker. */
+export function closeHalfOpen(core: Core): void {
+  for (const worker of core.fleet.all()) closeIfHalfOpen(core, worker);
+}
+
+/**
+ * An extended peer that let a lease run out gets nothing until it says something. A base worker that is idle
+ * never does: unheard for a whole lease it loses its socket, and one that lives dials again.
+ */
+export function leaseRanOut(core: Core, worker: Worker): void {
+  const unheardMs = core.now() - worker.connection.lastHeardMs();
+  if (profileOf(worker).pingsAreHeard) worker.suspect = true;
+  else if (unheardMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
+}
+
+/** Epoch ms at which a worker that holds jobs may turn out to be gone; null: there is none. */
+export function nextHalfOpen(core: Core): number | null {
+  let next: number | null = null;
+  for (const worker of core.fleet.all()) {
+    if (!profileOf(worker).pingsAreHeard || worker.running.size === 0) continue;
+    const at = worker.connection.lastHeardMs() + unheardLimitMs(core);
+    if (next === null || at < next) next = at;
+  }
+  return next;
+}
+
+function close(core: Core, { connection, session }: Worker, period: string): void {
+  core.log('warn', `worker not heard for ${period}: closing its socket`, { worker_id: session.worker_id });
+  connection.close(CLOSE.silent, `nothing heard for ${period}`);
+  // The peer will hardly answer the close: until then the runtime lists the socket, without a session.
+  connection.save(null);
+  loseConnection(core, connection, `nothing heard for ${period}`);
+}

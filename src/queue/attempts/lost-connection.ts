@@ -1,0 +1,26 @@
+import { emit } from '../events/emit.ts';
+import { tellDisconnected } from '../events/fleet-events.ts';
+import { type Core, leasedBy, storeOf } from '../state/state.ts';
+import { ORPHANED } from '../store/jobs-table.ts';
+import type { Connection } from '../store/ports.ts';
+import { endSession } from '../store/session-table.ts';
+
+/**
+ * A control socket closed. Its worker may only have lost the network: what it holds waits for it until the
+ * reconnect grace is over.
+ */
+export function loseConnection(core: Core, connection: Connection, reason: string): void {
+  const worker = core.fleet.remove(connection);
+  // An older connection that a newer one replaced: nothing is lost with it.
+  if (!worker || core.fleet.byId(worker.session.worker_id)) return;
+  const now = core.now();
+  const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
+  for (const job of leasedBy(core, worker.session.worker_id)) {
+    storeOf(core, job).orphan(job, graceEnds, ORPHANED.byWorker);
+    emit(core, job, 'disconnected');
+  }
+  core.fleet.expect(worker, graceEnds);
+  endSession(core.sql, worker.session.worker_id, now);
+  tellDisconnected(core, worker, reason);
+  core.log('info', 'worker disconnected', { worker_id: worker.session.worker_id });
+}

@@ -1,0 +1,54 @@
+import type { Timing, Usage } from '../../protocol/index.ts';
+import type { Job } from '../state/job.ts';
+
+/**
+ * What can happen to a job. These are the steps of its ledger.
+ *
+ * - `submitted`, `dispatched` (to the worker named)
+ * - `started`            its request went to the engine; of a base worker, its first progress
+ * - `first_token`        where the engine streams the answer. These two are told by the settlement, afterwards
+ * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
+ * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
+ * - `resumed`            the worker is back and goes on
+ * - `released`           the worker released it: why; nothing charged
+ * - `returned`           the queue took it back: why; nothing charged
+ * - `attempt_failed`, `lease_expired`   charged: why, and when it is tried again
+ * - `settled`            succeeded or failed
+ * - `cancelled`, `expired`
+ * - `refused`            a caller that waited got no worker: why
+ * - `acknowledged_again` the worker repeated its settlement
+ * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
+ */
+export type JobStep =
+  | 'submitted'
+  | 'dispatched'
+  | 'started'
+  | 'first_token'
+  | 'renewed_late'
+  | 'disconnected'
+  | 'resumed'
+  | 'released'
+  | 'returned'
+  | 'attempt_failed'
+  | 'lease_expired'
+  | 'settled'
+  | 'cancelled'
+  | 'expired'
+  | 'refused'
+  | 'acknowledged_again'
+  | 'refused_stale';
+
+/** What its worker told of an attempt when it ended. */
+export interface Told {
+  timing?: Timing | undefined;
+  usage?: Usage | undefined;
+}
+
+export interface JobEvent extends Told {
+  /** As it stood during the attempt that the event is about. */
+  job: Job;
+  step: JobStep;
+  detail: string | null;
+  /** Epoch ms */
+  at: number;
+}

@@ -1,0 +1,104 @@
+import type { Failure } from '../../protocol/index.ts';
+import type { CallAnswer } from '../rpc.ts';
+import type { ORPHANED, StoredJob } from '../store/jobs-table.ts';
+
+/**
+ * A job, wherever it lives. `lives` says where: `stored` is a row that survives a restart; `memory` is kept for a
+ * caller that waits over a connection, costs no commit, and is asked for again under the same id should the queue
+ * restart. What both have (id, state, fence, holder, lease, deadline, attempts) means the same in both, and every
+ * verb treats them alike; the store of each kind does what differs.
+ */
+export type Job = StoredJob | MemoryJob;
+
+/**
+ * A job whose caller waits over a connection. Of its states (protocol/jobs.ts) only `pending` and `leased` are seen:
+ * a settled one is gone. It has one attempt: whether another is made is the gateway's to decide.
+ */
+export interface MemoryJob {
+  readonly lives: 'memory';
+  id: string;
+  job_type: string;
+  /** Bytes lie outside the runtime's heap, which strings would fill: it ends at 1.4 GB whatever the machine has. */
+  payload: Uint8Array<ArrayBuffer>;
+  /** The model that it waits for; null: any. */
+  model: string | null;
+  /** The config that it is counted for; empty: no config is known to serve the model. */
+  config_id: string;
+  /** Those that are known, for whoever asks for another one. */
+  known_models: string;
+  tenant: string | null;
+  state: 'pending' | 'leased';
+  priority: number;
+  readonly attempts: 0;
+  readonly max_attempts: 1;
+  readonly attempt_errors: '[]';
+  fence_token: number;
+  worker_id: string | null;
+  /** Times in epoch ms. */
+  created_at: number;
+  leased_at: number | null;
+  deadline_at: number | null;
+  /** Null while its holder is connected: the connection is its lease. */
+  lease_expires_at: number | null;
+  /** When it is rejected while it waits: where no worker exists, and where none is free. */
+  worker_by: number;
+  slot_by: number;
+  /** Whether it was let in among those that wait. */
+  is_admitted: boolean;
+  /** The key to its payload, where that goes by reference. */
+  file_key: string | null;
+  /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */
+  older: { worker_id: string; fence_token: number } | null;
+  /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */
+  reply: ((answer: CallAnswer) => void) | null;
+}
+
+/** What a dispatch writes down of an attempt. Times in epoch ms. */
+export interface Lease {
+  fence_token: number;
+  worker_id: string;
+  leased_at: number;
+  lease_expires_at: number;
+  /** The key to the files of this attempt; null: it has none. */
+  file_key: string | null;
+}
+
+/** How an attempt that was released or failed leaves its job. */
+export interface Release {
+  attempts: number;
+  /** JSON of every attempt's error */
+  attempt_errors: string;
+  /** Epoch ms before which it is not given out again; null: it is ready. */
+  run_after: number | null;
+}
+
+/** How a job ends. */
+export type Ending = {
+  /** Who ended it last had it; null: nobody did. */
+  worker_id: string | null;
+  attempts: number;
+  /** JSON of every attempt's error */
+  attempt_errors: string;
+} & (
+  | { state: 'succeeded'; result: Record<string, unknown> | null; error: null }
+  | { state: 'failed' | 'cancelled' | 'expired'; result: null; error: Failure }
+);
+
+/**
+ * Where jobs of one kind live: the transitions of a job, each told to whoever must know of it (the alarm, the counts
+ * of what is pending, the next dispatch pass, those who wait for the job). Whoever calls has decided.
+ */
+export interface JobStore<J extends Job> {
+  /** `pending` → `leased`. @returns the job as it is now */
+  lease(job: J, lease: Lease): J;
+  /** `leased`, or `pending` and given to nobody since → `leased`: its worker goes on. @param expiresAt epoch ms */
+  extend(job: J, workerId: string, expiresAt: number): void;
+  /** Its holder is gone: the lease waits so long for it. @param expiresAt epoch ms */
+  orphan(job: J, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void;
+  /** `leased`, or `pending` → `pending`. */
+  release(job: J, change: Release): void;
+  /** Whatever it was → settled; all who wait for it are told. */
+  end(job: J, ending: Ending): void;
+  /** The key to the files of its newest attempt; null before the first. */
+  fileKey(job: J): string | null;
+}

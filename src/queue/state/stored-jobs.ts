@@ -1,0 +1,89 @@
+import { due } from '../store/alarm.ts';
+import { viewOf } from '../store/job-view.ts';
+import {
+  endJob,
+  extendLease,
+  findJob,
+  leaseJob,
+  type ORPHANED,
+  orphanLease,
+  readFileKey,
+  releaseJob,
+  type StoredJob,
+} from '../store/jobs-table.ts';
+import type { QueueSettings, Storage } from '../store/ports.ts';
+import { dropUploads } from '../store/uploads-table.ts';
+import type { Ending, JobStore, Lease, Release } from './job.ts';
+import type { Openings } from './openings.ts';
+import { Pending } from './pending.ts';
+import { Waiters } from './waiters.ts';
+
+/** Jobs that are rows. */
+export class StoredJobs implements JobStore<StoredJob> {
+  readonly pending: Pending;
+  /** Those who asked to hear when a job settles. */
+  readonly waiters = new Waiters();
+  readonly #storage: Storage;
+  readonly #settings: QueueSettings;
+  readonly #openings: Openings;
+
+  constructor(storage: Storage, settings: QueueSettings, openings: Openings) {
+    this.#storage = storage;
+    this.#settings = settings;
+    this.#openings = openings;
+    this.pending = new Pending(storage.sql);
+  }
+
+  find(id: string): StoredJob | null {
+    return findJob(this.#storage.sql, id);
+  }
+
+  /** A job was stored, ready to be given out. */
+  added(job: StoredJob): void {
+    if (job.deadline_at !== null) due(this.#storage, job.deadline_at);
+    this.pending.entered(job);
+    this.#openings.config(job.config_id);
+  }
+
+  lease(job: StoredJob, lease: Lease): StoredJob {
+    leaseJob(this.#storage.sql, job.id, lease);
+    this.pending.left(job);
+    due(this.#storage, lease.lease_expires_at);
+    const { file_key: _, ...columns } = lease;
+    return { ...job, ...columns, state: 'leased', started_at: null, first_token_at: null, lease_orphaned: 0 };
+  }
+
+  extend(job: StoredJob, workerId: string, expiresAt: number): void {
+    if (job.state === 'pending') this.pending.left(job);
+    extendLease(this.#storage.sql, job.id, job.fence_token, workerId, expiresAt);
+    due(this.#storage, expiresAt);
+  }
+
+  orphan(job: StoredJob, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void {
+    orphanLease(this.#storage.sql, job.id, job.fence_token, expiresAt, by);
+    due(this.#storage, expiresAt);
+  }
+
+  release(job: StoredJob, change: Release): void {
+    if (job.state === 'leased') this.pending.entered(job);
+    releaseJob(this.#storage.sql, job, change);
+    if (change.run_after !== null) due(this.#storage, change.run_after);
+    else this.#openings.config(job.config_id);
+  }
+
+  end(job: StoredJob, ending: Ending): void {
+    const now = this.#storage.now();
+    if (job.state === 'pending') this.pending.left(job);
+    dropUploads(this.#storage, job.id);
+    endJob(this.#storage.sql, job, ending, now);
+    due(this.#storage, now + this.#settings.retention_seconds * 1000);
+    this.waiters.tell(job.id, () => {
+      const ended = this.find(job.id);
+      return ended === null ? null : viewOf(this.#storage.sql, ended);
+    });
+  }
+
+  fileKey(job: StoredJob): string | null {
+    return job.fence_token === 0 ? null : readFileKey(this.#storage.sql, job.id);
+  }
+}

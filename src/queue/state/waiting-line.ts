@@ -1,0 +1,99 @@
+import type { MemoryJob } from './job.ts';
+import { add } from './pending.ts';
+import { Soonest } from './soonest.ts';
+import type { Worker } from './worker.ts';
+
+/** A job that waits, and its place among all that do. */
+interface Place {
+  job: MemoryJob;
+  order: number;
+}
+
+/** Jobs in memory that wait for a slot, by the model that they wait for: highest priority first, then the oldest. */
+export class WaitingLine {
+  /** Epoch ms at which the next one is to be rejected. */
+  readonly nextRejection = new Soonest();
+  readonly #places = new Map<string | null, Place[]>();
+  readonly #ofConfig = new Map<string, number>();
+  readonly #ofTenant = new Map<string, number>();
+  readonly #bytesOfTenant = new Map<string, number>();
+  #bytes = 0;
+  #size = 0;
+  #order = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** By the model that they wait for; null: any. */
+  *byModel(): Generator<[model: string | null, jobs: MemoryJob[]]> {
+    for (const [model, places] of this.#places) yield [model, places.map(({ job }) => job)];
+  }
+
+  /** The first one that this worker serves and has not declined. */
+  nextFor({ session, models, declined }: Worker): MemoryJob | null {
+    if (this.#size === 0) return null;
+    let first: Place | null = null;
+    for (const model of [null, session.config_id, ...models]) {
+      const place = this.#places.get(model)?.find(({ job }) => !declined.has(job.id));
+      if (place && (first === null || goesBefore(place, first))) first = place;
+    }
+    return first?.job ?? null;
+  }
+
+  /** How many wait for a slot of this config. */
+  ofConfig(configId: string): number {
+    return this.#ofConfig.get(configId) ?? 0;
+  }
+
+  /** How many of this tenant wait, for whatever. */
+  ofTenant(tenant: string): number {
+    return this.#ofTenant.get(tenant) ?? 0;
+  }
+
+  /** Bytes of all payloads that wait. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Bytes of this tenant's payloads that wait. */
+  bytesOfTenant(tenant: string): number {
+    return this.#bytesOfTenant.get(tenant) ?? 0;
+  }
+
+  enter(job: MemoryJob): void {
+    const place = { job, order: ++this.#order };
+    const line = this.#places.get(job.model) ?? [];
+    if (line.length === 0) this.#places.set(job.model, line);
+    let at = line.length;
+    while (at > 0 && goesBefore(place, line[at - 1]!)) at -= 1;
+    line.splice(at, 0, place);
+    this.#count(job, 1);
+  }
+
+  /** Does nothing where it does not wait. */
+  leave(job: MemoryJob): void {
+    const line = this.#places.get(job.model) ?? [];
+    const at = line.findIndex((place) => place.job === job);
+    if (at < 0) return;
+    line.splice(at, 1);
+    if (line.length === 0) this.#places.delete(job.model);
+    this.#count(job, -1);
+  }
+
+  #count({ config_id, tenant, payload }: MemoryJob, change: number): void {
+    this.#size += change;
+    add(this.#ofConfig, config_id, change);
+    const bytes = change * payload.byteLength;
+    this.#bytes += bytes;
+    if (tenant === null) return;
+    add(this.#ofTenant, tenant, change);
+    add(this.#bytesOfTenant, tenant, bytes);
+  }
+}
+
+function goesBefore(one: Place, other: Place): boolean {
+  return one.job.priority === other.job.priority
+    ? one.order < other.order
+    : one.job.priority > other.job.priority;
+}

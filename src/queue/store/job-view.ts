@@ -1,0 +1,46 @@
+import type { AttemptError, Failure, JobView } from '../../protocol/index.ts';
+import { iso, packText } from '../rpc.ts';
+import { InBucket, resultKey } from './blob-table.ts';
+import { readResult, type StoredJob } from './jobs-table.ts';
+import type { Sql } from './ports.ts';
+
+/**
+ * A job as the API shows it; a long result as `unpackView` reads it, or as InBucket.
+ * @param withResult false leaves the result out: many together would not fit one answer
+ */
+export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
+  return {
+    id: job.id,
+    job_type: job.job_type,
+    config_id: job.config_id,
+    state: job.state,
+    priority: job.priority,
+    attempts: job.attempts,
+    max_attempts: job.max_attempts,
+    fence_token: job.fence_token,
+    worker_id: job.state === 'pending' ? null : job.worker_id,
+    progress: job.progress,
+    status_message: job.status_message,
+    created_at: iso(job.created_at),
+    leased_at: job.leased_at === null ? null : iso(job.leased_at),
+    settled_at: job.settled_at === null ? null : iso(job.settled_at),
+    result: withResult && job.state === 'succeeded' ? resultOf(sql, job.id) : null,
+    error: job.error === null ? null : (JSON.parse(job.error) as Failure),
+    attempt_errors: attemptErrors(job),
+  };
+}
+
+/** The error of every attempt that was charged, in order. */
+export function attemptErrors(job: { attempt_errors: string }): AttemptError[] {
+  return JSON.parse(job.attempt_errors) as AttemptError[];
+}
+
+function resultOf(sql: Sql, jobId: string): unknown {
+  const text = readResult(sql, jobId);
+  if (text === null) {
+    const key = resultKey(sql, jobId);
+    return key === null ? null : new InBucket(key);
+  }
+  const packed = packText(text);
+  return typeof packed === 'string' ? JSON.parse(packed) : packed;
+}

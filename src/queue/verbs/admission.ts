@@ -1,0 +1,174 @@
+import { shortName } from '../../protocol/index.ts';
+import { emit } from '../events/emit.ts';
+import type { CallAnswer } from '../rpc.ts';
+import type { MemoryJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { mayRun, type Worker } from '../state/worker.ts';
+
+/** Whether a job may wait, and until when; and what whoever asked is told when it may not. */
+
+/** What is said to whoever should try again, s. */
+export const RETRY_AFTER_SECONDS = 5;
+
+/** How many wait, the one in question among them, and how many may. */
+interface Depth {
+  ofConfig: number;
+  ofTenant: number;
+  most: number;
+  mostOfTenant: number;
+}
+
+/**
+ * What waits is bounded for each config and each tenant; null: there is room.
+ * @param what in words, for the config and for the tenant: `jobs of config "a" are pending`
+ */
+export function fullness(
+  { ofConfig, ofTenant, most, mostOfTenant }: Depth,
+  tenant: string | null,
+  what: { config: string; tenant: string },
+): string | null {
+  if (ofConfig > most) return `the queue is full: ${most} ${what.config}`;
+  if (tenant === null || ofTenant <= mostOfTenant) return null;
+  return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
+}
+
+/** A job that found no slot at once: it waits if there is hope and room, or is rejected. */
+export function waitOrReject(core: Core, job: MemoryJob): void {
+  const workers = workersFor(core, job.model);
+  if (rejectIfHopeless(core, job, workers)) return;
+  const full = job.is_admitted ? null : (waitingFullness(core, job) ?? bytesFullness(core, job));
+  if (full !== null) {
+    reject(core, job, again('queue_full', full));
+    return;
+  }
+  job.is_admitted = true;
+  core.memory.waiting.nextRejection.lower(rejectedAt(core, job, workers));
+}
+
+/** Rejects waiting jobs whose time is over. */
+export function rejectOverdue(core: Core): void {
+  const next = nextRejection(core);
+  if (next === null || core.now() < next) return;
+  for (const [model, jobs] of core.memory.waiting.byModel()) {
+    const workers = workersFor(core, model);
+    for (const job of jobs) rejectIfHopeless(core, job, workers);
+  }
+  core.memory.waiting.nextRejection.forget();
+}
+
+/** Epoch ms at which `rejectOverdue` may have something to do; null: never. */
+export function nextRejection(core: Core): number | null {
+  const { waiting } = core.memory;
+  if (waiting.size === 0) return null;
+  return waiting.nextRejection.get(core.fleet.changes, () => {
+    let next = Number.POSITIVE_INFINITY;
+    for (const [model, jobs] of waiting.byModel()) {
+      const workers = workersFor(core, model);
+      for (const job of jobs) next = Math.min(next, rejectedAt(core, job, workers));
+    }
+    return next;
+  });
+}
+
+export function ambiguous(models: string): Rejection {
+  return {
+    kind: 'refused',
+    reason: 'ambiguous_model',
+    message: `name a model, there are several: ${models}`,
+    retry_after_seconds: 0,
+  };
+}
+
+/** Rejects a waiting job whose time is over, or that every worker has declined; true: it is told. */
+function rejectIfHopeless(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
+  if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
+    for (const { declined } of workers) declined.delete(job.id);
+    reject(core, job, tooLate(job));
+    return true;
+  }
+  if (core.now() < rejectedAt(core, job, workers)) return false;
+  reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(job));
+  return true;
+}
+
+/** Epoch ms. A worker that lost its connection has the grace to be back: its callers need not notice. */
+function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): number {
+  if (workers.length > 0) return job.slot_by;
+  const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job.model));
+  return Math.min(job.slot_by, Math.max(job.worker_by, backBy));
+}
+
+function reject(core: Core, job: MemoryJob, answer: Rejection): void {
+  core.memory.remove(job);
+  emit(core, job, 'refused', answer.message);
+  job.reply?.(answer);
+}
+
+/** Connected workers that may run it, now or when a slot frees. */
+function workersFor(core: Core, model: string | null): Worker[] {
+  return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, model));
+}
+
+function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): string | null {
+  const { waiting } = core.memory;
+  const depth = {
+    ofConfig: waiting.ofConfig(config_id),
+    ofTenant: tenant === null ? 0 : waiting.ofTenant(tenant),
+    most: core.settings.max_waiting,
+    mostOfTenant: core.settings.max_waiting_per_tenant,
+  };
+  return fullness(depth, tenant, {
+    config: `requests for "${shortName(model ?? 'any model')}" wait for a free slot already`,
+    tenant: 'requests of it wait for a free slot already',
+  });
+}
+
+function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): string | null {
+  const { max_waiting_bytes, max_waiting_bytes_per_tenant } = settings;
+  if (memory.waiting.bytes > max_waiting_bytes) {
+    return `the queue is full: the requests that wait for a free slot may have ${max_waiting_bytes} bytes in all`;
+  }
+  if (tenant !== null && memory.waiting.bytesOfTenant(tenant) > max_waiting_bytes_per_tenant) {
+    return `the queue is full for the token "${tenant}": its requests that wait for a free slot may have ${max_waiting_bytes_per_tenant} bytes in all`;
+  }
+  return null;
+}
+
+type Rejection = Extract<CallAnswer, { kind: 'refused' }>;
+
+function noWorker({ model, config_id, known_models }: MemoryJob): Rejection {
+  const asked = `the model "${shortName(model ?? '')}"`;
+  if (model !== null && config_id === '') {
+    return {
+      kind: 'refused',
+      reason: 'unknown_model',
+      message: known_models
+        ? `${asked} is not served here; models: ${known_models}`
+        : `${asked} is not served here: no worker is known`,
+      retry_after_seconds: 0,
+    };
+  }
+  return again(
+    'no_worker',
+    model === null
+      ? 'no worker is known yet: start one, or wait for it with the header X-Queue-Wait: 30'
+      : `no worker for ${asked} is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
+  );
+}
+
+function noSlot({ model }: MemoryJob): Rejection {
+  const asked = shortName(model ?? 'this model');
+  return again('no_slot', `every worker for "${asked}" stayed busy for as long as the request could wait`);
+}
+
+function tooLate({ model }: MemoryJob): Rejection {
+  const asked = shortName(model ?? 'this model');
+  return again(
+    'deadline',
+    `no worker for "${asked}" can answer within the request's deadline at its present load`,
+  );
+}
+
+function again(reason: Rejection['reason'], message: string): Rejection {
+  return { kind: 'refused', reason, message, retry_after_seconds: RETRY_AFTER_SECONDS };
+}
