@@ -53,11 +53,23 @@ export async function readBody(
 /** Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws. */
 export async function discardBody(request: Request): Promise<void> {
   if (!request.body || request.body.locked) return;
-  let size = 0;
-  await receive(request.body, (piece) => {
-    size += piece.byteLength;
-    return size <= DISCARDED_BYTES;
-  }).catch(() => {});
+  const reader = request.body.getReader({ mode: 'byob' });
+  const timer = setTimeout(() => void reader.cancel().catch(() => {}), BODY_WITHIN_MS);
+  try {
+    // One buffer for all of it: what is refused for want of memory must not need any.
+    let buffer = new Uint8Array(SHORT_BYTES);
+    for (let size = 0; size <= DISCARDED_BYTES; ) {
+      const { done, value } = await reader.read(buffer);
+      if (done || value === undefined) break;
+      size += value.byteLength;
+      buffer = new Uint8Array(value.buffer as ArrayBuffer);
+    }
+  } catch {
+    // Nobody sends any more.
+  } finally {
+    clearTimeout(timer);
+    void reader.cancel().catch(() => {});
+  }
 }
 
 /**
@@ -104,7 +116,7 @@ async function read(
       bytes = new Uint8Array();
       held.release();
     }
-    return true;
+    return (problem as HttpError | null)?.status !== 503;
   });
   if (problem !== null) throw problem;
   return bytes.subarray(0, size);

@@ -11,8 +11,13 @@ function counted(pieces: number, bytes: number) {
   const seen = { pieces: 0 };
   const stream = new ReadableStream(
     {
+      type: 'bytes',
       pull: (controller) => {
-        if (seen.pieces === pieces) return controller.close();
+        if (seen.pieces === pieces) {
+          controller.close();
+          controller.byobRequest?.respond(0);
+          return;
+        }
         seen.pieces += 1;
         controller.enqueue(new Uint8Array(bytes).fill(120));
       },
@@ -110,7 +115,7 @@ describe('the memory that bodies may have together', () => {
     const first = await readBody(body(2 * MIB), limited);
     const { stream, seen } = counted(30, MIB / 10);
     await expect(readBody(post(stream), limited)).rejects.toMatchObject({ status: 503 });
-    expect(seen.pieces).toBe(30);
+    expect(seen.pieces).toBeLessThan(30);
     first.release();
     (await readBody(post(counted(20, MIB / 10).stream), limited)).release();
   });
