@@ -64,8 +64,12 @@ export interface QueueProfile {
   readonly protocol: 'base' | 'extended';
   /** The largest frame it takes, bytes. */
   readonly frameBytes: number;
+  /** It answers `register` with what it grants; else silence is the answer. */
+  readonly answersRegister: boolean;
   /** It acknowledges settlements; else what was sent is settled. */
   readonly acknowledges: boolean;
+  /** It takes the extension's fields of a settlement: timing, and what a failure means. */
+  readonly takesSettlementDetails: boolean;
   /** It takes a second `register` on a connection, to offer other slots. */
   readonly reregisters: boolean;
   /** It answers text pings; else it is sent WebSocket pings. */
@@ -75,7 +79,9 @@ export interface QueueProfile {
 export const BASE_QUEUE: QueueProfile = {
   protocol: 'base',
   frameBytes: BASE_FRAME_BYTES,
+  answersRegister: false,
   acknowledges: false,
+  takesSettlementDetails: false,
   reregisters: false,
   answersTextPings: false,
 };
@@ -83,7 +89,9 @@ export const BASE_QUEUE: QueueProfile = {
 export const EXTENDED_QUEUE: QueueProfile = {
   protocol: 'extended',
   frameBytes: FRAME_BYTES,
+  answersRegister: true,
   acknowledges: true,
+  takesSettlementDetails: true,
   reregisters: true,
   answersTextPings: true,
 };

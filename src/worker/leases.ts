@@ -1,6 +1,6 @@
 import type { JobRef, Renewed, WorkerFrame } from '../protocol/index.ts';
 import type { Clock, Timer } from './clock.ts';
-import { grants, type Peer } from './peer.ts';
+import { BASE_PEER, grants, type Peer } from './peer.ts';
 
 export interface HeldJob extends JobRef {
   persisted: boolean;
@@ -67,9 +67,8 @@ export class Leases {
   }
 
   #periodMs(): number {
-    const peer = this.#ports.peer();
-    if (peer?.kind !== 'extended') return this.#ownPeriodMs;
-    return Math.min(this.#ownPeriodMs, peer.renewAfterSeconds * 1000);
+    const { renewAfterSeconds } = this.#ports.peer() ?? BASE_PEER;
+    return Math.min(this.#ownPeriodMs, renewAfterSeconds * 1000);
   }
 
   #renew(): void {

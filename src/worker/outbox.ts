@@ -110,7 +110,7 @@ export class Outbox {
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#ports;
     this.remove(settlement.job_id);
-    const isExtended = this.#ports.peer()?.kind === 'extended';
+    const isExtended = this.#ports.peer()?.acknowledges ?? false;
     const hasCopy = isPersisted && !!spool;
     const kept: Kept = {
       settlement,
@@ -137,7 +137,7 @@ export class Outbox {
 
   /** On a new connection: sends everything unacknowledged, in the order of `put`. */
   connected(): void {
-    if (this.hasExtended && this.#ports.peer()?.kind === 'base') {
+    if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
       this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
     }
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
@@ -229,7 +229,7 @@ export class Outbox {
     const peer = this.#ports.peer();
     if (!peer || !kept.mayLeave) return;
     // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
-    if (isExtended && peer.kind === 'base') return;
+    if (isExtended && !peer.acknowledges) return;
     if (uploadUrl !== undefined) {
       if (!this.#isHurried || frameText(settlement, peer) === null) return void this.#upload(kept, uploadUrl);
       kept.upload?.abort();

@@ -1,18 +1,24 @@
-import { FEATURES, type Feature, limits, type Registered, type WorkerFrame } from '../protocol/index.ts';
+import {
+  BASE_QUEUE,
+  EXTENDED_QUEUE,
+  FEATURES,
+  type Feature,
+  limits,
+  type QueueProfile,
+  type Registered,
+  type WorkerFrame,
+} from '../protocol/index.ts';
 
-/** What the queue at the other end of the control socket can do. */
-export type Peer =
-  /** The deployed base protocol: sent means settled, no release, no answer socket. */
-  | { kind: 'base' }
-  | {
-      kind: 'extended';
-      granted: ReadonlySet<Feature>;
-      /** Where to dial the answer socket; resolved against the queue's own address. */
-      answersUrl: string | undefined;
-      leaseSeconds: number;
-      renewAfterSeconds: number;
-      pingSeconds: number;
-    };
+/** The queue at the other end of the control socket: how it differs from others, and what it has granted. */
+export interface Peer extends QueueProfile {
+  granted: ReadonlySet<Feature>;
+  /** Where to dial the answer socket; resolved against the queue's own address. */
+  answersUrl: string | undefined;
+  /** Leases are renewed at least this often, seconds; infinite: as the worker is set. */
+  renewAfterSeconds: number;
+  /** Between text pings, seconds. */
+  pingSeconds: number;
+}
 
 /** The side of the session that jobs see. */
 export interface QueueLink {
@@ -22,17 +28,23 @@ export interface QueueLink {
   send(frame: WorkerFrame): boolean;
 }
 
-export const BASE_PEER: Peer = { kind: 'base' };
+/** The deployed base protocol: sent means settled, no release, no answer socket. */
+export const BASE_PEER: Peer = {
+  ...BASE_QUEUE,
+  granted: new Set(),
+  answersUrl: undefined,
+  renewAfterSeconds: Number.POSITIVE_INFINITY,
+  pingSeconds: limits.PING_SECONDS,
+};
 
 /** What a `registered` frame grants. */
 export function peerFrom(registered: Registered, wsUrl: string): Peer {
   const granted = new Set(FEATURES.filter((feature) => registered.features.includes(feature)));
   const answers = granted.has('answer') ? registered.answers_url : undefined;
   return {
-    kind: 'extended',
+    ...EXTENDED_QUEUE,
     granted,
     answersUrl: answers === undefined ? undefined : webSocketUrl(answers, wsUrl),
-    leaseSeconds: registered.lease_seconds,
     renewAfterSeconds: registered.renew_after_seconds,
     pingSeconds: registered.ping_seconds ?? limits.PING_SECONDS,
   };
@@ -45,10 +57,5 @@ function webSocketUrl(address: string, base: string): string | undefined {
 }
 
 export function grants(peer: Peer | null, feature: Feature): boolean {
-  return peer?.kind === 'extended' && peer.granted.has(feature);
-}
-
-/** The largest frame the peer takes, bytes. */
-export function frameLimit(peer: Peer): number {
-  return peer.kind === 'base' ? limits.BASE_FRAME_BYTES : limits.FRAME_BYTES;
+  return peer?.granted.has(feature) ?? false;
 }

@@ -167,7 +167,7 @@ export class Session {
 
   /** More slots than were offered: a queue of ours takes a second `register`, a base queue only a first. */
   #offer(): void {
-    if (this.#peer?.kind !== 'extended') return this.#socket.drop('offering slots takes a new connection');
+    if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
     this.#told = 'dispatch';
     this.#register();
@@ -191,7 +191,7 @@ export class Session {
     };
     this.#socket.send(JSON.stringify(frame));
     // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
-    const known = this.#peer?.kind === 'extended';
+    const known = this.#peer?.answersRegister ?? false;
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
     this.#answerTimer = this.#ports.clock.setTimeout(
       () => {
@@ -208,7 +208,7 @@ export class Session {
     this.#connected = true;
     this.#everConnected = true;
     this.#socket.proven();
-    if (peer.kind === 'extended') this.#socket.useTextPings(peer.pingSeconds);
+    if (peer.answersTextPings) this.#socket.useTextPings(peer.pingSeconds);
     this.#tell();
     this.#events.connected(peer, registered);
     this.#wake(reason);

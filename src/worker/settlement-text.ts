@@ -1,18 +1,18 @@
 import { fitsUtf8, type JobError } from '../protocol/index.ts';
 import type { Settlement } from './outbox.ts';
-import { frameLimit, type Peer } from './peer.ts';
+import type { Peer } from './peer.ts';
 
 /** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
 export function frameText(settlement: Settlement, peer: Peer): string | null {
-  const text = JSON.stringify(peer.kind === 'base' ? baseForm(settlement) : settlement);
-  return fitsUtf8(text, frameLimit(peer)) ? text : null;
+  const text = JSON.stringify(formFor(settlement, peer));
+  return fitsUtf8(text, peer.frameBytes) ? text : null;
 }
 
 /** The same, or the text of an error that says that it is too large. */
 export function settlementText(settlement: Settlement, peer: Peer): string {
   const text = frameText(settlement, peer);
   if (text !== null) return text;
-  const limit = frameLimit(peer);
+  const limit = peer.frameBytes;
   const tooLarge: JobError = {
     type: 'job_error',
     job_id: settlement.job_id,
@@ -21,10 +21,11 @@ export function settlementText(settlement: Settlement, peer: Peer): string {
     code: 'too_large',
     retryable: false,
   };
-  return JSON.stringify(peer.kind === 'base' ? baseForm(tooLarge) : tooLarge);
+  return JSON.stringify(formFor(tooLarge, peer));
 }
 
-function baseForm(settlement: Settlement): Settlement {
+function formFor(settlement: Settlement, peer: Peer): Settlement {
+  if (peer.takesSettlementDetails) return settlement;
   const { timing: _, ...known } = settlement;
   if (known.type !== 'job_error') return known;
   const { type, job_id, fence_token, error } = known;

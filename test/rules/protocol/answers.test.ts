@@ -48,7 +48,7 @@ describe('the address of the answer socket', () => {
       },
       'wss://queue/ws',
     );
-    return peer.kind === 'extended' ? peer.answersUrl : null;
+    return peer.answersUrl;
   };
 
   it('is read against the control socket’s, and one that cannot be dialled is left alone', () => {
