@@ -54,11 +54,12 @@ function adviceFor(stateDir: string, { path, problem, jobs }: DatabaseReport): s
   const aside = join(stateDir, 'damaged');
   const saved = jobs
     ? `Its jobs can still be read: ${jobsText(jobs)}.`
-    : 'Its jobs cannot be read as they are; SQLite may still recover some.';
+    : 'Its jobs cannot be counted any more.';
   return [
     `${name}: ${saved} With the queue stopped,`,
     `  mkdir -p ${aside} && mv ${path}* ${aside}/`,
-    'moves it aside, and the queue starts without its jobs. To start with those that SQLite can recover, then',
-    `  sqlite3 ${join(aside, name)} .recover | sqlite3 ${path}`,
+    'moves it aside, and the queue starts without its jobs. What is readable of it may still be saved, before that start:',
+    `  sqlite3 ${join(aside, name)} .dump | sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 ${path}`,
+    'Check the folder again afterwards.',
   ].join('\n');
 }

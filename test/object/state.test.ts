@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runStateCheck } from '../../src/commands/state.ts';
 import { EXIT, type Logger } from '../../src/process/index.ts';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { openDatabase } from '../../src/workerd/sqlite.ts';
@@ -105,6 +106,7 @@ describe('a state that a queue cannot use', () => {
     );
     const [report] = (await checkDatabases(folder, 'full')).filter(({ problem }) => problem);
     expect(report).toMatchObject({ path, problem: { kind: 'damaged' } });
+    expect(await runStateCheck({ state: folder })).toBe(EXIT.badState);
   });
 
   it('is refused at the start when a database cannot be read', async () => {
