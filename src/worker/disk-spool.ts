@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { JobError, type JobRef, JobResult, JobResultRef, parseJson } from '../protocol/index.ts';
-import type { SpooledSettlement } from './outbox.ts';
 import type { Log } from './ports.ts';
-import type { Spool } from './spool.ts';
+import type { Spool, SpooledSettlement } from './spool.ts';
 
 const Spooled = z.object({
   settlement: z.discriminatedUnion('type', [JobResult, JobResultRef, JobError]),

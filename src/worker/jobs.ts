@@ -5,12 +5,13 @@ import type { Answers } from './answers.ts';
 import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './end-reasons.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from './file-access.ts';
 import { type HeldJob, Leases } from './leases.ts';
-import type { Outbox, Settlement } from './outbox.ts';
+import type { Outbox } from './outbox.ts';
 import type { QueueLink } from './peer.ts';
 import type { Ports } from './ports.ts';
 import { Releases } from './releases.ts';
 import { failJob, runJob } from './run-job.ts';
 import { RunningJob } from './running-job.ts';
+import type { Settlement } from './settlement.ts';
 import { Slots } from './slots.ts';
 
 export interface JobsSettings extends FileAccessSettings {

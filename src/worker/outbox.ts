@@ -1,22 +1,13 @@
 import { Outage } from '../process/outage.ts';
 import { withTimeout } from '../process/timeout.ts';
-import {
-  fitsUtf8,
-  type JobError,
-  type JobRef,
-  type JobResult,
-  type JobResultRef,
-  limits,
-} from '../protocol/index.ts';
+import { fitsUtf8, type JobRef, limits } from '../protocol/index.ts';
 import { grants, type Peer } from './peer.ts';
 import type { Ports } from './ports.ts';
-import { frameText, settlementText } from './settlement-text.ts';
+import { frameText, type Settlement, settlementText } from './settlement.ts';
+import type { SpooledSettlement } from './spool.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
-
-/** A frame that ends a job. */
-export type Settlement = JobResult | JobResultRef | JobError;
 
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
   /** What was agreed with the queue last, also while the socket is down. */
@@ -31,15 +22,6 @@ export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
   changed(): void;
   /** Called when a slow disk brings a result of an earlier process. */
   found(): void;
-}
-
-/** A settlement as the spool stores it. */
-export interface SpooledSettlement {
-  settlement: Settlement;
-  /** For an extended queue: reported before the engine is up, and never sent to a base queue. */
-  isExtended: boolean;
-  /** Where the result is uploaded before a reference is sent; undefined: it is sent in a frame. */
-  uploadUrl?: string | undefined;
 }
 
 interface Kept extends SpooledSettlement {

@@ -5,9 +5,9 @@ import { runChatJob } from './chat-job.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { failureOf, finalFailure } from './failure.ts';
 import type { FileAccess } from './file-access.ts';
-import type { Settlement } from './outbox.ts';
 import type { Ports } from './ports.ts';
 import type { RunningJob } from './running-job.ts';
+import type { Settlement } from './settlement.ts';
 import { downloadPayload } from './transfer.ts';
 
 /** What a base queue calls a chat job. */

@@ -1,5 +1,14 @@
 import type { JobRef } from '../protocol/index.ts';
-import type { SpooledSettlement } from './outbox.ts';
+import type { Settlement } from './settlement.ts';
+
+/** A settlement as the spool stores it. */
+export interface SpooledSettlement {
+  settlement: Settlement;
+  /** For an extended queue: reported before the engine is up, and never sent to a base queue. */
+  isExtended: boolean;
+  /** Where the result is uploaded before a reference is sent; undefined: it is sent in a frame. */
+  uploadUrl?: string | undefined;
+}
 
 /**
  * Settlements of stored jobs on this worker's disk, for the process after this one.

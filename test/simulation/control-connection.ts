@@ -1,5 +1,4 @@
 import type { Connection, Session } from '../../src/queue/store/ports.ts';
-import type { Forger } from './forger.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 
@@ -7,7 +6,8 @@ import type { Oracle } from './oracle.ts';
 interface Host {
   readonly oracle: Oracle;
   hold(output: () => void): void;
-  readonly forger: Forger;
+  /** Hears of every frame that left. */
+  readonly forger: { sent(to: ControlConnection, text: string): void };
 }
 
 /** The queue's end of one control socket. */

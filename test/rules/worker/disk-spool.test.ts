@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DiskSpool } from '../../../src/worker/disk-spool.ts';
-import type { SpooledSettlement } from '../../../src/worker/outbox.ts';
+import type { SpooledSettlement } from '../../../src/worker/spool.ts';
 
 let base = '';
 let folder = '';

@@ -1,6 +1,8 @@
-import { fitsUtf8, type JobError } from '../protocol/index.ts';
-import type { Settlement } from './outbox.ts';
+import { fitsUtf8, type JobError, type JobResult, type JobResultRef } from '../protocol/index.ts';
 import type { Peer } from './peer.ts';
+
+/** A frame that ends a job. */
+export type Settlement = JobResult | JobResultRef | JobError;
 
 /** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
 export function frameText(settlement: Settlement, peer: Peer): string | null {
