@@ -57,30 +57,18 @@ export interface RunningWorkerd {
  *   this machine
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<RunningWorkerd> {
-  const program = binary();
-  const folder = join(resolve(options.stateDir), 'workerd');
-  const dataDir = join(resolve(options.stateDir), 'data');
-  await makeFolders(options.stateDir, folder, dataDir);
+  const folders = {
+    program: join(resolve(options.stateDir), 'workerd'),
+    data: join(resolve(options.stateDir), 'data'),
+  };
+  await makeFolders(options.stateDir, folders.program, folders.data);
   // First of all, so that nothing of a newer version's state is touched.
   await assertUsable(options.stateDir);
   const lock = await lockState(options.stateDir);
   const secret = randomBytes(32).toString('hex');
   let child: ChildProcess;
   try {
-    const variables: Record<string, string> = {
-      FILE_KEY_SECRET: await fileKeySecret(options.stateDir),
-      ...options.bindings,
-      INTERNAL_SECRET: secret,
-    };
-    bundle(join(folder, 'main.js'));
-    const address = `${options.host.includes(':') ? `[${options.host}]` : options.host}:${options.port}`;
-    const config = { address, dataDir, bundle: 'main.js', variables: Object.keys(variables) };
-    await writeFile(join(folder, 'config.capnp'), workerdConfig(config));
-    child = spawn(program, ['serve', join(folder, 'config.capnp'), '--control-fd=3'], {
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      env: variables,
-    });
+    child = await spawnWorkerd(options, folders, secret);
   } catch (error) {
     lock.release();
     throw error;
@@ -112,6 +100,33 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     stop: () => (stopping ??= stop(child, exited, url, secret)),
     kill: () => void child.kill('SIGKILL'),
   };
+}
+
+/** Writes bundle and configuration, and starts the program on them. */
+async function spawnWorkerd(
+  { host, port, stateDir, bindings }: WorkerdOptions,
+  folders: { program: string; data: string },
+  secret: string,
+): Promise<ChildProcess> {
+  const program = binary();
+  const variables: Record<string, string> = {
+    FILE_KEY_SECRET: await fileKeySecret(stateDir),
+    ...bindings,
+    INTERNAL_SECRET: secret,
+  };
+  bundle(join(folders.program, 'main.js'));
+  const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const config = join(folders.program, 'config.capnp');
+  const names = Object.keys(variables);
+  await writeFile(
+    config,
+    workerdConfig({ address, dataDir: folders.data, bundle: 'main.js', variables: names }),
+  );
+  return spawn(program, ['serve', config, '--control-fd=3'], {
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    env: variables,
+  });
 }
 
 /** workerd does not end on SIGTERM while a socket is open, so the sockets go first. */

@@ -6,7 +6,8 @@ import { pathToFileURL } from 'node:url';
 import { MIGRATIONS as FLEET_MIGRATIONS } from '../fleet/migrations.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { MIGRATIONS as QUEUE_MIGRATIONS } from '../queue/store/migrations.ts';
-import { openDatabase } from './sqlite.ts';
+import { isBusy, openDatabase } from './sqlite.ts';
+import { stateFolderError } from './state-folder.ts';
 
 /** One database of the state folder. */
 export interface DatabaseReport {
@@ -55,7 +56,10 @@ export async function checkDatabases(stateDir: string, depth: 'start' | 'full'):
  * @throws UserError with one line that names the first such file
  */
 export async function assertUsable(stateDir: string): Promise<void> {
-  const bad = (await checkDatabases(stateDir, 'start')).find(({ problem }) => problem !== null);
+  const reports = await checkDatabases(stateDir, 'start').catch((error) => {
+    throw stateFolderError('read the state folder', stateDir, error);
+  });
+  const bad = reports.find(({ problem }) => problem !== null);
   if (!bad?.problem) return;
   const { path, problem } = bad;
   if (problem.kind === 'newer') {
@@ -93,7 +97,8 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
     if (depth === 'full') report.jobs = jobsIn(database);
     if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
   } catch (error) {
-    report.problem = problemOf(error);
+    // Somebody writes it at this moment: then it is no worse than that one finds it.
+    report.problem = isBusy(error) ? null : problemOf(error);
   } finally {
     database?.close();
   }
