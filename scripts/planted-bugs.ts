@@ -134,6 +134,24 @@ const BUGS: readonly Bug[] = [
     line: "else if (unheardMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
     becomes: 'else worker.suspect = true;',
   },
+  {
+    name: 'leases run on while the queue stands still',
+    file: 'src/queue/attempts/standstill.ts',
+    line: 'beginLeasesAnew(this.#core);',
+    becomes: '',
+  },
+  {
+    name: 'what is overdue is judged before the sockets are read',
+    file: 'src/queue/attempts/standstill.ts',
+    line: 'return now >= this.judgesFrom;',
+    becomes: 'return true;',
+  },
+  {
+    name: 'a lease is judged at the first look',
+    file: 'src/queue/verbs/expire.ts',
+    line: 'if (row.lease_orphaned & OVERDUE) expireLease(core, row);',
+    becomes: 'if (row) expireLease(core, row);',
+  },
 ];
 
 const { values } = parseArgs({

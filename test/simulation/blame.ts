@@ -71,10 +71,10 @@ export class Blame {
     return this.#plan.workers.some(({ name, isBase }) => isBase && name === worker);
   }
 
-  charged(jobId: string, error: AttemptError, deadlineAt: number | null, at: number): void {
+  charged(jobId: string, error: AttemptError, isDeadlineOver: boolean, at: number): void {
     const dispatch = this.#dispatches.get(error.fence_token);
     const why = dispatch
-      ? this.#unjust(dispatch, error, deadlineAt, at)
+      ? this.#unjust(dispatch, error, isDeadlineOver, at)
       : 'nobody was ever sent that attempt';
     if (why === null) return;
     this.#violated(
@@ -84,7 +84,7 @@ export class Blame {
   }
 
   /** Null when it was right to charge it. */
-  #unjust(dispatch: Dispatch, error: AttemptError, deadlineAt: number | null, now: number): string | null {
+  #unjust(dispatch: Dispatch, error: AttemptError, isDeadlineOver: boolean, now: number): string | null {
     const { boot, name } = dispatch.link.process;
     switch (error.code) {
       case 'worker_died':
@@ -111,7 +111,7 @@ export class Blame {
         if (this.#isBase(name) && this.#failedAt.has(`${dispatch.jobId} ${name}`)) return null;
         return 'its engine had not failed it';
       case 'deadline':
-        return deadlineAt !== null && now >= deadlineAt ? null : 'it had time left';
+        return isDeadlineOver ? null : 'it had time left';
       default:
         return 'that is no failure of this run';
     }

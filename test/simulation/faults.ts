@@ -38,11 +38,14 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
       return server.crash(fault.downMs, fault.isPowerLoss);
     case 'queue_restart':
       return server.restart(fault.downMs);
+    case 'queue_freeze':
+      return server.freeze(fault.ms);
+    case 'clock_forward':
+      return server.setClockForward(fault.byMs);
     case 'queue_reset':
-      if (server.life) server.queue.reset();
-      return;
+      return server.resetQueue();
     case 'hibernate':
-      if (server.life && !server.queue.hibernate()) trace.say('not hibernated: busy');
+      if (!server.hibernateQueue()) trace.say('not hibernated: busy');
       return;
     case 'relay_reset':
       // A new relay does not know whose answers these are, and waits for somebody to ask for them.

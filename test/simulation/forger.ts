@@ -1,6 +1,6 @@
 import type { ControlConnection } from './control-connection.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
 import { Random } from './random.ts';
-import type { Timeline } from './timeline.ts';
 
 /** Share of dispatches of which another worker says, too, that it failed them. */
 const FORGED_SHARE = 0.03;
@@ -8,13 +8,13 @@ const FORGED_SHARE = 0.03;
 /** Workers that now and then claim a job that another one was given. */
 export class Forger {
   readonly #random: Random;
-  readonly #timeline: Timeline;
+  readonly #timeline: ProcessTimeline;
   readonly #say: (by: ControlConnection, text: string) => void;
   readonly #connections: ReadonlySet<ControlConnection>;
 
   constructor(
     seed: number,
-    timeline: Timeline,
+    timeline: ProcessTimeline,
     connections: ReadonlySet<ControlConnection>,
     say: (by: ControlConnection, text: string) => void,
   ) {

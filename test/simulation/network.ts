@@ -82,6 +82,14 @@ export interface ClientProcess {
   readonly frozenUntil: number;
 }
 
+/** And of the server's process. */
+interface ServerProcess {
+  /** Epoch ms by its own wall clock. */
+  readonly now: number;
+  /** Epoch ms until which it stands still. */
+  readonly frozenUntil: number;
+}
+
 /** One WebSocket between a worker's process and the server. */
 export class Link {
   readonly name: string;
@@ -93,6 +101,7 @@ export class Link {
   readonly #up: Pipe;
   readonly #down: Pipe;
   readonly #events: SocketEvents;
+  readonly #serverProcess: ServerProcess;
   #client: 'open' | 'closed' = 'open';
   #server: 'none' | 'open' | 'closed' = 'none';
   #end: ServerEnd | null = null;
@@ -104,7 +113,13 @@ export class Link {
   heardAt = 0;
 
   constructor(
-    parts: { timeline: Timeline; trace: Trace; seed: number; latencyMs: number },
+    parts: {
+      timeline: Timeline;
+      trace: Trace;
+      seed: number;
+      latencyMs: number;
+      server: ServerProcess;
+    },
     name: string,
     channel: 'control' | 'answer',
     process: ClientProcess,
@@ -117,11 +132,12 @@ export class Link {
     this.#trace = parts.trace;
     this.#random = new Random(parts.seed, `link ${name}`);
     this.#events = events;
+    this.#serverProcess = parts.server;
     const latency = () => 1 + this.#random.wait(parts.latencyMs, SLOWEST_MS);
     this.#up = new Pipe(
       parts.timeline,
       latency,
-      () => 0,
+      () => this.#whenServerReads(),
       (message) => this.#atServer(message),
     );
     const frozen = () => process.frozenUntil;
@@ -157,7 +173,7 @@ export class Link {
 
   accepted(end: ServerEnd): void {
     this.#server = 'open';
-    this.heardAt = this.#timeline.now;
+    this.heardAt = this.#serverProcess.now;
     this.#end = end;
     this.#down.push({ kind: 'opened' });
   }
@@ -201,7 +217,12 @@ export class Link {
       else this.#clientClosed(1006, 'connection lost');
     };
     this.#timeline.after(atClient, tellClient);
-    this.#serverNotice = this.#timeline.after(atServer, () => this.#serverClosed(1006));
+    const tellServer = () => {
+      const readsFrom = this.#whenServerReads();
+      if (readsFrom > this.#timeline.now) this.#serverNotice = this.#timeline.at(readsFrom, tellServer);
+      else this.#serverClosed(1006);
+    };
+    this.#serverNotice = this.#timeline.after(atServer, tellServer);
   }
 
   /**
@@ -222,10 +243,15 @@ export class Link {
     else this.#down.push({ kind: 'gone' });
   }
 
+  /** Its timers come first when it goes on. */
+  #whenServerReads(): number {
+    return this.#serverProcess.frozenUntil + 1;
+  }
+
   #atServer(message: Message): void {
     if (this.#server !== 'open') return;
     // The runtime answers WebSocket pings and tells nobody.
-    if (message.kind !== 'ping') this.heardAt = this.#timeline.now;
+    if (message.kind !== 'ping') this.heardAt = this.#serverProcess.now;
     if (message.kind === 'text') {
       // The runtime answers these by itself on the control socket.
       if (message.text === PING_TEXT && this.channel === 'control')

@@ -24,6 +24,8 @@ export class Oracle {
   violation: Violation | null = null;
   readonly exchanges: Exchange[] = [];
   readonly #timeline: Timeline;
+  /** Epoch ms by the queue's own wall clock, in which its rows tell times. */
+  queueNow: () => number = () => this.#timeline.now;
   readonly #blame: Blame;
   readonly #cancelled = new Set<string>();
   /** Renewals heard since `listenForRenewals`. */
@@ -193,10 +195,7 @@ export class Oracle {
     if (after.state === 'cancelled' && !this.#cancelled.has(id)) {
       this.violated('only its owner cancels a job', id);
     }
-    if (
-      after.state === 'expired' &&
-      !((after.deadline_at ?? Number.POSITIVE_INFINITY) <= this.#timeline.now)
-    ) {
+    if (after.state === 'expired' && !((after.deadline_at ?? Number.POSITIVE_INFINITY) <= this.queueNow())) {
       this.violated('a job expires at its deadline', id);
     }
   }
@@ -218,7 +217,8 @@ export class Oracle {
     if (after.attempts > after.max_attempts) {
       this.violated('attempts are limited', `${id}: ${after.attempts} of ${after.max_attempts}`);
     }
-    this.#blame.charged(id, charged, after.deadline_at, at);
+    const isOver = after.deadline_at !== null && this.queueNow() >= after.deadline_at;
+    this.#blame.charged(id, charged, isOver, at);
   }
 
   #succeeded(id: string, after: JobColumns): void {

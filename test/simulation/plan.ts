@@ -85,6 +85,10 @@ export type Fault = { at: number; worker: string } & (
   | { kind: 'queue_restart'; downMs: number }
   /** The queue object is thrown out of its process and comes back; the rest of the process lives on. */
   | { kind: 'queue_reset' }
+  /** The server's process stands still; when it goes on, its timers come before what lies in its sockets. */
+  | { kind: 'queue_freeze'; ms: number }
+  /** The server's wall clock jumps. */
+  | { kind: 'clock_forward'; byMs: number }
   | { kind: 'hibernate' }
   | { kind: 'relay_reset' }
 );
@@ -109,6 +113,8 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [3, queueCrash],
   [2, (r) => ({ kind: 'queue_restart', downMs: r.wait(2000, 20_000) })],
   [2, () => ({ kind: 'queue_reset' })],
+  [2, (r) => ({ kind: 'queue_freeze', ms: r.wait(8000, 60_000) })],
+  [1, (r) => ({ kind: 'clock_forward', byMs: r.wait(20_000, 3_600_000) })],
   [1, () => ({ kind: 'hibernate' })],
   [1, () => ({ kind: 'relay_reset' })],
 ];

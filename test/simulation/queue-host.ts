@@ -10,8 +10,9 @@ import { Forger } from './forger.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
 import { Random } from './random.ts';
-import type { Planned, Timeline } from './timeline.ts';
+import type { Planned } from './timeline.ts';
 import type { Trace } from './trace.ts';
 
 /** Longer than any run takes until its workers retire. */
@@ -19,7 +20,8 @@ export const RETENTION_SECONDS = 7200;
 
 export interface QueueHostParts {
   plan: Plan;
-  timeline: Timeline;
+  /** Of the server's process. */
+  timeline: ProcessTimeline;
   trace: Trace;
   oracle: Oracle;
   breakStream(relay: string, stream: number, reason: BrokenReason): void;

@@ -4,7 +4,7 @@ import type { CallerSink } from '../../src/relay/caller-stream.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';
 import { type AnswerSocket, Relay } from '../../src/relay/relay.ts';
 import type { Link } from './network.ts';
-import type { Timeline } from './timeline.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
 
 const TICK_MS = 1000;
 /** What is held for a caller before the worker is paused, bytes: small, so that it happens. */
@@ -68,7 +68,7 @@ function isKeepAlive(data: Uint8Array): boolean {
 
 /** One relay object as its runtime runs it; nothing of it is stored. */
 export class RelayHost {
-  readonly #timeline: Timeline;
+  readonly #timeline: ProcessTimeline;
   readonly #relay: Relay;
   readonly #links = new Set<Link>();
   #ticking = false;
@@ -76,7 +76,7 @@ export class RelayHost {
   readonly #bodies = new Set<CallerBody>();
   readonly #opening = new Set<(error: Error) => void>();
 
-  constructor(timeline: Timeline, graceSeconds: number) {
+  constructor(timeline: ProcessTimeline, graceSeconds: number) {
     this.#timeline = timeline;
     this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds });
   }

@@ -2,9 +2,11 @@ import type { Env } from '../../src/gateway/env.ts';
 import { relayName } from '../../src/relay/calls.ts';
 import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
+import { ProcessTimeline } from './process-timeline.ts';
 import { QueueHost, type QueueHostParts } from './queue-host.ts';
 import { Random } from './random.ts';
 import { type CallerBody, RelayHost } from './relay-host.ts';
+import type { Timeline } from './timeline.ts';
 
 /** One life of the server's process; callers in it end with it. */
 export class Life {
@@ -22,20 +24,26 @@ export class Life {
   }
 }
 
+type ServerParts = Omit<QueueHostParts, 'breakStream' | 'fleet' | 'timeline'> & { timeline: Timeline };
+
 /** Gateway, queue and relays in one process, as workerd runs them. */
 export class Server {
   readonly queue: QueueHost;
-  readonly #parts: Omit<QueueHostParts, 'breakStream' | 'fleet'>;
+  readonly #parts: ServerParts;
   readonly #random: Random;
   readonly #fleet: FleetHost;
+  readonly #process: ProcessTimeline;
   readonly #relays = new Map<string, RelayHost>();
   #life: Life | null = null;
 
-  constructor(parts: Omit<QueueHostParts, 'breakStream' | 'fleet'>) {
+  constructor(parts: ServerParts) {
     this.#parts = parts;
+    this.#process = new ProcessTimeline(parts.timeline);
+    parts.oracle.queueNow = () => this.now;
     this.#random = new Random(parts.plan.seed, 'server');
     this.queue = new QueueHost({
       ...parts,
+      timeline: this.#process,
       breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
       fleet: () => {
         const life = this.#life;
@@ -48,6 +56,28 @@ export class Server {
   /** Null while the process is down. */
   get life(): Life | null {
     return this.#life;
+  }
+
+  /** Epoch ms until which its process stands still. */
+  get frozenUntil(): number {
+    return this.#process.frozenUntil;
+  }
+
+  /** Epoch ms by its own wall clock. */
+  get now(): number {
+    return this.#process.now;
+  }
+
+  get #isFrozen(): boolean {
+    return this.#process.frozenUntil > this.#parts.timeline.now;
+  }
+
+  freeze(ms: number): void {
+    if (this.#life) this.#process.freeze(ms);
+  }
+
+  setClockForward(ms: number): void {
+    this.#process.setForward(ms);
   }
 
   get isBusy(): boolean {
@@ -65,6 +95,7 @@ export class Server {
     if (!this.#life) return;
     const life = this.#life;
     this.#life = null;
+    this.#process.frozenUntil = 0;
     this.queue.stop(isPowerLoss);
     for (const relay of this.#relays.values()) relay.end(isPowerLoss);
     this.#relays.clear();
@@ -74,18 +105,27 @@ export class Server {
 
   /** Between the next thing that is done and its commit. */
   crashInCommit(downMs: number, isPowerLoss: boolean): void {
-    if (this.#life) this.queue.beforeNextCommit(() => this.crash(downMs, isPowerLoss));
+    if (this.#life && !this.#isFrozen) this.queue.beforeNextCommit(() => this.crash(downMs, isPowerLoss));
   }
 
   /** Tells every worker first, as the launcher does. */
   restart(downMs: number): void {
-    if (!this.#life) return;
+    if (!this.#life || this.#isFrozen) return;
     const life = this.#life;
     this.queue.leave();
     for (const relay of this.#relays.values()) relay.closeSockets();
     this.#parts.timeline.after(50, () => {
       if (this.#life === life) this.crash(downMs, false);
     });
+  }
+
+  /** The object is thrown out of its process. */
+  resetQueue(): void {
+    if (this.#life && !this.#isFrozen) this.queue.reset();
+  }
+
+  hibernateQueue(): boolean {
+    return this.#life === null || this.#isFrozen || this.queue.hibernate();
   }
 
   resetRelay(worker: string): void {
@@ -96,6 +136,10 @@ export class Server {
 
   accept(link: Link): void {
     if (!link.isDialling) return;
+    if (this.#isFrozen) {
+      this.#parts.timeline.at(this.frozenUntil + 1, () => this.accept(link));
+      return;
+    }
     if (!this.#life) link.refused();
     else if (link.channel === 'control') this.queue.accept(link);
     else this.#relay(relayName('q', link.process.name)).accept(link);
@@ -118,7 +162,7 @@ export class Server {
     signal: AbortSignal,
     opened: (body: CallerBody) => void,
   ): Promise<Response> {
-    const { timeline } = this.#parts;
+    const timeline = this.#process;
     return new Promise((resolve, reject) => {
       timeline.after(this.#random.int(0, 3), () => {
         if (!life.isAlive) return;
@@ -135,7 +179,7 @@ export class Server {
   #relay(name: string): RelayHost {
     const known = this.#relays.get(name);
     if (known) return known;
-    const relay = new RelayHost(this.#parts.timeline, this.#parts.plan.graceSeconds);
+    const relay = new RelayHost(this.#process, this.#parts.plan.graceSeconds);
     this.#relays.set(name, relay);
     return relay;
   }

@@ -94,7 +94,8 @@ export class Boot implements ClientProcess {
       dial: (target, socketEvents) => {
         const channel = target.url.includes('/answers?') ? 'answer' : 'control';
         const name = `${this.boot}/${channel}${++this.#dials}`;
-        const link = new Link({ timeline, trace, seed, latencyMs }, name, channel, this, {
+        const { server } = around;
+        const link = new Link({ timeline, trace, seed, latencyMs, server }, name, channel, this, {
           ...socketEvents,
           text: (text) => {
             this.#note(text);
