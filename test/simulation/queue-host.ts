@@ -208,6 +208,7 @@ export class QueueHost {
         this.#parts.timeline.after(ms, () => {
           if (life === this.#life) run();
         }),
+      failed: () => {},
     });
   }
 

@@ -11,6 +11,8 @@ interface FleetReportParts {
   send(events: FleetEvent[]): Promise<void>;
   /** Runs something later, ms. */
   after(ms: number, run: () => void): void;
+  /** Called at the first call that fails, not again before one works. */
+  failed(error: unknown): void;
 }
 
 /**
@@ -21,6 +23,7 @@ export class FleetReport {
   readonly #parts: FleetReportParts;
   #events: FleetEvent[] = [];
   #isPlanned = false;
+  #isFailing = false;
   #sending: Promise<void> = Promise.resolve();
 
   constructor(parts: FleetReportParts) {
@@ -52,7 +55,10 @@ export class FleetReport {
       const events = this.#events.splice(0, EVENTS_A_CALL);
       try {
         await this.#parts.send(events);
-      } catch {
+        this.#isFailing = false;
+      } catch (error) {
+        if (!this.#isFailing) this.#parts.failed(error);
+        this.#isFailing = true;
         this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
         this.#plan();
         return;

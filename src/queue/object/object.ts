@@ -60,6 +60,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #fleet = new FleetReport({
     send: (events) => this.#fleetObject().record(events),
     after: (ms, run) => void setTimeout(run, ms),
+    failed: (error) =>
+      log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {
+        error: String(error),
+      }),
   });
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
   #alarm!: StoredAlarm;

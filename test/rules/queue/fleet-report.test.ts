@@ -13,6 +13,7 @@ const event = (worker_id: string): FleetEvent => ({
 function report() {
   const sent: string[][] = [];
   const planned: { ms: number; run: () => void }[] = [];
+  const failures: string[] = [];
   const fleet = { isReachable: true };
   const report = new FleetReport({
     send: async (events) => {
@@ -20,8 +21,9 @@ function report() {
       sent.push(events.map(({ worker_id }) => worker_id));
     },
     after: (ms, run) => planned.push({ ms, run }),
+    failed: (error) => failures.push((error as Error).message),
   });
-  return { report, sent, planned, fleet };
+  return { report, sent, planned, fleet, failures };
 }
 
 it('events of a second go to the fleet object in one call', async () => {
@@ -40,12 +42,14 @@ it('who reads the fleet has all that was told before sent first', async () => {
   expect(sent).toEqual([['a']]);
 });
 
-it('events of a call that failed are sent again, before newer ones', async () => {
-  const { report: toFleet, sent, planned, fleet } = report();
+it('events of a call that failed are sent again, before newer ones, and the outage is told once', async () => {
+  const { report: toFleet, sent, planned, fleet, failures } = report();
   fleet.isReachable = false;
   toFleet.tell(event('a'));
   await toFleet.flush();
   toFleet.tell(event('b'));
+  await toFleet.flush();
+  expect(failures).toEqual(['the fleet object restarts']);
   fleet.isReachable = true;
   planned.at(-1)?.run();
   await toFleet.flush();
