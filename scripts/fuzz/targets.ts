@@ -1,6 +1,7 @@
 import { Relay } from '../../src/relay/relay.ts';
 import { QueueHarness } from '../../test/support/queue-harness.ts';
-import { settled, WorkerBench } from '../../test/support/worker-fakes.ts';
+import { settled } from '../../test/support/virtual-clock.ts';
+import { WorkerBench } from '../../test/support/worker-fakes.ts';
 import { bytesFrom, QUEUE_FRAMES, textFrom, WORKER_FRAMES } from './frames.ts';
 import type { Random } from './random.ts';
 

@@ -1,5 +1,6 @@
 import type { MemorySpool } from './memory-spool.ts';
-import { settled, WorkerBench } from './worker-fakes.ts';
+import { settled } from './virtual-clock.ts';
+import { WorkerBench } from './worker-fakes.ts';
 
 /** A worker whose process ends with a result that the queue never acknowledged. */
 export async function leftBehind(spool: MemorySpool): Promise<void> {

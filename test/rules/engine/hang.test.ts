@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CanaryAnswer } from '../../../src/engine/client/canary.ts';
 import { HangWatch } from '../../../src/engine/client/hang.ts';
 import type { EngineGauges } from '../../../src/engine/client/types.ts';
-import { VirtualClock } from '../../support/worker-fakes.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const MINUTE = 60_000;
 const BUSY: EngineGauges = { running: 1, waiting: 0, kvCacheUsage: 0.1, progress: 7 };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { postJson } from '../../../src/process/http.ts';
-import { VirtualClock } from '../../support/worker-fakes.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
 
 type Answer = number | 'broken' | 'silent';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { withTimeout } from '../../../src/process/timeout.ts';
-import { VirtualClock } from '../../support/worker-fakes.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
 
 test('what ends in time gives its value or its error, and leaves no timer', async () => {
   const clock = new VirtualClock();

@@ -3,7 +3,8 @@ import type { Job } from '../../../src/protocol/index.ts';
 import { cannotEndWithin, mustReleaseInDrain } from '../../../src/worker/estimate.ts';
 import { TokenRate } from '../../../src/worker/token-rate.ts';
 import { generatedTokens, maxTokensOf } from '../../../src/worker/tokens.ts';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 test.each([
   ['would just fit', 100, 0, 10, 10_000, false],

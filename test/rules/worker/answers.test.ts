@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 const EVENTS = 'text/event-stream; charset=utf-8';
 const DONE = 'data: [DONE]\n\n';

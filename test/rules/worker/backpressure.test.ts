@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { NO_PRESSURE, nextCheckMs, nextPressure, type Pressure } from '../../../src/worker/backpressure.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const SETTINGS = { checkIntervalSeconds: 5, pauseAboveWaiting: 4, resumeAtWaiting: 1, kvCacheLimit: 0.9 };
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 async function acknowledge(bench: WorkerBench, jobId = 'j1', fence = 1): Promise<void> {
   bench.queue.push({ type: 'ack', job_id: jobId, fence_token: fence, outcome: 'accepted' });

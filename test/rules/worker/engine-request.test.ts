@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 const request = (payload: object, more: object = {}) => ({
   job_type: 'engine_request',

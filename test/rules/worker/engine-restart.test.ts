@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/index.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 test('an engine that is started again fails what it ran; new jobs go back until it is healthy', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { addressOf, fileAccessOf } from '../../../src/worker/file-access.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const OURS = { wsUrl: 'wss://queue.example/q', apiUrl: 'https://api.example:8443', token: 'secret' };
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Heartbeat } from '../../../src/protocol/index.ts';
 import { type Beat, Heartbeats, heartbeatPoster } from '../../../src/worker/heartbeat.ts';
-import { settled, VirtualClock, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled, VirtualClock } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 function heartbeats(post: (beat: Heartbeat) => Promise<void>) {
   const clock = new VirtualClock();

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 test('jobs run side by side up to the capacity, and settle in the order they finish', async () => {
   const bench = await new WorkerBench({ capacity: 2 }).ready();

@@ -3,7 +3,7 @@ import type { EngineGauges } from '../../../src/engine/client/types.ts';
 import { gpuReader, readRow } from '../../../src/worker/gpu-snapshot.ts';
 import { MetricShipper, type MetricSnapshot } from '../../../src/worker/metric-shipper.ts';
 import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
-import { VirtualClock } from '../../support/worker-fakes.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
 
 function shipping() {
   const clock = new VirtualClock();

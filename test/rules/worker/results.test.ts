@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const CHAT = { messages: [{ role: 'user', content: 'hi' }] };
 

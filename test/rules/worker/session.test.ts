@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
 import { PONG_TEXT } from '../../../src/protocol/index.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 test('the worker dials while the engine loads, and offers its slots the moment it is healthy', async () => {
   const bench = new WorkerBench({ capacity: 3 });

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { leftBehind } from '../../support/left-behind.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
-import { settled, type VirtualClock, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled, type VirtualClock } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const ACCEPTED = { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' };
 

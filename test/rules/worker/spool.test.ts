@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
 import { leftBehind, restarted } from '../../support/left-behind.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 const ACCEPTED = { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' };
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { STREAM_JOB, settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 /** An engine that fails after it has begun to answer says so in an event, and then ends as if all were well. */
 

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
 import { limits } from '../../../src/protocol/index.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
-import { settled, WorkerBench } from '../../support/worker-fakes.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const URL = 'https://files/result';
 const LARGE = 'x'.repeat(300_000);
