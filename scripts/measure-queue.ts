@@ -150,7 +150,8 @@ function fakeConnection(receive: (frame: { type: string }) => void): Connection 
       session = saved;
     },
     lastHeardMs: () => Date.now(),
-    send: (text) => receive(JSON.parse(text)),
+    send: (frame) => receive(JSON.parse(JSON.stringify(frame))),
+    sendJob: (text) => receive(JSON.parse(text)),
     close: () => {},
   };
 }

@@ -283,5 +283,5 @@ function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; dra
 }
 
 function sendError(connection: Connection, message: string): void {
-  connection.send(JSON.stringify({ type: 'error', message }));
+  connection.send({ type: 'error', message });
 }

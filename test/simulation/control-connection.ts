@@ -37,7 +37,11 @@ export class ControlConnection implements Connection {
     return this.link.heardAt;
   }
 
-  send(text: string): void {
+  send(frame: object): void {
+    this.sendJob(JSON.stringify(frame));
+  }
+
+  sendJob(text: string): void {
     this.#host.oracle.frameWritten(text, this.link);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);

@@ -53,7 +53,10 @@ export class FakeConnection implements Connection {
   goSilent(): void {
     this.heardMs = this.#now();
   }
-  send(text: string): void {
+  send(frame: object): void {
+    this.sendJob(JSON.stringify(frame));
+  }
+  sendJob(text: string): void {
     if (this.closed) return;
     this.sent.push(JSON.parse(text));
   }
@@ -94,6 +97,8 @@ export class QueueHarness {
   /** What the fleet object of this queue knows, on the same clock. */
   readonly fleet = new FleetHarness({}, () => this.nowMs);
   queue: Queue;
+  /** How many were run so far. */
+  statements = 0;
   readonly #settings: GivenSettings;
   readonly #statements = new Map<string, StatementSync>();
   #next = 0;
@@ -243,8 +248,10 @@ export class QueueHarness {
   #ports(): Ports {
     return {
       sql: {
-        exec: (query: string, ...bindings: SqlValue[]) =>
-          this.#statement(query).all(...bindings) as unknown as Row[],
+        exec: (query: string, ...bindings: SqlValue[]) => {
+          this.statements += 1;
+          return this.#statement(query).all(...bindings) as unknown as Row[];
+        },
       },
       alarm: {
         get: () => this.alarmAt,

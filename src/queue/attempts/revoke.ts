@@ -4,5 +4,5 @@ import type { Core } from '../state/state.ts';
 /** Tells the worker, if it is connected, that a job is no longer its own: it aborts the engine request. */
 export function revoke(core: Core, workerId: string | null, jobId: string, reason: RevokeReason): void {
   const worker = workerId === null ? null : core.fleet.byId(workerId);
-  worker?.connection.send(JSON.stringify({ type: 'job_revoked', job_id: jobId, reason }));
+  worker?.connection.send({ type: 'job_revoked', job_id: jobId, reason });
 }

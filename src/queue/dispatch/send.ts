@@ -44,7 +44,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     failAttempt(core, leased, failure, 'queue');
     return;
   }
-  worker.connection.send(written.text);
+  worker.connection.sendJob(written.text);
   if (leased.lives === 'memory' && isStreamed(worker, leased)) tellStream(core, leased);
 }
 

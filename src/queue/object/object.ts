@@ -103,9 +103,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const connection = this.#connection(socket);
     this.#heardAt.set(socket, Date.now());
     if (typeof message !== 'string') {
-      connection.send(
-        JSON.stringify({ type: 'error', message: 'binary frames belong on the answer socket' }),
-      );
+      connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
       return;
     }
     if (message.length > limits.FRAME_BYTES) {
@@ -276,12 +274,17 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       token,
       load: () => attachmentOf(socket).session,
       save: (session) => socket.serializeAttachment({ token, session } satisfies Attachment),
-      send: (text) => this.#commits.tell(() => quietly(() => socket.send(text))),
+      send: (frame) => this.#send(socket, JSON.stringify(frame)),
+      sendJob: (text) => this.#send(socket, text),
       close: (code, reason) => this.#commits.tell(() => quietly(() => socket.close(code, reason))),
       lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);
     return connection;
+  }
+
+  #send(socket: WebSocket, text: string): void {
+    this.#commits.tell(() => quietly(() => socket.send(text)));
   }
 
   /** What was heard before a hibernation is forgotten, but pings are not. */

@@ -1,6 +1,6 @@
 import type { Alarm, Sql } from '../../durable/ports.ts';
 import type { FleetEvent } from '../../fleet/rpc.ts';
-import type { BrokenReason } from '../../protocol/index.ts';
+import type { BrokenReason, QueueFrame } from '../../protocol/index.ts';
 import { completeQueueSettings, type QueueSettingValues } from '../../settings/queue-settings.ts';
 
 export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
@@ -42,7 +42,9 @@ export interface Connection {
   save(session: Session | null): void;
   /** Epoch ms of the last sign of its peer, pings included that nobody here saw. */
   lastHeardMs(): number;
-  send(text: string): void;
+  send(frame: Exclude<QueueFrame, { type: 'job' }>): void;
+  /** The text of a `job` frame: its payload is text that nobody parses on the way. */
+  sendJob(text: string): void;
   close(code: number, reason: string): void;
 }
 

@@ -24,12 +24,12 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const older = core.fleet.byConnection(connection);
   if (older && older.session.worker_id !== frame.worker_id) {
     const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
-    return connection.send(JSON.stringify({ type: 'error', message }));
+    return connection.send({ type: 'error', message });
   }
   const denial = denyWorkerId(core, connection, frame.worker_id);
   if (denial) {
     core.log('warn', 'worker denied', { worker_id: frame.worker_id, reason: denial.message });
-    connection.send(JSON.stringify({ type: 'error', message: denial.message }));
+    connection.send({ type: 'error', message: denial.message });
     return connection.close(denial.code, denial.reason);
   }
   replaceOlder(core, connection, frame.worker_id);
@@ -45,7 +45,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     const lost: string[] = [];
     const resumed = resumeListed(core, worker, frame.jobs ?? [], lost);
     reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
-    connection.send(JSON.stringify(registeredFrame(core, worker, resumed, lost)));
+    connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
   core.openings.worker(worker);
   core.log('info', 'worker registered', {

@@ -15,13 +15,11 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
   const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt));
   // The worker drops these without a word.
   for (const job of lost) core.fleet.freeSlot(worker.session.worker_id, job.job_id, job.fence_token);
-  worker.connection.send(
-    JSON.stringify({
-      type: 'renewed',
-      lease_seconds: leaseSecondsFor(core, worker),
-      lost: lost.map((job) => job.job_id),
-    }),
-  );
+  worker.connection.send({
+    type: 'renewed',
+    lease_seconds: leaseSecondsFor(core, worker),
+    lost: lost.map((job) => job.job_id),
+  });
 }
 
 /** Progress for people; for a base worker also the only renewal there is. */

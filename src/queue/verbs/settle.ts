@@ -32,7 +32,7 @@ export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef)
     const message = 'the worker announced a result that it had not put there';
     failAttempt(core, job, { message, code: 'worker_error', retryable: true }, 'worker');
   });
-  if (profileOf(worker).wantsEcho) worker.connection.send(JSON.stringify({ type: 'job_result_ref', job_id }));
+  if (profileOf(worker).wantsEcho) worker.connection.send({ type: 'job_result_ref', job_id });
 }
 
 /** An attempt failed: final, or another one later. */
@@ -132,7 +132,7 @@ function forgetDeclined(core: Core, worker: Worker): void {
 
 function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: AckOutcome): void {
   if (!hasFeature(worker, 'ack')) return;
-  worker.connection.send(JSON.stringify({ type: 'ack', job_id, fence_token, outcome }));
+  worker.connection.send({ type: 'ack', job_id, fence_token, outcome });
 }
 
 /** The worker tells durations, from when the job came to it: clocks are never compared across machines. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { QueueHarness } from '../../support/queue-harness.ts';
+import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 /** Workers that speak only the base tell little; what they leave out must hold nobody up. */
 
@@ -92,5 +92,130 @@ describe('a base worker that let a lease run out', () => {
     expect([worker.closed, queue.state(renewed)]).toEqual([null, 'leased']);
     expect(worker.lastJob().job_id).toBe(lost);
     expect(worker.frames('job')).toHaveLength(3);
+  });
+});
+
+describe('workers that speak only the base', () => {
+  it('lease for 300 s, renewed by progress with the job’s token or 0', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    queue.advance(299);
+    queue.say(worker, { type: 'job_progress', job_id: id, fence_token: 0, status_message: 'processing' });
+    queue.advance(299);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', status_message: 'processing' });
+    expect(queue.queue.get(id)?.attempts).toBe(0);
+    queue.advance(2);
+    expect(queue.queue.get(id)?.attempts).toBe(1);
+  });
+
+  it('begin a job in its ledger once, also with progress that says nothing', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const progress = { type: 'job_progress', job_id: id, fence_token: 0 };
+    for (const more of [{}, {}, { progress: 0.5 }, {}]) queue.say(worker, { ...progress, ...more });
+    expect(queue.queue.ledger(id)?.steps.map(({ step }) => step)).toEqual([
+      'submitted',
+      'dispatched',
+      'started',
+    ]);
+    expect(queue.queue.get(id)).toMatchObject({ progress: 0.5, status_message: null });
+  });
+
+  it('keep their jobs when they reconnect without listing them', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const job = worker.lastJob();
+    queue.drop(worker);
+    queue.advance(2);
+    const back = queue.baseWorker('old');
+    queue.advance(20);
+    queue.say(back, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: { a: 1 } });
+    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(back.frames('ack')).toEqual([]);
+  });
+
+  it('settle a waiting caller with token 0, and never a persisted job', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const answers = queue.call({ job_id: 'c', model: 'cfg' });
+    const id = queue.job();
+    expect(worker.frames('job')[0]).toMatchObject({
+      job_id: 'c',
+      mode: 'transient',
+      payload: { task: 'openai/chat-completion', messages: [] },
+    });
+    queue.say(worker, { type: 'job_result', job_id: 'c', fence_token: 0, result: { completion: 1 } });
+    queue.say(worker, { type: 'job_result', job_id: id, fence_token: 0, result: {} });
+    expect(answers).toMatchObject([{ kind: 'result', result: { completion: 1 }, worker_id: 'old' }]);
+    expect(queue.state(id)).toBe('leased');
+  });
+
+  it('tell the engine’s status in their text, from which a caller’s mistake is told from a fault', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const [mistake, fault] = [queue.job(), queue.job()];
+    const [first, second] = worker.frames('job');
+    queue.say(worker, {
+      type: 'job_error',
+      job_id: mistake,
+      fence_token: first?.fence_token,
+      error: 'Error code: 400 - too long',
+    });
+    queue.say(worker, {
+      type: 'job_error',
+      job_id: fault,
+      fence_token: second?.fence_token,
+      error: 'Connection error.',
+    });
+    expect(queue.queue.get(mistake)).toMatchObject({ state: 'failed', error: { http_status: 400 } });
+    expect(queue.queue.get(fault)).toMatchObject({ state: 'pending', attempts: 1 });
+  });
+
+  it.each([
+    ['no JSON', 'not json'],
+    ['no object', '[1]'],
+    ['null', 'null'],
+  ])('are not given an engine’s request whose body is %s, and go on', (_, body) => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const before = queue.job();
+    const payload = JSON.stringify({ path: '/v1/chat/completions', body });
+    const unsuited = queue.job({ job_type: 'engine_request', payload });
+    const after = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_result', job_id: before, fence_token, result: {} });
+    expect([before, unsuited, after].map((id) => queue.state(id))).toEqual(['succeeded', 'failed', 'leased']);
+    expect(queue.queue.get(unsuited)?.error?.message).toContain('cannot run');
+  });
+
+  it('get the body of an engine’s request as it was written', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const request = (body: string) => JSON.stringify({ path: '/v1/embeddings', body });
+    queue.job({ job_type: 'engine_request', payload: request(' { "input": "a", "n": 1.0 }\n') });
+    expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings', input: 'a', n: 1 });
+    queue.job({ job_type: 'engine_request', payload: request('{ }') });
+    expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings' });
+  });
+
+  it('fetch what does not fit their frame, in their own form and from where they dialled', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const text = 'x'.repeat(1_100_000);
+    queue.job({ payload: JSON.stringify({ text }) });
+    const { payload, payload_url } = worker.lastJob();
+    expect(payload).toEqual({});
+    expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
+    const file = queue.queue.readFile(ticketOf(payload_url), 'base');
+    expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
+
+    const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
+    queue.call({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
+    const waited = queue.queue.readFile(ticketOf(worker.lastJob().payload_url), 'base');
+    expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
+    expect(worker.lastJob().result_upload_url).toBeUndefined();
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Claimed, claimOf } from '../../../src/queue/attempts/claim.ts';
 import type { Worker } from '../../../src/queue/state/worker.ts';
-import { QueueHarness } from '../../support/queue-harness.ts';
 
 const worker = (worker_id: string) => ({ session: { worker_id } }) as Worker;
 const job = (state: Claimed['state'], code?: string): Claimed => ({
@@ -32,25 +31,5 @@ describe('a claim', () => {
     expect(claim(job('leased'), 'thief')).toBe('stale');
     expect(claim({ ...job('pending'), fence_token: 0, worker_id: null }, 'w', 0)).toBe('stale');
     expect(claim({ ...job('pending'), fence_token: 0 }, 'w', 0)).toBe('stale');
-  });
-});
-
-describe('a renewal', () => {
-  it('keeps no job that another worker holds, stored or with a caller that waits', () => {
-    const queue = new QueueHarness();
-    const holder = queue.worker('holder', { capacity: 2 });
-    const stored = queue.job();
-    const { fence_token: ofStored } = holder.lastJob();
-    queue.call({ job_id: 'waits' });
-    const { fence_token: ofWaiting } = holder.lastJob();
-    const jobs = [
-      { job_id: stored, fence_token: ofStored },
-      { job_id: 'waits', fence_token: ofWaiting },
-    ];
-    const thief = queue.worker('thief');
-    queue.say(thief, { type: 'renew', jobs });
-    expect(thief.frames('renewed')[0]).toMatchObject({ lost: [stored, 'waits'] });
-    queue.say(holder, { type: 'renew', jobs });
-    expect(holder.frames('renewed')[0]).toMatchObject({ lost: [] });
   });
 });

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+type Pushed = { job_id: string; fence_token: number };
+const result = (job: Pushed, value: unknown = 1) => ({
+  type: 'job_result',
+  job_id: job.job_id,
+  fence_token: job.fence_token,
+  result: { value },
+});
+
+describe('a cancellation', () => {
+  it('cancels a leased job, revokes it, and calls its late result stale', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    const next = queue.job();
+    const job = worker.lastJob();
+    expect(queue.queue.cancel(id, 'cancelled')).toMatchObject({ state: 'cancelled' });
+    expect(worker.frames('job_revoked')).toMatchObject([{ job_id: id, reason: 'cancelled' }]);
+    expect(worker.lastJob().job_id).toBe(next);
+    queue.say(worker, result(job));
+    expect(worker.frames('ack').at(-1)).toMatchObject({ outcome: 'stale' });
+    expect(queue.state(id)).toBe('cancelled');
+  });
+
+  it('leaves a settled job as it is and knows nothing of one that never was', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.say(worker, result(worker.lastJob()));
+    expect(queue.queue.cancel(id, 'cancelled')).toMatchObject({ state: 'succeeded' });
+    expect(queue.queue.cancel('ghost', 'cancelled')).toBeNull();
+  });
+});
+
+describe('a request that is cancelled by its id', () => {
+  it('is revoked at the worker, and its caller, who still waits, is told', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'mine' });
+    queue.queue.cancel('mine', 'cancelled');
+    expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'mine', reason: 'cancelled' }]);
+    expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled', retryable: false } }]);
+    queue.call({ job_id: 'gone' });
+    queue.queue.cancel('gone', 'caller_gone');
+    expect(queue.broken).toHaveLength(1);
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+describe('a release', () => {
+  it('spends no attempt on a release', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 1 });
+    for (let turn = 0; turn < 5; turn++) {
+      const { job_id, fence_token } = worker.lastJob();
+      queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
+      queue.advance(2);
+    }
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+  });
+
+  it('hands a job released by a draining worker to another one in the same event', () => {
+    const queue = new QueueHarness();
+    const leaving = queue.worker('leaving');
+    const id = queue.job();
+    const staying = queue.worker('staying');
+    queue.say(leaving, { type: 'drain' });
+    const { job_id, fence_token } = leaving.lastJob();
+    queue.say(leaving, { type: 'job_release', job_id, fence_token, reason: 'draining' });
+    expect(staying.lastJob().job_id).toBe(id);
+  });
+
+  it('counts only from the worker that holds the job, with the token of its attempt', () => {
+    const queue = new QueueHarness();
+    const holder = queue.worker('holder', { capacity: 2 });
+    const stored = queue.job();
+    const ofStored = holder.lastJob();
+    queue.call({ job_id: 'waits' });
+    const ofWaiting = holder.lastJob();
+    const thief = queue.worker('thief', { capacity: 0 });
+    for (const { job_id, fence_token } of [ofStored, ofWaiting]) {
+      queue.say(thief, { type: 'job_release', job_id, fence_token, reason: 'draining' });
+      queue.say(holder, { type: 'job_release', job_id, fence_token: fence_token + 100, reason: 'draining' });
+    }
+    expect(queue.state(stored)).toBe('leased');
+    expect(queue.queue.status()).toMatchObject({ running: 2, pending: 0 });
+  });
+
+  it('of a request whose answer a relay carries ends its attempt: the gateway asks again', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.call({ job_id: 'waits' });
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
+    expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
+    expect(queue.broken).toEqual([]);
+    expect(queue.call({ job_id: 'waits' })).toMatchObject([{ kind: 'stream' }]);
+  });
+});

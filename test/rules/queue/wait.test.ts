@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+type Pushed = { job_id: string; fence_token: number };
+const result = (job: Pushed, value: unknown = 1) => ({
+  type: 'job_result',
+  job_id: job.job_id,
+  fence_token: job.fence_token,
+  result: { value },
+});
+
+describe('waiting for a job', () => {
+  it('answers when it settles, and with what there is when the time is over', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const [first, second] = [queue.job(), queue.job()];
+    const heard: unknown[] = [];
+    queue.queue.wait(first, 60_000, (view) => heard.push(view?.state));
+    queue.queue.wait(second, 3000, (view) => heard.push(view?.state));
+    expect(heard).toEqual([]);
+    queue.say(worker, result(worker.lastJob()));
+    expect(heard).toEqual(['succeeded']);
+    queue.advance(4);
+    expect(heard).toEqual(['succeeded', 'leased']);
+  });
+});
