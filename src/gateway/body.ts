@@ -20,6 +20,14 @@ const SHORT_BYTES = 64 * 1024;
 /** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
 let heldBytes = 0;
 
+/**
+ * Bodies that are read and thrown away side by side; others wait in the kernel, where they cost no memory of ours:
+ * 600 of 2 MiB at once cost 220 MB.
+ */
+const MOST_DISCARDS = 16;
+const DISCARD_POLL_MS = 20;
+let discards = 0;
+
 /** A body in memory. `release` when nothing refers to its bytes any more. */
 export interface HeldBody {
   bytes: Uint8Array;
@@ -53,6 +61,15 @@ export async function readBody(
 /** Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws. */
 export async function discardBody(request: Request): Promise<void> {
   if (!request.body || request.body.locked) return;
+  // Polled: a promise that another request resolves is of no use to this one's runtime.
+  for (
+    let waitedMs = 0;
+    discards >= MOST_DISCARDS && waitedMs < BODY_WITHIN_MS;
+    waitedMs += DISCARD_POLL_MS
+  ) {
+    await new Promise((done) => setTimeout(done, DISCARD_POLL_MS));
+  }
+  discards += 1;
   const reader = request.body.getReader({ mode: 'byob' });
   const timer = setTimeout(() => void reader.cancel().catch(() => {}), BODY_WITHIN_MS);
   try {
@@ -67,6 +84,7 @@ export async function discardBody(request: Request): Promise<void> {
   } catch {
     // Nobody sends any more.
   } finally {
+    discards -= 1;
     clearTimeout(timer);
     void reader.cancel().catch(() => {});
   }

@@ -116,7 +116,7 @@ export const QUEUE_SETTINGS = {
     variable: 'GATEWAY_MAX_BODIES_BYTES',
     kind: 'bytes',
     // With the copies on their way and the queue's own, a machine of 512 MB lives through any number of callers.
-    default: 64 * 1024 * 1024,
+    default: 48 * 1024 * 1024,
     min: limits.PAYLOAD_BYTES,
     help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
   },

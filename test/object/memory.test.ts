@@ -1,0 +1,121 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** Many large requests at once, by callers who may: `CALLERS=2000` for the long form. */
+const CALLERS = Number(process.env.CALLERS || 200);
+const MIB = 1024 * 1024;
+/** What a small machine has. */
+const MOST_RESIDENT_MIB = 512;
+
+let stateDir: string;
+let road: RunningWorkerd;
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'memory-'));
+  road = await startWorkerd({
+    host: '127.0.0.1',
+    port: 0,
+    stateDir,
+    bindings: {},
+  });
+});
+afterEach(closeRawWorkers);
+afterAll(async () => {
+  await road.stop();
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+/** The most memory that workerd ever had, MiB. */
+async function mostResidentMib(): Promise<number> {
+  const status = await readFile(`/proc/${road.pid}/status`, 'utf8');
+  return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+}
+
+interface Answer {
+  status: number;
+  retryAfter: string | undefined;
+}
+
+function post(path: string, body: Uint8Array, agent: Agent): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'content-length': body.byteLength };
+    const asked = request(`${road.url}${path}`, { method: 'POST', agent, headers }, (response) => {
+      response.resume();
+      response.once('error', reject);
+      response.once('end', () =>
+        resolve({ status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] }),
+      );
+    });
+    asked.once('error', reject);
+    asked.end(body);
+  });
+}
+
+/** Gives every job that comes a short answer. */
+async function answerAll(worker: RawWorker, isOver: () => boolean): Promise<void> {
+  for (let index = 0; !isOver(); ) {
+    const job = worker.frames.filter((frame) => frame.type === 'job')[index];
+    if (!job) {
+      await sleep(10);
+      continue;
+    }
+    index += 1;
+    const stream = job.stream_id as number;
+    worker.answer(
+      { type: 'head', stream, head: { status: 200, headers: { 'content-type': 'application/json' } } },
+      { type: 'bytes', stream, offset: 0, data: new TextEncoder().encode('{}') },
+      { type: 'end', stream, size: 2 },
+    );
+    worker.send({ type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result: {} });
+  }
+}
+
+it(`${CALLERS} callers of 2 MiB at once are answered or told when to come back`, {
+  timeout: 600_000,
+}, async () => {
+  const worker = await (await new RawWorker(road.url).connect()).register('w', { capacity: 1 });
+  // One character outside Latin-1 doubles what a string of the rest takes.
+  const text = `🙂${'x'.repeat(2 * MIB)}`;
+  const body = Buffer.from(JSON.stringify({ model: 'tiny', messages: [{ role: 'user', content: text }] }));
+  const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
+  const answers: Answer[] = [];
+  const asked = Array.from({ length: CALLERS }, () =>
+    post('/v1/chat/completions', body, agent).then((answer) => answers.push(answer)),
+  );
+  const waiting = async () =>
+    ((await (await fetch(`${road.url}/health`)).json()) as { pending: number }).pending;
+  await until(async () => answers.length + (await waiting()) + 1 >= CALLERS, 'all wait or are answered', {
+    timeoutMs: 500_000,
+    everyMs: 200,
+  });
+  let isOver = false;
+  const working = answerAll(worker, () => isOver);
+  await Promise.all(asked);
+  isOver = true;
+  await working;
+  const statuses = [...new Set(answers.map(({ status }) => status))].sort();
+  const most = await mostResidentMib();
+  expect(statuses.filter((status) => ![200, 429, 503].includes(status))).toEqual([]);
+  expect(answers.filter(({ status, retryAfter }) => status !== 200 && !retryAfter)).toEqual([]);
+  expect(statuses).toContain(200);
+  expect(most).toBeLessThan(MOST_RESIDENT_MIB);
+  agent.destroy();
+});
+
+it('four million levels of nesting make nobody else wait', async () => {
+  const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
+  const nested = Buffer.from(`{"model":"tiny","messages":${'['.repeat(4_000_000)}`);
+  const bodies = [nested, Buffer.from('['.repeat(4_000_000))];
+  const paths = ['/v1/chat/completions', '/api/jobs'];
+  const asked = paths.flatMap((path) => bodies.map((body) => post(path, body, agent)));
+  const answers = await Promise.all(asked);
+  expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
+  agent.destroy();
+});
