@@ -1,9 +1,9 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { errorResponse, HttpError, responseTo } from './errors.ts';
 import { fleetRoutes } from './routes/fleet.ts';
+import { inferenceRoutes } from './routes/inference.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
-import { openaiRoutes } from './routes/openai.ts';
 import { payloadRoutes } from './routes/payloads.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import type { Gateway } from './routes/types.ts';
@@ -12,13 +12,13 @@ import type { Gateway } from './routes/types.ts';
 export function createApp(): Gateway {
   const app: Gateway = new Hono();
   app.use(rejectOddHosts);
-  openaiRoutes(app);
+  inferenceRoutes(app);
   modelRoutes(app);
   jobRoutes(app);
   fleetRoutes(app);
   payloadRoutes(app);
   socketRoutes(app);
-  refuseOtherMethods(app);
+  rejectOtherMethods(app);
 
   app.notFound((context) =>
     errorResponse(
@@ -40,7 +40,7 @@ const rejectOddHosts: MiddlewareHandler = async (context, next) => {
 };
 
 /** A path that exists, asked with a method that it does not have. */
-function refuseOtherMethods(app: Gateway): void {
+function rejectOtherMethods(app: Gateway): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
     if (path.startsWith('/internal/') || method === 'ALL') continue;

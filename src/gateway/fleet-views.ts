@@ -1,7 +1,7 @@
 import type { FleetRpc, KnownModel, KnownWorker } from '../fleet/rpc.ts';
 import type { QueueRpc, SessionView } from '../queue/rpc.ts';
 import { type Env, objectNamed } from './env.ts';
-import { callQueue } from './queues.ts';
+import { callQueue } from './objects.ts';
 
 /** A worker as operators see it. */
 export interface WorkerView {

@@ -1,6 +1,6 @@
-import { type ConductorParts, conduct } from '../../src/gateway/conduct.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
-import { callQueue, callWorker } from '../../src/gateway/queues.ts';
+import { type AttemptLoopParts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
+import { callQueue, callWorker } from '../../src/gateway/objects.ts';
 import type { TransientCall } from '../../src/queue/rpc.ts';
 import type { Exchange } from './engine.ts';
 import type { CallerPlan } from './plan.ts';
@@ -65,12 +65,12 @@ export class Caller {
     const gone = new Promise<'gone'>((resolve) =>
       hangUp.signal.addEventListener('abort', () => resolve('gone')),
     );
-    const conducted = conduct(
+    const attempted = runAttempts(
       this.#call(jobId),
       hangUp.signal,
       this.#parts(life, (opened) => (body = opened)),
     );
-    const answered = conducted.catch((error: unknown) => {
+    const answered = attempted.catch((error: unknown) => {
       if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
       throw error;
     });
@@ -124,7 +124,7 @@ export class Caller {
     };
   }
 
-  #parts(life: Life, opened: (body: CallerBody) => void): ConductorParts {
+  #parts(life: Life, opened: (body: CallerBody) => void): AttemptLoopParts {
     const { server, timeline } = this.#around;
     const env = server.env(life);
     return {

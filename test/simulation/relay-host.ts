@@ -111,7 +111,7 @@ export class RelayHost {
     this.#arm();
   }
 
-  /** As the gateway asks for it; `opened` has the body, the response what the conductor looks at. */
+  /** As the gateway asks for it; `opened` has the body, the response what the attempt loop looks at. */
   open(id: number, signal: AbortSignal, opened: (body: CallerBody) => void): Promise<Response> {
     const gone = () => {
       if (this.#isAlive) this.#relay.callerGone(id);

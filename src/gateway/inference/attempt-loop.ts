@@ -1,6 +1,6 @@
-import { type BrokenReason, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
-import type { CallAnswer, TransientCall } from '../queue/rpc.ts';
-import { BROKEN_HEADER } from '../relay/calls.ts';
+import { type BrokenReason, type Failure, RELEASE_REASONS } from '../../protocol/index.ts';
+import type { CallAnswer, TransientCall } from '../../queue/rpc.ts';
+import { BROKEN_HEADER } from '../../relay/calls.ts';
 
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
 export const CALL_ATTEMPTS = 3;
@@ -8,7 +8,7 @@ export const CALL_ATTEMPTS = 3;
 /** Pause before asking again for a worker after one handed the job back, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
-export interface ConductorParts {
+export interface AttemptLoopParts {
   queue: {
     call(job: TransientCall): Promise<CallAnswer>;
     /** Its caller is gone. */
@@ -45,10 +45,10 @@ const DEADLINE_PASSED: Failure = {
  * when an attempt broke before it gave anything. Attempts released by a worker are not counted; they end
  * with the time the caller would wait for a slot.
  */
-export async function conduct(
+export async function runAttempts(
   call: TransientCall,
   signal: AbortSignal,
-  parts: ConductorParts,
+  parts: AttemptLoopParts,
 ): Promise<Outcome> {
   const started = parts.now();
   let attempts = 0;
@@ -78,7 +78,7 @@ const GONE = Symbol('caller gone');
 async function attempt(
   call: TransientCall,
   signal: AbortSignal,
-  parts: ConductorParts,
+  parts: AttemptLoopParts,
 ): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
   const asked = parts.queue.call(call);
   const dispatched = await orAborted(asked, signal);

@@ -1,6 +1,6 @@
-import type { ChatCompletionSummary, EngineRequestResult } from '../protocol/index.ts';
-import { engineResponse } from './errors.ts';
-import type { RequestFacts } from './json-scan.ts';
+import type { ChatCompletionSummary, EngineRequestResult } from '../../protocol/index.ts';
+import { engineResponse } from '../errors.ts';
+import type { RequestFacts } from '../json-scan.ts';
 
 /**
  * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only

@@ -1,4 +1,4 @@
-import { responseTo } from './errors.ts';
+import { responseTo } from '../errors.ts';
 
 /**
  * A silent request whose caller has hung up looks like one whose caller waits: the runtime notices an orderly
@@ -14,7 +14,7 @@ const encoder = new TextEncoder();
 const BLANK = encoder.encode('\n');
 const COMMENT = encoder.encode(': waiting\n\n');
 
-export interface PatienceParts {
+export interface EarlyResponseParts {
   sleep(ms: number): Promise<void>;
   /** The caller is gone: stop what is done for it. */
   hangUp(): void;
@@ -24,10 +24,10 @@ export interface PatienceParts {
  * The answer to a request for a stream when it comes soon, else an event stream that is begun now, while the
  * caller may still wait for a worker. What turns out to be an error after that is its only event.
  */
-export async function streamPatiently(
+export async function streamEarly(
   answered: Promise<Response>,
   headers: Record<string, string>,
-  parts: PatienceParts,
+  parts: EarlyResponseParts,
 ): Promise<Response> {
   const first = await Promise.race([answered, parts.sleep(BEGIN_AFTER_MS)]);
   if (first) return first;
@@ -42,7 +42,7 @@ export async function streamPatiently(
 async function streamLate(
   writable: WritableStream<Uint8Array>,
   answered: Promise<Response>,
-  parts: PatienceParts,
+  parts: EarlyResponseParts,
 ): Promise<void> {
   const writer = writable.getWriter();
   const nothingYet = () => parts.sleep(BLANK_EVERY_MS).then(() => null);
@@ -66,11 +66,11 @@ async function streamLate(
  * @param running resolves when a worker has the request; waiting for a worker is not begun early, since it
  *   may still end in a 503
  */
-export async function answerPatiently(
+export async function answerEarly(
   answered: Promise<Response>,
   running: Promise<void>,
   headers: Record<string, string>,
-  parts: PatienceParts,
+  parts: EarlyResponseParts,
 ): Promise<Response> {
   const overdue = running.then(() => parts.sleep(BEGIN_AFTER_MS));
   const first = await Promise.race([answered, overdue]);
@@ -97,7 +97,7 @@ export async function answerPatiently(
 async function blanks(
   controller: ReadableStreamDefaultController<Uint8Array>,
   isOver: () => boolean,
-  parts: PatienceParts,
+  parts: EarlyResponseParts,
 ): Promise<void> {
   while (!isOver()) {
     controller.enqueue(BLANK);

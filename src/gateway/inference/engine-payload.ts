@@ -1,5 +1,5 @@
-import { limits } from '../protocol/index.ts';
-import { HttpError, tooLarge } from './errors.ts';
+import { limits } from '../../protocol/index.ts';
+import { HttpError, tooLarge } from '../errors.ts';
 
 /** Room in a frame for everything but the payload. */
 const FRAME_ENVELOPE_BYTES = 64 * 1024;

@@ -1,10 +1,10 @@
-import { type Failure, parseEngineError } from '../protocol/index.ts';
+import { type Failure, parseEngineError } from '../../protocol/index.ts';
+import { engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
+import type { RequestFacts } from '../json-scan.ts';
+import type { Outcome } from './attempt-loop.ts';
 import { answerFromResult } from './base-answer.ts';
-import type { Outcome } from './conduct.ts';
-import { engineResponse, errorResponse, HttpError, retryAfter } from './errors.ts';
-import type { RequestFacts } from './json-scan.ts';
 
-/** Puts a conducted request's outcome into HTTP. */
+/** Puts a request's outcome into HTTP. */
 export function respond(outcome: Outcome, facts: RequestFacts, jobId: string, nowMs: number): Response {
   const response = responseOf(outcome, facts, nowMs);
   response.headers.set('x-job-id', jobId);
@@ -24,7 +24,7 @@ function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Respo
     case 'failed':
       return failed(outcome.failure, outcome.attempts);
     case 'refused':
-      return refused(outcome);
+      return rejected(outcome);
     case 'gone':
       // Nobody reads it; 499 is what proxies log for it.
       return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'));
@@ -48,7 +48,7 @@ function failed(failure: Failure, attempts: number): Response {
   }
   const said = parseEngineError(failure.message);
   if (said) return errorResponse(new HttpError(said.status, said.message, failure.code));
-  // A job released until the caller's patience ended was never at fault: the workers are busy or leaving.
+  // A job that was only released until the caller's wait ended was never at fault: the workers are busy or leaving.
   const status =
     errorStatus(failure.http_status) ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';
@@ -61,7 +61,7 @@ function errorStatus(status: number | undefined): number | undefined {
   return status !== undefined && status >= 400 && status <= 599 ? status : undefined;
 }
 
-const REFUSAL = {
+const REJECTIONS = {
   unknown_model: { status: 404, code: 'model_not_found' },
   ambiguous_model: { status: 400, code: 'model_required' },
   no_worker: { status: 503, code: 'no_worker' },
@@ -71,8 +71,8 @@ const REFUSAL = {
   cancelled: { status: 409, code: 'cancelled' },
 } as const;
 
-function refused(refusal: Extract<Outcome, { kind: 'refused' }>): Response {
-  const { status, code } = REFUSAL[refusal.reason];
+function rejected(refusal: Extract<Outcome, { kind: 'refused' }>): Response {
+  const { status, code } = REJECTIONS[refusal.reason];
   const headers = status === 503 || status === 429 ? retryAfter(refusal.retry_after_seconds) : {};
   return errorResponse(new HttpError(status, refusal.message, code, headers));
 }

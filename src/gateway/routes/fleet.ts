@@ -3,7 +3,7 @@ import { isAuthorized, readTokens, requireWorkerId } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
-import { callFleet, callQueue, queueIdOf } from '../queues.ts';
+import { callFleet, callQueue, queueIdOf } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** Far more than a heartbeat with its longest error message. */

@@ -2,14 +2,14 @@ import type { TransientCall } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
-import { conduct } from '../conduct.ts';
-import { engineRequestPayload } from '../engine-payload.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import { runAttempts } from '../inference/attempt-loop.ts';
+import { answerEarly, streamEarly } from '../inference/early-response.ts';
+import { engineRequestPayload } from '../inference/engine-payload.ts';
+import { respond } from '../inference/respond.ts';
 import { type RequestFacts, readFacts } from '../json-scan.ts';
-import { answerPatiently, streamPatiently } from '../patience.ts';
-import { callQueue, callWorker, queueIdOf } from '../queues.ts';
-import { respond } from '../respond.ts';
+import { callQueue, callWorker, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** Routes of the engine whose request and answer pass through whole. */
@@ -28,7 +28,7 @@ const WAIT_FOR_SLOT_SECONDS = 600;
 const LONGEST_WAIT_SECONDS = 3600;
 
 /** Inference: the caller waits while the request is a job. */
-export function openaiRoutes(app: Gateway): void {
+export function inferenceRoutes(app: Gateway): void {
   for (const path of PASSED_THROUGH) app.post(path, needs('submit'), (context) => passThrough(context, path));
 }
 
@@ -62,7 +62,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     ...waits,
   };
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
-  const conducted = conduct(call, hungUp.signal, {
+  const attempted = runAttempts(call, hungUp.signal, {
     queue: {
       call: (wanted) => callWorker(env, queueId, wanted, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
@@ -79,14 +79,14 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     sleep,
   });
   // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
-  context.executionCtx.waitUntil(conducted.catch(() => {}));
+  context.executionCtx.waitUntil(attempted.catch(() => {}));
   const over = () => release();
-  void conducted.then(over, over);
-  const answered = conducted.then((outcome) => respond(outcome, facts, jobId, Date.now()));
+  void attempted.then(over, over);
+  const answered = attempted.then((outcome) => respond(outcome, facts, jobId, Date.now()));
   const headers = { 'x-job-id': jobId };
-  const patience = { sleep, hangUp: () => hungUp.abort() };
-  if (facts.stream) return await streamPatiently(answered, headers, patience);
-  return await answerPatiently(answered, running.promise, headers, patience);
+  const early = { sleep, hangUp: () => hungUp.abort() };
+  if (facts.stream) return await streamEarly(answered, headers, early);
+  return await answerEarly(answered, running.promise, headers, early);
 }
 
 /** @throws HttpError 400 */

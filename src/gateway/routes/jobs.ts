@@ -10,8 +10,8 @@ import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../q
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
-import { answerPatiently } from '../patience.ts';
-import { callQueue, queueIdOf, submitJobs } from '../queues.ts';
+import { answerEarly } from '../inference/early-response.ts';
+import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The longest `?wait=`, seconds. */
@@ -39,7 +39,7 @@ export function jobRoutes(app: Gateway): void {
       const job = readSubmission(body, key);
       if (job instanceof HttpError) throw job;
       const [answer] = await submit([job]);
-      if (!answer?.ok) throw refusal(answer);
+      if (!answer?.ok) throw rejection(answer);
       return context.json(unpackView(answer.job), answer.created ? 201 : 200);
     } finally {
       release();
@@ -60,7 +60,7 @@ export function jobRoutes(app: Gateway): void {
     if (waitMs === 0) return look();
     // Begun early, so that a caller who has left is noticed and its connection freed.
     const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-    return answerPatiently(look(), Promise.resolve(), {}, { sleep, hangUp: () => {} });
+    return answerEarly(look(), Promise.resolve(), {}, { sleep, hangUp: () => {} });
   });
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
@@ -100,7 +100,7 @@ async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Prom
   return read.map((job) => {
     if (job instanceof HttpError) return { error: errorOf(job) };
     const answer = answers.next().value;
-    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(refusal(answer)) };
+    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(rejection(answer)) };
   });
 }
 
@@ -132,12 +132,12 @@ function problemOf(payload: unknown): string | null {
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-const REFUSAL_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
+const REJECTION_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
 
-function refusal(answer: SubmitAnswer | undefined): HttpError {
+function rejection(answer: SubmitAnswer | undefined): HttpError {
   if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
   const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
-  return new HttpError(REFUSAL_STATUS[answer.reason], answer.message, answer.reason, headers);
+  return new HttpError(REJECTION_STATUS[answer.reason], answer.message, answer.reason, headers);
 }
 
 function errorOf(error: HttpError) {

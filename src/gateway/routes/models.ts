@@ -1,7 +1,7 @@
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
-import { queueIdOf } from '../queues.ts';
+import { queueIdOf } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** Models that connected workers serve now. */

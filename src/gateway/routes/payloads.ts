@@ -3,7 +3,7 @@ import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
 import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
 import { discardBody, parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
-import { callQueue, queueIdOf } from '../queues.ts';
+import { callQueue, queueIdOf } from '../objects.ts';
 import type { Gateway, GatewayContext } from './types.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { equalInConstantTime, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../queues.ts';
+import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** Where workers dial. A refused token is an HTTP 401 or 403, which the dialling side sees as such. */

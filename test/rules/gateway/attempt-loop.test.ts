@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { CALL_ATTEMPTS, type ConductorParts, conduct } from '../../../src/gateway/conduct.ts';
+import {
+  type AttemptLoopParts,
+  CALL_ATTEMPTS,
+  runAttempts,
+} from '../../../src/gateway/inference/attempt-loop.ts';
 import type { BrokenReason } from '../../../src/protocol/index.ts';
 import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
@@ -26,7 +30,7 @@ function script(answers: (CallAnswer | Error)[], streams: (Response | Error)[] =
     if (entry instanceof Error) throw entry;
     return entry as T;
   };
-  const parts: ConductorParts = {
+  const parts: AttemptLoopParts = {
     queue: {
       call: (call) => {
         seen.calls.push(call);
@@ -66,10 +70,10 @@ const DRAINING = broken({ message: 'the worker leaves', code: 'draining', retrya
 
 const alive = () => new AbortController().signal;
 
-describe('conducting a request', () => {
+describe('the attempts of a request', () => {
   it('hands on the answer of the relay the job was dispatched to', async () => {
     const { parts, seen } = script([STREAM], [new Response('hello', { status: 418 })]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     if (outcome.kind !== 'answer') throw new Error(outcome.kind);
     expect(outcome.response.status).toBe(418);
     expect(await outcome.response.text()).toBe('hello');
@@ -78,14 +82,14 @@ describe('conducting a request', () => {
 
   it('asks again under the same id when an attempt broke before it gave anything', async () => {
     const { parts, seen } = script([STREAM], [DIED, DIED, new Response('third time')]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls.map((call) => call.job_id)).toEqual(['job-1', 'job-1', 'job-1']);
   });
 
   it('gives up after the last attempt and says why and how many there were', async () => {
     const { parts, seen } = script([STREAM], [DIED]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome).toMatchObject({
       kind: 'failed',
       attempts: CALL_ATTEMPTS,
@@ -96,7 +100,7 @@ describe('conducting a request', () => {
 
   it('does not repeat what would fail again', async () => {
     const { parts, seen } = script([STREAM], [REFUSED]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome).toMatchObject({ kind: 'failed', attempts: 1, failure: { http_status: 400 } });
     expect(seen.calls).toHaveLength(1);
   });
@@ -104,14 +108,14 @@ describe('conducting a request', () => {
   it('does not count a job that workers released', async () => {
     const streams = [DRAINING, DRAINING, DRAINING, DRAINING, DIED, DIED, new Response('at last')];
     const { parts, seen } = script([STREAM], streams);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls).toHaveLength(7);
   });
 
   it('ends with the time a caller waits for a slot when workers only hand the job back', async () => {
     const { parts, seen } = script([STREAM], [DRAINING]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome).toMatchObject({ kind: 'failed', attempts: 0, failure: { code: 'draining' } });
     expect(seen.waited).toBeGreaterThanOrEqual(CALL.wait_for_slot_ms);
     expect(seen.waited).toBeLessThan(CALL.wait_for_slot_ms + 1001);
@@ -119,7 +123,7 @@ describe('conducting a request', () => {
 
   it('gives each attempt what is left of the deadline, and ends with it', async () => {
     const { parts, seen } = script([STREAM], [DRAINING]);
-    const outcome = await conduct({ ...CALL, deadline_ms: 700 }, alive(), parts);
+    const outcome = await runAttempts({ ...CALL, deadline_ms: 700 }, alive(), parts);
     expect(outcome).toMatchObject({ kind: 'failed', failure: { code: 'deadline', retryable: false } });
     const left = seen.calls.map((call) => call.deadline_ms as number);
     expect(left[0]).toBe(700);
@@ -131,13 +135,13 @@ describe('conducting a request', () => {
     const refused = broken({ message: 'too busy', code: 'deadline', retryable: true });
     const passed = broken({ message: 'too late', code: 'deadline', retryable: false });
     const { parts, seen } = script([STREAM], [refused, passed]);
-    expect(await conduct(CALL, alive(), parts)).toMatchObject({ kind: 'failed', attempts: 1 });
+    expect(await runAttempts(CALL, alive(), parts)).toMatchObject({ kind: 'failed', attempts: 1 });
     expect(seen.calls).toHaveLength(2);
   });
 
   it('hands on a result, a refusal and a final error as they are', async () => {
     const result: CallAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
-    expect(await conduct(CALL, alive(), script([result]).parts)).toEqual(result);
+    expect(await runAttempts(CALL, alive(), script([result]).parts)).toEqual(result);
 
     const refused: CallAnswer = {
       kind: 'refused',
@@ -145,32 +149,32 @@ describe('conducting a request', () => {
       message: 'gone',
       retry_after_seconds: 5,
     };
-    expect(await conduct(CALL, alive(), script([refused]).parts)).toEqual(refused);
+    expect(await runAttempts(CALL, alive(), script([refused]).parts)).toEqual(refused);
 
     const failure = { message: 'Error code: 400 - bad', code: 'worker_error', retryable: false };
     const failed = script([{ kind: 'error', failure, worker_id: 'base' }]);
-    expect(await conduct(CALL, alive(), failed.parts)).toEqual({ kind: 'failed', failure, attempts: 1 });
+    expect(await runAttempts(CALL, alive(), failed.parts)).toEqual({ kind: 'failed', failure, attempts: 1 });
   });
 
   it('treats a relay that fails like an attempt that broke', async () => {
     const { parts, seen } = script([STREAM], [new Error('relay is gone'), new Response('fine')]);
-    const outcome = await conduct(CALL, alive(), parts);
+    const outcome = await runAttempts(CALL, alive(), parts);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls).toHaveLength(2);
   });
 
   it('lets a failure of the queue through', async () => {
     const { parts } = script([new Error('the queue is broken')]);
-    await expect(conduct(CALL, alive(), parts)).rejects.toThrow('the queue is broken');
+    await expect(runAttempts(CALL, alive(), parts)).rejects.toThrow('the queue is broken');
   });
 
   it('cancels the job of a caller who hangs up while it waits for a worker', async () => {
     const { parts, seen, background } = script([STREAM]);
     parts.queue.call = () => new Promise(() => {});
     const caller = new AbortController();
-    const conducted = conduct(CALL, caller.signal, parts);
+    const attempted = runAttempts(CALL, caller.signal, parts);
     caller.abort();
-    expect(await conducted).toEqual({ kind: 'gone' });
+    expect(await attempted).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
     expect(background).toHaveLength(2);
   });
@@ -180,9 +184,9 @@ describe('conducting a request', () => {
     const called = Promise.withResolvers<CallAnswer>();
     parts.queue.call = () => called.promise;
     const caller = new AbortController();
-    const conducted = conduct(CALL, caller.signal, parts);
+    const attempted = runAttempts(CALL, caller.signal, parts);
     caller.abort();
-    await conducted;
+    await attempted;
     called.resolve(STREAM);
     await Promise.all(background);
     expect(seen.cancelled).toEqual(['job-1', 'job-1']);
@@ -195,7 +199,7 @@ describe('conducting a request', () => {
       caller.abort();
       return new Promise(() => {});
     };
-    expect(await conduct(CALL, caller.signal, parts)).toEqual({ kind: 'gone' });
+    expect(await runAttempts(CALL, caller.signal, parts)).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { errorResponse, HttpError } from '../../../src/gateway/errors.ts';
-import { streamPatiently } from '../../../src/gateway/patience.ts';
+import { streamEarly } from '../../../src/gateway/inference/early-response.ts';
 
 /** A clock whose sleeps are over when the test says so. */
 function parts() {
@@ -19,7 +19,7 @@ function parts() {
 
 test('an answer that comes soon is the answer itself', async () => {
   const answer = errorResponse(new HttpError(503, 'no worker', 'no_worker'));
-  expect(await streamPatiently(Promise.resolve(answer), {}, parts())).toBe(answer);
+  expect(await streamEarly(Promise.resolve(answer), {}, parts())).toBe(answer);
 });
 
 test.each([
@@ -31,7 +31,7 @@ test.each([
 ])('%s after a stream was begun is its only event', async (_case, end) => {
   const clock = parts();
   const late = Promise.withResolvers<Response>();
-  const begun = streamPatiently(late.promise, { 'x-job-id': 'j' }, clock);
+  const begun = streamEarly(late.promise, { 'x-job-id': 'j' }, clock);
   clock.pass();
   const response = await begun;
   expect([response.status, response.headers.get('x-job-id')]).toEqual([200, 'j']);
@@ -43,7 +43,7 @@ test.each([
 
 test('a caller that leaves a begun stream is missed at the next comment', async () => {
   const clock = parts();
-  const begun = streamPatiently(new Promise(() => {}), {}, clock);
+  const begun = streamEarly(new Promise(() => {}), {}, clock);
   clock.pass();
   await (await begun).body?.cancel();
   let missed = false;

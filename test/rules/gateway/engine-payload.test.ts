@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { engineRequestPayload } from '../../../src/gateway/engine-payload.ts';
+import { engineRequestPayload } from '../../../src/gateway/inference/engine-payload.ts';
 
 const PATH = '/v1/chat/completions';
 const encoder = new TextEncoder();

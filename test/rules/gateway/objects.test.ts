@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
-import { callWorker } from '../../../src/gateway/queues.ts';
+import { callWorker } from '../../../src/gateway/objects.ts';
 import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
 
 const CALL: TransientCall = {
