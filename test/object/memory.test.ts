@@ -19,6 +19,7 @@ let road: RunningWorkerd;
 
 beforeAll(async () => {
   stateDir = await mkdtemp(join(tmpdir(), 'memory-'));
+  // The worker here says nothing while it waits.
   road = await startWorkerd({
     host: '127.0.0.1',
     port: 0,
