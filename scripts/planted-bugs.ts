@@ -71,7 +71,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a broken answer ends as if whole',
     file: 'src/relay/caller-stream.ts',
-    line: 'this.#sink?.abort(reason);',
+    line: 'this.#sink?.abort(reason, this.mayAddEvent);',
     becomes: 'this.#sink?.end();',
   },
   {
