@@ -46,7 +46,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'the worker renews what is settled',
-    file: 'src/worker/jobs.ts',
+    file: 'src/worker/jobs/jobs.ts',
     line: 'isHolding: () => this.#slots.running + this.#outbox.size > 0,',
     becomes: 'isHolding: () => true,',
   },
@@ -76,7 +76,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'results are not sent again after a reconnect',
-    file: 'src/worker/jobs.ts',
+    file: 'src/worker/jobs/jobs.ts',
     line: 'this.#outbox.connected();',
     becomes: '',
   },
@@ -94,13 +94,13 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'the spool is not read at the start',
-    file: 'src/worker/outbox.ts',
+    file: 'src/worker/results/outbox.ts',
     line: 'this.#takeOver(found.value);\n        next =',
     becomes: 'next =',
   },
   {
     name: 'sent is taken for acknowledged',
-    file: 'src/worker/outbox.ts',
+    file: 'src/worker/results/outbox.ts',
     line: "if (isSent && !grants(peer, 'ack'))",
     becomes: 'if (isSent)',
   },

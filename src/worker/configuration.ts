@@ -9,7 +9,7 @@ import {
 } from '../engine/command/configuration.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
-import type { BackpressureSettings } from './backpressure.ts';
+import type { BackpressureSettings } from './telemetry/backpressure.ts';
 import {
   hostsIn,
   pauseThresholdOf,

@@ -9,16 +9,16 @@ import { manifest } from '../process/package.ts';
 import { type Instance, parseValue } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
-import { dialWebSocket } from './dial.ts';
-import { DiskSpool } from './disk-spool.ts';
-import { FORCE_SECONDS } from './drain.ts';
 import { EngineWatch } from './engine-watch.ts';
-import { gpuReader } from './gpu-snapshot.ts';
-import { heartbeatPoster } from './heartbeat.ts';
+import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
-import { MetricShipper } from './metric-shipper.ts';
+import { FORCE_SECONDS } from './jobs/drain.ts';
 import type { Ports } from './ports.ts';
-import { createPublicFetch } from './public-fetch.ts';
+import { DiskSpool } from './results/disk-spool.ts';
+import { dialWebSocket } from './session/dial.ts';
+import { gpuReader } from './telemetry/gpu-snapshot.ts';
+import { heartbeatPoster } from './telemetry/heartbeat.ts';
+import { MetricShipper } from './telemetry/metric-shipper.ts';
 import { Worker } from './worker.ts';
 
 /** After a signal and the grace the supervisor waits a little longer than this before it kills the worker. */

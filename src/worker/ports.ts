@@ -1,8 +1,8 @@
 import type { EngineClient } from '../engine/client/types.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Clock } from './clock.ts';
-import type { Dial } from './socket.ts';
-import type { Spool } from './spool.ts';
+import type { Spool } from './results/spool.ts';
+import type { Dial } from './session/socket.ts';
 
 /** The part of a logger this room uses; pino's has it. */
 export interface Log {

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
-import { defaultPauseThreshold } from './backpressure.ts';
+import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 

@@ -1,7 +1,7 @@
 import type { Instance } from '../protocol/index.ts';
-import type { BackpressureSettings } from './backpressure.ts';
-import type { FileAccessSettings } from './file-access.ts';
-import type { SessionSettings } from './session-interface.ts';
+import type { FileAccessSettings } from './files/file-access.ts';
+import type { SessionSettings } from './session/session-interface.ts';
+import type { BackpressureSettings } from './telemetry/backpressure.ts';
 
 export interface WorkerSettings extends SessionSettings, FileAccessSettings {
   instance: Instance;

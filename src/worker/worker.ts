@@ -1,18 +1,18 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
-import { Answers } from './answers.ts';
-import { Drain, FORCE_SECONDS } from './drain.ts';
-import { fileAccessOf } from './file-access.ts';
-import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
-import { Jobs } from './jobs.ts';
-import { LoadWatch } from './load-watch.ts';
-import { Outbox } from './outbox.ts';
-import { grants } from './peer.ts';
+import { Answers } from './answers/answers.ts';
+import { fileAccessOf } from './files/file-access.ts';
+import { uploadResult } from './files/transfer.ts';
+import { Drain, FORCE_SECONDS } from './jobs/drain.ts';
+import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
-import { Session } from './session.ts';
-import type { SessionState } from './session-state.ts';
-import { uploadResult } from './transfer.ts';
+import { Outbox } from './results/outbox.ts';
+import { grants } from './session/peer.ts';
+import { Session } from './session/session.ts';
+import type { SessionState } from './session/session-state.ts';
+import { type Beat, Heartbeats, type PostHeartbeat } from './telemetry/heartbeat.ts';
+import { LoadWatch } from './telemetry/load-watch.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
 
 /** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */

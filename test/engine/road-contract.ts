@@ -4,8 +4,8 @@ import { createEngineClient } from '../../src/engine/client/client.ts';
 import type { EngineClient } from '../../src/engine/client/types.ts';
 import type { EngineName } from '../../src/engine/kinds/description.ts';
 import { describeEngine } from '../../src/engine/kinds/index.ts';
-import { CompletionWatch } from '../../src/worker/completion-watch.ts';
 import { engineRefusal } from '../../src/worker/failure.ts';
+import { CompletionWatch } from '../../src/worker/run/completion-watch.ts';
 import { until } from '../support/poll.ts';
 
 /** An engine that serves `tiny`, slowly enough for a request of 1,500 tokens to be seen at work. */

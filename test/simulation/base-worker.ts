@@ -1,7 +1,7 @@
 import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 import type { Timer } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';
-import type { Socket } from '../../src/worker/socket.ts';
+import type { Socket } from '../../src/worker/session/socket.ts';
 
 const PING_EVERY_MS = 30_000;
 const PONG_WITHIN_MS = 10_000;

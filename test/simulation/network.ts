@@ -1,5 +1,5 @@
 import { type AnswerRecord, decodeRecords, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
-import type { Socket, SocketEvents } from '../../src/worker/socket.ts';
+import type { Socket, SocketEvents } from '../../src/worker/session/socket.ts';
 import { Random } from './random.ts';
 import type { Planned, Timeline } from './timeline.ts';
 import { brief, type Trace } from './trace.ts';

@@ -6,7 +6,7 @@ import {
   PING_TEXT,
   type WorkerFrame,
 } from '../../src/protocol/index.ts';
-import type { DialTarget, Socket, SocketEvents } from '../../src/worker/socket.ts';
+import type { DialTarget, Socket, SocketEvents } from '../../src/worker/session/socket.ts';
 
 /** The queue's or relay's end of one connection of the worker. */
 export class FakeConnection {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AnswerFormatError, decodeRecords, encodeRecords } from '../../../src/protocol/index.ts';
-import { peerFrom } from '../../../src/worker/peer.ts';
+import { peerFrom } from '../../../src/worker/session/peer.ts';
 
 const odd = (record: object) => encodeRecords([record as never]);
 

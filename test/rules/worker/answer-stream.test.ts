@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AnswerRecord } from '../../../src/protocol/index.ts';
-import { AnswerStream } from '../../../src/worker/answer-stream.ts';
+import { AnswerStream } from '../../../src/worker/answers/answer-stream.ts';
 
 /** A relay: drops what it has, refuses holes, forgets nothing. */
 class TapeRelay {

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { NO_PRESSURE, nextCheckMs, nextPressure, type Pressure } from '../../../src/worker/backpressure.ts';
+import {
+  NO_PRESSURE,
+  nextCheckMs,
+  nextPressure,
+  type Pressure,
+} from '../../../src/worker/telemetry/backpressure.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

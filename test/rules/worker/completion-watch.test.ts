@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CompletionWatch } from '../../../src/worker/completion-watch.ts';
+import { CompletionWatch } from '../../../src/worker/run/completion-watch.ts';
 
 describe('a completion that passes by', () => {
   it.each(['abort', 'recover_stop'])(

@@ -2,8 +2,8 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { dialWebSocket } from '../../../src/worker/dial.ts';
-import type { SocketClose } from '../../../src/worker/socket.ts';
+import { dialWebSocket } from '../../../src/worker/session/dial.ts';
+import type { SocketClose } from '../../../src/worker/session/socket.ts';
 import { until } from '../../support/poll.ts';
 
 let server: Server | null = null;

@@ -2,8 +2,8 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DiskSpool } from '../../../src/worker/disk-spool.ts';
-import type { SpooledSettlement } from '../../../src/worker/spool.ts';
+import { DiskSpool } from '../../../src/worker/results/disk-spool.ts';
+import type { SpooledSettlement } from '../../../src/worker/results/spool.ts';
 
 let base = '';
 let folder = '';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
-import { EventSplitter } from '../../../src/worker/sse.ts';
+import { EventSplitter } from '../../../src/worker/answers/event-splitter.ts';
 
 const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
 const pieces = fc.array(

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addressOf, fileAccessOf } from '../../../src/worker/file-access.ts';
+import { addressOf, fileAccessOf } from '../../../src/worker/files/file-access.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Heartbeat } from '../../../src/protocol/index.ts';
-import { type Beat, Heartbeats, heartbeatPoster } from '../../../src/worker/heartbeat.ts';
+import { type Beat, Heartbeats, heartbeatPoster } from '../../../src/worker/telemetry/heartbeat.ts';
 import { settled, VirtualClock } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

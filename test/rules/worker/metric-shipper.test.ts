@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { EngineGauges } from '../../../src/engine/client/types.ts';
-import { gpuReader, readRow } from '../../../src/worker/gpu-snapshot.ts';
-import { MetricShipper, type MetricSnapshot } from '../../../src/worker/metric-shipper.ts';
+import { gpuReader, readRow } from '../../../src/worker/telemetry/gpu-snapshot.ts';
+import { MetricShipper, type MetricSnapshot } from '../../../src/worker/telemetry/metric-shipper.ts';
 import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

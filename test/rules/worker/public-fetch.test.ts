@@ -2,7 +2,7 @@ import type { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createPublicFetch, isPublicAddress, publicLookup } from '../../../src/worker/public-fetch.ts';
+import { createPublicFetch, isPublicAddress, publicLookup } from '../../../src/worker/files/public-fetch.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

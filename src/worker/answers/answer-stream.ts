@@ -1,0 +1,234 @@
+import {
+  type AnswerHead,
+  type AnswerRecord,
+  type BrokenReason,
+  isEventStream,
+  limits,
+} from '../../protocol/index.ts';
+import { EventSplitter } from './event-splitter.ts';
+
+/** Most bytes in one record. */
+export const RECORD_BYTES = 1024 * 1024;
+
+interface Kept {
+  offset: number;
+  data: Uint8Array;
+}
+
+/**
+ * One answer on its way to the relay, kept until the relay has it.
+ *
+ * - `open`     → `ended`, `broken`, `dropped`
+ * - `ended`    → `complete` (the relay has every byte), `dropped`
+ * - `broken`, `complete` and `dropped` are final; of a dropped one nothing more is sent.
+ */
+export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
+
+export interface AnswerStreamEvents {
+  /** There is something to send. */
+  changed(stream: AnswerStream): void;
+  /** The relay wants no more of it. */
+  cancelled(reason: string): void;
+}
+
+export class AnswerStream {
+  readonly id: number;
+  readonly #events: AnswerStreamEvents;
+  #state: AnswerState = 'open';
+  #head: AnswerHead | null = null;
+  #splitter: EventSplitter | null = null;
+  /** Written and not yet made into a record; each piece may end one. */
+  #pieces: Uint8Array[] = [];
+  /** Made into records and not yet taken by the relay. */
+  #kept: Kept[] = [];
+  /** How many of `#kept` went out on the present connection. */
+  #sent = 0;
+  #headSent = false;
+  #endSent = false;
+  /** The relay of the present connection has heard of it. A new stream it hears of from the caller too. */
+  #isKnown = true;
+  #broken: BrokenReason | null = null;
+  /** Offset after the last byte made into a record. */
+  #recorded = 0;
+  #written = 0;
+  #taken = 0;
+  #relayPaused = false;
+  #wakeWriter: (() => void) | null = null;
+
+  constructor(id: number, events: AnswerStreamEvents) {
+    this.id = id;
+    this.#events = events;
+  }
+
+  get state(): AnswerState {
+    return this.#state;
+  }
+
+  /** Bytes written so far. */
+  get size(): number {
+    return this.#written;
+  }
+
+  /** The relay still lacks something of it. */
+  get isPending(): boolean {
+    if (this.#state === 'broken') return !this.#endSent;
+    return this.#state === 'open' || this.#state === 'ended';
+  }
+
+  /** The writer should wait: the relay asked for it, or has not taken what it was given. */
+  get isFull(): boolean {
+    return this.#relayPaused || this.#written - this.#taken > limits.ANSWER_WINDOW_BYTES;
+  }
+
+  /** Resolves when there is room again, or nothing more is wanted. */
+  async room(): Promise<void> {
+    while (this.isFull && this.#state === 'open') {
+      await new Promise<void>((resolve) => {
+        this.#wakeWriter = resolve;
+      });
+    }
+  }
+
+  head(head: AnswerHead): void {
+    if (this.#state !== 'open') return;
+    this.#head = head;
+    if (isEventStream(head.headers)) this.#splitter = new EventSplitter();
+    this.#events.changed(this);
+  }
+
+  write(piece: Uint8Array): void {
+    if (this.#state !== 'open') return;
+    this.#written += piece.byteLength;
+    const ready = this.#splitter ? this.#splitter.push(piece) : piece;
+    if (ready) this.#queue(ready);
+  }
+
+  end(): void {
+    if (this.#state !== 'open') return;
+    const rest = this.#splitter?.rest();
+    if (rest) this.#queue(rest);
+    this.#become('ended');
+    this.#events.changed(this);
+  }
+
+  /** The answer will not be finished. What is held of an event that is not whole is left out. */
+  break(reason: BrokenReason): void {
+    if (this.#state !== 'open') return;
+    this.#broken = reason;
+    this.#become('broken');
+    this.#events.changed(this);
+  }
+
+  /** Nothing more of this answer may be sent. */
+  drop(): void {
+    this.#pieces = [];
+    this.#kept = [];
+    this.#become('dropped');
+  }
+
+  /** Appends what is to be sent now. */
+  collect(records: AnswerRecord[]): void {
+    if (this.#state === 'dropped' || this.#state === 'complete') return;
+    const before = records.length;
+    this.#record();
+    if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
+    this.#headSent = this.#head !== null;
+    for (; this.#sent < this.#kept.length; this.#sent++) {
+      const { offset, data } = this.#kept[this.#sent]!;
+      records.push({ type: 'bytes', stream: this.id, offset, data });
+    }
+    // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
+    if (!this.#isKnown && this.#state === 'open' && records.length === before) {
+      records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
+    }
+    this.#isKnown = true;
+    if (this.#state === 'open' || this.#endSent) return;
+    this.#endSent = true;
+    if (this.#broken) records.push({ type: 'broken', stream: this.id, reason: this.#broken });
+    else records.push({ type: 'end', stream: this.id, size: this.#recorded });
+  }
+
+  /** A new connection to the relay: everything it has not taken must be sent again. */
+  reconnected(): void {
+    this.#sent = 0;
+    this.#headSent = this.#taken > 0;
+    this.#endSent = false;
+    this.#isKnown = false;
+    // The word to go on may have been lost with the old connection; if the caller is still slow, it comes again.
+    this.resume();
+  }
+
+  /** The relay has everything before this offset. */
+  taken(offset: number): void {
+    if (offset < this.#taken || offset > this.#recorded) return;
+    this.#taken = offset;
+    let gone = 0;
+    while (gone < this.#kept.length && endOf(this.#kept[gone]!) <= offset) gone++;
+    this.#kept.splice(0, gone);
+    this.#sent = Math.max(0, this.#sent - gone);
+    const first = this.#kept[0];
+    if (first && first.offset < offset) {
+      this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset) };
+    }
+    if (this.#state === 'ended' && this.#endSent && offset === this.#recorded) this.#become('complete');
+    this.#wake();
+  }
+
+  pause(): void {
+    this.#relayPaused = true;
+  }
+
+  resume(): void {
+    this.#relayPaused = false;
+    this.#wake();
+  }
+
+  cancel(reason: string): void {
+    const wasOpen = this.#state === 'open';
+    this.drop();
+    if (wasOpen) this.#events.cancelled(reason);
+  }
+
+  #queue(piece: Uint8Array): void {
+    for (let at = 0; at < piece.byteLength; at += RECORD_BYTES) {
+      this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
+    }
+    this.#events.changed(this);
+  }
+
+  /** Merges what was written since the last time: one record, or several where it is much. */
+  #record(): void {
+    let group: Uint8Array[] = [];
+    let bytes = 0;
+    const close = () => {
+      if (bytes === 0) return;
+      const data = group.length === 1 ? group[0]! : Buffer.concat(group, bytes);
+      this.#kept.push({ offset: this.#recorded, data });
+      this.#recorded += bytes;
+      group = [];
+      bytes = 0;
+    };
+    for (const piece of this.#pieces) {
+      if (bytes > 0 && bytes + piece.byteLength > RECORD_BYTES) close();
+      group.push(piece);
+      bytes += piece.byteLength;
+    }
+    close();
+    this.#pieces = [];
+  }
+
+  #become(state: AnswerState): void {
+    this.#state = state;
+    this.#wake();
+  }
+
+  #wake(): void {
+    const wake = this.#wakeWriter;
+    this.#wakeWriter = null;
+    wake?.();
+  }
+}
+
+function endOf(kept: Kept): number {
+  return kept.offset + kept.data.byteLength;
+}

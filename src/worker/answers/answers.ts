@@ -1,0 +1,204 @@
+import {
+  AnswerFormatError,
+  type AnswerRecord,
+  type BrokenReason,
+  decodeRecords,
+  encodeRecords,
+  recordBytes,
+} from '../../protocol/index.ts';
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import { ReconnectingSocket } from '../session/reconnecting-socket.ts';
+import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
+
+/** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
+const KEEP_FINISHED_MS = 60_000;
+/** How long a job may lag behind the relay's first word of its stream, ms: they come on different sockets. */
+const UNKNOWN_FOR_MS = 5000;
+
+const NOT_HERE: BrokenReason = {
+  message: 'the worker was restarted and knows nothing of the request',
+  code: 'worker_died',
+  retryable: true,
+};
+
+/**
+ * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
+ * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
+ */
+export class Answers {
+  readonly #ports: Ports;
+  readonly #token: string | undefined;
+  readonly #changed: () => void;
+  readonly #streams = new Map<number, AnswerStream>();
+  /** Streams with something to send. */
+  readonly #waiting = new Set<AnswerStream>();
+  readonly #expiry = new Map<AnswerStream, Timer>();
+  /** Streams the relay waits for and nobody here has heard of. */
+  readonly #unknown = new Set<number>();
+  #unknownTimer: Timer = null;
+  #socket: ReconnectingSocket | null = null;
+  #url: string | null = null;
+  #flushPlanned = false;
+
+  /** @param changed an answer is out of the way */
+  constructor(ports: Ports, token: string | undefined, changed: () => void) {
+    this.#ports = ports;
+    this.#token = token;
+    this.#changed = changed;
+  }
+
+  /** Whether the relay has all there is to have. */
+  get isIdle(): boolean {
+    return ![...this.#streams.values()].some((stream) => stream.isPending);
+  }
+
+  /** Dials the relay and keeps the connection warm. The address may change when the control socket reconnects. */
+  connect(url: string): void {
+    if (this.#socket && this.#url === url && this.#socket.state !== 'closed') return;
+    void this.#socket?.close();
+    this.#url = url;
+    const socket = new ReconnectingSocket(this.#ports, 'answer', {
+      opened: () => {
+        socket.proven();
+        socket.useTextPings();
+        this.#reconnected();
+      },
+      text: () => {},
+      binary: (data) => this.#receive(data),
+      closed: () => 'redial',
+    });
+    this.#socket = socket;
+    socket.open({ url, token: this.#token });
+  }
+
+  /** @param cancelled the relay wants no more: the caller is gone, or somebody else answers */
+  open(streamId: number, cancelled: (reason: string) => void): AnswerStream {
+    const stream: AnswerStream = new AnswerStream(streamId, {
+      changed: (changed) => this.#plan(changed),
+      cancelled,
+    });
+    this.#unknown.delete(streamId);
+    this.#streams.get(streamId)?.drop();
+    this.#streams.set(streamId, stream);
+    return stream;
+  }
+
+  /** Tells whoever waits for this stream that nothing will come on it. */
+  refuse(streamId: number, reason: BrokenReason): void {
+    const stream = this.open(streamId, () => {});
+    stream.break(reason);
+    this.finished(stream);
+  }
+
+  /** The writer is done with it; the rest is up to the relay. */
+  finished(stream: AnswerStream): void {
+    if (stream.state === 'dropped') return this.#forget(stream);
+    this.#expiry.set(
+      stream,
+      this.#ports.clock.setTimeout(() => this.#forget(stream), KEEP_FINISHED_MS),
+    );
+  }
+
+  /** Resolves when everything sent has left. */
+  async close(): Promise<void> {
+    this.#flush();
+    for (const timer of this.#expiry.values()) this.#ports.clock.clearTimeout(timer);
+    this.#expiry.clear();
+    this.#ports.clock.clearTimeout(this.#unknownTimer);
+    await this.#socket?.close();
+  }
+
+  #reconnected(): void {
+    for (const stream of this.#streams.values()) {
+      stream.reconnected();
+      this.#waiting.add(stream);
+    }
+    this.#flush();
+  }
+
+  /** Events that are already waiting get into the same message. */
+  #plan(stream: AnswerStream): void {
+    this.#waiting.add(stream);
+    if (this.#flushPlanned) return;
+    this.#flushPlanned = true;
+    this.#ports.clock.setImmediate(() => {
+      this.#flushPlanned = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.#socket?.isOpen) return;
+    const records: AnswerRecord[] = [];
+    for (const stream of this.#waiting) stream.collect(records);
+    this.#waiting.clear();
+    for (const message of messagesOf(records)) this.#socket.send(encodeRecords(message));
+    this.#changed();
+  }
+
+  #receive(data: Uint8Array): void {
+    let records: AnswerRecord[];
+    try {
+      records = decodeRecords(data);
+    } catch (error) {
+      if (!(error instanceof AnswerFormatError)) throw error;
+      this.#ports.log.warn(
+        { problem: error.message },
+        'the relay sent a message that cannot be read; ignored',
+      );
+      return;
+    }
+    for (const record of records) this.#apply(record);
+    this.#changed();
+  }
+
+  /** Of a stream that is not ours only one thing matters: that somebody waits for it. */
+  #apply(record: AnswerRecord): void {
+    const stream = this.#streams.get(record.stream);
+    if (!stream) {
+      if (record.type === 'taken') this.#wonder(record.stream);
+      return;
+    }
+    if (record.type === 'taken') stream.taken(record.offset);
+    else if (record.type === 'pause') stream.pause();
+    else if (record.type === 'resume') stream.resume();
+    else if (record.type === 'cancel') stream.cancel(record.reason);
+    if (stream.state === 'complete' || stream.state === 'dropped') this.#forget(stream);
+  }
+
+  /** An earlier process had it, or its job is still on the way. Of one that is over the relay hears nothing new. */
+  #wonder(streamId: number): void {
+    this.#unknown.add(streamId);
+    this.#unknownTimer ??= this.#ports.clock.setTimeout(() => {
+      this.#unknownTimer = null;
+      for (const unknown of [...this.#unknown]) this.refuse(unknown, NOT_HERE);
+    }, UNKNOWN_FOR_MS);
+  }
+
+  #forget(stream: AnswerStream): void {
+    if (stream.state !== 'complete') stream.drop();
+    this.#ports.clock.clearTimeout(this.#expiry.get(stream));
+    this.#expiry.delete(stream);
+    this.#waiting.delete(stream);
+    if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
+    this.#changed();
+  }
+}
+
+/** Records in runs that make messages of a moderate size. */
+function* messagesOf(records: AnswerRecord[]): Generator<AnswerRecord[]> {
+  let run: AnswerRecord[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = recordBytes(record.type === 'bytes' ? record.data.byteLength : 0);
+    if (run.length > 0 && bytes + size > RECORD_BYTES) {
+      yield run;
+      run = [];
+      bytes = 0;
+    }
+    run.push(record);
+    bytes += size;
+  }
+  if (run.length > 0) yield run;
+}

@@ -1,0 +1,140 @@
+import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
+import { withRetries } from '../../process/retry.ts';
+import { limits } from '../../protocol/index.ts';
+import { finalFailure, JobFailure } from '../failure.ts';
+import type { Ports } from '../ports.ts';
+import { addressOf, type FileAccess } from './file-access.ts';
+import { PrivateAddressError } from './public-fetch.ts';
+
+/** How files are reached: those that we were told of by others over `fetchPublic`. */
+type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
+
+const DOWNLOAD_WITHIN_MS = 30_000;
+/** Before either is tried again, ms; doubles. */
+const FIRST_PAUSE_MS = 1000;
+const UPLOAD_WITHIN_MS = 60_000;
+/** A result that cannot be uploaded soon goes in a frame: more tries would only delay it. */
+const UPLOAD_TRIES = 3;
+const MOST_REDIRECTS = 5;
+/** Those that repeat the request as it was. */
+const REDIRECTS = new Set([301, 302, 307, 308]);
+
+/** Nothing that another try would change. */
+class FinalError extends Error {}
+
+/**
+ * The payload that was too large for a frame. A broken connection or an overloaded server is tried again while
+ * there is time: it says nothing of the job.
+ * @throws JobFailure `payload_unreachable` with the reason; a job never runs empty
+ */
+export async function downloadPayload(
+  web: Web,
+  access: FileAccess,
+  url: string,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const policy = {
+    timers: web.clock,
+    limitMs: DOWNLOAD_WITHIN_MS,
+    firstPauseMs: FIRST_PAUSE_MS,
+    mayPass,
+    signal,
+  };
+  try {
+    return await withRetries(policy, async (limit) => JSON.parse(await getText(web, access, url, limit)));
+  } catch (error) {
+    const message = `the payload could not be fetched: ${reasonOf(error)}`;
+    const retryable = !signal.aborted && mayPass(error);
+    throw new JobFailure({ message, code: 'payload_unreachable', retryable });
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  const isFinal = error instanceof FinalError || error instanceof JobFailure || error instanceof SyntaxError;
+  const isPrivate = error instanceof Error && error.cause instanceof PrivateAddressError;
+  return !isFinal && !isPrivate && isTransient(error);
+}
+
+/** PUTs a result; false, with a line in the log, when it did not arrive. */
+export async function uploadResult(
+  ports: Web & Pick<Ports, 'log'>,
+  access: FileAccess,
+  url: string,
+  text: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const init = { method: 'PUT', headers: { 'content-type': 'application/json' }, body: text };
+  const policy = {
+    timers: ports.clock,
+    limitMs: UPLOAD_WITHIN_MS,
+    firstPauseMs: FIRST_PAUSE_MS,
+    tries: UPLOAD_TRIES,
+    mayPass,
+    signal,
+  };
+  try {
+    await withRetries(policy, async (limit) => {
+      const response = await fetchAllowed(ports, access, url, { ...init, signal: limit });
+      await response.body?.cancel();
+      if (!response.ok) throw new HttpStatusError(response.status);
+    });
+    return true;
+  } catch (error) {
+    if (signal.aborted) return false;
+    ports.log.warn({ problem: reasonOf(error) }, 'the upload of a result failed; sending it in a frame');
+    return false;
+  }
+}
+
+/**
+ * Collects a body.
+ * @param arrived told at every piece
+ * @throws JobFailure `too_large`
+ */
+export async function readWhole(body: AsyncIterable<Uint8Array>, arrived?: () => void): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body) {
+    arrived?.();
+    bytes += piece.byteLength;
+    if (bytes > limits.PAYLOAD_BYTES) {
+      throw finalFailure('too_large', `more than ${limits.PAYLOAD_BYTES} bytes`);
+    }
+    pieces.push(piece);
+  }
+  return pieces.length === 1 ? Buffer.from(pieces[0]!) : Buffer.concat(pieces, bytes);
+}
+
+async function getText(web: Web, access: FileAccess, url: string, signal: AbortSignal): Promise<string> {
+  const response = await fetchAllowed(web, access, url, { signal });
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw new HttpStatusError(response.status);
+  }
+  return response.body ? (await readWhole(response.body)).toString() : '';
+}
+
+/**
+ * Follows redirects itself: each address on the way must be allowed, and the token goes to our own only.
+ * @throws FinalError when an address is not allowed, or there are too many
+ */
+async function fetchAllowed(
+  web: Web,
+  access: FileAccess,
+  url: string,
+  init: RequestInit & { headers?: Record<string, string> },
+): Promise<Response> {
+  let address = addressOf(url, access);
+  for (let redirects = 0; redirects <= MOST_REDIRECTS; redirects++) {
+    if (!address.ok) throw new FinalError(address.problem);
+    const { url: target, authorization, mustBePublic } = address;
+    const headers = { ...init.headers, ...(authorization ? { authorization } : {}) };
+    const fetchIt = mustBePublic ? web.fetchPublic : web.fetch;
+    const response = await fetchIt(target.href, { ...init, headers, redirect: 'manual' });
+    const location = response.headers.get('location');
+    if (!REDIRECTS.has(response.status) || location === null) return response;
+    await response.body?.cancel();
+    address = addressOf(location, access, target.href);
+  }
+  throw new FinalError(`more than ${MOST_REDIRECTS} redirects`);
+}

@@ -1,0 +1,40 @@
+import type { Job } from '../../protocol/index.ts';
+import type { Clock } from '../clock.ts';
+import type { RunningJob } from '../run/running-job.ts';
+import { maxTokensOf } from '../run/tokens.ts';
+import { cannotEndWithin, mustReleaseInDrain } from './estimate.ts';
+import { TokenRate } from './token-rate.ts';
+
+/** Learns from the jobs that finish how long others take. */
+export class AdmissionControl {
+  readonly #clock: Clock;
+  readonly #rate = new TokenRate();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  finished(running: RunningJob): void {
+    if (running.generatedTokens === null) return;
+    const nowMs = this.#clock.now();
+    this.#rate.finished(running.generatedTokens, running.elapsedMs(nowMs), nowMs);
+  }
+
+  /** Whether a job that starts now would be cut off by its own deadline. */
+  wouldMissDeadline(job: Job): boolean {
+    if (job.deadline_ms === undefined) return false;
+    const rate = this.#rate.tokensPerSecond(this.#clock.now());
+    return (
+      rate !== null && cannotEndWithin({ maxTokens: maxTokensOf(job), elapsedMs: 0 }, rate, job.deadline_ms)
+    );
+  }
+
+  /** @param hasReader a caller has a part of its answer already */
+  mustReleaseInDrain(running: RunningJob, hasReader: boolean, graceMs: number): boolean {
+    const nowMs = this.#clock.now();
+    const rate = this.#rate.tokensPerSecond(nowMs);
+    if (rate === null) return false;
+    const elapsedMs = running.elapsedMs(nowMs);
+    return mustReleaseInDrain({ maxTokens: maxTokensOf(running.job), elapsedMs, hasReader }, rate, graceMs);
+  }
+}

@@ -1,0 +1,35 @@
+import type { BrokenReason, Failure, ReleaseReason } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
+
+/** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
+export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
+
+export const DEADLINE_PASSED: Failure = {
+  message: 'the deadline of the job passed while it ran',
+  code: 'deadline',
+  retryable: false,
+};
+
+export const NOT_RELAYED: BrokenReason = {
+  message: 'a job of this kind gives its result to the queue only',
+  code: 'invalid_request',
+  retryable: false,
+};
+
+/** What whoever waits for the answer is told of a job that was released. */
+export function brokenBy(reason: ReleaseReason): BrokenReason {
+  return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
+}
+
+/** Reasons of a revocation after which there is nobody to tell. */
+const NOBODY_WAITS: ReadonlySet<string> = new Set(['caller_gone', 'cancelled']);
+
+/** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */
+export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
+  if (NOBODY_WAITS.has(reason)) {
+    stream?.drop();
+    return;
+  }
+  const message = `the queue took the request away: ${reason}`;
+  stream?.break({ message, code: 'lease_expired', retryable: true });
+}

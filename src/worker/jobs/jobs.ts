@@ -1,0 +1,306 @@
+import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { Answers } from '../answers/answers.ts';
+import { type FileAccess, type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
+import type { Ports } from '../ports.ts';
+import type { Outbox } from '../results/outbox.ts';
+import type { Settlement } from '../results/settlement.ts';
+import { failJob, runJob } from '../run/run-job.ts';
+import { RunningJob } from '../run/running-job.ts';
+import type { QueueLink } from '../session/peer.ts';
+import { AdmissionControl } from './admission-control.ts';
+import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './end-reasons.ts';
+import { type HeldJob, Leases } from './leases.ts';
+import { Releases } from './releases.ts';
+import { Slots } from './slots.ts';
+
+export interface JobsSettings extends FileAccessSettings {
+  configId: string;
+  capacity: number;
+  renewAfterSeconds: number;
+}
+
+export interface JobsPorts extends Ports {
+  queue: QueueLink;
+  outbox: Outbox;
+  answers: Answers;
+  /** A job began, ended or was acknowledged. */
+  changed(): void;
+}
+
+/** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
+export class Jobs {
+  readonly #ports: Ports;
+  readonly #answers: Answers;
+  readonly #slots: Slots;
+  readonly #outbox: Outbox;
+  readonly #releases: Releases;
+  readonly #leases: Leases;
+  readonly #streams = new Map<RunningJob, AnswerStream>();
+  readonly #modelAliases: ReadonlySet<string>;
+  readonly #files: FileAccess;
+  readonly #admission: AdmissionControl;
+  readonly #changed: () => void;
+  /** Why a job pushed now would be released; null: it is welcome. */
+  closedFor: ReleaseReason | null = null;
+  /** The engine's own name for its model; undefined when it does not tell. */
+  servedModel: string | undefined;
+
+  constructor(ports: JobsPorts, settings: JobsSettings) {
+    const { queue, outbox, answers } = ports;
+    this.#ports = ports;
+    this.#outbox = outbox;
+    this.#releases = new Releases(queue, outbox);
+    this.#answers = answers;
+    this.#changed = ports.changed;
+    this.#slots = new Slots(settings.capacity);
+    this.#modelAliases = new Set(['default', settings.configId]);
+    this.#files = fileAccessOf(settings);
+    this.#admission = new AdmissionControl(ports.clock);
+    this.#leases = new Leases(
+      {
+        clock: ports.clock,
+        held: () => this.#held(),
+        isHolding: () => this.#slots.running + this.#outbox.size > 0,
+        peer: () => queue.peer,
+        send: (frame) => queue.send(frame),
+        lost: (ref) => this.#lost(ref),
+      },
+      settings.renewAfterSeconds,
+    );
+  }
+
+  get running(): number {
+    return this.#slots.running;
+  }
+
+  get free(): number {
+    return this.#slots.free;
+  }
+
+  /** Released, and the queue has yet to hear of it. */
+  get unsentReleases(): number {
+    return this.#releases.unsent;
+  }
+
+  isRunning(jobId: string): boolean {
+    return this.#slots.get(jobId) !== undefined;
+  }
+
+  /** Running, or finished and not acknowledged: what a reconnect resumes. */
+  refs(): JobRef[] {
+    return this.#held().map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+  }
+
+  accept(job: Job): void {
+    if (this.#isRepeat(job)) return;
+    const older = this.#slots.get(job.job_id);
+    if (older) this.#void(older, 'superseded');
+    // A result of an attempt that the queue has given up is stale.
+    this.#outbox.remove(job.job_id);
+    const refusal = this.#refusalOf(job);
+    if (refusal) this.#decline(job, refusal);
+    else this.#start(job);
+  }
+
+  /** Aborts the attempt; nothing of it is sent any more. */
+  revoke(jobId: string, reason: string): void {
+    const running = this.#slots.get(jobId);
+    if (running) this.#void(running, reason);
+    this.#outbox.remove(jobId);
+    this.update();
+  }
+
+  acknowledged(ack: Ack): void {
+    if (!this.#outbox.acknowledge(ack)) return;
+    if (ack.outcome !== 'accepted') {
+      this.#ports.log.warn(
+        { job_id: ack.job_id, fence_token: ack.fence_token, outcome: ack.outcome },
+        'the queue did not count a settlement: the job was given away or forgotten meanwhile',
+      );
+    }
+    this.update();
+  }
+
+  renewed(answer: Renewed): void {
+    this.#leases.renewed(answer);
+  }
+
+  /** What waited for a connection is said, and all that is unacknowledged again. */
+  connected(registered: Registered | null): void {
+    for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
+    this.#releases.connected();
+    this.#outbox.connected();
+    if (registered) this.#leases.resumed();
+    this.update();
+  }
+
+  /** Releases what has not reached the engine yet. */
+  releaseUnstarted(): void {
+    for (const running of this.#slots.all()) {
+      if (running.state === 'preparing') this.#release(running, 'not_started');
+    }
+  }
+
+  /** Releases what cannot end inside the grace of a drain. */
+  releaseUnfinishable(graceMs: number): void {
+    for (const running of this.#slots.all()) {
+      const hasReader = (this.#streams.get(running)?.size ?? 0) > 0;
+      if (this.#admission.mustReleaseInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
+    }
+  }
+
+  releaseAll(reason: ReleaseReason): void {
+    for (const running of this.#slots.all()) this.#release(running, reason);
+  }
+
+  /** Every running attempt ends with this failure. */
+  failAll(failure: Failure): void {
+    for (const running of this.#slots.all()) this.#fail(running, failure);
+  }
+
+  /** Drops everything without a word; what the spool holds is left for the next process. */
+  voidAll(reason: string): void {
+    for (const running of this.#slots.all()) this.#void(running, reason);
+    this.#outbox.abandon();
+    this.#releases.abandon();
+    this.update();
+  }
+
+  /** No timer is left behind. */
+  stop(): void {
+    this.voidAll('stopped');
+    this.#leases.stop();
+  }
+
+  /** An attempt that runs here already, or is finished and only waits to be acknowledged. */
+  #isRepeat(job: Job): boolean {
+    const running = this.#slots.get(job.job_id);
+    if (running) return job.fence_token <= running.job.fence_token;
+    const settlement = this.#outbox.get(job.job_id);
+    if (!settlement || job.fence_token > settlement.fence_token) return false;
+    this.#outbox.repeat(job.job_id);
+    return true;
+  }
+
+  /** Why a job is not taken; null: it is. */
+  #refusalOf(job: Job): ReleaseReason | null {
+    if (this.closedFor) return this.closedFor;
+    if (this.#slots.free === 0) return 'overloaded';
+    return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
+  }
+
+  #start(job: Job): void {
+    const running = new RunningJob(job, this.#ports.clock.now());
+    this.#slots.add(running);
+    void this.#run(running);
+    this.update();
+  }
+
+  async #run(running: RunningJob): Promise<void> {
+    const { job } = running;
+    const { clock } = this.#ports;
+    const stream = this.#openStream(running);
+    const deadline =
+      job.deadline_ms === undefined
+        ? null
+        : clock.setTimeout(() => this.#fail(running, DEADLINE_PASSED), job.deadline_ms);
+    const settlement = await runJob(running, stream, {
+      ...this.#ports,
+      files: this.#files,
+      modelAliases: this.#modelAliases,
+      servedModel: this.servedModel,
+    });
+    if (deadline !== null) clock.clearTimeout(deadline);
+    if (!running.isOver) this.#finish(running, settlement);
+  }
+
+  #openStream(running: RunningJob): AnswerStream | null {
+    const { stream_id } = running.job;
+    if (stream_id === undefined) return null;
+    const stream = this.#answers.open(stream_id, (reason) => {
+      const code = reason === 'deadline' ? 'deadline' : 'cancelled';
+      this.#fail(running, {
+        message: `the caller's answer was cancelled: ${reason}`,
+        code,
+        retryable: false,
+      });
+    });
+    this.#streams.set(running, stream);
+    return stream;
+  }
+
+  #finish(running: RunningJob, settlement: Settlement): void {
+    running.finish();
+    this.#admission.finished(running);
+    // Void where the answer was ended or broken, as it is for every kind of job that has one.
+    this.#streams.get(running)?.break(NOT_RELAYED);
+    this.#leave(running);
+    this.#settle(running.job, { ...settlement, timing: running.timing() });
+  }
+
+  #fail(running: RunningJob, failure: Failure): void {
+    if (running.isOver) return;
+    running.abort();
+    const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
+    this.#leave(running);
+    this.#settle(running.job, { ...settlement, timing: running.timing() });
+  }
+
+  #release(running: RunningJob, reason: ReleaseReason): void {
+    running.abort();
+    this.#streams.get(running)?.break(brokenBy(reason));
+    this.#leave(running);
+    this.#sendRelease(running.job, reason);
+  }
+
+  #void(running: RunningJob, reason: string): void {
+    this.#ports.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
+    running.abort();
+    endRevoked(this.#streams.get(running), reason);
+    this.#leave(running);
+  }
+
+  #leave(running: RunningJob): void {
+    this.#slots.remove(running);
+    const stream = this.#streams.get(running);
+    this.#streams.delete(running);
+    if (stream) this.#answers.finished(stream);
+  }
+
+  /** A job that was pushed and cannot be taken. */
+  #decline(job: Job, reason: ReleaseReason): void {
+    if (job.stream_id !== undefined) this.#answers.refuse(job.stream_id, brokenBy(reason));
+    this.#sendRelease(job, reason);
+  }
+
+  #sendRelease(job: Job, reason: ReleaseReason): void {
+    this.#ports.log.info({ job_id: job.job_id, reason }, 'job released');
+    this.#releases.release(job, reason);
+    this.update();
+  }
+
+  #settle(job: Job, settlement: Settlement): void {
+    this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
+    this.update();
+  }
+
+  #lost(ref: JobRef): void {
+    const running = this.#slots.get(ref.job_id);
+    if (running?.job.fence_token === ref.fence_token) this.#void(running, 'lease_lost');
+    this.#outbox.acknowledge(ref);
+    this.update();
+  }
+
+  #held(): HeldJob[] {
+    // A base queue counts what was sent as settled; only one of ours waits for these.
+    const settled = this.#outbox.refs().map((ref) => ({ ...ref, persisted: false }));
+    return [...this.#slots.held(), ...settled];
+  }
+
+  /** Something came to be held or was let go. */
+  update(): void {
+    this.#leases.changed();
+    this.#changed();
+  }
+}

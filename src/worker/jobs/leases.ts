@@ -1,0 +1,88 @@
+import type { JobRef, Renewed, WorkerFrame } from '../../protocol/index.ts';
+import type { Clock, Timer } from '../clock.ts';
+import { BASE_PEER, grants, type Peer } from '../session/peer.ts';
+
+export interface HeldJob extends JobRef {
+  persisted: boolean;
+}
+
+export interface LeasesPorts {
+  clock: Clock;
+  /** Everything not yet acknowledged: a lease covers a job until then. */
+  held(): HeldJob[];
+  isHolding(): boolean;
+  peer(): Peer | null;
+  send(frame: WorkerFrame): boolean;
+  /** Of this attempt the queue knows nothing any more. */
+  lost(job: JobRef): void;
+}
+
+/**
+ * Renews all leases with one timer, which runs only while something is held. While the socket is down the
+ * jobs run on: whether they are still ours is the queue's to say when it is back.
+ */
+export class Leases {
+  readonly #ports: LeasesPorts;
+  readonly #ownPeriodMs: number;
+  /** What the last `renew` asked for: `renewed` names jobs without their fences. */
+  #asked = new Map<string, number>();
+  #timer: Timer | null = null;
+
+  constructor(ports: LeasesPorts, renewAfterSeconds: number) {
+    this.#ports = ports;
+    this.#ownPeriodMs = renewAfterSeconds * 1000;
+  }
+
+  /** Something came to be held or was let go. */
+  changed(): void {
+    if (!this.#ports.isHolding()) this.stop();
+    else if (this.#timer === null) this.#arm();
+  }
+
+  /** A queue of ours has begun every lease anew, and it may be shorter than before. */
+  resumed(): void {
+    this.stop();
+    this.changed();
+  }
+
+  /** The queue's answer: `lost` is void for a job that was pushed again since. */
+  renewed(answer: Renewed): void {
+    for (const jobId of answer.lost) {
+      const fence = this.#asked.get(jobId);
+      if (fence !== undefined) this.#ports.lost({ job_id: jobId, fence_token: fence });
+    }
+  }
+
+  stop(): void {
+    if (this.#timer !== null) this.#ports.clock.clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  #arm(): void {
+    this.#timer = this.#ports.clock.setTimeout(() => {
+      this.#timer = null;
+      this.#renew();
+      this.changed();
+    }, this.#periodMs());
+  }
+
+  #periodMs(): number {
+    const { renewAfterSeconds } = this.#ports.peer() ?? BASE_PEER;
+    return Math.min(this.#ownPeriodMs, renewAfterSeconds * 1000);
+  }
+
+  #renew(): void {
+    const held = this.#ports.held();
+    if (grants(this.#ports.peer(), 'renew')) {
+      this.#asked = new Map(held.map((job) => [job.job_id, job.fence_token]));
+      const jobs = held.map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+      this.#ports.send({ type: 'renew', jobs });
+      return;
+    }
+    for (const { job_id, fence_token, persisted } of held) {
+      if (persisted) {
+        this.#ports.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
+      }
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import type { Job, ReleaseReason } from '../../protocol/index.ts';
+import type { Outbox } from '../results/outbox.ts';
+import { failJob } from '../run/run-job.ts';
+import { grants, type QueueLink } from '../session/peer.ts';
+import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
+
+interface Release {
+  job: Job;
+  reason: ReleaseReason;
+}
+
+/**
+ * Jobs that are released: they go back to the queue unfinished. What cannot be said at the moment is said over
+ * the next connection: its `register` may have gone out before, with the job among those held.
+ */
+export class Releases {
+  readonly #queue: QueueLink;
+  readonly #outbox: Outbox;
+  #unsent: Release[] = [];
+
+  constructor(queue: QueueLink, outbox: Outbox) {
+    this.#queue = queue;
+    this.#outbox = outbox;
+  }
+
+  /** Those the queue has yet to hear of. */
+  get unsent(): number {
+    return this.#unsent.length;
+  }
+
+  release(job: Job, reason: ReleaseReason): void {
+    const { job_id, fence_token } = job;
+    if (grants(this.#queue.peer, 'release')) {
+      const isSent = this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
+      if (!isSent) this.#unsent.push({ job, reason });
+    } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
+      this.#outbox.put(failJob(job, brokenBy(reason), null), job.mode === 'persisted');
+    }
+  }
+
+  /** A new connection, perhaps to a queue of another kind. */
+  connected(): void {
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    for (const { job, reason } of unsent) this.release(job, reason);
+  }
+
+  /** Nothing of it is sent any more. */
+  abandon(): void {
+    this.#unsent = [];
+  }
+}

@@ -1,0 +1,45 @@
+import type { RunningJob } from '../run/running-job.ts';
+import type { HeldJob } from './leases.ts';
+
+/** The attempts that run now: one for each job, at most `capacity` at a time. */
+export class Slots {
+  readonly capacity: number;
+  readonly #byJob = new Map<string, RunningJob>();
+
+  constructor(capacity: number) {
+    this.capacity = capacity;
+  }
+
+  get running(): number {
+    return this.#byJob.size;
+  }
+
+  get free(): number {
+    return Math.max(0, this.capacity - this.#byJob.size);
+  }
+
+  get(jobId: string): RunningJob | undefined {
+    return this.#byJob.get(jobId);
+  }
+
+  all(): RunningJob[] {
+    return [...this.#byJob.values()];
+  }
+
+  held(): HeldJob[] {
+    return this.all().map(({ job: { job_id, fence_token, mode } }) => ({
+      job_id,
+      fence_token,
+      persisted: mode === 'persisted',
+    }));
+  }
+
+  add(running: RunningJob): void {
+    this.#byJob.set(running.job.job_id, running);
+  }
+
+  /** Frees the slot, unless a newer attempt at the same job has it. */
+  remove(running: RunningJob): void {
+    if (this.#byJob.get(running.job.job_id) === running) this.#byJob.delete(running.job.job_id);
+  }
+}

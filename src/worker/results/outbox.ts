@@ -1,0 +1,260 @@
+import { Outage } from '../../process/outage.ts';
+import { withTimeout } from '../../process/timeout.ts';
+import { fitsUtf8, type JobRef, limits } from '../../protocol/index.ts';
+import type { Ports } from '../ports.ts';
+import { grants, type Peer } from '../session/peer.ts';
+import { frameText, type Settlement, settlementText } from './settlement.ts';
+import type { SpooledSettlement } from './spool.ts';
+
+/** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
+const DISK_WITHIN_MS = 5000;
+
+export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
+  /** What was agreed with the queue last, also while the socket is down. */
+  peer(): Peer | null;
+  /** False when nothing can be sent at the moment. */
+  sendText(text: string): boolean;
+  /** PUTs a result; resolves to false if that failed. Never rejects. */
+  upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
+  /** Whether this process is running an attempt at the job. */
+  isRunning(jobId: string): boolean;
+  /** Called when a settlement became ready to send, or was uploaded, in the background. */
+  changed(): void;
+  /** Called when a slow disk brings a result of an earlier process. */
+  found(): void;
+}
+
+interface Kept extends SpooledSettlement {
+  /** It has, or will have, a copy in the spool. */
+  hasCopy: boolean;
+  /** It may be sent: its copy is written, or it needs none. */
+  mayLeave: boolean;
+  /** Aborts the upload in progress. */
+  upload: AbortController | null;
+}
+
+/**
+ * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
+ * jobs are sent only once the spool has them, so whatever was sent can be sent again, by the next process too.
+ * Large results are uploaded from here: the job has already left its slot, so neither a dead engine nor the end of
+ * a drain loses them.
+ */
+export class Outbox {
+  readonly #ports: OutboxPorts;
+  readonly #byJob = new Map<string, Kept>();
+  #isHurried = false;
+  readonly #outage: Outage;
+
+  constructor(ports: OutboxPorts) {
+    this.#ports = ports;
+    this.#outage = new Outage(ports.log, {
+      begins: 'finished results are kept in memory only',
+      ends: 'finished results are kept on disk again',
+    });
+  }
+
+  get size(): number {
+    return this.#byJob.size;
+  }
+
+  /** Whether something waits that an extended queue would take before this worker offers slots. */
+  get hasExtended(): boolean {
+    return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
+  }
+
+  /** Why settlements are kept in memory only, for people; null while the spool works. */
+  get outage(): string | null {
+    return this.#outage.text;
+  }
+
+  /**
+   * Takes over what earlier processes of this worker left. Resolves when that is done, or when nothing was read for
+   * DISK_WITHIN_MS; whatever is read later is taken over then.
+   */
+  async load(): Promise<void> {
+    const { clock, spool, log } = this.#ports;
+    if (!spool) return;
+    const left = spool.load()[Symbol.asyncIterator]();
+    let next = left.next();
+    try {
+      for (let found = await inTime(clock, next); !found.done; found = await inTime(clock, next)) {
+        this.#takeOver(found.value);
+        next = left.next();
+      }
+    } catch (error) {
+      this.#outage.report((error as Error).message);
+      void this.#loadRest(left, next);
+    }
+    if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
+  }
+
+  /** Replaces the settlement of an older attempt. Sent as soon as it may be and there is a connection. */
+  put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
+    const { spool } = this.#ports;
+    this.remove(settlement.job_id);
+    const isExtended = this.#ports.peer()?.acknowledges ?? false;
+    const hasCopy = isPersisted && !!spool;
+    const kept: Kept = {
+      settlement,
+      isExtended,
+      uploadUrl: uploadUrl !== undefined && isLarge(settlement) ? uploadUrl : undefined,
+      hasCopy,
+      mayLeave: !hasCopy,
+      upload: null,
+    };
+    this.#byJob.set(settlement.job_id, kept);
+    if (kept.mayLeave) this.#send(kept);
+    else void this.#spool(kept).then(() => this.#release(kept));
+  }
+
+  get(jobId: string): Settlement | undefined {
+    return this.#byJob.get(jobId)?.settlement;
+  }
+
+  /** Sends again what the queue seems to have missed. */
+  repeat(jobId: string): void {
+    const kept = this.#byJob.get(jobId);
+    if (kept) this.#send(kept);
+  }
+
+  /** On a new connection: sends everything unacknowledged, in the order of `put`. */
+  connected(): void {
+    if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
+      this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
+    }
+    for (const kept of [...this.#byJob.values()]) this.#send(kept);
+  }
+
+  /** Drops the settlement of exactly this attempt, not that of a newer one. */
+  acknowledge(ref: JobRef): boolean {
+    if (this.get(ref.job_id)?.fence_token !== ref.fence_token) return false;
+    this.remove(ref.job_id);
+    return true;
+  }
+
+  remove(jobId: string): void {
+    const kept = this.#byJob.get(jobId);
+    if (!kept) return;
+    this.#byJob.delete(jobId);
+    kept.upload?.abort();
+    if (kept.hasCopy) this.#forgetCopy(kept.settlement);
+  }
+
+  /**
+   * Little time is left: whatever is still to be uploaded is sent in a frame, if the queue takes one of that size.
+   * Uploads of the rest go on until the process exits, and in the next one.
+   */
+  hurry(): void {
+    this.#isHurried = true;
+    for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
+  }
+
+  /** Nothing more is sent by this process. What the spool has stays for the next one. */
+  abandon(): void {
+    for (const { upload } of this.#byJob.values()) upload?.abort();
+    this.#byJob.clear();
+  }
+
+  refs(): JobRef[] {
+    return [...this.#byJob.values()].map(({ settlement: { job_id, fence_token } }) => ({
+      job_id,
+      fence_token,
+    }));
+  }
+
+  /** Null if an attempt of this process has made it stale. */
+  #takeOver(spooled: SpooledSettlement): Kept | null {
+    const { job_id, fence_token } = spooled.settlement;
+    const newer = this.get(job_id)?.fence_token ?? 0;
+    if (newer >= fence_token || this.#ports.isRunning(job_id)) {
+      if (newer !== fence_token) this.#forgetCopy(spooled.settlement);
+      return null;
+    }
+    this.remove(job_id);
+    const kept = { ...spooled, hasCopy: true, mayLeave: true, upload: null };
+    this.#byJob.set(job_id, kept);
+    return kept;
+  }
+
+  /** Reads on for as long as the disk takes; nothing waits for it. */
+  async #loadRest(
+    left: AsyncIterator<SpooledSettlement>,
+    next: Promise<IteratorResult<SpooledSettlement>>,
+  ): Promise<void> {
+    try {
+      for (let found = await next; !found.done; found = await left.next()) {
+        const kept = this.#takeOver(found.value);
+        if (!kept) continue;
+        this.#send(kept);
+        this.#ports.found();
+      }
+      this.#outage.report(null);
+    } catch (error) {
+      this.#outage.report((error as Error).message);
+    }
+  }
+
+  #forgetCopy(ref: JobRef): void {
+    this.#ports.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
+  }
+
+  #release(kept: Kept): void {
+    kept.mayLeave = true;
+    // Superseded or revoked during the write.
+    if (this.#byJob.get(kept.settlement.job_id) !== kept) return;
+    this.#send(kept);
+    this.#ports.changed();
+  }
+
+  #send(kept: Kept): void {
+    const { settlement, isExtended, uploadUrl } = kept;
+    const peer = this.#ports.peer();
+    if (!peer || !kept.mayLeave) return;
+    // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
+    if (isExtended && !peer.acknowledges) return;
+    if (uploadUrl !== undefined) {
+      if (!this.#isHurried || frameText(settlement, peer) === null) return void this.#upload(kept, uploadUrl);
+      kept.upload?.abort();
+      kept.uploadUrl = undefined;
+    }
+    const isSent = this.#ports.sendText(settlementText(settlement, peer));
+    if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
+  }
+
+  /** Uploads once, then sends a reference, or the result itself if that failed. */
+  async #upload(kept: Kept, url: string): Promise<void> {
+    const { settlement } = kept;
+    if (kept.upload || settlement.type !== 'job_result') return;
+    kept.upload = new AbortController();
+    const { result, ...rest } = settlement;
+    const isThere = await this.#ports.upload(url, JSON.stringify(result), kept.upload.signal);
+    // Revoked, superseded or sent in a frame in the meantime.
+    if (kept.upload.signal.aborted) return;
+    kept.uploadUrl = undefined;
+    if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
+    this.#send(kept);
+    this.#ports.changed();
+  }
+
+  /** Never rejects: a failing disk is reported, and the settlement stays in memory. */
+  async #spool({ settlement, isExtended, uploadUrl }: Kept): Promise<void> {
+    const { clock, spool } = this.#ports;
+    try {
+      await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
+      this.#outage.report(null);
+    } catch (error) {
+      this.#outage.report((error as Error).message);
+    }
+  }
+}
+
+/** Large enough to be uploaded, if the job has a `result_upload_url`. */
+function isLarge(settlement: Settlement): boolean {
+  if (settlement.type !== 'job_result') return false;
+  return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);
+}
+
+function inTime<T>(clock: Ports['clock'], work: Promise<T>): Promise<T> {
+  const message = `the disk took longer than ${DISK_WITHIN_MS / 1000} s`;
+  return withTimeout(clock, DISK_WITHIN_MS, () => work, { message });
+}

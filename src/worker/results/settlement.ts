@@ -1,0 +1,35 @@
+import { fitsUtf8, type JobError, type JobResult, type JobResultRef } from '../../protocol/index.ts';
+import type { Peer } from '../session/peer.ts';
+
+/** A frame that ends a job. */
+export type Settlement = JobResult | JobResultRef | JobError;
+
+/** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
+export function frameText(settlement: Settlement, peer: Peer): string | null {
+  const text = JSON.stringify(formFor(settlement, peer));
+  return fitsUtf8(text, peer.frameBytes) ? text : null;
+}
+
+/** The same, or the text of an error that says that it is too large. */
+export function settlementText(settlement: Settlement, peer: Peer): string {
+  const text = frameText(settlement, peer);
+  if (text !== null) return text;
+  const limit = peer.frameBytes;
+  const tooLarge: JobError = {
+    type: 'job_error',
+    job_id: settlement.job_id,
+    fence_token: settlement.fence_token,
+    error: `the outcome is larger than the ${limit} bytes the queue takes in one frame`,
+    code: 'too_large',
+    retryable: false,
+  };
+  return JSON.stringify(formFor(tooLarge, peer));
+}
+
+function formFor(settlement: Settlement, peer: Peer): Settlement {
+  if (peer.takesSettlementDetails) return settlement;
+  const { timing: _, ...known } = settlement;
+  if (known.type !== 'job_error') return known;
+  const { type, job_id, fence_token, error } = known;
+  return { type, job_id, fence_token, error };
+}

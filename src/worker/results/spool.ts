@@ -1,0 +1,30 @@
+import type { JobRef } from '../../protocol/index.ts';
+import type { Settlement } from './settlement.ts';
+
+/** A settlement as the spool stores it. */
+export interface SpooledSettlement {
+  settlement: Settlement;
+  /** For an extended queue: reported before the engine is up, and never sent to a base queue. */
+  isExtended: boolean;
+  /** Where the result is uploaded before a reference is sent; undefined: it is sent in a frame. */
+  uploadUrl?: string | undefined;
+}
+
+/**
+ * Settlements of stored jobs on this worker's disk, for the process after this one.
+ * Implementations: disk-spool.ts, and one in memory for tests and the simulation.
+ */
+export interface Spool {
+  /**
+   * Resolves once a later `load` is sure to find the settlement.
+   * @throws Error with the reason, for people: disk full, not writable, over the limit
+   */
+  put(spooled: SpooledSettlement): Promise<void>;
+  /** Removes one attempt's settlement, after any `put` in progress. It is no error if there is none. */
+  remove(ref: JobRef): Promise<void>;
+  /**
+   * What earlier processes left, oldest fence first, each as soon as it is read.
+   * @throws Error for people, when nothing (more) can be read
+   */
+  load(): AsyncIterable<SpooledSettlement>;
+}

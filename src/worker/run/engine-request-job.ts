@@ -1,0 +1,240 @@
+import { Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { EngineAnswer } from '../../engine/client/types.ts';
+import {
+  type AnswerHead,
+  EngineRequest,
+  type EngineRequestResult,
+  isEventStream,
+  isInferenceRoute,
+  parseValue,
+  passableHeaders,
+  type RelayedResult,
+} from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
+import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
+import { readWhole } from '../files/transfer.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+import { CompletionWatch } from './completion-watch.ts';
+import { replaceModelAlias } from './model-name.ts';
+import { generatedTokens } from './tokens.ts';
+
+/** Routes whose answers have a finish to look for. */
+const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
+/** How long a sick engine may take to show it, ms. */
+const HEALTH_WITHIN_MS = 1000;
+/** Headers that are true of the engine's connection only. */
+const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
+
+/** Any route of the engine, its whole answer kept as the result. */
+export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
+  const request = requestOf(attempt);
+  const answer = await send(attempt, request);
+  const arrived = isEventStream(answer.headers) ? attempt.streamed : undefined;
+  const bytes = await readWhole(decoded(answer), arrived);
+  const text = bytes.toString();
+  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
+  if (answer.status >= 300) throw redirected(answer);
+  await checkWhole(attempt, request, answer, bytes);
+  const body = parseBody(text);
+  attempt.generated(generatedTokens(body));
+  return {
+    status: 'success',
+    job_type: 'engine_request',
+    processed_at: attempt.timestamp(),
+    response: {
+      status: answer.status,
+      content_type: answer.headers['content-type'] ?? null,
+      body,
+    },
+  };
+}
+
+/**
+ * Any route of the engine, its answer given to the relay as it comes.
+ * On a throw the stream is still open: the caller breaks it with the failure.
+ */
+export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
+  const request = requestOf(attempt);
+  const answer = await send(attempt, request);
+  if (isEventStream(answer.headers)) await relayEvents(attempt, request, answer, stream);
+  else await relayWhole(attempt, request, answer, stream);
+  stream.end();
+  return {
+    status: 'success',
+    job_type: 'engine_request',
+    processed_at: attempt.timestamp(),
+    answer_bytes: stream.size,
+    http_status: answer.status,
+  };
+}
+
+function requestOf(attempt: Attempt): EngineRequest {
+  const parsed = parseValue(EngineRequest, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
+  const { method, path } = parsed.value;
+  if (!isInferenceRoute(method, path)) {
+    throw finalFailure(
+      'invalid_request',
+      `payload.path: ${method} ${path} is no inference route; this worker asks its engine for nothing else`,
+    );
+  }
+  return parsed.value;
+}
+
+function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
+  const { servedModel, modelAliases } = attempt;
+  const body =
+    request.body === undefined || servedModel === undefined
+      ? request.body
+      : replaceModelAlias(request.body, modelAliases, servedModel);
+  attempt.requested();
+  return attempt.engine.request({
+    method: request.method,
+    path: request.path,
+    requestId: attempt.jobId,
+    signal: attempt.signal,
+    ...(body === undefined ? {} : { body }),
+    ...(request.content_type === undefined ? {} : { contentType: request.content_type }),
+  });
+}
+
+/**
+ * Event by event. A generation that the engine gave up is cut off before it looks finished; its own error is
+ * passed on as it is, unless another attempt can still be made without the caller noticing.
+ * @throws JobFailure also where the caller has the engine's own error, and the stream has ended with it
+ */
+async function relayEvents(
+  attempt: Attempt,
+  request: EngineRequest,
+  answer: EngineAnswer,
+  stream: AnswerStream,
+): Promise<void> {
+  const watch = new CompletionWatch();
+  stream.head(headOf(answer));
+  for await (const piece of answer.body) {
+    attempt.streamed();
+    watch.see(piece);
+    if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
+    if (watch.error !== null && stream.size === 0) {
+      const failure = await failureInside(attempt, watch.error);
+      if (failure.failure.code === 'engine_died') throw failure;
+    }
+    stream.write(piece);
+    if (stream.isFull) await stream.room();
+    if (stream.state !== 'open') return;
+  }
+  if (watch.error !== null) {
+    stream.end();
+    throw await failureInside(attempt, watch.error);
+  }
+  if (COMPLETIONS.test(request.path) && !watch.isDone) throw cutShort();
+}
+
+/**
+ * A body in one piece. JSON is held until it is whole, and an engine's own failure until it is clear that
+ * the engine lives: another attempt can then be made without the caller noticing.
+ */
+async function relayWhole(
+  attempt: Attempt,
+  request: EngineRequest,
+  answer: EngineAnswer,
+  stream: AnswerStream,
+): Promise<void> {
+  const isJson = answer.headers['content-type']?.startsWith('application/json') ?? false;
+  if (!isJson && answer.status < 500) {
+    stream.head(headOf(answer));
+    for await (const piece of answer.body) {
+      stream.write(piece);
+      if (stream.isFull) await stream.room();
+      if (stream.state !== 'open') return;
+    }
+    return;
+  }
+  const bytes = await readWhole(answer.body);
+  if (answer.status >= 500) {
+    const failure = await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
+    if (failure.failure.code === 'engine_died') throw failure;
+  }
+  if (answer.status < 400) {
+    await checkWhole(attempt, request, answer, bytes);
+    if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
+  }
+  stream.head(headOf(answer));
+  stream.write(bytes);
+}
+
+/** @throws JobFailure when the answer is not complete */
+async function checkWhole(
+  attempt: Attempt,
+  request: EngineRequest,
+  answer: EngineAnswer,
+  bytes: Uint8Array,
+): Promise<void> {
+  const isCompletion = COMPLETIONS.test(request.path);
+  const watch = new CompletionWatch();
+  watch.see(bytes);
+  if (isCompletion && watch.isAborted) throw gaveUp();
+  if (!isEventStream(answer.headers)) return;
+  if (watch.error !== null) throw await failureInside(attempt, watch.error);
+  if (isCompletion && !watch.isDone) throw cutShort();
+}
+
+/** A result has no place for the address, and another attempt would be sent there again. */
+function redirected({ status, headers }: EngineAnswer): JobFailure {
+  const target = headers.location ?? 'an address it does not name';
+  return new JobFailure({
+    message: `the engine redirects to ${target} (HTTP ${status}); redirects of an engine are not followed`,
+    code: 'engine_refused',
+    retryable: false,
+    http_status: status,
+  });
+}
+
+const DECODERS: Record<string, () => Transform> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
+/** The body as text is made of it: engines are asked for plain bodies, and some compress all the same. */
+function decoded({ headers, body }: EngineAnswer): AsyncIterable<Uint8Array> {
+  const decoder = DECODERS[headers['content-encoding']?.toLowerCase() ?? 'identity'];
+  // An error on either side ends both.
+  return decoder ? Readable.from(body).compose(decoder()) : body;
+}
+
+function gaveUp(): JobFailure {
+  return engineDied('the engine ended the generation before it was finished');
+}
+
+function cutShort(): JobFailure {
+  return engineDied('the stream of the engine ended without its finish');
+}
+
+/** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
+function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
+  const body = parseBody(data);
+  return failureOfEngine(attempt, statusInside(body), body);
+}
+
+/** The status that the engine would have answered with, had it not begun. */
+function statusInside(body: unknown): number {
+  const { error } = Object(body) as { error?: unknown };
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599 ? code : 500;
+}
+
+async function failureOfEngine(attempt: Attempt, status: number, body: unknown): Promise<JobFailure> {
+  const refusal = engineRefusal(status, body);
+  if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
+  return engineDied(refusal.message);
+}
+
+function headOf(answer: EngineAnswer): AnswerHead {
+  const headers = Object.fromEntries(
+    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.has(name)),
+  );
+  return { status: answer.status, headers };
+}

@@ -1,0 +1,73 @@
+import type { Job, Timing } from '../../protocol/index.ts';
+
+/**
+ * One attempt at a job, on this worker.
+ *
+ * - `preparing` → `running` (its request went to the engine), `over`
+ * - `running`   → `over`
+ * - `over`: finished, released or revoked; what its run still brings is thrown away.
+ */
+export type RunState = 'preparing' | 'running' | 'over';
+
+export class RunningJob {
+  readonly job: Job;
+  /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
+  generatedTokens: number | null = null;
+  readonly #abort = new AbortController();
+  readonly #arrivedAtMs: number;
+  #state: RunState = 'preparing';
+  #requestedAtMs: number | null = null;
+  #firstTokenAtMs: number | null = null;
+
+  constructor(job: Job, nowMs: number) {
+    this.job = job;
+    this.#arrivedAtMs = nowMs;
+  }
+
+  get state(): RunState {
+    return this.#state;
+  }
+
+  get isOver(): boolean {
+    return this.#state === 'over';
+  }
+
+  /** Fires when the attempt is over before its time: the engine's request is closed with it. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  requested(nowMs: number): void {
+    if (this.#state !== 'preparing') return;
+    this.#state = 'running';
+    this.#requestedAtMs = nowMs;
+  }
+
+  /** Time since its request went to the engine, ms; 0 before. */
+  elapsedMs(nowMs: number): number {
+    return this.#requestedAtMs === null ? 0 : nowMs - this.#requestedAtMs;
+  }
+
+  /** The engine streams its answer, and something of it has come. */
+  streamed(nowMs: number): void {
+    this.#firstTokenAtMs ??= nowMs;
+  }
+
+  /** What the queue is told of the attempt's time; undefined: it did not reach the engine. */
+  timing(): Timing | undefined {
+    if (this.#requestedAtMs === null) return undefined;
+    const since = (at: number | null) => (at === null ? undefined : Math.max(0, at - this.#arrivedAtMs));
+    return { started_ms: since(this.#requestedAtMs), first_token_ms: since(this.#firstTokenAtMs) };
+  }
+
+  /** The attempt came to its own end. */
+  finish(): void {
+    this.#state = 'over';
+  }
+
+  /** Ends the attempt from outside. */
+  abort(): void {
+    this.#state = 'over';
+    this.#abort.abort();
+  }
+}

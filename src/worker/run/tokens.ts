@@ -1,0 +1,29 @@
+import { ChatPayload, type Job } from '../../protocol/index.ts';
+import { parseBody } from './attempt.ts';
+
+/** What a chat job gets that names no limit of its own. */
+const CHAT_DEFAULT = ChatPayload.shape.max_tokens.parse(undefined);
+
+/** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
+export function maxTokensOf(job: Job): number | null {
+  const payload = fieldsOf(job.payload);
+  if ('path' in payload) return limitIn(fieldsOf(parseBody(String(payload.body ?? ''))));
+  return 'messages' in payload ? (limitIn(payload) ?? CHAT_DEFAULT) : null;
+}
+
+/** Tokens generated for each choice of a finished completion, by the engine's own count; null: it does not say. */
+export function generatedTokens(completion: unknown): number | null {
+  const { usage, choices } = fieldsOf(completion);
+  const tokens = fieldsOf(usage).completion_tokens;
+  if (typeof tokens !== 'number') return null;
+  return tokens / (Array.isArray(choices) ? Math.max(1, choices.length) : 1);
+}
+
+function limitIn(body: Record<string, unknown>): number | null {
+  const limit = body.max_completion_tokens ?? body.max_tokens;
+  return typeof limit === 'number' && limit > 0 ? limit : null;
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}

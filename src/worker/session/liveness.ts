@@ -1,0 +1,46 @@
+import type { Clock, Timer } from '../clock.ts';
+
+/** Pings a peer and says when it has been silent for too long. Whatever comes from the peer counts as a sign. */
+export class Liveness {
+  readonly #clock: Clock;
+  readonly #periodMs: number;
+  readonly #silenceMs: number;
+  readonly #ping: () => void;
+  readonly #dead: () => void;
+  #pingTimer: Timer;
+  #deadTimer: Timer;
+
+  /**
+   * @param silenceMs from the first ping that found no echo to the verdict
+   */
+  constructor(clock: Clock, periodMs: number, silenceMs: number, ping: () => void, dead: () => void) {
+    this.#clock = clock;
+    this.#periodMs = periodMs;
+    this.#silenceMs = silenceMs;
+    this.#ping = ping;
+    this.#dead = dead;
+    this.#arm();
+  }
+
+  heard(): void {
+    if (this.#deadTimer === undefined) return;
+    this.#clock.clearTimeout(this.#deadTimer);
+    this.#deadTimer = undefined;
+  }
+
+  stop(): void {
+    this.heard();
+    this.#clock.clearTimeout(this.#pingTimer);
+  }
+
+  #arm(): void {
+    this.#pingTimer = this.#clock.setTimeout(() => {
+      this.#arm();
+      this.#deadTimer ??= this.#clock.setTimeout(() => {
+        this.stop();
+        this.#dead();
+      }, this.#silenceMs);
+      this.#ping();
+    }, this.#periodMs);
+  }
+}

@@ -1,0 +1,204 @@
+import { CLOSE, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import { backoffMs, restartSpreadMs } from './backoff.ts';
+import { Liveness } from './liveness.ts';
+import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
+
+/** A dial that has neither opened nor failed by then is given up, ms. */
+const OPEN_WITHIN_MS = 10_000;
+/** A connection that lasted this long is proven by that alone, ms. */
+const STEADY_MS = 10_000;
+/** A peer that does not answer our close is left alone after this, ms. */
+const CLOSED_WITHIN_MS = 1000;
+/** WebSocket-level pings of the base protocol, ms. */
+const BASE_PING_MS = 30_000;
+const BASE_PONG_WITHIN_MS = 10_000;
+/** Pings of ours that may go unanswered before the peer counts as dead. */
+const MISSED_PINGS = 2;
+
+export interface ReconnectingSocketEvents {
+  opened(): void;
+  text(text: string): void;
+  binary(data: Uint8Array): void;
+  /** Called before the next dial is planned; `stop` means there is none. */
+  closed(close: SocketClose): 'redial' | 'stop';
+}
+
+/**
+ * - `idle`     → `dialling` (open)
+ * - `dialling` → `open`, `waiting` (failed), `closed`
+ * - `open`     → `waiting` (lost), `closed`
+ * - `waiting`  → `dialling` (the wait is over), `closed`
+ * - `closed`   is final.
+ */
+export type ReconnectingSocketState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
+
+/**
+ * One socket that is meant to stay: dials, notices when the peer is silent, dials again.
+ * Both the control socket and the answer socket are one of these.
+ */
+export class ReconnectingSocket {
+  readonly #ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>;
+  readonly #name: string;
+  readonly #events: ReconnectingSocketEvents;
+  #target: DialTarget | null = null;
+  #state: ReconnectingSocketState = 'idle';
+  #socket: Socket | null = null;
+  /** Number of the connection whose events count. */
+  #connection = 0;
+  #liveness: Liveness | null = null;
+  #timer: Timer;
+  /** The socket closed that we were closing. */
+  #farewell: (() => void) | null = null;
+  #openedAtMs = 0;
+  #failures = 0;
+
+  constructor(
+    ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>,
+    name: string,
+    events: ReconnectingSocketEvents,
+  ) {
+    this.#ports = ports;
+    this.#name = name;
+    this.#events = events;
+  }
+
+  get state(): ReconnectingSocketState {
+    return this.#state;
+  }
+
+  get isOpen(): boolean {
+    return this.#state === 'open';
+  }
+
+  /** Starts dialling, once. */
+  open(target: DialTarget): void {
+    if (this.#state !== 'idle') return;
+    this.#target = target;
+    this.#dial();
+  }
+
+  /** False when there is no connection to send on. */
+  send(data: string | Uint8Array): boolean {
+    if (this.#state !== 'open') return false;
+    this.#socket?.send(data);
+    return true;
+  }
+
+  /** The connection is a good one: should it break, the next wait is the shortest. */
+  proven(): void {
+    this.#failures = 0;
+  }
+
+  /** The peer is one of ours: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
+  useTextPings(periodSeconds: number = limits.PING_SECONDS): void {
+    if (this.#state !== 'open') return;
+    const periodMs = periodSeconds * 1000;
+    this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));
+  }
+
+  /** Closes it for good. Resolves when what was sent before has left, or cannot any more. */
+  async close(code: number = CLOSE.done, reason = ''): Promise<void> {
+    if (this.#state === 'closed') return;
+    const socket = this.#leave();
+    this.#state = 'closed';
+    if (!socket) return;
+    const { clock } = this.#ports;
+    await new Promise<void>((resolve) => {
+      const limit = clock.setTimeout(() => {
+        socket.destroy();
+        resolve();
+      }, CLOSED_WITHIN_MS);
+      this.#farewell = () => {
+        clock.clearTimeout(limit);
+        resolve();
+      };
+      socket.close(code, reason);
+    });
+  }
+
+  /** Gives this connection up and dials again. */
+  drop(why: string): void {
+    if (this.#state !== 'open' && this.#state !== 'dialling') return;
+    const socket = this.#socket;
+    this.#lost({ code: 1006, reason: why });
+    socket?.destroy();
+  }
+
+  #dial(): void {
+    this.#state = 'dialling';
+    this.#timer = this.#ports.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
+    const connection = ++this.#connection;
+    // A socket that was given up may still speak; nobody listens to it any more.
+    const ifCurrent =
+      <T extends unknown[]>(run: (...args: T) => void) =>
+      (...args: T) => {
+        if (connection === this.#connection) run(...args);
+      };
+    const events: SocketEvents = {
+      opened: ifCurrent(() => this.#opened()),
+      text: ifCurrent((text) => this.#text(text)),
+      binary: ifCurrent((data) => this.#binary(data)),
+      pong: ifCurrent(() => this.#liveness?.heard()),
+      closed: (close) => {
+        this.#farewell?.();
+        ifCurrent(() => this.#lost(close))();
+      },
+    };
+    this.#socket = this.#ports.dial(this.#target!, events);
+  }
+
+  #opened(): void {
+    this.#ports.clock.clearTimeout(this.#timer);
+    this.#state = 'open';
+    this.#openedAtMs = this.#ports.clock.now();
+    this.#watch(BASE_PING_MS, BASE_PONG_WITHIN_MS, () => this.#socket?.ping());
+    this.#events.opened();
+  }
+
+  #text(text: string): void {
+    this.#liveness?.heard();
+    if (text !== PONG_TEXT) this.#events.text(text);
+  }
+
+  #binary(data: Uint8Array): void {
+    this.#liveness?.heard();
+    this.#events.binary(data);
+  }
+
+  #watch(periodMs: number, silenceMs: number, ping: () => void): void {
+    this.#liveness?.stop();
+    const dead = () => this.drop(`silent for ${silenceMs / 1000} s after a ping`);
+    this.#liveness = new Liveness(this.#ports.clock, periodMs, silenceMs, ping, dead);
+  }
+
+  #lost(close: SocketClose): void {
+    const { clock, random, log } = this.#ports;
+    if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.proven();
+    this.#leave();
+    this.#state = 'waiting';
+    if (this.#events.closed(close) === 'stop') {
+      this.#state = 'closed';
+    }
+    // The handler may have closed it.
+    if (this.state === 'closed') return;
+    const restarting = close.code === CLOSE.restarting;
+    const waitMs = restarting ? restartSpreadMs(random) : backoffMs(this.#failures++, random);
+    log.info(
+      { code: close.code, reason: close.reason, wait_ms: Math.round(waitMs) },
+      `${this.#name} socket closed; dialling again`,
+    );
+    this.#timer = clock.setTimeout(() => this.#dial(), waitMs);
+  }
+
+  #leave(): Socket | null {
+    const socket = this.#socket;
+    this.#connection++;
+    this.#liveness?.stop();
+    this.#liveness = null;
+    this.#socket = null;
+    this.#ports.clock.clearTimeout(this.#timer);
+    return socket;
+  }
+}

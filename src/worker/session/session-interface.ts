@@ -1,0 +1,28 @@
+import type { Ack, Job, JobRef, Registered, Renewed } from '../../protocol/index.ts';
+import type { Peer } from './peer.ts';
+import type { SessionState } from './session-state.ts';
+
+export interface SessionSettings {
+  wsUrl: string;
+  token: string | undefined;
+  queueId: string;
+  configId: string;
+  workerId: string;
+  capacity: number;
+}
+
+export interface SessionEvents {
+  stateChanged(state: SessionState): void;
+  /** Frames may be sent from now on; `registered` is null with a base queue. */
+  connected(peer: Peer, registered: Registered | null): void;
+  job(job: Job): void;
+  revoked(jobId: string, reason: string): void;
+  acknowledged(ack: Ack): void;
+  renewed(renewed: Renewed): void;
+  /** The queue refuses this worker for good; the session has failed. */
+  refused(message: string): void;
+  /** Running, or finished and not acknowledged. */
+  heldJobs(): JobRef[];
+  /** Results of an earlier process wait for a queue of ours: no reason to wait for the engine. */
+  hasEarlyResults(): boolean;
+}

@@ -1,0 +1,304 @@
+import {
+  CLOSE,
+  FEATURES,
+  type Instance,
+  limits,
+  parseJson,
+  QueueFrame,
+  type Registered,
+  type WorkerFrame,
+} from '../../protocol/index.ts';
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
+import { ReconnectingSocket } from './reconnecting-socket.ts';
+import { refusalOf } from './refusal.ts';
+import type { SessionEvents, SessionSettings } from './session-interface.ts';
+import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
+import type { SocketClose } from './socket.ts';
+
+/** A queue of ours that is slow to answer is not soon taken for a base queue, ms. */
+const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
+
+/** What the queue was last told about dispatch. */
+type Told = 'dispatch' | 'pause' | 'drain';
+
+/** Owns the control socket: one loop compares what is with what should be, and acts on the difference. */
+export class Session {
+  readonly #ports: Ports;
+  readonly #settings: SessionSettings;
+  readonly #events: SessionEvents;
+  readonly #socket: ReconnectingSocket;
+  readonly #unknownTypes = new Set<string>();
+  #state: SessionState = 'starting';
+  #instance: Instance;
+  #started = false;
+  #engineHealthy = false;
+  #underPressure = false;
+  #draining = false;
+  /** The last agreement; it outlives its connection, to tell how a queue now out of reach would take things. */
+  #peer: Peer | null = null;
+  /** `register` went out on this connection. */
+  #registerSent = false;
+  /** The agreement holds on this connection. */
+  #connected = false;
+  #everConnected = false;
+  /** Slots that the last `register` offered. */
+  #offered = 0;
+  #everOffered = false;
+  #answerTimer: Timer;
+  #told: Told = 'dispatch';
+  #looping = false;
+  #lookAgain = false;
+
+  constructor(ports: Ports, settings: SessionSettings, instance: Instance, events: SessionEvents) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#instance = instance;
+    this.#events = events;
+    this.#socket = new ReconnectingSocket(ports, 'control', {
+      opened: () => this.#wake(WAKE.socketOpened),
+      text: (text) => this.#receive(text),
+      binary: () => ports.log.warn({}, 'the queue sent a binary frame on the control socket; ignored'),
+      closed: (close) => this.#closed(close),
+    });
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get peer(): Peer | null {
+    return this.#peer;
+  }
+
+  /** Nothing is dialled before. */
+  start(): void {
+    this.#started = true;
+    this.#wake(WAKE.started);
+  }
+
+  /** @param models every name the engine answers to */
+  engineHealthy(models: string[]): void {
+    this.#engineHealthy = true;
+    this.#instance = { ...this.#instance, models };
+    this.#wake(WAKE.engineHealthy);
+  }
+
+  engineUnhealthy(): void {
+    this.#engineHealthy = false;
+    this.#wake(WAKE.engineUnhealthy);
+  }
+
+  /** While the engine has more to do than it should, the queue is asked for no more. */
+  pressureChanged(isUnderPressure: boolean): void {
+    this.#underPressure = isUnderPressure;
+    this.#wake(WAKE.pressureChanged);
+  }
+
+  /** `hasEarlyResults` may be true from now on. */
+  resultsFound(): void {
+    this.#wake(WAKE.resultsFound);
+  }
+
+  /** No more jobs, for good. The connection stays for results. */
+  drain(): void {
+    this.#draining = true;
+    this.#wake(WAKE.drainAsked);
+  }
+
+  /** Resolves when everything sent has left. */
+  async stop(): Promise<void> {
+    if (this.#isOver()) return;
+    this.#endConnection();
+    this.#enter('stopped');
+    await this.#socket.close(CLOSE.done, 'worker stopped');
+  }
+
+  send(frame: WorkerFrame): boolean {
+    return this.sendText(JSON.stringify(frame));
+  }
+
+  sendText(text: string): boolean {
+    return this.#connected && this.#socket.send(text);
+  }
+
+  #wake(reason: WakeReason): void {
+    this.#ports.log.debug({ reason, state: this.#state }, 'session woken');
+    this.#lookAgain = true;
+    if (this.#looping || !this.#started) return;
+    this.#looping = true;
+    try {
+      while (this.#lookAgain && !this.#isOver()) {
+        this.#lookAgain = false;
+        this.#look();
+      }
+    } finally {
+      this.#looping = false;
+    }
+  }
+
+  /** One round of the loop. */
+  #look(): void {
+    if (this.#socket.state === 'idle') this.#socket.open({ url: this.#url(), token: this.#settings.token });
+    if (this.#socket.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
+    if (this.#connected && this.#offered < this.#capacity()) this.#offer();
+    if (this.#connected) this.#tell();
+    this.#enter(this.#due());
+  }
+
+  #due(): SessionState {
+    if (this.#draining) return 'draining';
+    if (!this.#connected) return 'connecting';
+    return this.#engineHealthy ? 'ready' : 'paused';
+  }
+
+  /** The first time waits for the engine; a reconnect does not, nor do results of an earlier process. */
+  #mayRegister(): boolean {
+    if (this.#everConnected || this.#events.hasEarlyResults()) return true;
+    return this.#engineHealthy && !this.#draining;
+  }
+
+  /** Slots to offer: none before the engine was healthy once, none that a drain would take back. */
+  #capacity(): number {
+    if (this.#draining || !(this.#engineHealthy || this.#everOffered)) return 0;
+    return this.#settings.capacity;
+  }
+
+  /** More slots than were offered: a queue of ours takes a second `register`, a base queue only a first. */
+  #offer(): void {
+    if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
+    this.#connected = false;
+    this.#told = 'dispatch';
+    this.#register();
+  }
+
+  #register(): void {
+    this.#registerSent = true;
+    const { workerId, configId } = this.#settings;
+    const capacity = this.#capacity();
+    this.#offered = capacity;
+    this.#everOffered ||= capacity > 0;
+    const frame: WorkerFrame = {
+      type: 'register',
+      worker_id: workerId,
+      config_id: configId,
+      capacity,
+      protocol: 1,
+      features: [...FEATURES],
+      instance: this.#instance,
+      jobs: this.#events.heldJobs(),
+    };
+    this.#socket.send(JSON.stringify(frame));
+    // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
+    const known = this.#peer?.answersRegister ?? false;
+    const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
+    this.#answerTimer = this.#ports.clock.setTimeout(
+      () => {
+        if (known) this.#socket.drop('no answer to register');
+        else this.#agree(BASE_PEER, null, WAKE.noAnswer);
+      },
+      expected ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : limits.REGISTERED_WITHIN_MS,
+    );
+  }
+
+  #agree(peer: Peer, registered: Registered | null, reason: WakeReason): void {
+    this.#ports.clock.clearTimeout(this.#answerTimer);
+    this.#peer = peer;
+    this.#connected = true;
+    this.#everConnected = true;
+    this.#socket.proven();
+    if (peer.answersTextPings) this.#socket.useTextPings(peer.pingSeconds);
+    this.#tell();
+    this.#events.connected(peer, registered);
+    this.#wake(reason);
+  }
+
+  /** Brings the queue's idea of us in line. */
+  #tell(): void {
+    const mayDispatch = this.#engineHealthy && !this.#underPressure;
+    const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';
+    if (wanted === this.#told || this.#told === 'drain') return;
+    this.#told = wanted;
+    this.send({ type: wanted === 'dispatch' ? 'resume' : wanted });
+  }
+
+  #receive(text: string): void {
+    if (!this.#registerSent) return;
+    const parsed = parseJson(QueueFrame, text);
+    if (parsed.ok) this.#handle(parsed.value);
+    else if (!parsed.unknownType) {
+      this.#ports.log.warn(
+        { problem: parsed.message },
+        'the queue sent a frame that cannot be read; ignored',
+      );
+    } else if (!this.#unknownTypes.has(parsed.unknownType)) {
+      this.#unknownTypes.add(parsed.unknownType);
+      this.#ports.log.info({ type: parsed.unknownType }, 'the queue sends frames of a type unknown here');
+    }
+  }
+
+  #handle(frame: QueueFrame): void {
+    switch (frame.type) {
+      case 'registered':
+        return this.#agree(peerFrom(frame, this.#url()), frame, WAKE.registered);
+      case 'job':
+        if (!this.#connected) this.#agree(BASE_PEER, null, WAKE.jobBeforeAnswer);
+        return this.#events.job(frame);
+      case 'job_revoked':
+        this.#events.revoked(frame.job_id, frame.reason);
+        // The queue gives nothing to a worker that let a lease run out, until it hears from it.
+        if (frame.reason === 'lease_lost' && this.#told === 'dispatch') this.send({ type: 'resume' });
+        return;
+      case 'ack':
+        return this.#events.acknowledged(frame);
+      case 'renewed':
+        return this.#events.renewed(frame);
+      case 'error':
+        return this.#ports.log.warn(
+          { problem: frame.message },
+          'the queue did not understand a frame of ours',
+        );
+      case 'job_result_ref':
+        // The base acknowledgement; with a base queue sent means settled already.
+        return;
+    }
+  }
+
+  #closed(close: SocketClose): 'redial' | 'stop' {
+    this.#endConnection();
+    const refusal = refusalOf(close, this.#settings);
+    if (refusal) {
+      this.#enter('failed');
+      this.#events.refused(refusal);
+      return 'stop';
+    }
+    this.#wake(WAKE.socketClosed);
+    return 'redial';
+  }
+
+  #endConnection(): void {
+    this.#ports.clock.clearTimeout(this.#answerTimer);
+    this.#registerSent = false;
+    this.#connected = false;
+    this.#told = 'dispatch';
+  }
+
+  #url(): string {
+    const { wsUrl, queueId, configId, workerId } = this.#settings;
+    const query = new URLSearchParams({ queue_id: queueId, config_id: configId, worker_id: workerId });
+    return `${wsUrl}/ws?${query}`;
+  }
+
+  #isOver(): boolean {
+    return this.#state === 'stopped' || this.#state === 'failed';
+  }
+
+  #enter(state: SessionState): void {
+    if (state === this.#state) return;
+    if (!COMES_FROM[state].includes(this.#state)) throw new Error(`session: ${this.#state} → ${state}`);
+    this.#ports.log.info({ from: this.#state, to: state }, `session ${state}`);
+    this.#state = state;
+    this.#events.stateChanged(state);
+  }
+}

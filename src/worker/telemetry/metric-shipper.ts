@@ -1,0 +1,94 @@
+import type { EngineGauges } from '../../engine/client/types.ts';
+import { reasonOf } from '../../process/http.ts';
+import { Outage } from '../../process/outage.ts';
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import type { GpuSnapshot } from './gpu-snapshot.ts';
+
+/** The base protocol's interval, ms. */
+const SNAPSHOT_EVERY_MS = 30_000;
+/** Half an hour of snapshots: a shorter outage of the receiver leaves no gap. */
+const MOST_KEPT = 60;
+
+/** Figures of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
+export interface MetricSnapshot extends GpuSnapshot {
+  /** Epoch, whole seconds. */
+  timestamp: number;
+  worker_uptime_s: number;
+  vllm_running_requests?: number;
+  vllm_waiting_requests?: number;
+  /** Any one of the running jobs. */
+  current_job_id?: string;
+}
+
+export interface MetricShipperPorts extends Pick<Ports, 'clock' | 'log'> {
+  /** Rejects when the snapshots were refused or did not arrive. */
+  post(snapshots: MetricSnapshot[]): Promise<void>;
+  /** Null if the engine does not tell. */
+  gauges(): Promise<EngineGauges | null>;
+  gpu(): Promise<GpuSnapshot>;
+  currentJobId(): string | undefined;
+}
+
+/** Takes and sends a snapshot every 30 s. Refused ones are sent with the next; beyond 60 the oldest are dropped. Never throws. */
+export class MetricShipper {
+  readonly #ports: MetricShipperPorts;
+  readonly #startedAt: number;
+  #unsent: MetricSnapshot[] = [];
+  #timer: Timer = null;
+  readonly #outage: Outage;
+  #isStopped = false;
+
+  constructor(ports: MetricShipperPorts) {
+    this.#ports = ports;
+    this.#startedAt = ports.clock.now();
+    this.#outage = new Outage(ports.log, {
+      begins: 'metrics do not arrive at CASOLA_METRICS_URL; jobs are not affected',
+      ends: 'metrics arrive at CASOLA_METRICS_URL again',
+    });
+  }
+
+  /** Takes the first snapshot at once, then one each interval, later if one takes longer. */
+  start(): void {
+    void this.#run();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#ports.clock.clearTimeout(this.#timer);
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#ports;
+    const nextAt = clock.now() + SNAPSHOT_EVERY_MS;
+    const snapshot = await this.#take();
+    this.#unsent = [...this.#unsent, snapshot].slice(-MOST_KEPT);
+    if (!this.#isStopped) await this.#send();
+    if (this.#isStopped) return;
+    this.#timer = clock.setTimeout(() => this.start(), Math.max(0, nextAt - clock.now()));
+  }
+
+  async #take(): Promise<MetricSnapshot> {
+    const { clock, gauges, gpu, currentJobId } = this.#ports;
+    const [engine, card] = await Promise.all([gauges().catch(() => null), gpu()]);
+    const now = clock.now();
+    const jobId = currentJobId();
+    return {
+      timestamp: Math.floor(now / 1000),
+      worker_uptime_s: Math.floor((now - this.#startedAt) / 1000),
+      ...card,
+      ...(engine ? { vllm_running_requests: engine.running, vllm_waiting_requests: engine.waiting } : {}),
+      ...(jobId === undefined ? {} : { current_job_id: jobId }),
+    };
+  }
+
+  async #send(): Promise<void> {
+    try {
+      await this.#ports.post(this.#unsent);
+      this.#unsent = [];
+      this.#outage.report(null);
+    } catch (error) {
+      this.#outage.report(reasonOf(error));
+    }
+  }
+}
