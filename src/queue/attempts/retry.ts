@@ -10,7 +10,7 @@ const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
 
 /** Delay before the attempt after `attempts` failures, ms: doubles from 1 s to 60 s, half of it random. */
-export function retryDelayMs(attempts: number, random: number): number {
+function retryDelayMs(attempts: number, random: number): number {
   const full = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.max(0, attempts - 1));
   return Math.round(full * (0.5 + random / 2));
 }

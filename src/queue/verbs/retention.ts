@@ -46,7 +46,7 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
 }
 
 /** Epoch ms at which the next job or session is to be forgotten, or a worker told to be connected; null: there is none. */
-export function nextSweep(core: Core): number | null {
+function nextSweep(core: Core): number | null {
   const row = core.sql.exec(
     `SELECT min(at) AS at FROM (
        SELECT min(settled_at) + ?1 AS at FROM jobs WHERE settled_at IS NOT NULL
