@@ -2,14 +2,14 @@ import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import {
   BUCKET_UNREADABLE,
-  type CallAnswer,
   isUnserved,
   type QueueRpc,
+  type RequestAnswer,
   type Sent,
   type SubmitAnswer,
   type SubmitJob,
-  type TransientCall,
   type Unserved,
+  type WaitingRequest,
   WORKER_TOKEN_HEADERS,
 } from '../queue/rpc.ts';
 import { relayName } from '../relay/calls.ts';
@@ -96,14 +96,14 @@ const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
 export function callWorker(
   env: Env,
   queueId: string,
-  wanted: TransientCall,
+  wanted: WaitingRequest,
   now: () => number,
-): Promise<CallAnswer> {
+): Promise<RequestAnswer> {
   const startedAt = now();
   const { wait_for_worker_ms, deadline_ms } = wanted;
   return callQueue(env, queueId, async (queue, again) => {
     const ask = (known?: ConfigChoice) =>
-      queue.call({
+      queue.request({
         ...wanted,
         ...(known && { known }),
         wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),

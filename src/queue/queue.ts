@@ -14,17 +14,17 @@ import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
 import {
-  type CallAnswer,
   type FileTicket,
   type FileUploadAnswer,
   type LedgerView,
   maySee,
   type QueueStatus,
+  type RequestAnswer,
   type SessionView,
   type SubmitAnswer,
-  type TransientCall,
   type Unserved,
   type Viewer,
+  type WaitingRequest,
 } from './rpc.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
@@ -83,7 +83,7 @@ export class Queue {
     return this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
   }
 
-  call(asked: TransientCall, answer: (answer: CallAnswer | Unserved) => void): void {
+  request(asked: WaitingRequest, answer: (answer: RequestAnswer | Unserved) => void): void {
     this.#do(() => request(this.#core, asked, answer));
   }
 

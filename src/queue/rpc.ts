@@ -24,7 +24,7 @@ export interface QueueCalls {
   /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
-  call(job: TransientCall): Promise<CallAnswer | Unserved>;
+  request(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** What happened to a persisted job, or to a call of late, step by step. Null: there is none of this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
@@ -114,7 +114,7 @@ export type SubmitAnswer =
   /** Too much is pending for the config or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
-export interface TransientCall {
+export interface WaitingRequest {
   /** The gateway's own id; becomes the engine's request id. */
   job_id: string;
   job_type: string;
@@ -135,7 +135,7 @@ export interface TransientCall {
   deadline_ms?: number;
 }
 
-export type CallAnswer =
+export type RequestAnswer =
   /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
   | { kind: 'stream'; relay: string; stream_id: number; fence_token: number; worker_id: string }
   /** A base worker finished it: its `job_result.result`. */

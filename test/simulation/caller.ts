@@ -1,7 +1,7 @@
 import { HttpError } from '../../src/gateway/errors.ts';
 import { type AttemptLoopParts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
 import { callQueue, callWorker } from '../../src/gateway/objects.ts';
-import type { TransientCall } from '../../src/queue/rpc.ts';
+import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import type { Exchange } from './engine.ts';
 import type { CallerPlan } from './plan.ts';
 import type { CallerBody } from './relay-host.ts';
@@ -110,7 +110,7 @@ export class Caller {
     hangUp.abort();
   }
 
-  #call(jobId: string): TransientCall {
+  #call(jobId: string): WaitingRequest {
     const body = JSON.stringify({ model: 'tiny', messages: [], stream: this.#plan.streams });
     return {
       job_id: jobId,
@@ -129,7 +129,7 @@ export class Caller {
     const env = server.env(life);
     return {
       queue: {
-        call: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
+        request: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
         cancel: (id) => callQueue(env, 'q', (queue) => queue.cancel(id, 'caller_gone', null)),
       },
       openStream: (relay, stream, signal) => server.openStream(life, relay, stream, signal, opened),

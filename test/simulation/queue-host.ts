@@ -2,7 +2,7 @@ import type { FleetRpc } from '../../src/fleet/rpc.ts';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import { type CallAnswer, isUnserved, type QueueCalls, type Unserved } from '../../src/queue/rpc.ts';
+import { isUnserved, type QueueCalls, type RequestAnswer, type Unserved } from '../../src/queue/rpc.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
@@ -183,8 +183,8 @@ export class QueueHost {
           const ids = jobs.map((job) => job.id ?? 'x');
           answer(queue.submit(jobs, ids));
         }),
-      call: async (job) => {
-        const answer = await rpc<CallAnswer | Unserved>((queue, answer) => queue.call(job, answer));
+      request: async (job) => {
+        const answer = await rpc<RequestAnswer | Unserved>((queue, answer) => queue.request(job, answer));
         if (isUnserved(answer)) await this.#report.flush();
         return answer;
       },

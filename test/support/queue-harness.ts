@@ -2,13 +2,13 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import {
-  type CallAnswer,
   type FileTicket,
   isUnserved,
+  type RequestAnswer,
   type SubmitAnswer,
   type SubmitJob,
-  type TransientCall,
   type Unserved,
+  type WaitingRequest,
 } from '../../src/queue/rpc.ts';
 import type { Deletion } from '../../src/queue/store/blob-table.ts';
 import type {
@@ -179,25 +179,25 @@ export class QueueHarness {
   }
 
   /** As the gateway asks. */
-  call(call: Partial<TransientCall> = {}): CallAnswer[] {
-    const answers: CallAnswer[] = [];
+  request(asked: Partial<WaitingRequest> = {}): RequestAnswer[] {
+    const answers: RequestAnswer[] = [];
     const request = {
-      job_id: `call-${++this.#next}`,
+      job_id: `request-${++this.#next}`,
       job_type: 'engine_request',
       payload: '{"method":"POST","path":"/v1/chat/completions","body":"{\\"messages\\":[]}"}',
       model: 'tiny',
       priority: 0,
       wait_for_worker_ms: 0,
       wait_for_slot_ms: 60_000,
-      ...call,
+      ...asked,
     };
     let isUnknown = false;
-    const take = (answer: CallAnswer | Unserved) => {
+    const take = (answer: RequestAnswer | Unserved) => {
       if (isUnserved(answer)) isUnknown = true;
       else answers.push(answer);
     };
-    this.queue.call(request, take);
-    if (isUnknown) this.queue.call({ ...request, known: this.fleet.choose(request.model) }, take);
+    this.queue.request(request, take);
+    if (isUnknown) this.queue.request({ ...request, known: this.fleet.choose(request.model) }, take);
     return answers;
   }
 

@@ -1,5 +1,5 @@
 import { type BrokenReason, type Failure, RELEASE_REASONS } from '../../protocol/index.ts';
-import type { CallAnswer, TransientCall } from '../../queue/rpc.ts';
+import type { RequestAnswer, WaitingRequest } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
@@ -10,7 +10,7 @@ const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
 export interface AttemptLoopParts {
   queue: {
-    call(job: TransientCall): Promise<CallAnswer>;
+    request(job: WaitingRequest): Promise<RequestAnswer>;
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };
@@ -30,7 +30,7 @@ export type Outcome =
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
   /** Final, or the last of the attempts. */
   | { kind: 'failed'; failure: Failure; attempts: number }
-  | Extract<CallAnswer, { kind: 'refused' }>
+  | Extract<RequestAnswer, { kind: 'refused' }>
   /** The caller hung up: nobody reads what is answered. */
   | { kind: 'gone' };
 
@@ -46,7 +46,7 @@ const DEADLINE_PASSED: Failure = {
  * with the time the caller would wait for a slot.
  */
 export async function runAttempts(
-  call: TransientCall,
+  call: WaitingRequest,
   signal: AbortSignal,
   parts: AttemptLoopParts,
 ): Promise<Outcome> {
@@ -76,11 +76,11 @@ export async function runAttempts(
 const GONE = Symbol('caller gone');
 
 async function attempt(
-  call: TransientCall,
+  call: WaitingRequest,
   signal: AbortSignal,
   parts: AttemptLoopParts,
 ): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
-  const asked = parts.queue.call(call);
+  const asked = parts.queue.request(call);
   const dispatched = await orAborted(asked, signal);
   if (dispatched === GONE) {
     // The cancellation may come to the queue before the call does.

@@ -1,4 +1,4 @@
-import type { TransientCall } from '../../queue/rpc.ts';
+import type { WaitingRequest } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
@@ -52,7 +52,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   request.signal.addEventListener('abort', () => hungUp.abort());
   const running = Promise.withResolvers<void>();
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-  const call: TransientCall = {
+  const call: WaitingRequest = {
     job_id: jobId,
     job_type: 'engine_request',
     payload,
@@ -64,7 +64,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
   const attempted = runAttempts(call, hungUp.signal, {
     queue: {
-      call: (wanted) => callWorker(env, queueId, wanted, Date.now),
+      request: (wanted) => callWorker(env, queueId, wanted, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
     openStream: (relay, streamId, signal) => {
@@ -92,7 +92,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
 /** @throws HttpError 400 */
 function waitsOf(
   request: Request,
-): Pick<TransientCall, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
+): Pick<WaitingRequest, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
   const wait = secondsIn(request, 'X-Queue-Wait');
   const deadline = secondsIn(request, 'X-Queue-Deadline');
   return {

@@ -1,4 +1,4 @@
-interface Parts {
+interface CommitPorts {
   /** Runs it as one transaction: what it wrote is undone when it throws. */
   transaction<T>(work: () => T): T;
   /** After every batch of work. */
@@ -19,25 +19,25 @@ const MOST_ROUND_TRIPS = 16;
  * A batch is gathered by round trips, not by a timer: timers of workerd stand still for as long as the clock is
  * set back, and a round trip waits for the commit before it anyway.
  *
- * What a piece of work tells the world leaves when it is through. Should it throw, nothing of it does, but what
+ * What leaves the object is deferred until the piece of work that sends it is through. Should that throw, nothing of it does, but what
  * it changed in memory stays, and memory and disk differ: no work is done on that memory any more. Whoever asked
  * hears the error; the others hear nothing until the object is reset, and ask again then.
  */
 export class Commits {
-  readonly #parts: Parts;
+  readonly #ports: CommitPorts;
   #batch: (() => void)[] = [];
-  /** What the piece at work tells the world; null between pieces. */
-  #told: (() => void)[] | null = null;
+  /** Effects of the piece at work; null between pieces. */
+  #deferred: (() => void)[] | null = null;
   #hasFailed = false;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(ports: CommitPorts) {
+    this.#ports = ports;
   }
 
   /** Does the work together with whatever else arrives until nothing more does: one commit for all of it. */
   together<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#batch.push(() => this.#do(() => resolve(this.#parts.transaction(work)), reject));
+      this.#batch.push(() => this.#do(() => resolve(this.#ports.transaction(work)), reject));
       if (this.#batch.length === 1) void this.#gather();
     });
   }
@@ -46,13 +46,13 @@ export class Commits {
   atOnce(work: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#do(() => resolve(work()), reject);
-      this.#parts.done();
+      this.#ports.done();
     });
   }
 
-  /** Tells the world when the piece at work is through. */
-  tell(effect: () => void): void {
-    if (this.#told) this.#told.push(effect);
+  /** Does something that leaves the object when the piece at work is through. */
+  defer(effect: () => void): void {
+    if (this.#deferred) this.#deferred.push(effect);
     else effect();
   }
 
@@ -60,7 +60,7 @@ export class Commits {
     try {
       for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && this.#batch.length > before; round += 1) {
         before = this.#batch.length;
-        await this.#parts.roundTrip();
+        await this.#ports.roundTrip();
       }
     } catch {
       // What has gathered so far is done without the rest.
@@ -68,23 +68,23 @@ export class Commits {
     const batch = this.#batch;
     this.#batch = [];
     for (const piece of batch) piece();
-    this.#parts.done();
+    this.#ports.done();
   }
 
   #do(work: () => void, reject: (error: unknown) => void): void {
     if (this.#hasFailed) return;
-    const told: (() => void)[] = [];
-    this.#told = told;
+    const deferred: (() => void)[] = [];
+    this.#deferred = deferred;
     try {
       work();
     } catch (error) {
       this.#hasFailed = true;
       reject(error);
-      this.#parts.failed(error);
+      this.#ports.failed(error);
       return;
     } finally {
-      this.#told = null;
+      this.#deferred = null;
     }
-    for (const effect of told) effect();
+    for (const effect of deferred) effect();
   }
 }

@@ -7,7 +7,7 @@ const EVENTS_A_CALL = 200;
 /** Kept while the fleet object cannot be reached; beyond it the oldest go. */
 const MOST_EVENTS = 2000;
 
-interface FleetReportParts {
+interface FleetReportPorts {
   send(events: FleetEvent[]): Promise<void>;
   /** Runs something later, ms. */
   after(ms: number, run: () => void): void;
@@ -20,14 +20,14 @@ interface FleetReportParts {
  * Nothing waits for it but who reads the fleet.
  */
 export class FleetReport {
-  readonly #parts: FleetReportParts;
+  readonly #ports: FleetReportPorts;
   #events: FleetEvent[] = [];
   #isPlanned = false;
   #isFailing = false;
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(parts: FleetReportParts) {
-    this.#parts = parts;
+  constructor(ports: FleetReportPorts) {
+    this.#ports = ports;
   }
 
   tell(event: FleetEvent): void {
@@ -44,7 +44,7 @@ export class FleetReport {
   #plan(): void {
     if (this.#isPlanned) return;
     this.#isPlanned = true;
-    this.#parts.after(SEND_AFTER_MS, () => {
+    this.#ports.after(SEND_AFTER_MS, () => {
       this.#isPlanned = false;
       void this.flush();
     });
@@ -54,10 +54,10 @@ export class FleetReport {
     while (this.#events.length > 0) {
       const events = this.#events.splice(0, EVENTS_A_CALL);
       try {
-        await this.#parts.send(events);
+        await this.#ports.send(events);
         this.#isFailing = false;
       } catch (error) {
-        if (!this.#isFailing) this.#parts.failed(error);
+        if (!this.#isFailing) this.#ports.failed(error);
         this.#isFailing = true;
         this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
         this.#plan();

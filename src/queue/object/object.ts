@@ -6,20 +6,20 @@ import type { RelayCalls } from '../../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
 import {
-  type CallAnswer,
   type FileTicket,
   type FileUploadAnswer,
   isUnserved,
   type LedgerView,
   type QueueRpc,
   type QueueStatus,
+  type RequestAnswer,
   type Sent,
   type SessionView,
   type SubmitAnswer,
   type SubmitJob,
-  type TransientCall,
   type Unserved,
   type Viewer,
+  type WaitingRequest,
 } from '../rpc.ts';
 import type { Connection, Ports } from '../store/ports.ts';
 import { type Attachment, attachmentOf, originOf, tokenOf } from './attachment.ts';
@@ -140,8 +140,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
-  async call(request: TransientCall): Promise<CallAnswer | Unserved> {
-    const answer = await this.#answered<CallAnswer | Unserved>((answer) => this.#queue.call(request, answer));
+  async request(job: WaitingRequest): Promise<RequestAnswer | Unserved> {
+    const answer = await this.#answered<RequestAnswer | Unserved>((answer) =>
+      this.#queue.request(job, answer),
+    );
     if (isUnserved(answer)) await this.#fleet.flush();
     return answer;
   }
@@ -218,7 +220,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
     return new Promise((resolve, reject) => {
-      const answer = (value: T) => this.#commits.tell(() => resolve(value));
+      const answer = (value: T) => this.#commits.defer(() => resolve(value));
       this.#commits.atOnce(() => ask(answer)).catch(reject);
     });
   }
@@ -256,9 +258,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
       breakStream: (relay, stream, reason) => {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
-        this.#commits.tell(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
+        this.#commits.defer(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
       },
-      tellFleet: (event) => this.#commits.tell(() => this.#fleet.tell(event)),
+      tellFleet: (event) => this.#commits.defer(() => this.#fleet.tell(event)),
       log,
     };
   }
@@ -276,7 +278,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       save: (session) => socket.serializeAttachment({ token, session } satisfies Attachment),
       send: (frame) => this.#send(socket, JSON.stringify(frame)),
       sendJob: (text) => this.#send(socket, text),
-      close: (code, reason) => this.#commits.tell(() => quietly(() => socket.close(code, reason))),
+      close: (code, reason) => this.#commits.defer(() => quietly(() => socket.close(code, reason))),
       lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);
@@ -284,7 +286,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   #send(socket: WebSocket, text: string): void {
-    this.#commits.tell(() => quietly(() => socket.send(text)));
+    this.#commits.defer(() => quietly(() => socket.send(text)));
   }
 
   /** What was heard before a hibernation is forgotten, but pings are not. */

@@ -23,7 +23,7 @@ export interface Bucket {
   delete(keys: string[]): Promise<void>;
 }
 
-interface Parts {
+interface TextCallPorts {
   queue: Queue;
   /** Null: every text stays in rows. */
   bucket: Bucket | null;
@@ -47,16 +47,16 @@ type FileBytes = { ok: true; bytes: Bytes } | Extract<FileUploadAnswer, { ok: fa
  * bucket does not take is stored in rows, as without a bucket.
  */
 export class TextCalls {
-  readonly #parts: Parts;
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  readonly #ports: TextCallPorts;
+  constructor(ports: TextCallPorts) {
+    this.#ports = ports;
   }
 
   async submit(
     sent: readonly Sent<SubmitJob>[],
     ids: readonly string[],
   ): Promise<(SubmitAnswer | Unserved)[]> {
-    const { queue, commit } = this.#parts;
+    const { queue, commit } = this.#ports;
     const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const files = await this.#putPayloads(jobs, sent, ids);
     const answers = await commit(() => {
@@ -75,7 +75,7 @@ export class TextCalls {
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {
-    const read = () => this.#parts.queue.readFile(ticket, form);
+    const read = () => this.#ports.queue.readFile(ticket, form);
     const answer = read();
     if (!answer.ok) return answer;
     if ('text' in answer) return { ok: true, bytes: encode(answer.text) };
@@ -92,7 +92,7 @@ export class TextCalls {
 
   /** Judged before the put, for nothing is put in vain, and when it is done, for much may happen meanwhile. */
   async storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
-    const { queue, bucket, commit } = this.#parts;
+    const { queue, bucket, commit } = this.#ports;
     const text = () => new TextDecoder().decode(bytes);
     if (bucket === null || bytes.byteLength <= limits.ROW_TEXT_CHARACTERS) {
       return commit(() => queue.storeFile(ticket, text()));
@@ -114,13 +114,13 @@ export class TextCalls {
     if (view === null || !(result instanceof InBucket)) return view;
     const bytes = await this.#get(result.key);
     if (bytes !== null) return { ...view, result: bytes };
-    if (this.#parts.queue.get(view.id) === null) return null;
+    if (this.#ports.queue.get(view.id) === null) return null;
     throw new Error(`the bucket has lost "${result.key}", the result of job ${view.id}`);
   }
 
   /** Never throws: what is not confirmed comes again. */
   async delete(deletion: Deletion): Promise<void> {
-    const { queue, bucket, commit, log } = this.#parts;
+    const { queue, bucket, commit, log } = this.#ports;
     const { keys } = deletion;
     if (keys.length === 0) return;
     try {
@@ -141,7 +141,7 @@ export class TextCalls {
     sent: readonly Sent<SubmitJob>[],
     ids: readonly string[],
   ): Promise<BucketFile[]> {
-    const { queue, bucket, commit } = this.#parts;
+    const { queue, bucket, commit } = this.#ports;
     if (bucket === null) return [];
     const files: (BucketFile & { job: NewJob; bytes: Bytes })[] = [];
     for (const [index, job] of jobs.entries()) {
@@ -166,7 +166,7 @@ export class TextCalls {
       await bucket.put(key, bytes);
       return true;
     } catch (error) {
-      this.#parts.log('warn', 'the bucket did not take a text; it is stored in rows', {
+      this.#ports.log('warn', 'the bucket did not take a text; it is stored in rows', {
         bytes: bytes.byteLength,
         error: String(error),
       });
@@ -176,7 +176,7 @@ export class TextCalls {
 
   /** @throws Error BUCKET_UNREADABLE */
   async #get(key: string): Promise<Bytes | null> {
-    const { bucket, log } = this.#parts;
+    const { bucket, log } = this.#ports;
     try {
       if (bucket === null) throw new Error(UNBOUND);
       const object = await bucket.get(key);
@@ -188,7 +188,7 @@ export class TextCalls {
   }
 
   #newKey(): string {
-    return `${this.#parts.prefix}/${crypto.randomUUID()}`;
+    return `${this.#ports.prefix}/${crypto.randomUUID()}`;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Failure } from '../../protocol/index.ts';
-import type { CallAnswer } from '../rpc.ts';
+import type { RequestAnswer } from '../rpc.ts';
 import type { ORPHANED, StoredJob } from '../store/jobs-table.ts';
 
 /**
@@ -50,7 +50,7 @@ export interface MemoryJob {
   /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */
   older: { worker_id: string; fence_token: number } | null;
   /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */
-  reply: ((answer: CallAnswer) => void) | null;
+  reply: ((answer: RequestAnswer) => void) | null;
 }
 
 /** What a dispatch writes down of an attempt. Times in epoch ms. */

@@ -1,4 +1,4 @@
-import type { CallAnswer } from '../rpc.ts';
+import type { RequestAnswer } from '../rpc.ts';
 import type { Ending, JobStore, Lease, MemoryJob } from './job.ts';
 import type { Openings } from './openings.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -74,7 +74,7 @@ export class MemoryJobs implements JobStore<MemoryJob> {
   }
 }
 
-function answerOf({ worker_id }: MemoryJob, ending: Ending): CallAnswer {
+function answerOf({ worker_id }: MemoryJob, ending: Ending): RequestAnswer {
   const by = worker_id ?? '';
   switch (ending.state) {
     case 'succeeded':

@@ -1,6 +1,6 @@
 import { shortName } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
-import type { CallAnswer } from '../rpc.ts';
+import type { RequestAnswer } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, type Worker } from '../state/worker.ts';
@@ -134,7 +134,7 @@ function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): strin
   return null;
 }
 
-type Rejection = Extract<CallAnswer, { kind: 'refused' }>;
+type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
 function noWorker({ model, config_id, known_models }: MemoryJob): Rejection {
   const asked = `the model "${shortName(model ?? '')}"`;

@@ -1,5 +1,5 @@
 import { emit } from '../events/emit.ts';
-import { bytesOf, type CallAnswer, type TransientCall, UNSERVED, type Unserved } from '../rpc.ts';
+import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import { isNamed, liveConfig } from '../state/live-config.ts';
 import type { Core } from '../state/state.ts';
@@ -11,8 +11,8 @@ import { ambiguous } from './admission.ts';
  */
 export function request(
   core: Core,
-  asked: TransientCall,
-  answer: (answer: CallAnswer | Unserved) => void,
+  asked: WaitingRequest,
+  answer: (answer: RequestAnswer | Unserved) => void,
 ): void {
   const choice = liveConfig(core, asked.model) ?? asked.known;
   if (choice === undefined) return answer(UNSERVED);

@@ -5,10 +5,10 @@ import {
   runAttempts,
 } from '../../../src/gateway/inference/attempt-loop.ts';
 import type { BrokenReason } from '../../../src/protocol/index.ts';
-import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
+import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
-const CALL: TransientCall = {
+const CALL: WaitingRequest = {
   job_id: 'job-1',
   job_type: 'engine_request',
   payload: '{}',
@@ -18,11 +18,16 @@ const CALL: TransientCall = {
   wait_for_slot_ms: 5000,
 };
 
-const STREAM: CallAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+const STREAM: RequestAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
 
 /** A queue and a relay that follow a script, one entry for each call; the last entry repeats. */
-function script(answers: (CallAnswer | Error)[], streams: (Response | Error)[] = []) {
-  const seen = { calls: [] as TransientCall[], cancelled: [] as string[], opened: [] as string[], waited: 0 };
+function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[] = []) {
+  const seen = {
+    calls: [] as WaitingRequest[],
+    cancelled: [] as string[],
+    opened: [] as string[],
+    waited: 0,
+  };
   let now = 0;
   const background: Promise<unknown>[] = [];
   const next = async <T>(list: (T | Error)[], count: number): Promise<T> => {
@@ -32,7 +37,7 @@ function script(answers: (CallAnswer | Error)[], streams: (Response | Error)[] =
   };
   const parts: AttemptLoopParts = {
     queue: {
-      call: (call) => {
+      request: (call) => {
         seen.calls.push(call);
         return next(answers, seen.calls.length - 1);
       },
@@ -140,10 +145,10 @@ describe('the attempts of a request', () => {
   });
 
   it('hands on a result, a refusal and a final error as they are', async () => {
-    const result: CallAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
+    const result: RequestAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
     expect(await runAttempts(CALL, alive(), script([result]).parts)).toEqual(result);
 
-    const refused: CallAnswer = {
+    const refused: RequestAnswer = {
       kind: 'refused',
       reason: 'no_worker',
       message: 'gone',
@@ -170,7 +175,7 @@ describe('the attempts of a request', () => {
 
   it('cancels the job of a caller who hangs up while it waits for a worker', async () => {
     const { parts, seen, background } = script([STREAM]);
-    parts.queue.call = () => new Promise(() => {});
+    parts.queue.request = () => new Promise(() => {});
     const caller = new AbortController();
     const attempted = runAttempts(CALL, caller.signal, parts);
     caller.abort();
@@ -181,8 +186,8 @@ describe('the attempts of a request', () => {
 
   it('cancels once more when the call came to the queue after the cancellation', async () => {
     const { parts, seen, background } = script([STREAM]);
-    const called = Promise.withResolvers<CallAnswer>();
-    parts.queue.call = () => called.promise;
+    const called = Promise.withResolvers<RequestAnswer>();
+    parts.queue.request = () => called.promise;
     const caller = new AbortController();
     const attempted = runAttempts(CALL, caller.signal, parts);
     caller.abort();

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { callWorker } from '../../../src/gateway/objects.ts';
-import type { CallAnswer, TransientCall } from '../../../src/queue/rpc.ts';
+import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
-const CALL: TransientCall = {
+const CALL: WaitingRequest = {
   job_id: 'job-1',
   job_type: 'engine_request',
   payload: '{}',
@@ -12,14 +12,14 @@ const CALL: TransientCall = {
   wait_for_worker_ms: 0,
   wait_for_slot_ms: 5000,
 };
-const ANSWER: CallAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+const ANSWER: RequestAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
 
 /** What a queue is asked that restarts after 40 s of the first question. */
-async function askedOfRestartingQueue(wanted: TransientCall): Promise<TransientCall[]> {
-  const asked: TransientCall[] = [];
+async function askedOfRestartingQueue(wanted: WaitingRequest): Promise<WaitingRequest[]> {
+  const asked: WaitingRequest[] = [];
   let now = 0;
   const queue = {
-    call: async (call: TransientCall) => {
+    request: async (call: WaitingRequest) => {
       asked.push(call);
       if (asked.length > 1) return ANSWER;
       now += 40_000;

@@ -7,13 +7,13 @@ describe('a caller that waits for a base worker', () => {
   it('is to ask again when the worker is back on a new connection, since its answer may be lost', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old');
-    const answers = queue.call({ job_id: 'c', model: 'cfg' });
+    const answers = queue.request({ job_id: 'c', model: 'cfg' });
     queue.drop(worker);
     queue.advance(2);
     expect(answers).toEqual([]);
     const back = queue.baseWorker('old');
     expect(answers).toMatchObject([{ kind: 'error', failure: { code: 'worker_died', retryable: true } }]);
-    const again = queue.call({ job_id: 'c', model: 'cfg' });
+    const again = queue.request({ job_id: 'c', model: 'cfg' });
     expect(back.lastJob().job_id).toBe('c');
     queue.say(back, { type: 'job_result', job_id: 'c', fence_token: 0, result: { completion: 1 } });
     expect(again).toMatchObject([{ kind: 'result', result: { completion: 1 } }]);
@@ -23,7 +23,7 @@ describe('a caller that waits for a base worker', () => {
   it('asks again too when the queue did not see the older connection close', () => {
     const queue = new QueueHarness();
     queue.baseWorker('old');
-    const answers = queue.call({ model: 'cfg' });
+    const answers = queue.request({ model: 'cfg' });
     queue.baseWorker('old');
     expect(answers).toMatchObject([{ kind: 'error', failure: { retryable: true } }]);
   });
@@ -31,7 +31,7 @@ describe('a caller that waits for a base worker', () => {
   it('goes on waiting when the worker registers again on the same connection', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old');
-    const answers = queue.call({ job_id: 'c', model: 'cfg' });
+    const answers = queue.request({ job_id: 'c', model: 'cfg' });
     queue.say(worker, { type: 'register', worker_id: 'old', config_id: 'cfg', capacity: 2 });
     expect(answers).toEqual([]);
     queue.say(worker, { type: 'job_result', job_id: 'c', fence_token: 0, result: {} });
@@ -41,7 +41,7 @@ describe('a caller that waits for a base worker', () => {
   it('hears of its deadline, of which the worker knows nothing', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old');
-    const answers = queue.call({ job_id: 'c', model: 'cfg', deadline_ms: 60_000 });
+    const answers = queue.request({ job_id: 'c', model: 'cfg', deadline_ms: 60_000 });
     const next = queue.job();
     queue.advance(59);
     expect(answers).toEqual([]);
@@ -140,7 +140,7 @@ describe('workers that speak only the base', () => {
   it('settle a waiting caller with token 0, and never a persisted job', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old', 'cfg', 2);
-    const answers = queue.call({ job_id: 'c', model: 'cfg' });
+    const answers = queue.request({ job_id: 'c', model: 'cfg' });
     const id = queue.job();
     expect(worker.frames('job')[0]).toMatchObject({
       job_id: 'c',
@@ -213,7 +213,7 @@ describe('workers that speak only the base', () => {
     expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
 
     const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
-    queue.call({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
+    queue.request({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
     const waited = queue.queue.readFile(ticketOf(worker.lastJob().payload_url), 'base');
     expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
     expect(worker.lastJob().result_upload_url).toBeUndefined();

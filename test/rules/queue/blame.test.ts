@@ -66,11 +66,11 @@ describe('a slot', () => {
   it('is free again when its worker is told that the request was given to another', () => {
     const harness = new QueueHarness();
     const first = harness.worker('a');
-    harness.call({ job_id: 'request' });
+    harness.request({ job_id: 'request' });
     const { fence_token } = first.lastJob();
     harness.worker('b');
     // The gateway lost the answer and asks again.
-    harness.call({ job_id: 'request' });
+    harness.request({ job_id: 'request' });
     harness.say(first, { type: 'renew', jobs: [{ job_id: 'request', fence_token }] });
     expect(first.frames('renewed').at(-1)).toMatchObject({ lost: ['request'] });
     expect(harness.queue.status().running).toBe(1);

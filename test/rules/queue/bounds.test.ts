@@ -53,13 +53,17 @@ describe('the depth of the queue', () => {
     const queue = new QueueHarness({ max_waiting: 1 });
     const worker = queue.worker('w');
     queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
-    const [running, waiting, refused] = [queue.call(), queue.call({ job_id: 'waiting' }), queue.call()];
+    const [running, waiting, refused] = [
+      queue.request(),
+      queue.request({ job_id: 'waiting' }),
+      queue.request(),
+    ];
     expect([running[0]?.kind, waiting.length]).toEqual(['stream', 0]);
     expect(refused).toMatchObject([{ kind: 'refused', reason: 'queue_full' }]);
-    expect(queue.call({ model: 'beta' })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ model: 'beta' })).toMatchObject([{ kind: 'stream' }]);
     queue.say(worker, result(worker.lastJob()));
     expect(waiting).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.call()).toEqual([]);
+    expect(queue.request()).toEqual([]);
   });
 
   it('bounds the callers of one tenant that wait, over all configs, and leaves the others their places', () => {
@@ -67,18 +71,21 @@ describe('the depth of the queue', () => {
     const worker = queue.worker('w');
     queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
     queue.submit({}, { config_id: 'other' });
-    const [first, second] = [queue.call({ tenant: 'ann' }), queue.call({ tenant: 'ann', model: 'beta' })];
+    const [first, second] = [
+      queue.request({ tenant: 'ann' }),
+      queue.request({ tenant: 'ann', model: 'beta' }),
+    ];
     expect([first, second]).toEqual([[], []]);
-    expect(queue.call({ tenant: 'ann' })).toMatchObject([
+    expect(queue.request({ tenant: 'ann' })).toMatchObject([
       { reason: 'queue_full', message: expect.stringContaining('"ann"') },
     ]);
-    expect([queue.call({ tenant: 'bob' }), queue.call()]).toEqual([[], []]);
-    expect(queue.call({ tenant: 'bob' })).toMatchObject([
+    expect([queue.request({ tenant: 'bob' }), queue.request()]).toEqual([[], []]);
+    expect(queue.request({ tenant: 'bob' })).toMatchObject([
       { reason: 'queue_full', message: expect.stringContaining('3 requests') },
     ]);
     queue.say(worker, result(worker.lastJob()));
     expect(first).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.call({ tenant: 'ann' })).toEqual([]);
+    expect(queue.request({ tenant: 'ann' })).toEqual([]);
   });
 });
 
@@ -89,33 +96,33 @@ describe('the bodies of requests that wait', () => {
     const queue = new QueueHarness({ max_waiting_bytes: 1000 });
     const worker = queue.worker('w');
     queue.submit({});
-    const first = queue.call({ payload: bytes(600) });
+    const first = queue.request({ payload: bytes(600) });
     expect(first).toEqual([]);
-    expect(queue.call({ payload: bytes(401) })).toMatchObject([
+    expect(queue.request({ payload: bytes(401) })).toMatchObject([
       { reason: 'queue_full', message: expect.stringContaining('1000 bytes'), retry_after_seconds: 5 },
     ]);
-    expect(queue.call({ payload: bytes(400) })).toEqual([]);
+    expect(queue.request({ payload: bytes(400) })).toEqual([]);
     queue.say(worker, result(worker.lastJob()));
     expect(first).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.call({ payload: bytes(600) })).toEqual([]);
+    expect(queue.request({ payload: bytes(600) })).toEqual([]);
   });
 
   it('are bounded for each tenant, and leave the others their room', () => {
     const queue = new QueueHarness({ max_waiting_bytes_per_tenant: 500 });
     queue.worker('w');
     queue.submit({});
-    expect(queue.call({ tenant: 'ann', payload: bytes(500) })).toEqual([]);
-    expect(queue.call({ tenant: 'ann', payload: bytes(2) })).toMatchObject([
+    expect(queue.request({ tenant: 'ann', payload: bytes(500) })).toEqual([]);
+    expect(queue.request({ tenant: 'ann', payload: bytes(2) })).toMatchObject([
       { reason: 'queue_full', message: expect.stringContaining('"ann"') },
     ]);
-    expect(queue.call({ tenant: 'bob', payload: bytes(500) })).toEqual([]);
+    expect(queue.request({ tenant: 'bob', payload: bytes(500) })).toEqual([]);
   });
 
   it('are not counted where a slot is free, and reach the worker as they came', () => {
     const queue = new QueueHarness({ max_waiting_bytes: 1 });
     const worker = queue.worker('w');
     const payload = new TextEncoder().encode('{"body":"grüße 👋"}') as Uint8Array<ArrayBuffer>;
-    expect(queue.call({ payload })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ payload })).toMatchObject([{ kind: 'stream' }]);
     expect(worker.lastJob().payload).toEqual({ body: 'grüße 👋' });
   });
 });

@@ -38,11 +38,11 @@ describe('a request that is cancelled by its id', () => {
   it('is revoked at the worker, and its caller, who still waits, is told', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'mine' });
+    queue.request({ job_id: 'mine' });
     queue.queue.cancel('mine', 'cancelled');
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'mine', reason: 'cancelled' }]);
     expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled', retryable: false } }]);
-    queue.call({ job_id: 'gone' });
+    queue.request({ job_id: 'gone' });
     queue.queue.cancel('gone', 'caller_gone');
     expect(queue.broken).toHaveLength(1);
   });

@@ -31,7 +31,7 @@ class Stage {
   }
 
   #work = (name: string, fails: boolean) => () => {
-    this.commits.tell(() => this.seen.push(`${name} is told`));
+    this.commits.defer(() => this.seen.push(`${name} is told`));
     if (fails) throw new Error(name);
   };
 

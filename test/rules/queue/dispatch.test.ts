@@ -89,7 +89,7 @@ describe('dispatch', () => {
     const alpha = queue.worker('a', { instance: { models: ['alpha'] } });
     const beta = queue.worker('b', { instance: { models: ['beta'] } });
     queue.submit({}, {});
-    const answers = queue.call({ model: 'beta' });
+    const answers = queue.request({ model: 'beta' });
     queue.queue.cancel(alpha.lastJob().job_id, 'cancelled');
     expect(answers).toEqual([]);
     queue.queue.cancel(beta.lastJob().job_id, 'cancelled');
@@ -102,8 +102,8 @@ describe('dispatch', () => {
     queue.job();
     const stored = queue.job();
     queue.advance(1);
-    const urgent = queue.call({ job_id: 'urgent', priority: 9 });
-    const later = queue.call({ job_id: 'later' });
+    const urgent = queue.request({ job_id: 'urgent', priority: 9 });
+    const later = queue.request({ job_id: 'later' });
     const order: string[] = [];
     for (let turn = 0; turn < 3; turn++) {
       queue.say(worker, result(worker.lastJob()));

@@ -25,7 +25,7 @@ describe('the fleet object', () => {
     expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + limits.KNOWN_MODELS_PER_WORKER);
     const bad = queue.fleet.registry.workers().find(({ worker_id }) => worker_id === 'bad');
     expect(bad?.instance?.models).toHaveLength(limits.KNOWN_MODELS_PER_WORKER);
-    const refused = queue.call({ model: 'huge' });
+    const refused = queue.request({ model: 'huge' });
     expect(refused).toMatchObject([{ reason: 'unknown_model' }]);
     expect(messageOf(refused)).toMatch(/ … and \d+ more$/);
     expect(messageOf(refused).length).toBeLessThan(2000);
@@ -68,11 +68,11 @@ describe('a model without a worker', () => {
     const queue = new QueueHarness();
     queue.worker('w');
     queue.restart();
-    expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
+    expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
     expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([
       { ok: true, job: { config_id: 'cfg' } },
     ]);
-    const waiting = queue.call({ wait_for_worker_ms: 5000 });
+    const waiting = queue.request({ wait_for_worker_ms: 5000 });
     queue.worker('w', { capacity: 2 });
     expect(waiting).toMatchObject([{ kind: 'stream', worker_id: 'w' }]);
   });
@@ -81,16 +81,16 @@ describe('a model without a worker', () => {
     const queue = new QueueHarness();
     queue.drop(queue.worker('w'));
     queue.advance(DAY_S - 1);
-    expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
+    expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
     queue.advance(1);
-    expect(queue.call()).toMatchObject([{ reason: 'unknown_model' }]);
+    expect(queue.request()).toMatchObject([{ reason: 'unknown_model' }]);
     expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([{ reason: 'no_config' }]);
   });
 
   it('may still be waited for while nobody knows it', () => {
     const queue = new QueueHarness();
-    const waiting = queue.call({ wait_for_worker_ms: 5000 });
-    const hasty = queue.call({ wait_for_worker_ms: 2000 });
+    const waiting = queue.request({ wait_for_worker_ms: 5000 });
+    const hasty = queue.request({ wait_for_worker_ms: 2000 });
     queue.advance(3);
     expect([waiting, hasty]).toMatchObject([[], [{ reason: 'unknown_model' }]]);
     queue.worker('w');
@@ -102,11 +102,11 @@ describe('"default"', () => {
   it('means the only config with workers, whatever others are known', () => {
     const queue = new QueueHarness();
     queue.drop(queue.worker('old', { config_id: 'cfg-old', instance: { models: ['old'] } }));
-    const during = queue.call({ model: 'default' });
+    const during = queue.request({ model: 'default' });
     expect(during).toMatchObject([]);
     queue.advance(11);
     queue.worker('new', { config_id: 'cfg-new', capacity: 4 });
-    expect(queue.call({ model: 'default' })).toMatchObject([{ kind: 'stream', worker_id: 'new' }]);
+    expect(queue.request({ model: 'default' })).toMatchObject([{ kind: 'stream', worker_id: 'new' }]);
     expect(queue.submit({ config_id: undefined })).toMatchObject([
       { ok: true, job: { config_id: 'cfg-new' } },
     ]);
@@ -117,10 +117,10 @@ describe('"default"', () => {
     for (const id of ['a', 'b'])
       queue.drop(queue.worker(id, { config_id: `cfg-${id}`, instance: { models: [id] } }));
     queue.advance(11);
-    expect(queue.call({ model: null })).toMatchObject([{ reason: 'ambiguous_model' }]);
+    expect(queue.request({ model: null })).toMatchObject([{ reason: 'ambiguous_model' }]);
     expect(queue.submit({ config_id: undefined })).toMatchObject([{ reason: 'unknown_config' }]);
     const back = queue.worker('a', { config_id: 'cfg-a', instance: { models: ['a'] } });
-    expect(queue.call({ model: null })).toMatchObject([{ kind: 'stream', worker_id: 'a' }]);
+    expect(queue.request({ model: null })).toMatchObject([{ kind: 'stream', worker_id: 'a' }]);
     expect(back.frames('job')).toHaveLength(1);
   });
 });

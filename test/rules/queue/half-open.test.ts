@@ -58,7 +58,7 @@ describe('a worker whose network is gone without a word', () => {
   it('breaks the answers of callers that wait for it, so that they are tried elsewhere', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    expect(queue.call()[0]).toMatchObject({ kind: 'stream' });
+    expect(queue.request()[0]).toMatchObject({ kind: 'stream' });
     worker.goSilent();
     queue.advance(LIMIT_S + 1);
     expect(worker.closed).toMatchObject({ code: 1001 });

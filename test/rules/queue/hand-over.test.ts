@@ -55,7 +55,7 @@ it('workers that an earlier version stored are known to the fleet object, with w
     },
   ]);
   expect(queue.fleet.registry.models().map(({ id }) => id)).toEqual(['tiny']);
-  expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
+  expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
   queue.restart();
   expect(queue.logLines).toEqual([]);
 });

@@ -200,12 +200,12 @@ describe('the ledger of a job', () => {
   it('is kept in memory for the newest jobs whose callers waited', () => {
     const queue = new QueueHarness();
     const [leaving, staying] = [queue.worker('leaving'), queue.worker('staying')];
-    queue.call({ job_id: 'mine' });
+    queue.request({ job_id: 'mine' });
     const [busy, other] = leaving.frames('job').length > 0 ? [leaving, staying] : [staying, leaving];
     queue.advance(1);
     queue.say(busy, release(busy.lastJob(), 'draining'));
     queue.say(busy, { type: 'drain' });
-    queue.call({ job_id: 'mine' });
+    queue.request({ job_id: 'mine' });
     queue.advance(1);
     queue.say(other, { ...result(other.lastJob()), timing: { started_ms: 0, first_token_ms: 700 } });
     expect(
@@ -219,9 +219,9 @@ describe('the ledger of a job', () => {
       ['01.70', 'first_token', 2, null],
       ['02.00', 'settled', 2, 'succeeded'],
     ]);
-    queue.call({ job_id: 'unserved', model: 'nobody-serves-this' });
+    queue.request({ job_id: 'unserved', model: 'nobody-serves-this' });
     expect(names(queue, 'unserved')).toEqual(['submitted', 'refused']);
-    for (let turn = 0; turn < 1000; turn++) queue.call({ model: 'nobody-serves-this' });
+    for (let turn = 0; turn < 1000; turn++) queue.request({ model: 'nobody-serves-this' });
     expect(queue.queue.ledger('mine')).toBeNull();
     expect(rows(queue).n).toBe(0);
   });

@@ -45,7 +45,7 @@ describe('the load a worker reports', () => {
     const worker = queue.worker('w', { capacity: 2 });
     queue.say(worker, load(0));
     queue.job();
-    const waiting = queue.call();
+    const waiting = queue.request();
     expect([given(worker), waiting.length]).toEqual([0, 0]);
     queue.say(worker, load(2));
     expect([given(worker), waiting.length]).toEqual([2, 1]);
@@ -121,26 +121,26 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     const queue = new QueueHarness();
     const [first, second] = [queue.worker('first'), queue.worker('second')];
     const call = { job_id: 'c', deadline_ms: 9000 };
-    queue.call(call);
+    queue.request(call);
     const held = first.frames('job').length > 0 ? first : second;
     const other = held === first ? second : first;
     queue.say(held, refuse(held.lastJob()));
-    expect(queue.call(call)).toMatchObject([
+    expect(queue.request(call)).toMatchObject([
       { kind: 'stream', worker_id: held === first ? 'second' : 'first' },
     ]);
     queue.say(other, refuse(other.lastJob()));
-    expect(queue.call(call)).toMatchObject([
+    expect(queue.request(call)).toMatchObject([
       { kind: 'refused', reason: 'deadline', retry_after_seconds: expect.any(Number) },
     ]);
     expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
-    expect(queue.call({ job_id: 'another' })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ job_id: 'another' })).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('is told at once also to a caller that was sent back before the refusal came here', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'c', deadline_ms: 9000 });
-    const again = queue.call({ job_id: 'c', deadline_ms: 8000 });
+    queue.request({ job_id: 'c', deadline_ms: 9000 });
+    const again = queue.request({ job_id: 'c', deadline_ms: 8000 });
     expect(again).toEqual([]);
     queue.say(worker, refuse(worker.lastJob()));
     expect(again).toMatchObject([{ kind: 'refused', reason: 'deadline' }]);
@@ -150,9 +150,9 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
   it('is told what is left of its deadline after it waited', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call();
-    queue.call({ job_id: 'late', deadline_ms: 9000 });
-    const never = queue.call({ job_id: 'never', deadline_ms: 3000 });
+    queue.request();
+    queue.request({ job_id: 'late', deadline_ms: 9000 });
+    const never = queue.request({ job_id: 'never', deadline_ms: 3000 });
     queue.advance(4);
     expect(never).toMatchObject([{ kind: 'refused', reason: 'no_slot' }]);
     queue.say(worker, result(worker.lastJob()));
@@ -162,8 +162,8 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
   it('is refused at its deadline while no worker is there, however long it would wait for one', () => {
     const queue = new QueueHarness();
     const waits = { wait_for_worker_ms: 60_000, wait_for_slot_ms: 60_000 };
-    const hasty = queue.call({ job_id: 'hasty', ...waits, deadline_ms: 5000 });
-    const patient = queue.call({ job_id: 'patient', ...waits, model: null });
+    const hasty = queue.request({ job_id: 'hasty', ...waits, deadline_ms: 5000 });
+    const patient = queue.request({ job_id: 'patient', ...waits, model: null });
     queue.advance(6);
     expect(hasty).toMatchObject([{ kind: 'refused' }]);
     expect(patient).toEqual([]);
@@ -173,7 +173,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
   it('waits again when its worker hands it back and carries no answers to a relay', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { features: ['release'] });
-    const answers = queue.call({ job_id: 'c' });
+    const answers = queue.request({ job_id: 'c' });
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
     expect(answers).toEqual([]);

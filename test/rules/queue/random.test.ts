@@ -250,7 +250,7 @@ describe('whatever a worker sends', () => {
         const queue = new QueueHarness();
         const holder = queue.worker('holder', { capacity: 3 });
         queue.submit({ id: 'held' }, { id: 'elsewhere', config_id: 'other' });
-        queue.call({ job_id: 'waiting caller' });
+        queue.request({ job_id: 'waiting caller' });
         expect(holder.frames('job')).toMatchObject(held);
         const look = () => ({
           jobs: ['held', 'elsewhere'].map((id) => queue.queue.get(id)),

@@ -30,7 +30,7 @@ describe('a release', () => {
     const holder = queue.worker('holder', { capacity: 2 });
     const stored = queue.job();
     const ofStored = holder.lastJob();
-    queue.call({ job_id: 'waits' });
+    queue.request({ job_id: 'waits' });
     const ofWaiting = holder.lastJob();
     const thief = queue.worker('thief', { capacity: 0 });
     for (const { job_id, fence_token } of [ofStored, ofWaiting]) {
@@ -44,11 +44,11 @@ describe('a release', () => {
   it('of a request whose answer a relay carries ends its attempt: the gateway asks again', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'waits' });
+    queue.request({ job_id: 'waits' });
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
     expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
     expect(queue.broken).toEqual([]);
-    expect(queue.call({ job_id: 'waits' })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ job_id: 'waits' })).toMatchObject([{ kind: 'stream' }]);
   });
 });

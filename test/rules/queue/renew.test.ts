@@ -22,7 +22,7 @@ describe('a renewal', () => {
     const holder = queue.worker('holder', { capacity: 2 });
     const stored = queue.job();
     const { fence_token: ofStored } = holder.lastJob();
-    queue.call({ job_id: 'waits' });
+    queue.request({ job_id: 'waits' });
     const { fence_token: ofWaiting } = holder.lastJob();
     const jobs = [
       { job_id: stored, fence_token: ofStored },

@@ -5,7 +5,7 @@ describe('callers that wait', () => {
   it('are dispatched at once to a relay and a stream', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    const [answer] = queue.call({ job_id: 'c', deadline_ms: 9000 });
+    const [answer] = queue.request({ job_id: 'c', deadline_ms: 9000 });
     const job = worker.lastJob();
     expect(answer).toMatchObject({
       kind: 'stream',
@@ -23,18 +23,18 @@ describe('callers that wait', () => {
 
   it('are refused with the models there are, or told to come back, or wait as long as they say', () => {
     const queue = new QueueHarness();
-    expect(queue.call({ model: 'tiny' })).toMatchObject([{ reason: 'unknown_model' }]);
-    expect(queue.call({ model: null })).toMatchObject([{ reason: 'no_worker' }]);
+    expect(queue.request({ model: 'tiny' })).toMatchObject([{ reason: 'unknown_model' }]);
+    expect(queue.request({ model: null })).toMatchObject([{ reason: 'no_worker' }]);
     const worker = queue.worker('w');
-    expect(queue.call({ model: 'huge' })).toMatchObject([
+    expect(queue.request({ model: 'huge' })).toMatchObject([
       { reason: 'unknown_model', message: expect.stringContaining('models: tiny') },
     ]);
     queue.drop(worker);
     queue.advance(11);
-    const [refused] = queue.call({ model: 'tiny' });
+    const [refused] = queue.request({ model: 'tiny' });
     expect(refused).toMatchObject({ reason: 'no_worker', retry_after_seconds: 5 });
-    const patient = queue.call({ model: 'tiny', wait_for_worker_ms: 30_000 });
-    const hasty = queue.call({ model: 'tiny', wait_for_worker_ms: 3000 });
+    const patient = queue.request({ model: 'tiny', wait_for_worker_ms: 30_000 });
+    const hasty = queue.request({ model: 'tiny', wait_for_worker_ms: 3000 });
     queue.advance(4);
     expect([patient.length, hasty.length]).toEqual([0, 1]);
     queue.worker('w2');
@@ -44,11 +44,11 @@ describe('callers that wait', () => {
   it('wait for a worker that lost its connection as long as it may be back, not for one that left', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call();
-    const [before, hasty] = [queue.call(), queue.call({ wait_for_slot_ms: 1000 })];
+    queue.request();
+    const [before, hasty] = [queue.request(), queue.request({ wait_for_slot_ms: 1000 })];
     const { job_id, fence_token } = worker.lastJob();
     queue.drop(worker);
-    const during = queue.call();
+    const during = queue.request();
     queue.advance(2);
     expect([before, hasty, during]).toMatchObject([[], [{ reason: 'no_worker' }], []]);
     const back = queue.worker('w', { jobs: [{ job_id, fence_token }] });
@@ -61,15 +61,15 @@ describe('callers that wait', () => {
     const leaving = queue.worker('leaving');
     queue.say(leaving, { type: 'drain' });
     queue.drop(leaving);
-    expect(queue.call()).toMatchObject([{ reason: 'no_worker' }]);
+    expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
   });
 
   it('wait for a slot, and hear it when none becomes free', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call();
-    const waiting = queue.call({ wait_for_slot_ms: 60_000 });
-    const hasty = queue.call({ wait_for_slot_ms: 1000 });
+    queue.request();
+    const waiting = queue.request({ wait_for_slot_ms: 60_000 });
+    const hasty = queue.request({ wait_for_slot_ms: 1000 });
     queue.advance(2);
     expect(hasty).toMatchObject([{ reason: 'no_slot' }]);
     const { job_id, fence_token } = worker.lastJob();
@@ -80,9 +80,9 @@ describe('callers that wait', () => {
   it('free their slot when they hang up, waiting or running', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'running' });
-    const waiting = queue.call({ job_id: 'waiting' });
-    const last = queue.call({ job_id: 'last' });
+    queue.request({ job_id: 'running' });
+    const waiting = queue.request({ job_id: 'waiting' });
+    const last = queue.request({ job_id: 'last' });
     queue.queue.cancel('waiting', 'caller_gone');
     expect(waiting).toMatchObject([{ reason: 'cancelled' }]);
     queue.queue.cancel('running', 'caller_gone');
@@ -93,13 +93,13 @@ describe('callers that wait', () => {
   it('hear through their relay when the worker does not come back or comes back without their job', () => {
     const queue = new QueueHarness();
     const gone = queue.worker('gone');
-    queue.call();
+    queue.request();
     const { stream_id } = gone.lastJob();
     queue.drop(gone);
     queue.advance(13);
     expect(queue.broken).toMatchObject([{ relay: 'q/gone', stream: stream_id, reason: { retryable: true } }]);
     const worker = queue.worker('w');
-    queue.call();
+    queue.request();
     queue.worker('w');
     expect(queue.broken.at(-1)).toMatchObject({ relay: 'q/w', stream: worker.lastJob().stream_id });
     expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
@@ -108,10 +108,10 @@ describe('callers that wait', () => {
   it('that ask again before their broken attempt is settled take one slot, not two', () => {
     const queue = new QueueHarness();
     const first = queue.worker('first');
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     const broken = first.lastJob();
     const second = queue.worker('second');
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     expect(second.lastJob().job_id).toBe('c');
     queue.say(first, { type: 'job_error', job_id: 'c', fence_token: broken.fence_token, error: 'broke' });
     expect(queue.queue.status()).toMatchObject({ running: 1 });
@@ -122,10 +122,10 @@ describe('callers that wait', () => {
   it('that ask again and get another worker stop their older attempt, whose slot is filled', () => {
     const queue = new QueueHarness();
     const first = queue.worker('first');
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     const second = queue.worker('second', { capacity: 2 });
     queue.job();
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     expect(second.lastJob().job_id).toBe('c');
     expect(first.frames('job_revoked')).toMatchObject([{ job_id: 'c', reason: 'superseded' }]);
     expect(second.frames('job_revoked')).toEqual([]);
@@ -136,8 +136,8 @@ describe('callers that wait', () => {
   it('that ask again and get the same worker have one attempt there, which nothing revokes', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
-    queue.call({ job_id: 'c' });
-    const [again] = queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
+    const [again] = queue.request({ job_id: 'c' });
     expect(again).toMatchObject({ kind: 'stream', fence_token: worker.lastJob().fence_token });
     expect(worker.frames('job_revoked')).toEqual([]);
     expect(queue.queue.status().running).toBe(1);
@@ -146,7 +146,7 @@ describe('callers that wait', () => {
   it('keep their slot with a worker that lists them after a restart of the queue', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     const { fence_token } = worker.lastJob();
     queue.restart();
     const back = queue.worker('w', { jobs: [{ job_id: 'c', fence_token }] });
@@ -160,7 +160,7 @@ describe('callers that wait', () => {
   it('keep their worker when the queue restarts and hibernates before they are answered', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ job_id: 'c' });
+    queue.request({ job_id: 'c' });
     const jobs = [{ job_id: 'c', fence_token: worker.lastJob().fence_token }];
     queue.restart();
     const back = queue.worker('w', { jobs });
@@ -172,9 +172,9 @@ describe('callers that wait', () => {
   it('may leave the model out when there is one, and are asked for it when there are several', () => {
     const queue = new QueueHarness();
     queue.worker('a', { capacity: 4 });
-    expect(queue.call({ model: 'default' })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ model: 'default' })).toMatchObject([{ kind: 'stream' }]);
     queue.worker('b', { config_id: 'cfg-b', instance: { models: ['beta'] } });
-    expect(queue.call({ model: null })).toMatchObject([
+    expect(queue.request({ model: null })).toMatchObject([
       { reason: 'ambiguous_model', message: 'name a model, there are several: tiny, beta' },
     ]);
   });
@@ -183,9 +183,9 @@ describe('callers that wait', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
     // Tokens come in blocks: the first one reserves one.
-    queue.call();
+    queue.request();
     const before = queue.statements;
-    queue.call();
+    queue.request();
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_result', job_id, fence_token, result: {} });
     expect(queue.statements - before).toBe(0);

@@ -47,10 +47,10 @@ describe('the next tick', () => {
   it('comes when the first waiting caller is to be told, and sooner when its last worker leaves', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call();
+    queue.request();
     const [patient, short] = [
-      queue.call({ wait_for_slot_ms: 1500 }),
-      queue.call({ wait_for_slot_ms: 1000, wait_for_worker_ms: 500 }),
+      queue.request({ wait_for_slot_ms: 1500 }),
+      queue.request({ wait_for_slot_ms: 1000, wait_for_worker_ms: 500 }),
     ];
     expect(queue.queue.nextTick()).toBe(queue.nowMs + 1000);
     queue.say(worker, { type: 'drain' });

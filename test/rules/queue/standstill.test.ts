@@ -88,7 +88,7 @@ describe('a queue that stood still', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     const id = queue.job({ deadline_seconds: 20 });
-    const waiting = queue.call({ wait_for_slot_ms: 30_000 });
+    const waiting = queue.request({ wait_for_slot_ms: 30_000 });
     const { job_id, fence_token } = worker.lastJob();
     standStill(queue, 40, 'tick');
     expect(waiting).toEqual([]);

@@ -27,7 +27,7 @@ describe('submission', () => {
   it('is a conflict under the id of a request that a caller waits for', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
-    queue.call({ job_id: 'same' });
+    queue.request({ job_id: 'same' });
     const [refused, other] = queue.submit({ id: 'same' }, { id: 'other' });
     expect(refused).toMatchObject({
       ok: false,

@@ -42,7 +42,7 @@ describe('a request of another tenant', () => {
   it('has no ledger for its viewers, cannot be cancelled by them, and says nothing of itself', () => {
     const harness = new QueueHarness();
     harness.worker('w');
-    harness.call({ job_id: 'r', tenant: 'ann' });
+    harness.request({ job_id: 'r', tenant: 'ann' });
     expect(harness.queue.ledger('r', 'bob')).toBeNull();
     expect(harness.queue.ledger('r', 'ann')?.steps.length).toBeGreaterThan(0);
     expect(harness.queue.cancel('r', 'cancelled', 'bob')).toBeNull();

@@ -54,7 +54,7 @@ describe('a payload', () => {
   it('of a caller that waits is sent to a worker of ours at once, whatever its size', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.call({ payload: JSON.stringify({ path: '/v1/x', body: 'x'.repeat(400_000) }) });
+    queue.request({ payload: JSON.stringify({ path: '/v1/x', body: 'x'.repeat(400_000) }) });
     expect(worker.lastJob()).toMatchObject({ payload: { path: '/v1/x' } });
     expect(worker.lastJob().payload_url).toBeUndefined();
     expect(worker.lastJob().result_upload_url).toBeUndefined();

@@ -68,7 +68,7 @@ describe('a worker id that is in use', () => {
   it('stays its token’s while a request waits for its answer', () => {
     const queue = new QueueHarness();
     const holder = queue.worker('w', {}, ann);
-    queue.call();
+    queue.request();
     queue.drop(holder);
     expect(denied(queue.worker('w', {}, bob))).toBe(4409);
   });
