@@ -1,6 +1,8 @@
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { importRules, type Row, readRooms } from '../../../scripts/rooms.ts';
 
@@ -60,5 +62,17 @@ describe('the table of rooms', () => {
     expect(() => read(BASE, '| `shop/` | second | client |')).toThrow('there is no src/client');
     expect(() => read(BASE, '| `gone/` | second | – |')).toThrow('there is no src/gone/');
     expect(() => read(BASE, '| `shop/` | second | all but base |')).toThrow('"all but base"');
+  });
+});
+
+describe('the check of imports', () => {
+  it('reads every file of src: without @swc/core it would read none and find nothing', () => {
+    const root = fileURLToPath(new URL('../../..', import.meta.url));
+    const run = (command: string, ...args: string[]) =>
+      execFileSync(command, args, { cwd: root, encoding: 'utf8', maxBuffer: 1e9, stdio: 'pipe' });
+    const { modules } = JSON.parse(run('node_modules/.bin/depcruise', 'src', '--output-type', 'json'));
+    const read = modules.map(({ source }: { source: string }) => source);
+    const there = run('git', 'ls-files', '--cached', '--others', '--exclude-standard', 'src');
+    expect(read).toEqual(expect.arrayContaining(there.trim().split('\n')));
   });
 });
