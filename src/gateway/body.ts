@@ -176,7 +176,10 @@ async function receive(
   watch();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      // A read that waits when the stream is cancelled ends, or fails in workerd.
+      const { done, value } = await reader.read().catch((error: unknown) => {
+        throw isLate ? tooSlow() : error;
+      });
       if (isLate) throw tooSlow();
       if (done) return;
       size += value.byteLength;

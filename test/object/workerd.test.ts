@@ -108,6 +108,15 @@ describe('workerd', () => {
     },
   );
 
+  it.each([100, 1_000_000])('answers a body of %d bytes that does not come with 408', async (length) => {
+    const workerd = await start();
+    const socket = connect(workerd.port, '127.0.0.1');
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${length}\r\n\r\n{"a":`,
+    );
+    expect(await text(socket)).toMatch(/^HTTP\/1.1 408 .*body_too_slow/s);
+  });
+
   it('names a port that is in use', async () => {
     const server = createServer();
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
