@@ -149,8 +149,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a lease is judged at the first look',
     file: 'src/queue/verbs/expire.ts',
-    line: 'if (row.lease_orphaned & OVERDUE) expireLease(core, row);',
-    becomes: 'if (row) expireLease(core, row);',
+    line: 'if (job.lease_orphaned & OVERDUE) expireLease(core, job);',
+    becomes: 'if (job) expireLease(core, job);',
   },
 ];
 

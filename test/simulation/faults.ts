@@ -39,6 +39,7 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
     case 'queue_restart':
       return server.restart(fault.downMs);
     case 'queue_freeze':
+      oracle.queueFrozen(fault.ms);
       return server.freeze(fault.ms);
     case 'clock_forward':
       return server.setClockForward(fault.byMs);

@@ -42,6 +42,8 @@ export class Oracle {
   /** Job → the fence tokens of its dispatches, in order. */
   readonly fences = new Map<string, number[]>();
   readonly #unwanted = new Map<string, number>();
+  /** Epoch ms until which the queue stood still last. */
+  #frozenUntil = 0;
 
   constructor(plan: Plan, timeline: Timeline) {
     this.#timeline = timeline;
@@ -65,7 +67,9 @@ export class Oracle {
     this.#blame.exchangeEnded(exchange);
     // Told to stop, a base worker goes on.
     if (this.#baseWorkers.has(exchange.worker)) return;
-    const since = this.#unwanted.get(exchange.jobId);
+    const unwantedAt = this.#unwanted.get(exchange.jobId);
+    // A queue that stands still hears of it afterwards.
+    const since = unwantedAt === undefined ? undefined : Math.max(unwantedAt, this.#frozenUntil);
     // One in whose place another was sent is told with the next renewal.
     if (this.#newest.get(exchange.jobId) !== exchange.fence) return;
     if (since === undefined || this.#timeline.now - since <= ABORTED_WITHIN_MS) return;
@@ -74,6 +78,11 @@ export class Oracle {
       'what nobody wants is aborted at once',
       `exchange ${exchange.id} of ${exchange.jobId} ran ${this.#timeline.now - since} ms longer`,
     );
+  }
+
+  /** The queue stands still for so long. */
+  queueFrozen(ms: number): void {
+    this.#frozenUntil = Math.max(this.#frozenUntil, this.#timeline.now + ms);
   }
 
   /** Its caller hung up. */
