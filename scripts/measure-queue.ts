@@ -133,6 +133,7 @@ function portsOver(database: DatabaseSync, connection: Connection): Ports {
       },
     },
     now: () => Date.now(),
+    machineTime: () => Date.now(),
     random: () => Math.random(),
     connections: () => [connection],
     breakStream: () => {},

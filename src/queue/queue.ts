@@ -6,6 +6,7 @@ import {
   type WorkerFrame,
   WorkerFrame as WorkerFrameSchema,
 } from '../protocol/index.ts';
+import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
 import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
@@ -66,16 +67,20 @@ export class Queue {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
   readonly #standstill: Standstill;
+  /** For whoever runs this object: it is to be reset when its clock stands still. */
+  readonly clock: ClockWatch;
   #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
     migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
+    followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
     handOverWorkers(this.#core);
     orphanAfterRestart(this.#core);
     this.#standstill = new Standstill(this.#core);
+    this.clock = new ClockWatch(this.#core);
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 

@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { buildClockShim, type ClockShim, noClockShim } from '../support/clock-shim.ts';
+import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
 /** The wall clock of a real workerd is set while it runs. Its timers stand still for as long as it was set back. */
@@ -43,5 +45,38 @@ describe.skipIf(noClockShim !== null)(`the clock of the queue${WHY}`, () => {
     clock.setOffset(-HOUR_MS);
     expect(await submit('after')).toMatchObject({ id: 'after' });
     expect(await worker.job(1)).toMatchObject({ job_id: 'after' });
+  });
+
+  it('may be set back by an hour: leases, waits and deadlines end as if it had not been', async () => {
+    const lost = await (await new RawWorker(road.url).connect()).register('lost');
+    await submit('held', { max_attempts: 2 });
+    await lost.job();
+    await submit('late', { config_id: 'nobody', deadline_seconds: 15 });
+    clock.setOffset(-HOUR_MS);
+    lost.vanish();
+    let taker: RawWorker | null = null;
+    await until(async () => {
+      // The queue starts again to take the new clock, and its workers dial again.
+      if (taker === null || taker.closed !== null) taker = await new RawWorker(road.url).connect();
+      if (taker.frames.length === 0) await taker.register('taker');
+      return taker.frames.some(({ job_id }) => job_id === 'held');
+    }, 'the job of the lost worker is given to another');
+    expect(await api('/api/jobs/held?wait=1')).toMatchObject({ state: 'leased' });
+    await until(async () => (await api('/api/jobs/late')).state === 'expired', 'the deadline passes');
+  });
+
+  it('may be set forward by an hour: a worker that renews keeps its job', async () => {
+    const worker = await (await new RawWorker(road.url).connect()).register('w');
+    await submit('kept', { max_attempts: 1 });
+    const job = await worker.job();
+    clock.setOffset(HOUR_MS);
+    const jobs = [{ job_id: job.job_id, fence_token: job.fence_token }];
+    for (let n = 0; n < 4; n++) {
+      worker.send({ type: 'renew', jobs });
+      expect(await worker.next('renewed', n)).toMatchObject({ lost: [] });
+      await sleep(1200);
+    }
+    worker.result(job);
+    expect(await api('/api/jobs/kept?wait=10')).toMatchObject({ state: 'succeeded', attempts: 0 });
   });
 });

@@ -302,6 +302,7 @@ export class QueueHost {
       sql: this.disk,
       alarm: { get: () => this.#alarmAt, set: setAlarm, clear: () => setAlarm(null) },
       now: () => timeline.now,
+      machineTime: () => timeline.now,
       random: () => this.#random.next(),
       connections: () => [...this.#connections],
       breakStream: (relay, stream, reason) =>

@@ -87,6 +87,8 @@ export function ticketOf(address: unknown): FileTicket {
 /** The real queue rules over real SQLite in memory, with a clock and sockets that the test moves by hand. */
 export class QueueHarness {
   nowMs = Date.UTC(2026, 0, 1);
+  /** Epoch ms of the machine's clock, where that is not the object's. */
+  machineMs: number | null = null;
   alarmAt: number | null = null;
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
   /** What alarms gave to be deleted from the bucket. */
@@ -263,6 +265,7 @@ export class QueueHarness {
         },
       },
       now: () => this.nowMs,
+      machineTime: () => this.machineMs ?? this.nowMs,
       random: () => 0.5,
       connections: () => [...this.connections],
       breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),

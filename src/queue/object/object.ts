@@ -21,10 +21,11 @@ import {
   type Viewer,
   type WaitingRequest,
 } from '../rpc.ts';
-import type { Connection, Ports } from '../store/ports.ts';
-import { type Attachment, attachmentOf, originOf, tokenOf } from './attachment.ts';
+import type { Ports } from '../store/ports.ts';
+import { machineTime } from '../store/times.ts';
 import { Commits } from './commits.ts';
 import { FleetReport } from './fleet-report.ts';
+import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
 
 /** Bindings and settings the object reads. */
@@ -48,13 +49,13 @@ const LAST_WORDS_MS = 50;
 export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
   #texts!: TextCalls;
-  readonly #connections = new WeakMap<WebSocket, Connection>();
-  /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
-  readonly #heardAt = new WeakMap<WebSocket, number>();
   readonly #commits = new Commits({
     transaction: (work) => this.ctx.storage.transactionSync(work),
-    done: () => this.#armTick(),
-    roundTrip: () => (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop(),
+    done: () => {
+      this.#armTick();
+      if (this.#queue.clock.standsStill()) void this.#takeNewClock();
+    },
+    roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#startAgain(error),
   });
   readonly #fleet = new FleetReport({
@@ -65,6 +66,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         error: String(error),
       }),
   });
+  readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
+  #isEnding = false;
   #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
   #alarm!: StoredAlarm;
 
@@ -94,14 +97,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
     }
     const { 0: client, 1: server } = new WebSocketPair();
-    this.ctx.acceptWebSocket(server, [crypto.randomUUID(), originOf(request)]);
-    server.serializeAttachment({ token: tokenOf(request), session: null } satisfies Attachment);
+    this.#sockets.accept(server, request);
     return new Response(null, { status: 101, webSocket: client });
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    const connection = this.#connection(socket);
-    this.#heardAt.set(socket, Date.now());
+    const connection = this.#sockets.heard(socket);
     if (typeof message !== 'string') {
       connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
       return;
@@ -114,14 +115,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    const connection = this.#connection(socket);
+    const connection = this.#sockets.connection(socket);
     // 1005 and 1006 say what was missing and may not be sent.
     connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
     await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#commits.together(() => this.#queue.onClose(this.#connection(socket)));
+    await this.#commits.together(() => this.#queue.onClose(this.#sockets.connection(socket)));
   }
 
   override async alarm(): Promise<void> {
@@ -205,7 +206,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   async closeSockets(): Promise<void> {
     this.#queue.leave();
     for (const socket of this.ctx.getWebSockets())
-      this.#connection(socket).close(CLOSE.restarting, 'queue restarting');
+      this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');
     // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with
     // open connections does not end: an object that aborts drops them.
     setTimeout(() => this.ctx.abort('queue restarting'), LAST_WORDS_MS);
@@ -216,6 +217,21 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const message = 'the queue failed where it should not; it starts again from what is stored';
     log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
     setTimeout(() => this.ctx.abort('the queue starts again after an error'), LAST_WORDS_MS);
+  }
+
+  /** Without a timer: those stand still as well. */
+  async #takeNewClock(): Promise<void> {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    log('warn', 'the clock was set back; the queue starts again to take it');
+    this.ctx.storage.transactionSync(() => this.#queue.clock.leaveWord());
+    await this.ctx.storage.sync();
+    await this.#roundTrip();
+    this.ctx.abort('the queue starts again with a new clock');
+  }
+
+  #roundTrip(): Promise<void> {
+    return (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop();
   }
 
   #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
@@ -250,12 +266,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   #ports(): Ports {
+    const sql = sqlOf(this.ctx.storage);
     return {
-      sql: sqlOf(this.ctx.storage),
+      sql,
       alarm: this.#alarm,
       now: () => Date.now(),
+      machineTime: () => machineTime(sql),
       random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
-      connections: () => this.ctx.getWebSockets().map((socket) => this.#connection(socket)),
+      connections: () => this.ctx.getWebSockets().map((socket) => this.#sockets.connection(socket)),
       breakStream: (relay, stream, reason) => {
         const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
         this.#commits.defer(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
@@ -264,47 +282,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       log,
     };
   }
-
-  #connection(socket: WebSocket): Connection {
-    const known = this.#connections.get(socket);
-    if (known) return known;
-    const [id = crypto.randomUUID(), origin] = this.ctx.getTags(socket);
-    const { token } = attachmentOf(socket);
-    const connection: Connection = {
-      id,
-      origin,
-      token,
-      load: () => attachmentOf(socket).session,
-      save: (session) => socket.serializeAttachment({ token, session } satisfies Attachment),
-      send: (frame) => this.#send(socket, JSON.stringify(frame)),
-      sendJob: (text) => this.#send(socket, text),
-      close: (code, reason) => this.#commits.defer(() => quietly(() => socket.close(code, reason))),
-      lastHeardMs: () => this.#lastHeardMs(socket),
-    };
-    this.#connections.set(socket, connection);
-    return connection;
-  }
-
-  #send(socket: WebSocket, text: string): void {
-    this.#commits.defer(() => quietly(() => socket.send(text)));
-  }
-
-  /** What was heard before a hibernation is forgotten, but pings are not. */
-  #lastHeardMs(socket: WebSocket): number {
-    const pingedAt = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
-    return heardAt || (attachmentOf(socket).session?.connected_at ?? 0);
-  }
 }
 
 const log: Ports['log'] = (level, message, fields) =>
   console.log(JSON.stringify({ level, msg: message, ...fields }));
-
-/** A socket that is gone throws on use; its close event says the same and is handled there. */
-function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by webSocketClose.
-  }
-}

@@ -9,8 +9,10 @@ export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 export interface Storage {
   sql: Sql;
   alarm: Alarm;
-  /** Epoch ms. */
+  /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
+  /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */
+  machineTime(): number;
 }
 
 /**

@@ -1,0 +1,51 @@
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
+import { nextDue } from '../store/jobs-table.ts';
+import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
+
+/**
+ * A clock that is set back. In a running object `now` never goes back: it stands still until the clock is again
+ * where it was, and every timer and alarm of the object with it. Only a new object has the new time. So the object
+ * resets itself, and when it starts, what is stored moves back by as much as the clock did: a lease with ten
+ * seconds left has ten seconds left.
+ */
+
+/** Smaller corrections pass by themselves, ms. */
+const SET_BACK_MS = 1000;
+
+/** Whether the clock of this object stands still since it was set back. */
+export class ClockWatch {
+  readonly #core: Core;
+  /** Epoch ms at the last look. */
+  #before = 0;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** To be asked after every event: the clock is compared only if it has hardly moved since the last time. */
+  standsStill(): boolean {
+    const now = this.#core.now();
+    const hasMoved = now - this.#before > 1;
+    this.#before = now;
+    return !hasMoved && now - this.#core.machineTime() > SET_BACK_MS;
+  }
+
+  /** For the object that starts next: until when this one lived. */
+  leaveWord(): void {
+    rememberTime(this.#core.sql, this.#core.now());
+  }
+}
+
+/** At the start: nothing stored may be of the future. */
+export function followClockBack(core: Core): void {
+  const now = core.now();
+  const backMs = (latestTime(core.sql) ?? now) - now;
+  if (backMs < SET_BACK_MS) return;
+  moveTimesBack(core.sql, backMs, now);
+  const next = nextDue(core.sql);
+  if (next !== null) due(core, Math.max(next, now));
+  core.log('warn', 'the clock was set back: leases, delays and deadlines move with it', {
+    seconds: Math.round(backMs / 1000),
+  });
+}

@@ -1,0 +1,48 @@
+import type { Sql } from './ports.ts';
+import { row } from './rows.ts';
+
+/** Statements on the times that rows hold, for when the clock is set back. All in epoch ms. */
+
+/** Until when the queue lived, which nothing stored tells better. @param at epoch ms */
+export function rememberTime(sql: Sql, at: number): void {
+  sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_time', ?)`, at);
+}
+
+/** Epoch ms of the latest thing known to have happened; null: nothing has. */
+export function latestTime(sql: Sql): number | null {
+  const latest = row<{ at: number | null }>(
+    sql,
+    `SELECT max(at) AS at FROM (
+       SELECT CAST(value AS INTEGER) AS at FROM meta WHERE key = 'latest_time'
+       UNION ALL SELECT max(settled_at) FROM jobs WHERE settled_at IS NOT NULL
+       UNION ALL SELECT created_at FROM (SELECT created_at FROM jobs ORDER BY seq DESC LIMIT 1))`,
+  );
+  return latest?.at ?? null;
+}
+
+/** The clock went back: what is not settled keeps its distances, and nothing is of the future. */
+export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
+  const columns = ['created_at', 'leased_at', 'started_at', 'first_token_at'];
+  const moving = [...columns, 'run_after', 'deadline_at', 'lease_expires_at'];
+  sql.exec(
+    `UPDATE ledger SET at = at - ? WHERE job IN (SELECT seq FROM jobs WHERE settled_at IS NULL)`,
+    byMs,
+  );
+  sql.exec(
+    `UPDATE jobs SET ${moving.map((column) => `${column} = ${column} - ?`).join(', ')} WHERE settled_at IS NULL`,
+    ...moving.map(() => byMs),
+  );
+  sql.exec(
+    `UPDATE jobs SET settled_at = ?, ${columns.map((column) => `${column} = min(${column}, ?)`).join(', ')}
+     WHERE settled_at > ?`,
+    now,
+    ...columns.map(() => now),
+    now,
+  );
+  sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
+}
+
+/** By the clock of the machine, which SQLite reads itself: `Date.now()` of an object does not go back. */
+export function machineTime(sql: Sql): number {
+  return row<{ ms: number }>(sql, `SELECT unixepoch('now', 'subsec') * 1000 AS ms`)!.ms;
+}
