@@ -112,7 +112,7 @@ export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
 /** A result is about to be put into the bucket, if it may be. */
 export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUploadAnswer {
   const answer = mayStoreFile(core, ticket);
-  if (answer.ok) beginFile(core, { key, job_id: ticket.job_id });
+  if (answer.ok) beginFile(core, { key, owner: { kind: 'job', id: ticket.job_id } });
   return answer;
 }
 

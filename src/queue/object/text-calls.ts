@@ -97,7 +97,7 @@ export class TextCalls {
     if (bucket === null || bytes.byteLength <= limits.ROW_TEXT_CHARACTERS) {
       return commit(() => queue.storeFile(ticket, text()));
     }
-    const file = { key: this.#newKey(), job_id: ticket.job_id };
+    const file: BucketFile = { key: this.#newKey(), owner: { kind: 'job', id: ticket.job_id } };
     const begun = await commit(() => queue.beginUpload(ticket, file.key));
     if (!begun.ok) return begun;
     const isPut = await this.#put(bucket, file.key, bytes);
@@ -149,7 +149,8 @@ export class TextCalls {
       const { payload } = sent[index]!;
       const bytes = typeof payload === 'string' ? encode(payload) : payload;
       job.long_payload = { sha256: await sha256(bytes), key: null };
-      files.push({ job, job_id: job.id ?? ids[index]!, key: this.#newKey(), bytes });
+      const owner = { kind: 'job', id: job.id ?? ids[index]! } as const;
+      files.push({ job, owner, key: this.#newKey(), bytes });
     }
     if (files.length === 0) return [];
     const begun = await commit(() => files.filter((file) => queue.beginPayload(file.job, file)));

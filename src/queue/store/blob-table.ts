@@ -34,10 +34,16 @@ export class InBucket {
   }
 }
 
+/** Whose a key is: what owns it decides when it is forgotten. Ids are unique within a kind. */
+export interface FileOwner {
+  kind: 'job';
+  id: string;
+}
+
 /** A key that something may have been put under. */
 export interface BucketFile {
   key: string;
-  job_id: string;
+  owner: FileOwner;
 }
 
 /** Keys to be deleted from the bucket now. */
@@ -48,12 +54,13 @@ export interface Deletion {
 }
 
 /** To be committed before anything is put there. */
-export function beginFile(storage: Storage, { key, job_id }: BucketFile): void {
+export function beginFile(storage: Storage, { key, owner }: BucketFile): void {
   const deleteAt = storage.now() + UPLOAD_MS;
   storage.sql.exec(
-    `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'uploading', ?)`,
+    `INSERT INTO bucket_files (key, owner_kind, owner_id, state, delete_at) VALUES (?, ?, ?, 'uploading', ?)`,
     key,
-    job_id,
+    owner.kind,
+    owner.id,
     deleteAt,
   );
   due(storage, deleteAt);
@@ -88,7 +95,7 @@ export function keepUpload(storage: Storage, key: string, fenceToken: number): b
 /** Makes the upload of this attempt the job's result; false: there is none. */
 export function keepResult(sql: Sql, jobId: string, fenceToken: number): boolean {
   const kept = sql.exec(
-    `UPDATE bucket_files SET state = 'result' WHERE job_id = ? AND fence_token = ? AND state = 'upload' RETURNING key`,
+    `UPDATE bucket_files SET state = 'result' WHERE owner_kind = 'job' AND owner_id = ? AND fence_token = ? AND state = 'upload' RETURNING key`,
     jobId,
     fenceToken,
   );
@@ -98,10 +105,15 @@ export function keepResult(sql: Sql, jobId: string, fenceToken: number): boolean
 export function dropUploaded(storage: Storage, jobId: string): void {
   const { sql } = storage;
   // Every settlement comes by: the update costs seven times the look, even where it finds nothing (measured).
-  if (sql.exec(`SELECT 1 FROM bucket_files WHERE job_id = ? AND state = 'upload'`, jobId).length === 0)
+  if (
+    sql.exec(
+      `SELECT 1 FROM bucket_files WHERE owner_kind = 'job' AND owner_id = ? AND state = 'upload'`,
+      jobId,
+    ).length === 0
+  )
     return;
   sql.exec(
-    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id = ? AND state = 'upload'`,
+    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE owner_kind = 'job' AND owner_id = ? AND state = 'upload'`,
     storage.now(),
     jobId,
   );
@@ -111,25 +123,27 @@ export function dropUploaded(storage: Storage, jobId: string): void {
 /** Of these, what nobody keeps is to be deleted, were it put there after it had been deleted before. */
 export function abandonFiles(storage: Storage, files: readonly BucketFile[]): void {
   let abandoned = 0;
-  for (const { key, job_id } of files) {
+  for (const { key, owner } of files) {
     abandoned += storage.sql.exec(
-      `INSERT INTO bucket_files (key, job_id, state, delete_at) VALUES (?, ?, 'due', ?)
+      `INSERT INTO bucket_files (key, owner_kind, owner_id, state, delete_at) VALUES (?, ?, ?, 'due', ?)
        ON CONFLICT (key) DO UPDATE SET state = 'due', delete_at = excluded.delete_at
        WHERE state IN ('uploading', 'due') RETURNING key`,
       key,
-      job_id,
+      owner.kind,
+      owner.id,
       storage.now(),
     ).length;
   }
   if (abandoned > 0) due(storage, storage.now());
 }
 
-/** @param jobIds JSON array; whoever calls takes the deletions next */
-export function forgetFiles(storage: Storage, jobIds: string): void {
+/** @param ids JSON array; whoever calls takes the deletions next */
+export function forgetFiles(storage: Storage, kind: FileOwner['kind'], ids: string): void {
   storage.sql.exec(
-    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE job_id IN (SELECT value FROM json_each(?))`,
+    `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE owner_kind = ? AND owner_id IN (SELECT value FROM json_each(?))`,
     storage.now(),
-    jobIds,
+    kind,
+    ids,
   );
 }
 
@@ -169,7 +183,7 @@ export function payloadFile(
 ): { key: string; sha256: string; suits_base: number } | null {
   return row(
     sql,
-    `SELECT key, sha256, suits_base FROM bucket_files WHERE job_id = ? AND state = 'payload'`,
+    `SELECT key, sha256, suits_base FROM bucket_files WHERE owner_kind = 'job' AND owner_id = ? AND state = 'payload'`,
     jobId,
   );
 }
@@ -178,7 +192,7 @@ export function payloadFile(
 export function resultKey(sql: Sql, jobId: string): string | null {
   const found = row<{ key: string }>(
     sql,
-    `SELECT key FROM bucket_files WHERE job_id = ? AND state = 'result'`,
+    `SELECT key FROM bucket_files WHERE owner_kind = 'job' AND owner_id = ? AND state = 'result'`,
     jobId,
   );
   return found?.key ?? null;

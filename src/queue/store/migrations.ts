@@ -133,4 +133,11 @@ export const MIGRATIONS: readonly string[][] = [
     // Name of the token that it registered with; null: none was asked for.
     `ALTER TABLE sessions ADD COLUMN token_name TEXT`,
   ],
+  [
+    // Keys of the bucket belong to an owner: a job, later others (blob-table.ts).
+    `ALTER TABLE bucket_files RENAME COLUMN job_id TO owner_id`,
+    `ALTER TABLE bucket_files ADD COLUMN owner_kind TEXT NOT NULL DEFAULT 'job'`,
+    `DROP INDEX bucket_files_job`,
+    `CREATE INDEX bucket_files_owner ON bucket_files (owner_kind, owner_id)`,
+  ],
 ];

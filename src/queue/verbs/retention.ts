@@ -40,7 +40,7 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
   const seqs = JSON.stringify(jobs.map((job) => job.seq));
   const ids = JSON.stringify(jobs.map((job) => job.id));
   core.sql.exec(`DELETE FROM long_texts WHERE job_id IN (SELECT value FROM json_each(?))`, ids);
-  forgetFiles(core, ids);
+  forgetFiles(core, 'job', ids);
   core.sql.exec(`DELETE FROM ledger WHERE job IN (SELECT value FROM json_each(?))`, seqs);
   core.sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, seqs);
 }
