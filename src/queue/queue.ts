@@ -27,6 +27,7 @@ import {
   type Viewer,
   type WaitingRequest,
 } from './rpc.ts';
+import { completeSettings, type GivenSettings } from './settings.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
 import { setLoad, type Worker } from './state/worker.ts';
@@ -40,7 +41,7 @@ import {
 import { viewOf } from './store/job-view.ts';
 import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
-import { type Connection, completeSettings, type GivenSettings, type Ports } from './store/ports.ts';
+import type { Connection, Ports } from './store/ports.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';

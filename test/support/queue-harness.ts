@@ -10,17 +10,9 @@ import {
   type Unserved,
   type WaitingRequest,
 } from '../../src/queue/rpc.ts';
+import type { GivenSettings, QueueSettings } from '../../src/queue/settings.ts';
 import type { Deletion } from '../../src/queue/store/blob-table.ts';
-import type {
-  Connection,
-  GivenSettings,
-  Ports,
-  QueueSettings,
-  Row,
-  Session,
-  SqlValue,
-  WorkerToken,
-} from '../../src/queue/store/ports.ts';
+import type { Connection, Ports, Row, Session, SqlValue, WorkerToken } from '../../src/queue/store/ports.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
 /** One control socket as the queue sees it, with what was sent to it. */

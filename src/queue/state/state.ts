@@ -1,5 +1,6 @@
+import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/jobs-table.ts';
-import type { Ports, QueueSettings } from '../store/ports.ts';
+import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';
 import type { Job, JobStore } from './job.ts';
 import { Fleet } from './live-fleet.ts';

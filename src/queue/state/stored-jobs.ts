@@ -1,3 +1,4 @@
+import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
 import {
@@ -11,7 +12,7 @@ import {
   releaseJob,
   type StoredJob,
 } from '../store/jobs-table.ts';
-import type { QueueSettings, Storage } from '../store/ports.ts';
+import type { Storage } from '../store/ports.ts';
 import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import type { Openings } from './openings.ts';

@@ -1,7 +1,6 @@
 import type { Alarm, Sql } from '../../durable/ports.ts';
 import type { FleetEvent } from '../../fleet/rpc.ts';
 import type { BrokenReason, QueueFrame } from '../../protocol/index.ts';
-import { completeQueueSettings, type QueueSettingValues } from '../../settings/queue-settings.ts';
 
 export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
@@ -70,22 +69,4 @@ export interface Session {
   boot_id: string | null;
   /** Epoch ms */
   connected_at: number;
-}
-
-/** Durations and limits of one queue, from the table of settings. */
-export type QueueSettings = {
-  queue_id: string;
-  /** What the keys of its files begin with (protocol/file-keys.ts); empty where no secret is configured. */
-  file_key_mac: string;
-} & QueueSettingValues;
-
-/** Settings as given; what is left out has its default. */
-export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
-
-export function completeSettings(given: GivenSettings): QueueSettings {
-  return {
-    queue_id: given.queue_id,
-    file_key_mac: given.file_key_mac ?? '',
-    ...completeQueueSettings(given),
-  };
 }

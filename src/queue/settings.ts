@@ -1,0 +1,19 @@
+import { completeQueueSettings, type QueueSettingValues } from '../settings/queue-settings.ts';
+
+/** Durations and limits of one queue, from the table of settings. */
+export type QueueSettings = {
+  queue_id: string;
+  /** What the keys of its files begin with (protocol/file-keys.ts); empty where no secret is configured. */
+  file_key_mac: string;
+} & QueueSettingValues;
+
+/** Settings as given; what is left out has its default. */
+export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
+
+export function completeSettings(given: GivenSettings): QueueSettings {
+  return {
+    queue_id: given.queue_id,
+    file_key_mac: given.file_key_mac ?? '',
+    ...completeQueueSettings(given),
+  };
+}
