@@ -18,20 +18,34 @@ export function replaceModelAlias(body: string, aliases: ReadonlySet<string>, se
 
 /** Where the string values of `model` keys of the outermost object stand, quotes included. */
 function* topLevelModels(body: string): Generator<{ start: number; end: number }> {
-  const tokens = /"(?:[^"\\]|\\.)*"|[{}[\]:,]/g;
+  const marks = /["{}[\]:,]/g;
   let depth = 0;
-  let key = '';
+  let isKeyOfModel = false;
   let isValue = false;
-  for (const match of body.matchAll(tokens)) {
-    const token = match[0];
-    if (token === '{' || token === '[') depth++;
-    else if (token === '}' || token === ']') depth--;
+  for (let match = marks.exec(body); match !== null; match = marks.exec(body)) {
+    const [mark] = match;
+    const start = match.index;
+    if (mark === '"') marks.lastIndex = endOfString(body, start);
+    if (mark === '{' || mark === '[') depth++;
+    else if (mark === '}' || mark === ']') depth--;
     if (depth !== 1) continue;
-    if (token === ',') isValue = false;
-    else if (token === ':') isValue = true;
-    else if (token.startsWith('"')) {
-      if (!isValue) key = token;
-      else if (key === '"model"') yield { start: match.index, end: match.index + token.length };
+    if (mark === ',') isValue = false;
+    else if (mark === ':') isValue = true;
+    else if (mark === '"') {
+      const end = marks.lastIndex;
+      if (!isValue) isKeyOfModel = body.slice(start, end) === '"model"';
+      else if (isKeyOfModel) yield { start, end };
     }
   }
+}
+
+/** By hand: a pattern for a whole string takes more stack than there is for one of many megabytes. */
+function endOfString(body: string, start: number): number {
+  for (let end = body.indexOf('"', start + 1); end >= 0; end = body.indexOf('"', end + 1)) {
+    let before = end - 1;
+    while (body[before] === '\\') before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+  return body.length;
 }

@@ -32,3 +32,10 @@ test('only the model changes, whatever else the body holds', () => {
     }),
   );
 });
+
+test('texts of many megabytes are no trouble, with and without escapes', () => {
+  for (const text of ['x'.repeat(2e7), '\\"'.repeat(5e6), '\\\\'.repeat(5e6)]) {
+    expect(replace(`{"text":"${text}","model":"default"}`)).toBe(`{"text":"${text}","model":"served"}`);
+    expect(replace(`{"model":"${text}"}`)).toBe(`{"model":"${text}"}`);
+  }
+});
