@@ -11,8 +11,8 @@ import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 /** Many large requests at once, by callers who may: `CALLERS=2000` for the long form. */
 const CALLERS = Number(process.env.CALLERS || 200);
 const MIB = 1024 * 1024;
-/** Measured: 590 with 2,000 callers. V8's heap alone would end the process at 1,400. */
-const MOST_RESIDENT_MIB = 700;
+/** Measured: 501 with 2,000 callers. */
+const MOST_RESIDENT_MIB = 512;
 
 let stateDir: string;
 let road: RunningWorkerd;

@@ -1,3 +1,4 @@
+import { unpackText } from '../../src/queue/rpc.ts';
 import type { Connection, Session } from '../../src/queue/store/ports.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
@@ -41,7 +42,8 @@ export class ControlConnection implements Connection {
     this.sendJob(JSON.stringify(frame));
   }
 
-  sendJob(text: string): void {
+  sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
+    const text = unpackText(frame);
     this.#host.oracle.frameWritten(text, this.link);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);

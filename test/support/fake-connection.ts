@@ -82,7 +82,7 @@ export class FakeConnection {
     this.#events.binary(encodeRecords(records));
   }
 
-  /** A binary message as it stands, whole records or not. */
+  /** A binary message as it stands, whole records or frames or not. */
   pushBytes(message: Uint8Array<ArrayBuffer>): void {
     this.#events.binary(message);
   }

@@ -8,6 +8,7 @@ import {
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
+  unpackText,
   type WaitingRequest,
 } from '../../src/queue/rpc.ts';
 import type { GivenSettings, QueueSettings } from '../../src/queue/settings.ts';
@@ -21,6 +22,7 @@ export class FakeConnection implements Connection {
   readonly origin = 'https://queue.test';
   readonly token: WorkerToken | null;
   readonly sent: Record<string, unknown>[] = [];
+  binaryMessages = 0;
   closed: { code: number; reason: string } | null = null;
   /** Epoch ms of its last sign; null: it pings all the time, as a live worker does. */
   heardMs: number | null = null;
@@ -48,7 +50,9 @@ export class FakeConnection implements Connection {
   send(frame: object): void {
     this.sendJob(JSON.stringify(frame));
   }
-  sendJob(text: string): void {
+  sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
+    if (typeof frame !== 'string') this.binaryMessages += 1;
+    const text = unpackText(frame);
     if (this.closed) return;
     this.sent.push(JSON.parse(text));
   }

@@ -47,7 +47,7 @@ export class RawWorker {
     const { base, ...fields } = more;
     const extension = {
       protocol: 1,
-      features: ['ack', 'answer', 'release', 'renew', 'load'],
+      features: ['ack', 'answer', 'release', 'renew', 'load', 'bytes'],
       instance: { id: workerId, models: ['tiny'], boot_id: workerId },
     };
     const frame = {

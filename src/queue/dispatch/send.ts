@@ -1,3 +1,4 @@
+import { limits } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -5,7 +6,7 @@ import { failAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
 import { emit } from '../events/emit.ts';
-import { baseJobFrame, extendedJobFrame, type JobFrame } from '../peers/job-frame.ts';
+import { baseJobFrame, extendedJobBytes, extendedJobFrame, type JobFrame } from '../peers/job-frame.ts';
 import { unpackText } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, MemoryJob } from '../state/job.ts';
@@ -20,7 +21,8 @@ export function send(core: Core, worker: Worker, job: Job): void {
   if (job.lives === 'memory' && job.older) stopOlder(core, job.id, job.older, worker);
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched');
-  const { payload, suitsBase } = payloadFor(core, worker, leased);
+  const bytes = payloadBytes(worker, leased);
+  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
   const frame: JobFrame = {
     job_id: leased.id,
     mode: leased.lives === 'stored' ? 'persisted' : 'transient',
@@ -35,17 +37,24 @@ export function send(core: Core, worker: Worker, job: Job): void {
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
     result_upload_url: leased.lives === 'stored' ? (files?.result ?? null) : null,
   };
+  if (bytes) worker.connection.sendJob(extendedJobBytes(frame, bytes));
+  else if (!sendText(core, worker, leased, frame, suitsBase)) return;
+  if (leased.lives === 'memory' && isStreamed(worker, leased)) tellStream(core, leased);
+}
+
+/** @returns false: the worker cannot be given the job, which has failed for it */
+function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBase: boolean): boolean {
   const { takesAnyJob, frameBytes } = profileOf(worker);
   const written = takesAnyJob
     ? { text: extendedJobFrame(frame) }
     : baseJobFrame(frame, suitsBase, frameBytes);
   if ('reason' in written) {
     const failure = { message: written.reason, code: 'too_large', retryable: false };
-    failAttempt(core, leased, failure, 'queue');
-    return;
+    failAttempt(core, job, failure, 'queue');
+    return false;
   }
   worker.connection.sendJob(written.text);
-  if (leased.lives === 'memory' && isStreamed(worker, leased)) tellStream(core, leased);
+  return true;
 }
 
 function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: FileAddresses | null } {
@@ -64,6 +73,12 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const files =
     file_key === null ? null : fileAddresses(core, worker, { job_id: leased.id, fence_token, key: file_key });
   return { leased, files };
+}
+
+/** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
+function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
+  if (job.lives !== 'memory' || job.payload.byteLength <= limits.INLINE_BYTES) return null;
+  return hasFeature(worker, 'bytes') ? job.payload : null;
 }
 
 /**

@@ -47,7 +47,7 @@ export class Sockets {
     return connection;
   }
 
-  #send(socket: WebSocket, text: string): void {
+  #send(socket: WebSocket, text: string | Uint8Array<ArrayBuffer>): void {
     this.#defer(() => quietly(() => socket.send(text)));
   }
 

@@ -23,8 +23,25 @@ const TOO_LARGE = 'the payload is over 1 MiB, more than the worker that serves t
 /** Stands where a payload was left out. */
 const LEFT_OUT = '{}';
 
+const CLOSING_BRACE = 0x7d;
+
 /** The frame for an extended peer. */
 export function extendedJobFrame(frame: JobFrame): string {
+  return `${extendedHead(frame)}${frame.payload_url === null ? frame.payload : LEFT_OUT}}`;
+}
+
+/** The same in UTF-8, for a payload that is kept as bytes: no string of it is made. */
+export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+  const head = new TextEncoder().encode(extendedHead(frame));
+  const bytes = new Uint8Array(head.byteLength + payload.byteLength + 1);
+  bytes.set(head);
+  bytes.set(payload, head.byteLength);
+  bytes[bytes.byteLength - 1] = CLOSING_BRACE;
+  return bytes;
+}
+
+/** Up to the payload. */
+function extendedHead(frame: JobFrame): string {
   const { payload, deadline_ms, stream_id, payload_url, result_upload_url, ...rest } = frame;
   const head = JSON.stringify({
     type: 'job',
@@ -33,7 +50,7 @@ export function extendedJobFrame(frame: JobFrame): string {
     ...(stream_id === null ? {} : { stream_id }),
     ...references(frame),
   });
-  return `${head.slice(0, -1)},"payload":${payload_url === null ? payload : LEFT_OUT}}`;
+  return `${head.slice(0, -1)},"payload":`;
 }
 
 /**

@@ -44,8 +44,8 @@ export interface Connection {
   /** Epoch ms of the last sign of its peer, pings included that nobody here saw. */
   lastHeardMs(): number;
   send(frame: Exclude<QueueFrame, { type: 'job' }>): void;
-  /** The text of a `job` frame: its payload is text that nobody parses on the way. */
-  sendJob(text: string): void;
+  /** The text of a `job` frame, as text or in UTF-8: its payload is text that nobody parses on the way. */
+  sendJob(frame: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
 }
 

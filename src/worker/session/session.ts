@@ -59,7 +59,8 @@ export class Session {
     this.#socket = new ReconnectingSocket(ports, 'control', {
       opened: () => this.#wake(WAKE.socketOpened),
       text: (text) => this.#receive(text),
-      binary: () => ports.log.warn({}, 'the queue sent a binary frame on the control socket; ignored'),
+      // Large jobs come so: the queue keeps no strings of them.
+      binary: (data) => this.#receive(new TextDecoder().decode(data)),
       closed: (close) => this.#closed(close),
     });
   }

@@ -59,6 +59,21 @@ describe('a payload', () => {
     expect(worker.lastJob().payload_url).toBeUndefined();
     expect(worker.lastJob().result_upload_url).toBeUndefined();
   });
+
+  it('of a caller that waits goes as the bytes it is kept as where it is large, to a worker that takes them', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 3, features: ['ack', 'answer', 'bytes'] });
+    const other = queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
+    const large = { path: '/v1/x', body: `😀${'x'.repeat(400_000)}` };
+    queue.request({ payload: new TextEncoder().encode(JSON.stringify(large)) });
+    expect(worker.lastJob()).toMatchObject({ type: 'job', mode: 'transient', payload: large });
+    expect(worker.binaryMessages).toBe(1);
+    queue.request({ payload: '{"path":"/v1/x"}', model: 'tiny' });
+    expect(worker.lastJob()).toMatchObject({ payload: { path: '/v1/x' } });
+    queue.request({ payload: JSON.stringify(large), model: 'beta' });
+    expect(other.lastJob()).toMatchObject({ payload: large });
+    expect([worker.binaryMessages, other.binaryMessages]).toEqual([1, 0]);
+  });
 });
 
 describe('a result', () => {

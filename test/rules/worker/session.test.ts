@@ -22,7 +22,7 @@ test('the worker dials while the engine loads, and offers its slots the moment i
       config_id: 'config',
       capacity: 3,
       protocol: 1,
-      features: ['ack', 'answer', 'release', 'renew', 'load'],
+      features: ['ack', 'answer', 'release', 'renew', 'load', 'bytes'],
       instance: { id: 'w', boot_id: 'b', models: ['tiny', 'alias'] },
       jobs: [],
     },
@@ -57,6 +57,21 @@ test('a job before any answer to register means a base queue, and is run', async
   await bench.push();
   expect(bench.worker.state).toBe('ready');
   expect(bench.engine.exchanges).toHaveLength(1);
+});
+
+test('a job that comes as a binary message is run like any other', async () => {
+  const bench = new WorkerBench();
+  bench.worker.start();
+  bench.queue.open();
+  bench.worker.engineHealthy(['tiny']);
+  bench.queue.grant();
+  const payload = { messages: [{ role: 'user', content: '😀' }] };
+  const job = { type: 'job', job_id: 'j', mode: 'persisted', config_id: 'config', fence_token: 7, payload };
+  bench.queue.pushBytes(new TextEncoder().encode(JSON.stringify({ ...job, job_type: 'chat_completion' })));
+  await settled();
+  bench.engine.last.complete();
+  await settled();
+  expect(bench.results).toMatchObject([{ job_id: 'j', fence_token: 7 }]);
 });
 
 test('a queue known to be ours that is slow after a reconnect is not taken for a base queue', async () => {
