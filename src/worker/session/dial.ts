@@ -1,9 +1,16 @@
+import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
+import { systemTimers, withTimeout } from '../../process/timeout.ts';
 import { limits } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
 /** workerd may leave the connection open after the close frames: the end counts this long after them, ms. */
 const CLOSE_TIMEOUT_MS = 500;
+
+/** How long a queue that takes no connection has to say why, ms, and how much of it is told. */
+const EXPLANATION_MS = 1000;
+const EXPLANATION_CHARACTERS = 500;
 
 /** Dials with the `ws` library. No compression: it would cost more time than the bytes it saves. */
 export const dialWebSocket: Dial = (target, events) => {
@@ -26,7 +33,10 @@ export const dialWebSocket: Dial = (target, events) => {
   socket.on('unexpected-response', (_request, response) => {
     httpStatus = response.statusCode;
     problem = `HTTP ${response.statusCode} ${response.statusMessage}`;
-    socket.terminate();
+    void explanationOf(response).then((explanation) => {
+      if (explanation) problem += `: ${explanation}`;
+      socket.terminate();
+    });
   });
   // `close` always follows, and is where the end is handled.
   socket.on('error', (error) => {
@@ -42,3 +52,14 @@ export const dialWebSocket: Dial = (target, events) => {
     destroy: () => socket.terminate(),
   };
 };
+
+/** What a queue that takes no connection says of it, in OpenAI's shape of errors; null: nothing in time. */
+async function explanationOf(response: IncomingMessage): Promise<string | null> {
+  try {
+    const read = withTimeout(systemTimers, EXPLANATION_MS, () => text(response));
+    const { error } = JSON.parse(await read) as { error?: { message?: unknown } };
+    return typeof error?.message === 'string' ? error.message.slice(0, EXPLANATION_CHARACTERS) : null;
+  } catch {
+    return null;
+  }
+}

@@ -18,6 +18,11 @@ async function listen(onPeer: (peer: WebSocket, authorization: string | undefine
       socket.end('HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n');
       return;
     }
+    if (request.url === '/explained') {
+      const body = JSON.stringify({ error: { message: 'No queue "x" here: set QUEUE_IDS.' } });
+      socket.end(`HTTP/1.1 404 Not Found\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+      return;
+    }
     sockets.handleUpgrade(request, socket, head, (peer) => onPeer(peer, request.headers.authorization));
   });
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
@@ -65,6 +70,15 @@ test("the peer's close code and reason arrive", async () => {
   const { closes } = dial(await listen((peer) => peer.close(4401, 'who are you')));
   await until(() => closes.length === 1, 'the socket is closed');
   expect(closes).toEqual([{ code: 4401, reason: 'who are you' }]);
+});
+
+test('a queue that says why it takes no connection is quoted', async () => {
+  const { closes } = dial(`${await listen(() => {})}/explained`);
+  await until(() => closes.length === 1, 'it is closed');
+  expect(closes[0]).toMatchObject({
+    httpStatus: 404,
+    reason: 'HTTP 404 Not Found: No queue "x" here: set QUEUE_IDS.',
+  });
 });
 
 test('an upgrade refused by HTTP closes once, with the status', async () => {
