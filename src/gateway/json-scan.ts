@@ -1,3 +1,4 @@
+import { limits } from '../protocol/index.ts';
 import { HttpError } from './errors.ts';
 
 /**
@@ -5,9 +6,6 @@ import { HttpError } from './errors.ts';
  * of it, and spends seconds on four million opening brackets while everybody else waits. What the scan does not
  * look at is not checked either; the engine rejects what is malformed there.
  */
-
-/** Deeper nesting than any request has; parsers of engines give up at about a thousand. */
-export const MOST_DEPTH = 512;
 
 /** Names of models are shorter, and stand in errors and logs. */
 const MODEL_BYTES = 4096;
@@ -42,7 +40,7 @@ export function readFacts(body: Uint8Array): RequestFacts {
 
 /**
  * For bodies that are parsed after this: whatever else is wrong with them, parsing takes no longer than their length.
- * @throws HttpError 400 for nesting over MOST_DEPTH
+ * @throws HttpError 400 for nesting over limits.JSON_DEPTH
  */
 export function checkDepth(body: Uint8Array): void {
   skipValue(body, skipBlanks(body, 0), 0);
@@ -134,8 +132,12 @@ function skipNested(bytes: Uint8Array, start: number, around: number): number {
       at = skipString(bytes, at) - 1;
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       depth += 1;
-      if (depth > MOST_DEPTH) {
-        throw new HttpError(400, `The body is nested deeper than ${MOST_DEPTH} levels.`, 'nested_too_deep');
+      if (depth > limits.JSON_DEPTH) {
+        throw new HttpError(
+          400,
+          `The body is nested deeper than ${limits.JSON_DEPTH} levels.`,
+          'nested_too_deep',
+        );
       }
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
       depth -= 1;

@@ -84,3 +84,6 @@ export const RELAY_UNCLAIMED_MOST_BYTES = 4 * RELAY_UNCLAIMED_BYTES;
  * window and what one read of the engine brings. The answer of one that sends on is broken.
  */
 export const SENT_WHILE_PAUSED_BYTES = 2 * ANSWER_WINDOW_BYTES;
+
+/** Levels of nested JSON that are taken: more than any request has, while parsers of engines give up at a thousand. */
+export const JSON_DEPTH = 512;

@@ -1,4 +1,9 @@
 import type { z } from 'zod';
+import { JSON_DEPTH } from './limits.ts';
+import { endOfString } from './text.ts';
+
+/** Shorter texts are parsed in no time, however deep they are nested. */
+const SHORT_CHARACTERS = 64 * 1024;
 
 /** What became of a text that should have been a frame or a body. */
 export type Parsed<T> =
@@ -8,6 +13,9 @@ export type Parsed<T> =
 
 /** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
 export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
+  if (text.length > SHORT_CHARACTERS && isNestedTooDeep(text)) {
+    return { ok: false, message: `nested deeper than ${JSON_DEPTH} levels` };
+  }
   let data: unknown;
   try {
     data = JSON.parse(text);
@@ -28,4 +36,19 @@ export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
   }
   const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
   return { ok: false, message: `${where}${issue?.message ?? 'not valid'}` };
+}
+
+const MARKS = /["{}[\]]/g;
+
+/** A parser spends seconds on some million opening brackets, and nobody else is served meanwhile. */
+function isNestedTooDeep(text: string): boolean {
+  const marks = new RegExp(MARKS);
+  let depth = 0;
+  for (let match = marks.exec(text); match !== null; match = marks.exec(text)) {
+    const [mark] = match;
+    if (mark === '"') marks.lastIndex = endOfString(text, match.index);
+    else depth += mark === '{' || mark === '[' ? 1 : -1;
+    if (depth > JSON_DEPTH) return true;
+  }
+  return false;
 }

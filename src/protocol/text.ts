@@ -17,6 +17,17 @@ export function isEventStream(headers: Readonly<Record<string, string>>): boolea
   return encoding === 'identity' && type.startsWith('text/event-stream');
 }
 
+/** Where the JSON string ends that begins at `start`; the end of the text where it does not. */
+export function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let before = end - 1;
+    while (text[before] === '\\') before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+  return text.length;
+}
+
 /** Most names in one message. */
 const MOST_NAMES = 10;
 /** Most characters of one name in a message. */

@@ -1,3 +1,5 @@
+import { endOfString } from '../../protocol/index.ts';
+
 /**
  * Puts the served model's name where the body's own `model` is an alias, and leaves every other byte alone:
  * parsing and writing again would round numbers.
@@ -16,7 +18,10 @@ export function replaceModelAlias(body: string, aliases: ReadonlySet<string>, se
   return replaced + body.slice(copied);
 }
 
-/** Where the string values of `model` keys of the outermost object stand, quotes included. */
+/**
+ * Where the string values of `model` keys of the outermost object stand, quotes included. Strings are skipped by
+ * hand: a pattern for a whole one takes more stack than there is when it has many megabytes.
+ */
 function* topLevelModels(body: string): Generator<{ start: number; end: number }> {
   const marks = /["{}[\]:,]/g;
   let depth = 0;
@@ -37,15 +42,4 @@ function* topLevelModels(body: string): Generator<{ start: number; end: number }
       else if (isKeyOfModel) yield { start, end };
     }
   }
-}
-
-/** By hand: a pattern for a whole string takes more stack than there is for one of many megabytes. */
-function endOfString(body: string, start: number): number {
-  for (let end = body.indexOf('"', start + 1); end >= 0; end = body.indexOf('"', end + 1)) {
-    let before = end - 1;
-    while (body[before] === '\\') before -= 1;
-    // An even number of backslashes escape each other.
-    if ((end - 1 - before) % 2 === 0) return end + 1;
-  }
-  return body.length;
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkDepth, MOST_DEPTH, type RequestFacts, readFacts } from '../../../src/gateway/json-scan.ts';
+import { checkDepth, type RequestFacts, readFacts } from '../../../src/gateway/json-scan.ts';
+import { limits } from '../../../src/protocol/index.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const facts = (text: string) => readFacts(bytes(text));
@@ -171,11 +172,13 @@ describe('the scan of a body', () => {
 describe('nesting', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
-  it(`is taken up to ${MOST_DEPTH} levels, and refused with 400 beyond`, () => {
-    expect(() => checkDepth(bytes(nested(MOST_DEPTH)))).not.toThrow();
-    expect(() => checkDepth(bytes(nested(MOST_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
-    expect(facts(`{"a":${nested(MOST_DEPTH - 1)}}`)).toBeTruthy();
-    expect(() => facts(`{"a":${nested(MOST_DEPTH)}}`)).toThrow(expect.objectContaining({ status: 400 }));
+  it(`is taken up to ${limits.JSON_DEPTH} levels, and refused with 400 beyond`, () => {
+    expect(() => checkDepth(bytes(nested(limits.JSON_DEPTH)))).not.toThrow();
+    expect(() => checkDepth(bytes(nested(limits.JSON_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
+    expect(facts(`{"a":${nested(limits.JSON_DEPTH - 1)}}`)).toBeTruthy();
+    expect(() => facts(`{"a":${nested(limits.JSON_DEPTH)}}`)).toThrow(
+      expect.objectContaining({ status: 400 }),
+    );
   });
 
   it('is not what brackets in texts make', () => {
