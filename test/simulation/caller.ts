@@ -1,5 +1,5 @@
 import { HttpError } from '../../src/gateway/errors.ts';
-import { type AttemptLoopParts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
+import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
 import { callQueue, callWorker } from '../../src/gateway/objects.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import type { Exchange } from './engine.ts';
@@ -46,7 +46,7 @@ export class Caller {
     this.isDone = true;
   }
 
-  /** Whatever befalls a base worker; one of ours keeps the deadline itself, once it can be reached again. */
+  /** Whatever happens to a base worker; an extended one keeps the deadline itself, once it can be reached again. */
   #heardInTime(tookMs: number): void {
     const { model, deadlineMs } = this.#plan;
     if (model !== 'base' || deadlineMs === null || tookMs <= deadlineMs + DEADLINE_SLACK_MS) return;
@@ -68,7 +68,7 @@ export class Caller {
     const attempted = runAttempts(
       this.#call(jobId),
       hangUp.signal,
-      this.#parts(life, (opened) => (body = opened)),
+      this.#ports(life, (opened) => (body = opened)),
     );
     const answered = attempted.catch((error: unknown) => {
       if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
@@ -124,7 +124,7 @@ export class Caller {
     };
   }
 
-  #parts(life: Life, opened: (body: CallerBody) => void): AttemptLoopParts {
+  #ports(life: Life, opened: (body: CallerBody) => void): AttemptLoopPorts {
     const { server, timeline } = this.#around;
     const env = server.env(life);
     return {

@@ -40,7 +40,7 @@ export const EXCHANGE_MARK = /x-(\d+)-x/;
 /** About the most pieces one answer comes in. */
 const MOST_PIECES = 30;
 
-export interface EngineParts {
+export interface EnginePorts {
   clock: Clock;
   random: Random;
   worker: string;
@@ -56,14 +56,14 @@ export interface EngineParts {
 
 /** An engine that follows a script drawn from the seed. */
 export class SimulatedEngine implements EngineClient {
-  readonly #parts: EngineParts;
+  readonly #ports: EnginePorts;
   readonly #open = new Set<{ exchange: Exchange; die: () => void }>();
   isHealthyNow = true;
   /** Requests from elsewhere that wait in it. */
   waiting = 0;
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(ports: EnginePorts) {
+    this.#ports = ports;
   }
 
   /** Requests that nobody aborted and that have not ended. */
@@ -78,20 +78,20 @@ export class SimulatedEngine implements EngineClient {
   }
 
   async request(call: EngineCall): Promise<EngineAnswer> {
-    const { random } = this.#parts;
+    const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
     const jobId = call.requestId ?? '';
     const streams = (JSON.parse(call.body ?? '{}') as { stream?: boolean }).stream === true;
-    const goesWrong = random.chance(this.#parts.trouble());
+    const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
       ? drawTrouble(random, streams)
       : { status: 200, ending: 'whole' as const };
     const tokens = random.int(1, 12);
-    const exchange = this.#parts.begun(
+    const exchange = this.#ports.begun(
       {
         jobId,
-        fence: this.#parts.fenceOf(jobId),
-        worker: this.#parts.worker,
+        fence: this.#ports.fenceOf(jobId),
+        worker: this.#ports.worker,
         status,
         ending,
         emitted: 0,
@@ -106,14 +106,14 @@ export class SimulatedEngine implements EngineClient {
       throw new EngineGone('broke before it answered');
     }
     const thinksMs = random.wait(random.chance(0.1) ? 5000 : 300);
-    await this.#sleep(thinksMs + this.#parts.holdMs(jobId), call.signal, exchange);
+    await this.#sleep(thinksMs + this.#ports.holdMs(jobId), call.signal, exchange);
     const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
     return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
   }
 
   /** Pieces of any size, as a network cuts them. */
   async *#body(exchange: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
-    const { random } = this.#parts;
+    const { random } = this.#ports;
     const { bytes, ending } = exchange;
     const gapMs = random.pick([10, 100, 1000]);
     const size = Math.max(random.pick([40, 150, 5000]), bytes.byteLength / MOST_PIECES);
@@ -141,7 +141,7 @@ export class SimulatedEngine implements EngineClient {
 
   /** Time passes, unless the request is aborted or the engine dies. */
   #sleep(ms: number, signal: AbortSignal, exchange: Exchange): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#ports;
     return new Promise((resolve, reject) => {
       const entry = {
         exchange,
@@ -170,7 +170,7 @@ export class SimulatedEngine implements EngineClient {
   #end(exchange: Exchange, state: Exchange['state']): void {
     if (exchange.state !== 'running') return;
     exchange.state = state;
-    this.#parts.ended(exchange);
+    this.#ports.ended(exchange);
   }
 
   async probe(): Promise<'healthy' | 'unhealthy'> {

@@ -113,7 +113,7 @@ export class Link {
   heardAt = 0;
 
   constructor(
-    parts: {
+    ports: {
       timeline: Timeline;
       trace: Trace;
       seed: number;
@@ -128,20 +128,20 @@ export class Link {
     this.name = name;
     this.channel = channel;
     this.process = process;
-    this.#timeline = parts.timeline;
-    this.#trace = parts.trace;
-    this.#random = new Random(parts.seed, `link ${name}`);
+    this.#timeline = ports.timeline;
+    this.#trace = ports.trace;
+    this.#random = new Random(ports.seed, `link ${name}`);
     this.#events = events;
-    this.#serverProcess = parts.server;
-    const latency = () => 1 + this.#random.wait(parts.latencyMs, SLOWEST_MS);
+    this.#serverProcess = ports.server;
+    const latency = () => 1 + this.#random.wait(ports.latencyMs, SLOWEST_MS);
     this.#up = new Pipe(
-      parts.timeline,
+      ports.timeline,
       latency,
       () => this.#whenServerReads(),
       (message) => this.#atServer(message),
     );
     const frozen = () => process.frozenUntil;
-    this.#down = new Pipe(parts.timeline, latency, frozen, (message) => this.#atClient(message));
+    this.#down = new Pipe(ports.timeline, latency, frozen, (message) => this.#atClient(message));
   }
 
   /** The worker still waits for the server to answer its dial. */

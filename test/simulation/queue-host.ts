@@ -18,7 +18,7 @@ import type { Trace } from './trace.ts';
 /** Longer than any run takes until its workers retire. */
 export const RETENTION_SECONDS = 7200;
 
-export interface QueueHostParts {
+export interface QueueHostPorts {
   plan: Plan;
   /** Of the server's process. */
   timeline: ProcessTimeline;
@@ -36,7 +36,7 @@ export interface QueueHostParts {
 export class QueueHost {
   readonly oracle: Oracle;
   readonly disk: Disk;
-  readonly #parts: QueueHostParts;
+  readonly #ports: QueueHostPorts;
   readonly #random: Random;
   readonly forger: Forger;
   readonly #connections = new Set<ControlConnection>();
@@ -57,12 +57,12 @@ export class QueueHost {
   #beforeCommit: (() => void) | null = null;
   #isWatched = false;
 
-  constructor(parts: QueueHostParts) {
-    this.#parts = parts;
-    this.oracle = parts.oracle;
-    this.disk = new Disk((change) => parts.oracle.rowChanged(change));
-    this.#random = new Random(parts.plan.seed, 'queue');
-    this.forger = new Forger(parts.plan.seed, parts.timeline, this.#connections, (by, text) => {
+  constructor(ports: QueueHostPorts) {
+    this.#ports = ports;
+    this.oracle = ports.oracle;
+    this.disk = new Disk((change) => ports.oracle.rowChanged(change));
+    this.#random = new Random(ports.plan.seed, 'queue');
+    this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
       if (this.#queue) this.#do((queue) => queue.onFrame(by, text, `session-${++this.#sessions}`));
     });
     this.#report = this.#newReport();
@@ -82,11 +82,11 @@ export class QueueHost {
   }
 
   start(): void {
-    const { plan } = this.#parts;
+    const { plan } = this.#ports;
     this.#alarmAt = this.#durableAlarm;
     this.#report = this.#newReport();
     this.#do(() => {
-      this.#queue = new Queue(this.#ports(), {
+      this.#queue = new Queue(this.#queuePorts(), {
         queue_id: 'q',
         lease_seconds: plan.leaseSeconds,
         reconnect_grace_seconds: plan.graceSeconds,
@@ -162,7 +162,7 @@ export class QueueHost {
   calls(isAlive: () => boolean): QueueCalls {
     const rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
       new Promise<T>((resolve, reject) => {
-        const { timeline } = this.#parts;
+        const { timeline } = this.#ports;
         timeline.after(this.#random.int(0, 3), () => {
           if (!isAlive() || !this.#queue) return;
           this.#asked.add(reject);
@@ -203,9 +203,9 @@ export class QueueHost {
   #newReport(): FleetReport {
     const life = this.#life;
     return new FleetReport({
-      send: (events) => this.#parts.fleet().record(events),
+      send: (events) => this.#ports.fleet().record(events),
       after: (ms, run) =>
-        this.#parts.timeline.after(ms, () => {
+        this.#ports.timeline.after(ms, () => {
           if (life === this.#life) run();
         }),
       failed: () => {},
@@ -226,9 +226,9 @@ export class QueueHost {
     }
     this.#armTick();
     if (!this.disk.isDirty) this.#letOut();
-    else if (this.#parts.plan.commitMs === 0) this.#committed();
+    else if (this.#ports.plan.commitMs === 0) this.#committed();
     else {
-      this.#commit ??= this.#parts.timeline.after(this.#random.int(0, this.#parts.plan.commitMs), () =>
+      this.#commit ??= this.#ports.timeline.after(this.#random.int(0, this.#ports.plan.commitMs), () =>
         this.#committed(),
       );
     }
@@ -269,8 +269,8 @@ export class QueueHost {
     if (this.#alarm) this.#alarm.planned.run = null;
     this.#alarm = null;
     if (at === null) return;
-    const late = this.#random.int(0, this.#parts.plan.alarmLateMs);
-    const planned = this.#parts.timeline.at(Math.max(at, this.#parts.timeline.now) + late, () => {
+    const late = this.#random.int(0, this.#ports.plan.alarmLateMs);
+    const planned = this.#ports.timeline.at(Math.max(at, this.#ports.timeline.now) + late, () => {
       this.#alarm = null;
       this.#alarmAt = null;
       this.disk.touch();
@@ -283,7 +283,7 @@ export class QueueHost {
     const at = this.#queue?.nextTick() ?? null;
     if (at === null || (this.#tick && this.#tick.at <= at)) return;
     if (this.#tick) this.#tick.planned.run = null;
-    const { timeline } = this.#parts;
+    const { timeline } = this.#ports;
     const planned = timeline.at(Math.max(at, timeline.now + 1), () => {
       this.#tick = null;
       this.#do((queue) => queue.onTick(at));
@@ -291,8 +291,8 @@ export class QueueHost {
     this.#tick = { at, planned };
   }
 
-  #ports(): Ports {
-    const { timeline, trace } = this.#parts;
+  #queuePorts(): Ports {
+    const { timeline, trace } = this.#ports;
     const life = this.#life;
     const setAlarm = (at: number | null) => {
       this.disk.touch();
@@ -307,7 +307,7 @@ export class QueueHost {
       connections: () => [...this.#connections],
       breakStream: (relay, stream, reason) =>
         this.hold(() => {
-          if (life === this.#life) this.#parts.breakStream(relay, stream, reason);
+          if (life === this.#life) this.#ports.breakStream(relay, stream, reason);
         }),
       tellFleet: (event) =>
         this.hold(() => {

@@ -3,7 +3,7 @@ import { relayName } from '../../src/relay/calls.ts';
 import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
 import { ProcessTimeline } from './process-timeline.ts';
-import { QueueHost, type QueueHostParts } from './queue-host.ts';
+import { QueueHost, type QueueHostPorts } from './queue-host.ts';
 import { Random } from './random.ts';
 import { type CallerBody, RelayHost } from './relay-host.ts';
 import type { Timeline } from './timeline.ts';
@@ -24,25 +24,25 @@ export class Life {
   }
 }
 
-type ServerParts = Omit<QueueHostParts, 'breakStream' | 'fleet' | 'timeline'> & { timeline: Timeline };
+type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'fleet' | 'timeline'> & { timeline: Timeline };
 
 /** Gateway, queue and relays in one process, as workerd runs them. */
 export class Server {
   readonly queue: QueueHost;
-  readonly #parts: ServerParts;
+  readonly #ports: ServerPorts;
   readonly #random: Random;
   readonly #fleet: FleetHost;
   readonly #process: ProcessTimeline;
   readonly #relays = new Map<string, RelayHost>();
   #life: Life | null = null;
 
-  constructor(parts: ServerParts) {
-    this.#parts = parts;
-    this.#process = new ProcessTimeline(parts.timeline);
-    parts.oracle.queueNow = () => this.now;
-    this.#random = new Random(parts.plan.seed, 'server');
+  constructor(ports: ServerPorts) {
+    this.#ports = ports;
+    this.#process = new ProcessTimeline(ports.timeline);
+    ports.oracle.queueNow = () => this.now;
+    this.#random = new Random(ports.plan.seed, 'server');
     this.queue = new QueueHost({
-      ...parts,
+      ...ports,
       timeline: this.#process,
       breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
       fleet: () => {
@@ -50,7 +50,7 @@ export class Server {
         return this.#fleet.calls(() => life?.isAlive === true);
       },
     });
-    this.#fleet = new FleetHost(parts.timeline, new Random(parts.plan.seed, 'fleet'));
+    this.#fleet = new FleetHost(ports.timeline, new Random(ports.plan.seed, 'fleet'));
   }
 
   /** Null while the process is down. */
@@ -69,7 +69,7 @@ export class Server {
   }
 
   get #isFrozen(): boolean {
-    return this.#process.frozenUntil > this.#parts.timeline.now;
+    return this.#process.frozenUntil > this.#ports.timeline.now;
   }
 
   freeze(ms: number): void {
@@ -85,7 +85,7 @@ export class Server {
   }
 
   start(): void {
-    this.#parts.trace.say('server starts');
+    this.#ports.trace.say('server starts');
     this.#life = new Life();
     this.#fleet.restart();
     this.queue.start();
@@ -100,7 +100,7 @@ export class Server {
     for (const relay of this.#relays.values()) relay.end(isPowerLoss);
     this.#relays.clear();
     life.end();
-    this.#parts.timeline.after(downMs, () => this.start());
+    this.#ports.timeline.after(downMs, () => this.start());
   }
 
   /** Between the next thing that is done and its commit. */
@@ -114,7 +114,7 @@ export class Server {
     const life = this.#life;
     this.queue.leave();
     for (const relay of this.#relays.values()) relay.closeSockets();
-    this.#parts.timeline.after(50, () => {
+    this.#ports.timeline.after(50, () => {
       if (this.#life === life) this.crash(downMs, false);
     });
   }
@@ -137,7 +137,7 @@ export class Server {
   accept(link: Link): void {
     if (!link.isDialling) return;
     if (this.#isFrozen) {
-      this.#parts.timeline.at(this.frozenUntil + 1, () => this.accept(link));
+      this.#ports.timeline.at(this.frozenUntil + 1, () => this.accept(link));
       return;
     }
     if (!this.#life) link.refused();
@@ -179,7 +179,7 @@ export class Server {
   #relay(name: string): RelayHost {
     const known = this.#relays.get(name);
     if (known) return known;
-    const relay = new RelayHost(this.#process, this.#parts.plan.graceSeconds);
+    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds);
     this.#relays.set(name, relay);
     return relay;
   }

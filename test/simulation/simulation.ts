@@ -59,11 +59,11 @@ class Simulation {
 
   constructor(plan: Plan) {
     this.#plan = plan;
-    const parts = { plan, timeline: this.#timeline, trace: this.#trace };
+    const ports = { plan, timeline: this.#timeline, trace: this.#trace };
     this.#oracle = new Oracle(plan, this.#timeline);
-    this.#server = new Server({ ...parts, oracle: this.#oracle });
+    this.#server = new Server({ ...ports, oracle: this.#oracle });
     this.#around = {
-      ...parts,
+      ...ports,
       server: this.#server,
       oracle: this.#oracle,
       isTroubled: () => !this.#isPast(plan.troubleEndsMs),

@@ -5,10 +5,10 @@ import { BROKEN_HEADER } from '../../relay/calls.ts';
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
 export const CALL_ATTEMPTS = 3;
 
-/** Pause before asking again for a worker after one handed the job back, ms; doubles up to the second. */
+/** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
-export interface AttemptLoopParts {
+export interface AttemptLoopPorts {
   queue: {
     request(job: WaitingRequest): Promise<RequestAnswer>;
     /** Its caller is gone. */
@@ -48,23 +48,23 @@ const DEADLINE_PASSED: Failure = {
 export async function runAttempts(
   call: WaitingRequest,
   signal: AbortSignal,
-  parts: AttemptLoopParts,
+  ports: AttemptLoopPorts,
 ): Promise<Outcome> {
-  const started = parts.now();
+  const started = ports.now();
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
   while (true) {
-    const leftMs = call.deadline_ms === undefined ? undefined : call.deadline_ms - (parts.now() - started);
+    const leftMs = call.deadline_ms === undefined ? undefined : call.deadline_ms - (ports.now() - started);
     if (leftMs !== undefined && leftMs <= 0) return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
-    const outcome = await attempt({ ...call, deadline_ms: leftMs }, signal, parts);
+    const outcome = await attempt({ ...call, deadline_ms: leftMs }, signal, ports);
     if (outcome === GONE) {
-      parts.waitUntil(parts.queue.cancel(call.job_id));
+      ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
     }
     if (outcome.kind !== 'failed') return outcome;
     if (isRelease(outcome.failure)) {
-      if (parts.now() - started >= call.wait_for_slot_ms) return { ...outcome, attempts };
-      await parts.sleep(pause);
+      if (ports.now() - started >= call.wait_for_slot_ms) return { ...outcome, attempts };
+      await ports.sleep(pause);
       pause = Math.min(pause * 2, RELEASE_PAUSE_MS.most);
       continue;
     }
@@ -78,21 +78,21 @@ const GONE = Symbol('caller gone');
 async function attempt(
   call: WaitingRequest,
   signal: AbortSignal,
-  parts: AttemptLoopParts,
+  ports: AttemptLoopPorts,
 ): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
-  const asked = parts.queue.request(call);
+  const asked = ports.queue.request(call);
   const dispatched = await orAborted(asked, signal);
   if (dispatched === GONE) {
     // The cancellation may come to the queue before the call does.
-    const again = () => parts.queue.cancel(call.job_id);
-    parts.waitUntil(asked.then(again, () => {}));
+    const again = () => ports.queue.cancel(call.job_id);
+    ports.waitUntil(asked.then(again, () => {}));
     return GONE;
   }
   if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;
   try {
-    response = await orAborted(parts.openStream(dispatched.relay, dispatched.stream_id, signal), signal);
+    response = await orAborted(ports.openStream(dispatched.relay, dispatched.stream_id, signal), signal);
   } catch (error) {
     if (signal.aborted) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;

@@ -14,7 +14,7 @@ const encoder = new TextEncoder();
 const BLANK = encoder.encode('\n');
 const COMMENT = encoder.encode(': waiting\n\n');
 
-export interface EarlyResponseParts {
+export interface EarlyResponsePorts {
   sleep(ms: number): Promise<void>;
   /** The caller is gone: stop what is done for it. */
   hangUp(): void;
@@ -27,14 +27,14 @@ export interface EarlyResponseParts {
 export async function streamEarly(
   answered: Promise<Response>,
   headers: Record<string, string>,
-  parts: EarlyResponseParts,
+  ports: EarlyResponsePorts,
 ): Promise<Response> {
-  const first = await Promise.race([answered, parts.sleep(BEGIN_AFTER_MS)]);
+  const first = await Promise.race([answered, ports.sleep(BEGIN_AFTER_MS)]);
   if (first) return first;
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const told = answered.catch((error: Error) => responseTo(error));
   // A write that fails is the caller gone, and so is every one after it.
-  void streamLate(writable, told, parts).catch(() => parts.hangUp());
+  void streamLate(writable, told, ports).catch(() => ports.hangUp());
   const type = { 'content-type': 'text/event-stream; charset=utf-8' };
   return new Response(readable, { status: 200, headers: { ...type, ...headers } });
 }
@@ -42,10 +42,10 @@ export async function streamEarly(
 async function streamLate(
   writable: WritableStream<Uint8Array>,
   answered: Promise<Response>,
-  parts: EarlyResponseParts,
+  ports: EarlyResponsePorts,
 ): Promise<void> {
   const writer = writable.getWriter();
-  const nothingYet = () => parts.sleep(BLANK_EVERY_MS).then(() => null);
+  const nothingYet = () => ports.sleep(BLANK_EVERY_MS).then(() => null);
   let response: Response | null = null;
   while (!response) {
     await writer.write(COMMENT);
@@ -70,15 +70,15 @@ export async function answerEarly(
   answered: Promise<Response>,
   running: Promise<void>,
   headers: Record<string, string>,
-  parts: EarlyResponseParts,
+  ports: EarlyResponsePorts,
 ): Promise<Response> {
-  const overdue = running.then(() => parts.sleep(BEGIN_AFTER_MS));
+  const overdue = running.then(() => ports.sleep(BEGIN_AFTER_MS));
   const first = await Promise.race([answered, overdue]);
   if (first) return first;
   let over = false;
   const body = new ReadableStream<Uint8Array>({
     start: (controller) => {
-      void blanks(controller, () => over, parts);
+      void blanks(controller, () => over, ports);
       const finished = answered.then((response) => finish(controller, response));
       void finished
         .catch((error) => controller.error(error))
@@ -88,7 +88,7 @@ export async function answerEarly(
     },
     cancel: () => {
       over = true;
-      parts.hangUp();
+      ports.hangUp();
     },
   });
   return new Response(body, { status: 200, headers: { 'content-type': 'application/json', ...headers } });
@@ -97,11 +97,11 @@ export async function answerEarly(
 async function blanks(
   controller: ReadableStreamDefaultController<Uint8Array>,
   isOver: () => boolean,
-  parts: EarlyResponseParts,
+  ports: EarlyResponsePorts,
 ): Promise<void> {
   while (!isOver()) {
     controller.enqueue(BLANK);
-    await parts.sleep(BLANK_EVERY_MS);
+    await ports.sleep(BLANK_EVERY_MS);
   }
 }
 

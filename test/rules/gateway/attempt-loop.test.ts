@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
-  type AttemptLoopParts,
+  type AttemptLoopPorts,
   CALL_ATTEMPTS,
   runAttempts,
 } from '../../../src/gateway/inference/attempt-loop.ts';
@@ -35,7 +35,7 @@ function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[
     if (entry instanceof Error) throw entry;
     return entry as T;
   };
-  const parts: AttemptLoopParts = {
+  const ports: AttemptLoopPorts = {
     queue: {
       request: (call) => {
         seen.calls.push(call);
@@ -57,7 +57,7 @@ function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[
       seen.waited += ms;
     },
   };
-  return { parts, seen, background };
+  return { ports, seen, background };
 }
 
 function broken(reason: BrokenReason): Response {
@@ -77,8 +77,8 @@ const alive = () => new AbortController().signal;
 
 describe('the attempts of a request', () => {
   it('hands on the answer of the relay the job was dispatched to', async () => {
-    const { parts, seen } = script([STREAM], [new Response('hello', { status: 418 })]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [new Response('hello', { status: 418 })]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     if (outcome.kind !== 'answer') throw new Error(outcome.kind);
     expect(outcome.response.status).toBe(418);
     expect(await outcome.response.text()).toBe('hello');
@@ -86,15 +86,15 @@ describe('the attempts of a request', () => {
   });
 
   it('asks again under the same id when an attempt broke before it gave anything', async () => {
-    const { parts, seen } = script([STREAM], [DIED, DIED, new Response('third time')]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [DIED, DIED, new Response('third time')]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls.map((call) => call.job_id)).toEqual(['job-1', 'job-1', 'job-1']);
   });
 
   it('gives up after the last attempt and says why and how many there were', async () => {
-    const { parts, seen } = script([STREAM], [DIED]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [DIED]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome).toMatchObject({
       kind: 'failed',
       attempts: CALL_ATTEMPTS,
@@ -104,31 +104,31 @@ describe('the attempts of a request', () => {
   });
 
   it('does not repeat what would fail again', async () => {
-    const { parts, seen } = script([STREAM], [REFUSED]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [REFUSED]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome).toMatchObject({ kind: 'failed', attempts: 1, failure: { http_status: 400 } });
     expect(seen.calls).toHaveLength(1);
   });
 
   it('does not count a job that workers released', async () => {
     const streams = [DRAINING, DRAINING, DRAINING, DRAINING, DIED, DIED, new Response('at last')];
-    const { parts, seen } = script([STREAM], streams);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], streams);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls).toHaveLength(7);
   });
 
   it('ends with the time a caller waits for a slot when workers only hand the job back', async () => {
-    const { parts, seen } = script([STREAM], [DRAINING]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [DRAINING]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome).toMatchObject({ kind: 'failed', attempts: 0, failure: { code: 'draining' } });
     expect(seen.waited).toBeGreaterThanOrEqual(CALL.wait_for_slot_ms);
     expect(seen.waited).toBeLessThan(CALL.wait_for_slot_ms + 1001);
   });
 
   it('gives each attempt what is left of the deadline, and ends with it', async () => {
-    const { parts, seen } = script([STREAM], [DRAINING]);
-    const outcome = await runAttempts({ ...CALL, deadline_ms: 700 }, alive(), parts);
+    const { ports, seen } = script([STREAM], [DRAINING]);
+    const outcome = await runAttempts({ ...CALL, deadline_ms: 700 }, alive(), ports);
     expect(outcome).toMatchObject({ kind: 'failed', failure: { code: 'deadline', retryable: false } });
     const left = seen.calls.map((call) => call.deadline_ms as number);
     expect(left[0]).toBe(700);
@@ -139,14 +139,14 @@ describe('the attempts of a request', () => {
   it('asks again after a worker could not meet the deadline, not after the deadline has passed', async () => {
     const refused = broken({ message: 'too busy', code: 'deadline', retryable: true });
     const passed = broken({ message: 'too late', code: 'deadline', retryable: false });
-    const { parts, seen } = script([STREAM], [refused, passed]);
-    expect(await runAttempts(CALL, alive(), parts)).toMatchObject({ kind: 'failed', attempts: 1 });
+    const { ports, seen } = script([STREAM], [refused, passed]);
+    expect(await runAttempts(CALL, alive(), ports)).toMatchObject({ kind: 'failed', attempts: 1 });
     expect(seen.calls).toHaveLength(2);
   });
 
   it('hands on a result, a refusal and a final error as they are', async () => {
     const result: RequestAnswer = { kind: 'result', result: { status: 'success' }, worker_id: 'base' };
-    expect(await runAttempts(CALL, alive(), script([result]).parts)).toEqual(result);
+    expect(await runAttempts(CALL, alive(), script([result]).ports)).toEqual(result);
 
     const refused: RequestAnswer = {
       kind: 'refused',
@@ -154,30 +154,30 @@ describe('the attempts of a request', () => {
       message: 'gone',
       retry_after_seconds: 5,
     };
-    expect(await runAttempts(CALL, alive(), script([refused]).parts)).toEqual(refused);
+    expect(await runAttempts(CALL, alive(), script([refused]).ports)).toEqual(refused);
 
     const failure = { message: 'Error code: 400 - bad', code: 'worker_error', retryable: false };
     const failed = script([{ kind: 'error', failure, worker_id: 'base' }]);
-    expect(await runAttempts(CALL, alive(), failed.parts)).toEqual({ kind: 'failed', failure, attempts: 1 });
+    expect(await runAttempts(CALL, alive(), failed.ports)).toEqual({ kind: 'failed', failure, attempts: 1 });
   });
 
   it('treats a relay that fails like an attempt that broke', async () => {
-    const { parts, seen } = script([STREAM], [new Error('relay is gone'), new Response('fine')]);
-    const outcome = await runAttempts(CALL, alive(), parts);
+    const { ports, seen } = script([STREAM], [new Error('relay is gone'), new Response('fine')]);
+    const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome.kind).toBe('answer');
     expect(seen.calls).toHaveLength(2);
   });
 
   it('lets a failure of the queue through', async () => {
-    const { parts } = script([new Error('the queue is broken')]);
-    await expect(runAttempts(CALL, alive(), parts)).rejects.toThrow('the queue is broken');
+    const { ports } = script([new Error('the queue is broken')]);
+    await expect(runAttempts(CALL, alive(), ports)).rejects.toThrow('the queue is broken');
   });
 
   it('cancels the job of a caller who hangs up while it waits for a worker', async () => {
-    const { parts, seen, background } = script([STREAM]);
-    parts.queue.request = () => new Promise(() => {});
+    const { ports, seen, background } = script([STREAM]);
+    ports.queue.request = () => new Promise(() => {});
     const caller = new AbortController();
-    const attempted = runAttempts(CALL, caller.signal, parts);
+    const attempted = runAttempts(CALL, caller.signal, ports);
     caller.abort();
     expect(await attempted).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
@@ -185,11 +185,11 @@ describe('the attempts of a request', () => {
   });
 
   it('cancels once more when the call came to the queue after the cancellation', async () => {
-    const { parts, seen, background } = script([STREAM]);
+    const { ports, seen, background } = script([STREAM]);
     const called = Promise.withResolvers<RequestAnswer>();
-    parts.queue.request = () => called.promise;
+    ports.queue.request = () => called.promise;
     const caller = new AbortController();
-    const attempted = runAttempts(CALL, caller.signal, parts);
+    const attempted = runAttempts(CALL, caller.signal, ports);
     caller.abort();
     await attempted;
     called.resolve(STREAM);
@@ -198,13 +198,13 @@ describe('the attempts of a request', () => {
   });
 
   it('cancels the job of a caller who hangs up while the answer is awaited', async () => {
-    const { parts, seen } = script([STREAM]);
+    const { ports, seen } = script([STREAM]);
     const caller = new AbortController();
-    parts.openStream = () => {
+    ports.openStream = () => {
       caller.abort();
       return new Promise(() => {});
     };
-    expect(await runAttempts(CALL, caller.signal, parts)).toEqual({ kind: 'gone' });
+    expect(await runAttempts(CALL, caller.signal, ports)).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
   });
 });

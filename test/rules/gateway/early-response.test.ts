@@ -3,7 +3,7 @@ import { errorResponse, HttpError } from '../../../src/gateway/errors.ts';
 import { streamEarly } from '../../../src/gateway/inference/early-response.ts';
 
 /** A clock whose sleeps are over when the test says so. */
-function parts() {
+function ports() {
   const sleepers: (() => void)[] = [];
   const hungUp = Promise.withResolvers<void>();
   return {
@@ -19,7 +19,7 @@ function parts() {
 
 test('an answer that comes soon is the answer itself', async () => {
   const answer = errorResponse(new HttpError(503, 'no worker', 'no_worker'));
-  expect(await streamEarly(Promise.resolve(answer), {}, parts())).toBe(answer);
+  expect(await streamEarly(Promise.resolve(answer), {}, ports())).toBe(answer);
 });
 
 test.each([
@@ -29,7 +29,7 @@ test.each([
   ],
   ['an error that was thrown', () => Promise.reject(new HttpError(503, 'no slot', 'no_slot'))],
 ])('%s after a stream was begun is its only event', async (_case, end) => {
-  const clock = parts();
+  const clock = ports();
   const late = Promise.withResolvers<Response>();
   const begun = streamEarly(late.promise, { 'x-job-id': 'j' }, clock);
   clock.pass();
@@ -42,7 +42,7 @@ test.each([
 });
 
 test('a caller that leaves a begun stream is missed at the next comment', async () => {
-  const clock = parts();
+  const clock = ports();
   const begun = streamEarly(new Promise(() => {}), {}, clock);
   clock.pass();
   await (await begun).body?.cancel();
