@@ -15,7 +15,7 @@
 # How long an end takes. Vast promises no time between SIGTERM and SIGKILL; the defaults of the worker fit the
 # 10 s of `docker stop`, and more should not be counted on:
 #   CASOLA_SHUTDOWN_GRACE_PERIOD 5 s for running jobs
-#   + 2.5 s to hand back the rest and be acknowledged
+#   + 2.5 s to release the rest and be acknowledged
 #   + 2 s for the engine to end
 #   + 0.4 s for the last log lines, where CASOLA_LOGS_URL is set
 #   = 9.9 s. With a worker or an engine that has to be killed it does not fit: a grace of 3 would.

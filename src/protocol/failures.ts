@@ -28,7 +28,7 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 /** One failure: what a caller is told, and what the queue needs to decide about another attempt. */
 export const Failure = z.object({
   message: z.string(),
-  /** One of FAILURE_CODES from a peer of ours; a newer peer may know more. */
+  /** One of FAILURE_CODES from an extended peer; a newer peer may know more. */
   code: z.string().default('worker_error'),
   retryable: z.boolean().default(false),
   /** The engine's own HTTP status, where it gave one. */

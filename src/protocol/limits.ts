@@ -32,7 +32,7 @@ export const JOB_ROW_ERROR_CHARACTERS = 100_000;
 /** Most jobs in one submission: one commit, one answer. */
 export const JOBS_PER_SUBMISSION = 1000;
 
-/** Lease for a worker of ours, seconds (the base README's default). */
+/** Lease for an extended worker, seconds (the base README's default). */
 export const LEASE_SECONDS = 30;
 
 /** A base worker renews every 30 s from its own start, so shorter leases would kill healthy jobs. */

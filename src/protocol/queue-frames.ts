@@ -94,7 +94,7 @@ export const QueueFrame = z.discriminatedUnion('type', [
 export type QueueFrame = z.infer<typeof QueueFrame>;
 
 /**
- * Liveness on both sockets of a peer of ours: exact texts, because the queue answers them
+ * Liveness on both sockets of an extended peer: exact texts, because the queue answers them
  * without waking its object (`setWebSocketAutoResponse` compares the whole string).
  */
 export const PING_TEXT = '{"type":"ping"}';

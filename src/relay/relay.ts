@@ -151,8 +151,8 @@ export class Relay {
 
   #tend(id: number, entry: Entry, now: number, workerLost: boolean): void {
     const { stream } = entry;
-    const patienceMs = this.#isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
-    const isUnclaimed = !stream.hasCaller && now - entry.created_at >= patienceMs;
+    const unclaimedMs = this.#isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
+    const isUnclaimed = !stream.hasCaller && now - entry.created_at >= unclaimedMs;
     if (stream.isOver) {
       entry.over_at ??= now;
       const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#isCrowded);

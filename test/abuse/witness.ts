@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const PAUSE_MS = 200;
 /** A well-behaved caller gives up after this long. */
-const PATIENCE_MS = 60_000;
+const ANSWER_WITHIN_MS = 60_000;
 
 export interface Testimony {
   answered: number;
   /** 429 and 503 with `Retry-After`: told to come again, which an overloaded service may do. */
   toldToWait: number;
-  /** What befell the others. */
+  /** How the others failed. */
   failed: string[];
   slowestMs: number;
 }
@@ -64,7 +64,7 @@ export async function ask(url: string): Promise<string> {
       max_tokens: 4,
       stream: true,
     }),
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
   });
   const text = await response.text();
   if (response.ok && text.trimEnd().endsWith('data: [DONE]')) return 'answered';

@@ -73,7 +73,7 @@ async function isForgotten(id: string): Promise<void> {
 }
 
 describe.each([
-  ['a worker of ours', 'ours', {}],
+  ['an extended worker', 'extended', {}],
   ['a worker that speaks only the base', 'base', { base: true }],
 ])('with %s', (_, id, more) => {
   it('5 MiB each way go through the bucket, and no row holds any of it', async () => {

@@ -62,7 +62,7 @@ async function put(address: string, body: string): Promise<number> {
 }
 
 describe.each([
-  ['a worker of ours', 20, {}],
+  ['an extended worker', 20, {}],
   ['a worker that speaks only the base', 2, { base: true }],
 ])('%s', (_, mib, more) => {
   it(`fetches and puts ${mib} MiB, without a token of its own`, async () => {

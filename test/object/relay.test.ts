@@ -167,7 +167,7 @@ describe('an answer', () => {
     };
     const hangUp = new AbortController();
     const gone = chat(queue, { signal: hangUp.signal });
-    const patient = chat(queue);
+    const waiting = chat(queue);
     await until(async () => (await pending()) === 2, 'both wait');
     expect((await gone).headers.get('content-type')).toContain('text/event-stream');
     hangUp.abort();
@@ -181,7 +181,7 @@ describe('an answer', () => {
       { type: 'bytes', stream, offset: 0, data: bytes('data: [DONE]\n\n') },
       { type: 'end', stream, size: 14 },
     );
-    const response = await patient;
+    const response = await waiting;
     expect(response.headers.get('x-job-id')).toBe(next.job_id);
     expect((await response.text()).replaceAll(/^: .*\n\n/gm, '')).toBe('data: [DONE]\n\n');
   });

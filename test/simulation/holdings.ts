@@ -9,7 +9,7 @@ interface Frame {
 
 /**
  * What one boot of a worker holds by the frames that passed: every attempt it was given, until its settlement
- * is acknowledged, it handed it back, or the queue took it away.
+ * is acknowledged, it released it, or the queue took it away.
  */
 export class Holdings {
   readonly #held = new Map<string, number>();

@@ -23,7 +23,7 @@ export interface Plan {
   alarmLateMs: number;
 }
 
-/** Base workers share the config of ours, or have one of their own. */
+/** Base workers share the config of the extended ones, or have one of their own. */
 type ConfigId = 'cfg' | 'base';
 
 export interface WorkerPlan {

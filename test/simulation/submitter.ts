@@ -7,7 +7,7 @@ import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 /** A client that hears nothing for so long asks again, ms. */
-const PATIENCE_MS = 5000;
+const GIVE_UP_AFTER_MS = 5000;
 const LOOKS_EVERY_MS = 3000;
 const WAIT_MS = 10_000;
 
@@ -60,7 +60,7 @@ export class Submitter {
       this.#look(
         await this.#ask(
           (queue) => (this.#plan.waits ? queue.wait(this.id, WAIT_MS, null) : queue.get(this.id, null)),
-          WAIT_MS + PATIENCE_MS,
+          WAIT_MS + GIVE_UP_AFTER_MS,
         ),
       );
     }
@@ -91,7 +91,10 @@ export class Submitter {
   }
 
   /** One HTTP request; undefined when no answer was heard. */
-  async #ask<T>(ask: (queue: QueueCalls) => Promise<T>, patienceMs = PATIENCE_MS): Promise<T | undefined> {
+  async #ask<T>(
+    ask: (queue: QueueCalls) => Promise<T>,
+    giveUpAfterMs = GIVE_UP_AFTER_MS,
+  ): Promise<T | undefined> {
     const { timeline, server, plan } = this.#around;
     const lossy = this.#around.isTroubled() ? plan.httpLoss : 0;
     const requestLost = this.#random.chance(lossy / 2);
@@ -99,13 +102,13 @@ export class Submitter {
     await timeline.sleep(1 + this.#random.wait(plan.latencyMs));
     const life = server.life;
     if (!life || requestLost) {
-      await timeline.sleep(life ? patienceMs : 500);
+      await timeline.sleep(life ? giveUpAfterMs : 500);
       return undefined;
     }
     const env = server.env(life);
     const answered = callQueue(env, 'q', ask).catch(() => undefined);
     const heard = answerLost ? new Promise<undefined>(() => {}) : answered;
-    return await Promise.race([heard, died(life), timeline.sleep(patienceMs).then(() => undefined)]);
+    return await Promise.race([heard, died(life), timeline.sleep(giveUpAfterMs).then(() => undefined)]);
   }
 }
 

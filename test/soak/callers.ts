@@ -8,7 +8,7 @@ const TOKENS = { least: 40, most: 240 };
 /** An answer whose caller hangs up would go on for minutes: where its abort is lost, slots stay taken. */
 const ENDLESS_TOKENS = 20_000;
 /** A caller that hangs up does so by then, ms after its request or after the first byte of the answer. */
-const PATIENCE_MS = 2000;
+const HANG_UP_WITHIN_MS = 2000;
 /** One caller in so many: its answer is not streamed; it hangs up; its payload goes by reference. */
 const WHOLE_EVERY = 4;
 const HANGS_UP_EVERY = 5;
@@ -107,7 +107,7 @@ export class Callers {
       streams: number % WHOLE_EVERY !== 1,
       hangsUp,
       waits: number % WAITS_EVERY === 0 ? 60 : 0,
-      hangUp: hangsUp ? { after, ms: this.#below(PATIENCE_MS) } : null,
+      hangUp: hangsUp ? { after, ms: this.#below(HANG_UP_WITHIN_MS) } : null,
       heard: null,
     };
   }

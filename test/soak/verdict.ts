@@ -23,7 +23,7 @@ export interface Counts {
  * Which faults account for an attempt that was charged to a job, by its code.
  *
  * `strong` alone is reason enough. `weak` faults are survived without a charge when they come alone (a cut is
- * shorter than the grace, a queue that restarts gives one grace, a drain hands its jobs back), but not always
+ * shorter than the grace, a queue that restarts gives one grace, a drain releases its jobs), but not always
  * two of them together: a worker that is cut again and again while it dials waits longer each time.
  */
 const EXPLAINED_BY: Record<string, { strong: FaultKind[]; weak: FaultKind[] }> = {

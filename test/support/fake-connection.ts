@@ -95,7 +95,7 @@ export class FakeConnection {
     this.#events.closed({ code, reason, ...(httpStatus ? { httpStatus } : {}) });
   }
 
-  /** Answers `register` as a queue of ours does. */
+  /** Answers `register` as an extended queue does. */
   grant(more: object = {}): void {
     this.push({
       type: 'registered',

@@ -114,7 +114,7 @@ export class QueueHarness {
     return connection;
   }
 
-  /** A worker of ours, registered. */
+  /** An extended worker, registered. */
   worker(id: string, more: Record<string, unknown> = {}, token: WorkerToken | null = null): FakeConnection {
     const connection = this.connect(`${id}-${++this.#next}`, token);
     const { instance, ...rest } = more;

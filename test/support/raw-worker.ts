@@ -42,7 +42,7 @@ export class RawWorker {
     return this;
   }
 
-  /** Registers as a worker of ours, or of the base protocol, and dials the answer socket where granted. */
+  /** Registers as an extended or a base worker, and dials the answer socket where granted. */
   async register(workerId: string, more: Record<string, unknown> & { base?: boolean } = {}): Promise<this> {
     const { base, ...fields } = more;
     const extension = {

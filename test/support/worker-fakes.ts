@@ -90,7 +90,7 @@ export class WorkerBench {
     return this.connections.filter(({ target }) => target.url.includes('/answers')).at(-1)!;
   }
 
-  /** Started, engine healthy, registered with a queue of ours, answer socket open. */
+  /** Started, engine healthy, registered with an extended queue, answer socket open. */
   async ready(): Promise<this> {
     this.worker.start();
     await settled();

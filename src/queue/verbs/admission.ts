@@ -32,10 +32,10 @@ export function fullness(
   return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
 }
 
-/** A job that found no slot at once: it waits if there is hope and room, or is rejected. */
+/** A job that found no slot at once: it waits if a worker may still take it and there is room, else it is rejected. */
 export function waitOrReject(core: Core, job: MemoryJob): void {
   const workers = workersFor(core, job.model);
-  if (rejectIfHopeless(core, job, workers)) return;
+  if (rejectIfUnserviceable(core, job, workers)) return;
   const full = job.is_admitted ? null : (waitingFullness(core, job) ?? bytesFullness(core, job));
   if (full !== null) {
     reject(core, job, again('queue_full', full));
@@ -51,7 +51,7 @@ export function rejectOverdue(core: Core): void {
   if (next === null || core.now() < next) return;
   for (const [model, jobs] of core.memory.waiting.byModel()) {
     const workers = workersFor(core, model);
-    for (const job of jobs) rejectIfHopeless(core, job, workers);
+    for (const job of jobs) rejectIfUnserviceable(core, job, workers);
   }
   core.memory.waiting.nextRejection.forget();
 }
@@ -80,7 +80,7 @@ export function ambiguous(models: string): Rejection {
 }
 
 /** Rejects a waiting job whose time is over, or that every worker has declined; true: it is told. */
-function rejectIfHopeless(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
+function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
   if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
     for (const { declined } of workers) declined.delete(job.id);
     reject(core, job, tooLate(job));

@@ -293,7 +293,7 @@ export class Jobs {
   }
 
   #held(): HeldJob[] {
-    // A base queue counts what was sent as settled; only one of ours waits for these.
+    // A base queue counts what was sent as settled; only an extended queue waits for these.
     const settled = this.#outbox.refs().map((ref) => ({ ...ref, persisted: false }));
     return [...this.#slots.held(), ...settled];
   }

@@ -39,7 +39,7 @@ export class Leases {
     else if (this.#timer === null) this.#arm();
   }
 
-  /** A queue of ours has begun every lease anew, and it may be shorter than before. */
+  /** An extended queue has begun every lease anew, and it may be shorter than before. */
   resumed(): void {
     this.stop();
     this.changed();

@@ -14,7 +14,7 @@ const CLOSED_WITHIN_MS = 1000;
 /** WebSocket-level pings of the base protocol, ms. */
 const BASE_PING_MS = 30_000;
 const BASE_PONG_WITHIN_MS = 10_000;
-/** Pings of ours that may go unanswered before the peer counts as dead. */
+/** Unanswered pings before the peer counts as dead. */
 const MISSED_PINGS = 2;
 
 export interface ReconnectingSocketEvents {
@@ -91,7 +91,7 @@ export class ReconnectingSocket {
     this.#failures = 0;
   }
 
-  /** The peer is one of ours: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
+  /** The peer is extended: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
   useTextPings(periodSeconds: number = limits.PING_SECONDS): void {
     if (this.#state !== 'open') return;
     const periodMs = periodSeconds * 1000;

@@ -23,6 +23,6 @@ export interface SessionEvents {
   refused(message: string): void;
   /** Running, or finished and not acknowledged. */
   heldJobs(): JobRef[];
-  /** Results of an earlier process wait for a queue of ours: no reason to wait for the engine. */
+  /** Results of an earlier process wait for an extended queue: no reason to wait for the engine. */
   hasEarlyResults(): boolean;
 }

@@ -17,7 +17,7 @@ import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
 import type { SocketClose } from './socket.ts';
 
-/** A queue of ours that is slow to answer is not soon taken for a base queue, ms. */
+/** How long an extended queue may take to answer before it is taken for a base queue, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
 
 /** What the queue was last told about dispatch. */
@@ -166,7 +166,7 @@ export class Session {
     return this.#settings.capacity;
   }
 
-  /** More slots than were offered: a queue of ours takes a second `register`, a base queue only a first. */
+  /** More slots than were offered: an extended queue takes a second `register`, a base queue only a first. */
   #offer(): void {
     if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
@@ -191,7 +191,8 @@ export class Session {
       jobs: this.#events.heldJobs(),
     };
     this.#socket.send(JSON.stringify(frame));
-    // Results that an earlier process kept for a queue of ours tell of it too, until another was met.
+    // Results kept by an earlier process come from an extended queue: this one is taken for extended until it
+    // turns out to be a base queue.
     const known = this.#peer?.answersRegister ?? false;
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
     this.#answerTimer = this.#ports.clock.setTimeout(
@@ -258,7 +259,7 @@ export class Session {
       case 'error':
         return this.#ports.log.warn(
           { problem: frame.message },
-          'the queue did not understand a frame of ours',
+          'the queue did not understand a frame of this worker',
         );
       case 'job_result_ref':
         // The base acknowledgement; with a base queue sent means settled already.

@@ -4,113 +4,113 @@ import type { Probe } from '../../../src/engine/client/types.ts';
 
 describe('the health watch', () => {
   it('finds the engine healthy within 10 ms of its first good answer', async () => {
-    const world = new World('refused');
-    await world.pass(10_000);
-    expect(world.changes).toEqual([]);
-    world.answer = 'healthy';
-    await world.pass(10);
-    expect(world.changes).toEqual(['healthy']);
+    const bench = new HealthBench('refused');
+    await bench.pass(10_000);
+    expect(bench.changes).toEqual([]);
+    bench.answer = 'healthy';
+    await bench.pass(10);
+    expect(bench.changes).toEqual(['healthy']);
   });
 
   it('waits for an answer that takes its time, of an engine that starts as of one that runs', async () => {
-    const world = new World('healthy');
-    await world.pass(10_000);
-    expect(new Set(world.limitsMs)).toEqual(new Set([3000]));
+    const bench = new HealthBench('healthy');
+    await bench.pass(10_000);
+    expect(new Set(bench.limitsMs)).toEqual(new Set([3000]));
   });
 
   it('gives up when the engine is not healthy within its time, and probes no more', async () => {
-    const world = new World('refused', 5000);
-    await world.pass(4900);
-    expect(world.health.state).toBe('starting');
-    await world.pass(200);
-    expect(world.changes).toEqual(['failed']);
-    expect(world.messages[0]).toContain('VLLM_STARTUP_TIMEOUT');
-    world.answer = 'healthy';
-    await world.pass(60_000);
-    expect(world.changes).toEqual(['failed']);
+    const bench = new HealthBench('refused', 5000);
+    await bench.pass(4900);
+    expect(bench.health.state).toBe('starting');
+    await bench.pass(200);
+    expect(bench.changes).toEqual(['failed']);
+    expect(bench.messages[0]).toContain('VLLM_STARTUP_TIMEOUT');
+    bench.answer = 'healthy';
+    await bench.pass(60_000);
+    expect(bench.changes).toEqual(['failed']);
   });
 
   it('probes a healthy engine once a second', async () => {
-    const world = new World('healthy');
-    await world.pass(10_000);
-    expect(world.probes).toBe(11);
+    const bench = new HealthBench('healthy');
+    await bench.pass(10_000);
+    expect(bench.probes).toBe(11);
   });
 
   it('is deaf to an answer that the old engine gave before it was started again', async () => {
-    const world = new World('healthy');
-    await world.pass(10_000);
+    const bench = new HealthBench('healthy');
+    await bench.pass(10_000);
     const late = Promise.withResolvers<void>();
-    world.delay = late.promise;
-    await world.pass(1000);
-    world.delay = undefined;
-    world.answer = 'refused';
-    world.health.restart();
+    bench.delay = late.promise;
+    await bench.pass(1000);
+    bench.delay = undefined;
+    bench.answer = 'refused';
+    bench.health.restart();
     late.resolve();
-    await world.pass(1000);
-    expect(world.changes).toEqual(['healthy']);
-    expect(world.timers.size).toBe(1);
+    await bench.pass(1000);
+    expect(bench.changes).toEqual(['healthy']);
+    expect(bench.timers.size).toBe(1);
   });
 
   it('starts anew with a new engine', async () => {
-    const world = new World('healthy', 5000);
-    await world.pass(10_000);
-    world.health.restart();
-    expect(world.health.state).toBe('starting');
-    await world.pass(25);
-    expect(world.changes).toEqual(['healthy', 'healthy']);
-    world.answer = 'refused';
-    world.health.restart(60_000);
-    await world.pass(64_900);
-    expect(world.health.state).toBe('starting');
-    await world.pass(200);
-    expect(world.changes).toEqual(['healthy', 'healthy', 'failed']);
+    const bench = new HealthBench('healthy', 5000);
+    await bench.pass(10_000);
+    bench.health.restart();
+    expect(bench.health.state).toBe('starting');
+    await bench.pass(25);
+    expect(bench.changes).toEqual(['healthy', 'healthy']);
+    bench.answer = 'refused';
+    bench.health.restart(60_000);
+    await bench.pass(64_900);
+    expect(bench.health.state).toBe('starting');
+    await bench.pass(200);
+    expect(bench.changes).toEqual(['healthy', 'healthy', 'failed']);
   });
 
   it('forgives two misses in a row and not a third', async () => {
-    const world = new World('healthy');
-    await world.pass(0);
-    world.answer = 'unhealthy';
-    await world.pass(2000);
-    world.answer = 'healthy';
-    await world.pass(1000);
-    world.answer = 'unhealthy';
-    await world.pass(2000);
-    expect(world.changes).toEqual(['healthy']);
-    await world.pass(1000);
-    expect(world.changes).toEqual(['healthy', 'unhealthy']);
+    const bench = new HealthBench('healthy');
+    await bench.pass(0);
+    bench.answer = 'unhealthy';
+    await bench.pass(2000);
+    bench.answer = 'healthy';
+    await bench.pass(1000);
+    bench.answer = 'unhealthy';
+    await bench.pass(2000);
+    expect(bench.changes).toEqual(['healthy']);
+    await bench.pass(1000);
+    expect(bench.changes).toEqual(['healthy', 'unhealthy']);
   });
 
   it('believes a refused connection at once', async () => {
-    const world = new World('healthy');
-    await world.pass(0);
-    world.answer = 'refused';
-    await world.pass(1000);
-    expect(world.changes).toEqual(['healthy', 'unhealthy']);
+    const bench = new HealthBench('healthy');
+    await bench.pass(0);
+    bench.answer = 'refused';
+    await bench.pass(1000);
+    expect(bench.changes).toEqual(['healthy', 'unhealthy']);
   });
 
   it('finds it healthy again after one good answer', async () => {
-    const world = new World('healthy');
-    await world.pass(0);
-    world.answer = 'refused';
-    await world.pass(1000);
-    world.answer = 'healthy';
-    await world.pass(1000);
-    expect(world.changes).toEqual(['healthy', 'unhealthy', 'healthy']);
+    const bench = new HealthBench('healthy');
+    await bench.pass(0);
+    bench.answer = 'refused';
+    await bench.pass(1000);
+    bench.answer = 'healthy';
+    await bench.pass(1000);
+    expect(bench.changes).toEqual(['healthy', 'unhealthy', 'healthy']);
   });
 
   it('says nothing after it was stopped, not even of a probe on its way', async () => {
-    const world = new World('refused');
-    await world.pass(100);
-    world.answer = 'healthy';
-    world.health.stop();
-    await world.pass(10_000);
-    expect(world.changes).toEqual([]);
-    expect(world.timers.size).toBe(0);
+    const bench = new HealthBench('refused');
+    await bench.pass(100);
+    bench.answer = 'healthy';
+    bench.health.stop();
+    await bench.pass(10_000);
+    expect(bench.changes).toEqual([]);
+    expect(bench.timers.size).toBe(0);
   });
 });
 
 /** A clock that stands still until told, and an engine that answers as told. */
-class World {
+class HealthBench {
   answer: Probe;
   probes = 0;
   /** What each probe may take. */

@@ -161,7 +161,7 @@ describe('the end of a request without an answer', () => {
     expect((await errorOf(response)).message).toBe('it broke (3 attempts were made)');
   });
 
-  it('is a 503 with a time to come back when workers only handed the job back', async () => {
+  it('is a 503 with a time to come back when workers only released the job', async () => {
     const response = failed({ code: 'draining' }, 0);
     expect(response.status).toBe(503);
     expect(response.headers.get('retry-after')).toBe('5');

@@ -46,7 +46,7 @@ test('a post is JSON with the token, once when it is taken', async () => {
 test.each<[string, Answer[]]>([
   ['breaks the connection', ['broken']],
   ['is restarting', [503, 'broken']],
-  ['asks for patience', [429]],
+  ['asks to try again later', [429]],
 ])('a post to a receiver that %s is tried again', async (_case, answers) => {
   const there = receiver(...answers);
   expect(await outcomeOf(there)).toBe('taken');

@@ -163,14 +163,14 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     const queue = new QueueHarness();
     const waits = { wait_for_worker_ms: 60_000, wait_for_slot_ms: 60_000 };
     const hasty = queue.request({ job_id: 'hasty', ...waits, deadline_ms: 5000 });
-    const patient = queue.request({ job_id: 'patient', ...waits, model: null });
+    const waiting = queue.request({ job_id: 'waiting', ...waits, model: null });
     queue.advance(6);
     expect(hasty).toMatchObject([{ kind: 'refused' }]);
-    expect(patient).toEqual([]);
+    expect(waiting).toEqual([]);
     expect(queue.queue.nextTick()).toBeGreaterThan(queue.nowMs);
   });
 
-  it('waits again when its worker hands it back and carries no answers to a relay', () => {
+  it('waits again when its worker releases it and carries no answers to a relay', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { features: ['release'] });
     const answers = queue.request({ job_id: 'c' });

@@ -178,7 +178,7 @@ function play(bench: Bench, event: Event): void {
   if (event.kind === 'progress') return bench.say(speaker, { type: 'job_progress', ...job, progress: 0.5 });
   if (event.kind === 'release') {
     bench.say(speaker, { type: 'job_release', ...job, reason: event.reason });
-    // What it gave back it does not claim to hold when it registers again.
+    // What it released it does not claim to hold when it registers again.
     const held = bench.held.get(speaker)!;
     if (held.get(job.job_id) === job.fence_token) held.delete(job.job_id);
     return;

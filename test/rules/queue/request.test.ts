@@ -33,12 +33,12 @@ describe('callers that wait', () => {
     queue.advance(11);
     const [refused] = queue.request({ model: 'tiny' });
     expect(refused).toMatchObject({ reason: 'no_worker', retry_after_seconds: 5 });
-    const patient = queue.request({ model: 'tiny', wait_for_worker_ms: 30_000 });
+    const waiting = queue.request({ model: 'tiny', wait_for_worker_ms: 30_000 });
     const hasty = queue.request({ model: 'tiny', wait_for_worker_ms: 3000 });
     queue.advance(4);
-    expect([patient.length, hasty.length]).toEqual([0, 1]);
+    expect([waiting.length, hasty.length]).toEqual([0, 1]);
     queue.worker('w2');
-    expect(patient).toMatchObject([{ kind: 'stream', worker_id: 'w2' }]);
+    expect(waiting).toMatchObject([{ kind: 'stream', worker_id: 'w2' }]);
   });
 
   it('wait for a worker that lost its connection as long as it may be back, not for one that left', () => {

@@ -48,7 +48,7 @@ describe('the next tick', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request();
-    const [patient, short] = [
+    const [waiting, short] = [
       queue.request({ wait_for_slot_ms: 1500 }),
       queue.request({ wait_for_slot_ms: 1000, wait_for_worker_ms: 500 }),
     ];
@@ -56,7 +56,7 @@ describe('the next tick', () => {
     queue.say(worker, { type: 'drain' });
     expect(queue.queue.nextTick()).toBe(queue.nowMs);
     queue.advance(0);
-    expect([patient, short].map(([answer]) => answer?.kind)).toEqual(['refused', undefined]);
+    expect([waiting, short].map(([answer]) => answer?.kind)).toEqual(['refused', undefined]);
     queue.advance(0.5);
     expect(short).toMatchObject([{ kind: 'refused', reason: 'no_worker' }]);
   });

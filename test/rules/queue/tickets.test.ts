@@ -51,7 +51,7 @@ describe('a payload', () => {
     expect(read({ key: '0'.repeat(64) })).toEqual({ ok: false, reason: 'unknown' });
   });
 
-  it('of a caller that waits is sent to a worker of ours at once, whatever its size', () => {
+  it('of a caller that waits is sent to an extended worker at once, whatever its size', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request({ payload: JSON.stringify({ path: '/v1/x', body: 'x'.repeat(400_000) }) });

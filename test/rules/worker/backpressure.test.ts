@@ -68,7 +68,7 @@ const FIRST_CHECK_MS = 250;
 const HIGH = { running: 2, waiting: 3, kvCacheUsage: 0.5 };
 const LOW = { running: 2, waiting: 0, kvCacheUsage: 0.5 };
 
-test('under pressure a queue of ours hears of no free slot at once, and of them again when it is over', async () => {
+test('under pressure an extended queue is told at once that no slot is free, and again when slots are free', async () => {
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = LOW;
   await bench.ready();

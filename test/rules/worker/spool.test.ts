@@ -101,7 +101,7 @@ test('a result for a base queue waits for the engine, is sent once connected, an
   expect(spool.size).toBe(0);
 });
 
-test('an earlier result waits for the acknowledgement of a queue of ours that is slow to answer', async () => {
+test('an earlier result waits for the acknowledgement of an extended queue that is slow to answer', async () => {
   for (const silentMs of [9000, 11_000]) {
     const spool = new MemorySpool();
     await leftBehind(spool);
