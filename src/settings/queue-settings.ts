@@ -42,7 +42,7 @@ export const QUEUE_SETTINGS = {
     kind: 'seconds',
     default: limits.RECONNECT_GRACE_SECONDS,
     min: 0,
-    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are refused',
+    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are rejected',
   },
   ping_seconds: {
     variable: 'CASOLA_PING_SECONDS',
