@@ -11,8 +11,8 @@ export const EXIT = {
   engineFailedToStart: 4,
   /** The engine was healthy and ended without being asked to. */
   engineDied: 5,
-  /** The queue refused the token, or another worker took over this worker's id. */
-  refusedByQueue: 6,
+  /** The queue denied the token, or another worker took over this worker's id. */
+  deniedByQueue: 6,
   /** A port is in use. */
   portInUse: 7,
   /** The machine cannot run the engine: no GPU, a driver too old, hardware errors. Retrying on it is useless. */

@@ -144,7 +144,7 @@ export type RequestAnswer =
   /**
    * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
    * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
-   * `queue_full`: too many wait already. `deadline`: every worker has refused it, none can meet its deadline.
+   * `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
    */
   | {
       kind: 'refused';

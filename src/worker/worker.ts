@@ -195,7 +195,7 @@ export class Worker {
         this.#jobs.renewed(renewed);
         if (renewed.lost.length > 0) this.#load.slotReturned();
       },
-      refused: (message) => this.#refused(message),
+      denied: (message) => this.#denied(message),
       heldJobs: () => this.#jobs.refs(),
       hasEarlyResults: () => this.#outbox.hasExtended,
     });
@@ -293,11 +293,11 @@ export class Worker {
     };
   }
 
-  #refused(message: string): void {
+  #denied(message: string): void {
     this.#ports.log.error({}, message);
-    this.#exitCode = EXIT.refusedByQueue;
+    this.#exitCode = EXIT.deniedByQueue;
     this.#lastWords = { status: 'error', error_message: message };
-    this.#jobs.voidAll('refused by the queue');
+    this.#jobs.voidAll('denied by the queue');
     void this.#end();
   }
 

@@ -122,7 +122,7 @@ describe('tokens', () => {
     expect(await upgrade(queue, '/ws', worker)).toBe(101);
 
     const refused = cli(['work'], workerEnvironment(queue.url, { CASOLA_API_TOKEN: submit }));
-    expect((await refused.exited).code).toBe(EXIT.refusedByQueue);
+    expect((await refused.exited).code).toBe(EXIT.deniedByQueue);
     expect(refused.output()).toMatch(/403|scope/);
     expect(refused.output()).not.toContain(submit);
     await readyWithToken(queue, worker);

@@ -85,7 +85,7 @@ export class Answers {
   }
 
   /** Tells whoever waits for this stream that nothing will come on it. */
-  refuse(streamId: number, reason: BrokenReason): void {
+  decline(streamId: number, reason: BrokenReason): void {
     const stream = this.open(streamId, () => {});
     stream.break(reason);
     this.finished(stream);
@@ -172,7 +172,7 @@ export class Answers {
     this.#unknown.add(streamId);
     this.#unknownTimer ??= this.#ports.clock.setTimeout(() => {
       this.#unknownTimer = null;
-      for (const unknown of [...this.#unknown]) this.refuse(unknown, NOT_HERE);
+      for (const unknown of [...this.#unknown]) this.decline(unknown, NOT_HERE);
     }, UNKNOWN_FOR_MS);
   }
 

@@ -98,8 +98,8 @@ export class Jobs {
     if (older) this.#void(older, 'superseded');
     // A result of an attempt that the queue has given up is stale.
     this.#outbox.remove(job.job_id);
-    const refusal = this.#refusalOf(job);
-    if (refusal) this.#decline(job, refusal);
+    const reason = this.#reasonToDecline(job);
+    if (reason) this.#decline(job, reason);
     else this.#start(job);
   }
 
@@ -184,7 +184,7 @@ export class Jobs {
   }
 
   /** Why a job is not taken; null: it is. */
-  #refusalOf(job: Job): ReleaseReason | null {
+  #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.#slots.free === 0) return 'overloaded';
     return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
@@ -270,7 +270,7 @@ export class Jobs {
 
   /** A job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
-    if (job.stream_id !== undefined) this.#answers.refuse(job.stream_id, brokenBy(reason));
+    if (job.stream_id !== undefined) this.#answers.decline(job.stream_id, brokenBy(reason));
     this.#sendRelease(job, reason);
   }
 

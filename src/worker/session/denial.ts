@@ -1,14 +1,14 @@
 import { CLOSE, isFatalClose } from '../../protocol/index.ts';
 import type { SocketClose } from './socket.ts';
 
-export interface Refused {
+export interface Denied {
   wsUrl: string;
   workerId: string;
   token: string | undefined;
 }
 
-/** What to tell people when the queue refuses this worker for good; null when dialling again makes sense. */
-export function refusalOf(close: SocketClose, { wsUrl, workerId, token }: Refused): string | null {
+/** What to tell people when the queue denies this worker for good; null when dialling again makes sense. */
+export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied): string | null {
   if (close.code === CLOSE.superseded) {
     return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;
   }

@@ -19,8 +19,8 @@ export interface SessionEvents {
   revoked(jobId: string, reason: string): void;
   acknowledged(ack: Ack): void;
   renewed(renewed: Renewed): void;
-  /** The queue refuses this worker for good; the session has failed. */
-  refused(message: string): void;
+  /** The queue denies this worker for good; the session has failed. */
+  denied(message: string): void;
   /** Running, or finished and not acknowledged. */
   heldJobs(): JobRef[];
   /** Results of an earlier process wait for an extended queue: no reason to wait for the engine. */

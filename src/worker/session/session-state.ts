@@ -6,7 +6,7 @@
  * - `ready`      → `paused` (engine unhealthy), `connecting` (socket lost)
  * - `paused`     → `ready` (engine healthy again), `connecting` (socket lost, or slots offered for the first time)
  * - any of these → `draining` (no more jobs, for good; the socket may come and go for what is unfinished)
- * - any but `failed` → `stopped` (closed by us), `failed` (the queue refuses us)
+ * - any but `failed` → `stopped` (closed by us), `failed` (the queue denies this worker)
  * - `stopped` and `failed` are final.
  */
 export type SessionState = 'starting' | 'connecting' | 'ready' | 'paused' | 'draining' | 'stopped' | 'failed';

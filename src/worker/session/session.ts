@@ -10,9 +10,9 @@ import {
 } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
+import { denialOf } from './denial.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
-import { refusalOf } from './refusal.ts';
 import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
 import type { SocketClose } from './socket.ts';
@@ -269,10 +269,10 @@ export class Session {
 
   #closed(close: SocketClose): 'redial' | 'stop' {
     this.#endConnection();
-    const refusal = refusalOf(close, this.#settings);
-    if (refusal) {
+    const denial = denialOf(close, this.#settings);
+    if (denial) {
       this.#enter('failed');
-      this.#events.refused(refusal);
+      this.#events.denied(denial);
       return 'stop';
     }
     this.#wake(WAKE.socketClosed);

@@ -4,7 +4,7 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };
 const result = ({ job_id, fence_token }: Pushed) => ({ type: 'job_result', job_id, fence_token, result: {} });
-const refuse = ({ job_id, fence_token }: Pushed) => ({
+const decline = ({ job_id, fence_token }: Pushed) => ({
   type: 'job_release',
   job_id,
   fence_token,
@@ -61,25 +61,25 @@ describe('the load a worker reports', () => {
 });
 
 describe('a job whose deadline a worker cannot meet at its load', () => {
-  it('goes to another worker at once, and not back to the one that refused it', () => {
+  it('goes to another worker at once, and not back to the one that declined it', () => {
     const queue = new QueueHarness();
     const [first, second] = [queue.worker('first'), queue.worker('second', { capacity: 0 })];
     const id = queue.job({ deadline_seconds: 60 });
     queue.say(second, { type: 'register', worker_id: 'second', config_id: 'cfg', capacity: 1, protocol: 1 });
-    queue.say(first, refuse(first.lastJob()));
+    queue.say(first, decline(first.lastJob()));
     expect(second.lastJob().job_id).toBe(id);
     expect(given(first)).toBe(1);
     expect(queue.queue.get(id)).toMatchObject({ attempts: 0, worker_id: 'second' });
   });
 
-  it('waits for a worker that has not refused it, while the other takes what comes after', () => {
+  it('waits for a worker that has not declined it, while the other takes what comes after', () => {
     const queue = new QueueHarness();
     const [first, second] = [queue.worker('first'), queue.worker('second')];
     queue.submit({}, { id: 'tight', deadline_seconds: 60 });
     const holder = first.lastJob().job_id === 'tight' ? first : second;
     const busy = holder === first ? second : first;
     const next = queue.job();
-    queue.say(holder, refuse(holder.lastJob()));
+    queue.say(holder, decline(holder.lastJob()));
     expect(holder.lastJob().job_id).toBe(next);
     expect(queue.state('tight')).toBe('pending');
     queue.say(busy, result(busy.lastJob()));
@@ -93,18 +93,18 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     const worker = queue.worker('w');
     const id = queue.job({ deadline_seconds: 60 });
     queue.say(worker, load(1, { waiting: 5 }));
-    queue.say(worker, refuse(worker.lastJob()));
+    queue.say(worker, decline(worker.lastJob()));
     queue.say(worker, load(1, { waiting: 5 }));
     expect(queue.state(id)).toBe('pending');
     queue.say(worker, load(1, { waiting: 0 }));
     expect([queue.state(id), given(worker)]).toEqual(['leased', 2]);
   });
 
-  it('stays pending when all refuse, is offered again, says so, and expires at its deadline', () => {
+  it('stays pending when all decline, is offered again, says so, and expires at its deadline', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     const id = queue.job({ deadline_seconds: 8 });
-    queue.say(worker, refuse(worker.lastJob()));
+    queue.say(worker, decline(worker.lastJob()));
     expect(queue.state(id)).toBe('pending');
     expect(queue.queue.ledger(id)?.steps.at(-1)).toMatchObject({
       step: 'released',
@@ -112,23 +112,23 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     });
     queue.advance(5);
     expect(given(worker)).toBe(2);
-    queue.say(worker, refuse(worker.lastJob()));
+    queue.say(worker, decline(worker.lastJob()));
     queue.advance(4);
     expect(queue.queue.get(id)).toMatchObject({ state: 'expired', attempts: 0 });
   });
 
-  it('is told at once to a caller when every worker for it has refused', () => {
+  it('is told at once to a caller when every worker for it has declined', () => {
     const queue = new QueueHarness();
     const [first, second] = [queue.worker('first'), queue.worker('second')];
     const call = { job_id: 'c', deadline_ms: 9000 };
     queue.request(call);
     const held = first.frames('job').length > 0 ? first : second;
     const other = held === first ? second : first;
-    queue.say(held, refuse(held.lastJob()));
+    queue.say(held, decline(held.lastJob()));
     expect(queue.request(call)).toMatchObject([
       { kind: 'stream', worker_id: held === first ? 'second' : 'first' },
     ]);
-    queue.say(other, refuse(other.lastJob()));
+    queue.say(other, decline(other.lastJob()));
     expect(queue.request(call)).toMatchObject([
       { kind: 'refused', reason: 'deadline', retry_after_seconds: expect.any(Number) },
     ]);
@@ -136,13 +136,13 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     expect(queue.request({ job_id: 'another' })).toMatchObject([{ kind: 'stream' }]);
   });
 
-  it('is told at once also to a caller that was sent back before the refusal came here', () => {
+  it('is told at once also to a caller that was sent back before the worker declined', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request({ job_id: 'c', deadline_ms: 9000 });
     const again = queue.request({ job_id: 'c', deadline_ms: 8000 });
     expect(again).toEqual([]);
-    queue.say(worker, refuse(worker.lastJob()));
+    queue.say(worker, decline(worker.lastJob()));
     expect(again).toMatchObject([{ kind: 'refused', reason: 'deadline' }]);
     expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
   });
@@ -159,7 +159,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     expect(worker.lastJob()).toMatchObject({ job_id: 'late', deadline_ms: 5000 });
   });
 
-  it('is refused at its deadline while no worker is there, however long it would wait for one', () => {
+  it('is rejected at its deadline while no worker is there, however long it would wait for one', () => {
     const queue = new QueueHarness();
     const waits = { wait_for_worker_ms: 60_000, wait_for_slot_ms: 60_000 };
     const hasty = queue.request({ job_id: 'hasty', ...waits, deadline_ms: 5000 });

@@ -211,8 +211,8 @@ describe('with restarts allowed', () => {
 
   it('ends in order when a signal or the end of the worker comes in the pause', () => {
     expect(tell(RESTARTS, HEALTHY, ENGINE_EXITED, signal(0), workerExited(0)).exit).toBe(0);
-    const story = tell(RESTARTS, HEALTHY, ENGINE_EXITED, workerExited(EXIT.refusedByQueue), LIMIT);
-    expect(story.exit).toBe(EXIT.refusedByQueue);
+    const story = tell(RESTARTS, HEALTHY, ENGINE_EXITED, workerExited(EXIT.deniedByQueue), LIMIT);
+    expect(story.exit).toBe(EXIT.deniedByQueue);
     expect(story.deeds).not.toContain('start_engine');
   });
 });

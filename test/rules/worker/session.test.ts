@@ -193,7 +193,7 @@ test.each([
   await bench.push();
   bench.queue.close(code, '', httpStatus);
   await bench.clock.advance(120_000);
-  expect(bench.exitCode).toBe(EXIT.refusedByQueue);
+  expect(bench.exitCode).toBe(EXIT.deniedByQueue);
   expect(bench.logged.filter((message) => line.test(message))).toHaveLength(1);
   expect(bench.engine.last.isAborted).toBe(true);
   expect(bench.connections.filter(({ target }) => target.url.includes('/ws'))).toHaveLength(1);
