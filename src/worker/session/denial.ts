@@ -15,7 +15,7 @@ export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied)
   // Without user name and password.
   const address = wsUrl.replace(/\/\/[^/@]*@/, '//');
   if (close.code === CLOSE.forbidden || close.httpStatus === 403) {
-    return `the queue at ${address} refuses this token: it lacks the scope "worker"`;
+    return `the queue at ${address} denies this token: it lacks the scope "worker"`;
   }
   if (!isFatalClose(close.code) && close.httpStatus !== 401) return null;
   return token
