@@ -28,7 +28,7 @@ const SLOTS = 256;
 const PAYLOAD = JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(400) }] });
 const RESULT = { status: 'success', completion: { text: 'y'.repeat(400) } };
 
-/** Processor time is told too: on a machine with other work it says more than the rate. */
+/** Processor time is printed too: on a busy machine it says more than the rate. */
 interface Measured {
   rate: number;
   cpuMicros: number;

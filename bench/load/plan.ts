@@ -1,4 +1,4 @@
-/** What a load generator is told to do. Times in ms. */
+/** The work of a load generator. Times in ms. */
 export interface LoadPlan {
   /** Of the server, without a path. */
   url: string;

@@ -29,7 +29,7 @@ export const TARGETS: Record<string, () => Target | Promise<Target>> = {
           queue.drop(thief);
           thief = queue.connect();
         }
-        // Whoever has a worker's token may take over its connection; that is not what is tried here.
+        // A connection with the same worker's token may take over; that is not tested here.
         if ((input as string).includes('"holder"')) return;
         queue.say(thief, input);
         if (random.chance(0.01)) thief.sent.length = 0;

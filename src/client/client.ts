@@ -24,7 +24,7 @@ export interface ClientOptions {
   token?: string | undefined;
   /** Which of the queues at that address; its default one if left out. */
   queueId?: string | undefined;
-  /** How often a request is repeated that met no answer or a queue in trouble: 4 times if left out. */
+  /** How often a request is retried that got no answer or a temporary error of the queue: 4 times if left out. */
   retries?: number;
 }
 
@@ -142,7 +142,7 @@ interface Request {
   signal?: AbortSignal | undefined;
 }
 
-/** Whether the same request may succeed soon: no answer, or one of a queue or proxy in trouble. */
+/** Whether the same request may succeed soon: no answer, or a temporary error of queue or proxy. */
 function isPassing({ status }: QueueError): boolean {
   return status === null || status === 429 || status >= 502;
 }

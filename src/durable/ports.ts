@@ -1,4 +1,4 @@
-/** What the rules of a Durable Object with a database are handed of its storage. */
+/** The storage that the rules of a Durable Object with a database are given. */
 
 export type SqlValue = string | number | null;
 export type Row = Record<string, SqlValue>;

@@ -29,7 +29,7 @@ const SWEEP_PAUSE_MS = 1000;
 /** What is kept of a heartbeat's error: with it every worker that is known fits into one answer. */
 const LAST_WORDS_CHARACTERS = 4096;
 
-/** What the registry's rules are handed. */
+/** The ports of the registry's rules. */
 export interface FleetPorts {
   sql: Sql;
   alarm: Alarm;

@@ -41,7 +41,7 @@ export async function workersOf(env: Env, queueId: string): Promise<WorkerView[]
   return workerViews(known, sessions);
 }
 
-/** Every model that connected workers serve, or of late served. */
+/** Every model that connected workers serve, or served recently. */
 export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> {
   const [sessions, known] = await readFleet(env, queueId, (fleet) => fleet.models());
   return modelViews(known, sessions);

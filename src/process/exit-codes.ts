@@ -1,9 +1,9 @@
 /** Exit codes of every command, listed for operators in the README. */
 export const EXIT = {
   ok: 0,
-  /** A bug of ours, or a failure that nobody classified. */
+  /** A bug of this project, or a failure that nobody classified. */
   unexpected: 1,
-  /** Bad configuration or command line, of ours or of the engine. */
+  /** Bad configuration or command line, for this project or the engine. */
   configuration: 2,
   /** The engine's program is not installed. */
   engineMissing: 3,

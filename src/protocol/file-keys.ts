@@ -1,6 +1,6 @@
 /**
  * Keys in the addresses of payloads and results. Such an address is asked without a token, so its key begins with
- * a MAC of the queue's id: the gateway refuses a made-up one without asking any queue. What follows are the parts
+ * a MAC of the queue's id: the gateway rejects a made-up one without asking any queue. What follows are the parts
  * that the queue compares, random for each job and for each attempt (queue/attempts/tickets.ts).
  */
 

@@ -5,7 +5,7 @@
 /** A base peer's socket closes with 1009 at 1 MiB, so frames to one stay under it. */
 export const BASE_FRAME_BYTES = 1024 * 1024;
 
-/** workerd closes a socket with 1009 at 32 MiB; we refuse earlier, with a reason. */
+/** workerd closes a socket with 1009 at 32 MiB; the queue closes it earlier, with a reason. */
 export const FRAME_BYTES = 21 * 1024 * 1024;
 
 /** A larger payload or result goes by reference instead of in a frame (the base SDK's figure for results). */

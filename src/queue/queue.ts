@@ -61,14 +61,14 @@ const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
 /**
  * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
- * whoever calls holds replies back until that commit is on disk. No verb dispatches: each ends with one dispatch
+ * the caller holds replies back until that commit is on disk. No verb dispatches: each ends with one dispatch
  * pass over what it freed or made ready.
  */
 export class Queue {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
   readonly #standstill: Standstill;
-  /** For whoever runs this object: it is to be reset when its clock stands still. */
+  /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
   #isLeaving = false;
 

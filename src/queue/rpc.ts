@@ -26,7 +26,7 @@ export interface QueueCalls {
   /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
   request(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
-  /** What happened to a persisted job, or to a call of late, step by step. Null: there is none of this id. */
+  /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null>;

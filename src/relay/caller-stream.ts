@@ -22,7 +22,7 @@ export interface CallerSink {
 /** How a stream opens for its caller. */
 export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: BrokenReason };
 
-/** What whoever asks for a cancelled answer is told: another caller than the one that went. */
+/** The answer to a request for a cancelled stream: its caller is not the one that left. */
 const CANCELLED: BrokenReason = { message: 'the request was cancelled', code: 'cancelled', retryable: false };
 
 /** What a stream takes beside its bytes and its head, bytes: an estimate. */

@@ -15,7 +15,7 @@ export function relayName(queueId: string, workerId: string): string {
  * Give the caller's request signal along: its abort cancels the stream.
  */
 export interface RelayCalls {
-  /** The queue found that this attempt is lost: tell whoever waits for it. */
+  /** The queue found that this attempt is lost: tell the caller that waits for it. */
   breakStream(stream: number, reason: BrokenReason): Promise<void>;
   /** Closes the answer socket with 1012: the process is about to end. */
   closeSockets(): Promise<void>;

@@ -1,7 +1,7 @@
 /** A timer as its clock knows it. */
 export type Timer = unknown;
 
-/** Time, handed to everything in this room, so that tests and the simulation can hand a virtual one. */
+/** Time, injected everywhere in this room, so that tests and the simulation can use a virtual clock. */
 export interface Clock {
   /** Epoch milliseconds that never go back. */
   now(): number;

@@ -20,7 +20,7 @@ const LAST_HEARTBEAT_MS = 300;
 
 /**
  * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
- * engine and to the process, and touches what is outside only through what it is handed.
+ * engine and to the process, and does I/O only through its ports.
  */
 export class Worker {
   readonly #ports: Ports;

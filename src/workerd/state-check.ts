@@ -24,7 +24,7 @@ export interface DatabaseReport {
   jobs: Record<string, number> | null;
 }
 
-/** Newest schema that this version can use, by owner. Others have no schema of ours. */
+/** Newest schema that this version can use, by owner. Others have no schema of this project. */
 const KNOWN_SCHEMAS: Record<string, number> = {
   'worker-vllm-queue': QUEUE_MIGRATIONS.length,
   'worker-vllm-fleet': FLEET_MIGRATIONS.length,

@@ -11,7 +11,7 @@ const ORPHAN_MS = 3000;
 
 /** The right to use a state folder. */
 export interface StateLock {
-  /** Records the child that uses the folder too, for the message to whoever finds it left behind. */
+  /** Records the child that uses the folder too, for the message when it is found left behind. */
   note(workerdPid: number): void;
   release(): void;
 }

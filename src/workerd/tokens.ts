@@ -15,7 +15,7 @@ export interface NewToken {
 }
 
 /**
- * A random token, recognisable as one of ours.
+ * A random token with the prefix of this project's tokens.
  * @param workerId id of the only worker that may use it, or a pattern of ids; left out: any
  */
 export function makeToken(name: string, scopes: Scope[], workerId?: string): NewToken {

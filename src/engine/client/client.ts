@@ -186,7 +186,7 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
 }
 
 function headersOf(call: EngineCall, apiKey: string | undefined): Record<string, string> {
-  // Whoever has asked a worker has not told it which encodings it takes.
+  // The worker does not know which encodings the caller accepts.
   const headers: Record<string, string> = { 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
   // A base queue may give any text as the id of a job.

@@ -64,7 +64,7 @@ export interface EngineDescription {
   /** Where the metrics page has a port of its own: which, for an engine that listens on `port`. */
   metricsPort?: (port: number) => number;
   metrics: MetricNames;
-  /** The step of the start that a log line tells of, or null. */
+  /** The step of the start that a log line shows, or null. */
   phaseOf(line: string): LogPhase | null;
   /** What an exit means, from its code (null: killed) and the last log lines. */
   explainExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure;

@@ -19,7 +19,7 @@ const PATTERNS: [RegExp, EnginePhase][] = [
   [/Application startup complete/, 'ready'],
 ];
 
-/** The step of the start that a line of vLLM's log tells of; null for all other lines. */
+/** The step of the start that a line of vLLM's log shows; null for all other lines. */
 export function vllmPhase(line: string): LogPhase | null {
   const detail = line.replace(PREFIX, '').trim();
   const found = PATTERNS.find(([pattern]) => pattern.test(detail));

@@ -1,12 +1,12 @@
 import { responseTo } from '../errors.ts';
 
 /**
- * A silent request whose caller has hung up looks like one whose caller waits: the runtime notices an orderly
- * close only when it writes. So an answer that takes long is begun early: a stream with comments, any other
+ * A request whose caller has hung up looks like one whose caller still waits: the runtime notices an orderly
+ * close only when it writes. So an answer that takes long starts early: a stream with comments, any other
  * with blanks, which JSON allows before its value.
  */
 
-/** A request is begun after this long, ms. Engines refuse bad requests within a second of taking them. */
+/** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */
 const BEGIN_AFTER_MS = 10_000;
 /** Time between blanks, ms; two of them show a caller gone. */
 const BLANK_EVERY_MS = 2000;

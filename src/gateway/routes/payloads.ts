@@ -43,7 +43,7 @@ export function payloadRoutes(app: Gateway): void {
 }
 
 /**
- * What the address says, once its key shows that a queue gave it out. Whoever makes one up touches no object, and
+ * What the address says, once its key shows that a queue gave it out. A made-up key touches no object, and
  * hears the same whether queue and job exist or not.
  * @throws HttpError 404 for another key; 503 where no secret is configured, so that no key can be told from another
  */

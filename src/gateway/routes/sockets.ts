@@ -3,7 +3,7 @@ import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
-/** Where workers dial. A refused token is an HTTP 401 or 403, which the dialling side sees as such. */
+/** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
 export function socketRoutes(app: Gateway): void {
   app.get('/ws', needs('worker'), (context) => {
     requireUpgrade(context);

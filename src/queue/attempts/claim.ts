@@ -34,7 +34,7 @@ export function claimOf(job: Claimed | null, worker: Worker, attempt: Pick<JobRe
   return claimByToken(job, attempt);
 }
 
-/** The same for whoever proves by other means to speak for the worker, as the key to an attempt's files does. */
+/** The same where something else proves who the worker is, as the key to an attempt's files does. */
 export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 'fence_token'>): Claim {
   if (job === null) return 'unknown';
   // 0 is the token of a job that nobody was ever given.

@@ -18,7 +18,7 @@ export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: 
   storeOf(core, job).end(job, ending);
 }
 
-/** Ends a job that nobody finished; whoever runs it is told to stop. */
+/** Ends an unfinished job; the worker that runs it is told to stop. */
 export function endUnfinished(
   core: Core,
   job: Job,

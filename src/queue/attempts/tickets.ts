@@ -12,7 +12,7 @@ import { claimByToken } from './claim.ts';
 /**
  * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
  * right to it; a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id,
- * by which the gateway refuses made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only
+ * by which the gateway rejects made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only
  * who was given the job hears that it went to another; and the attempt's, made anew each time. A key is void as soon
  * as another attempt begins or the job is settled, so it needs no date.
  *

@@ -8,7 +8,7 @@ import { send } from './send.ts';
 
 /**
  * Who runs what next: one pass at the end of every verb, over what the verb freed or made ready, so that between
- * events no slot is free while a job that fits it is ready. Whoever is handed a slot need look at nobody else.
+ * events no slot is free while a job that fits it is ready. A new slot or job need not be compared with the rest.
  * @returns waiting jobs that were to find a slot in this pass and found none
  */
 export function dispatch(core: Core): MemoryJob[] {

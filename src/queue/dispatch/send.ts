@@ -100,7 +100,7 @@ function isStreamed(worker: Worker, { lives }: Job): boolean {
   return lives === 'memory' && hasFeature(worker, 'answer');
 }
 
-/** The gateway opens the stream itself; whoever asks again brings the payload along. */
+/** The gateway opens the stream itself; a repeated request brings its payload along. */
 function tellStream(core: Core, job: MemoryJob): void {
   const worker_id = job.worker_id ?? '';
   job.reply?.({

@@ -6,7 +6,7 @@ import { rows } from '../store/rows.ts';
 import type { JobEvent, JobStep } from './event.ts';
 
 /**
- * What happened to each stored job, step by step, for whoever asks why it ran twice or where its time went.
+ * What happened to each stored job, step by step: why it ran twice, where its time went.
  *
  * The job's row tells its submission, its newest attempt and its end; the table `ledger` holds what the row
  * does not keep, written in the commit of the verb that takes the step. A job that runs through without a
@@ -31,7 +31,7 @@ const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'lease_expired',
 ]);
 
-/** A longer ledger keeps its first steps and its newest: the middle of a thousand refusals tells nothing. */
+/** A longer ledger keeps its first steps and its newest: the middle of a thousand repeats says nothing. */
 const FIRST_STEPS = 50;
 const NEWEST_STEPS = 450;
 
@@ -87,7 +87,7 @@ function insert(core: Core, row: StoredJob, step: JobStep, at: number, detail: s
   core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
 }
 
-/** What the row tells of its newest attempt, each with its time in epoch ms. */
+/** What the row says about its newest attempt, with times in epoch ms. */
 function keptByRow(row: StoredJob): [JobStep, number][] {
   const kept: [JobStep, number | null][] = [
     ['dispatched', row.leased_at],

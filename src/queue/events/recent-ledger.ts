@@ -7,7 +7,7 @@ import type { JobEvent, JobStep } from './event.ts';
 const MOST_DETAIL = 4096;
 
 /**
- * The ledger of the newest jobs in memory, for whoever asks where the time of a request went. It is in memory like
+ * The ledger of the newest jobs in memory, to show where the time of a request went. It is in memory like
  * those jobs themselves: it costs no commit. Every request of the gateway under one id is in one ledger.
  */
 export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent): void {

@@ -187,7 +187,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async sessions(): Promise<SessionView[]> {
-    // Whoever asks joins this with what the fleet object knows.
+    // The gateway joins this with what the fleet object knows.
     await this.#fleet.flush();
     return this.#queue.sessions();
   }

@@ -90,7 +90,7 @@ export class TextCalls {
     return text === null ? { ok: false, reason: 'unknown' } : { ok: true, bytes: encode(text) };
   }
 
-  /** Judged before the put, for nothing is put in vain, and when it is done, for much may happen meanwhile. */
+  /** Checked before the put, to store nothing in vain, and again after it, since the job may have changed meanwhile. */
   async storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
     const { queue, bucket, commit } = this.#ports;
     const text = () => new TextDecoder().decode(bytes);

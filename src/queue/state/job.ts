@@ -24,7 +24,7 @@ export interface MemoryJob {
   model: string | null;
   /** The config that it is counted for; empty: no config is known to serve the model. */
   config_id: string;
-  /** Those that are known, for whoever asks for another one. */
+  /** The models that are known, for the answer to a request for another one. */
   known_models: string;
   tenant: string | null;
   state: 'pending' | 'leased';
@@ -85,8 +85,8 @@ export type Ending = {
 );
 
 /**
- * Where jobs of one kind live: the transitions of a job, each told to whoever must know of it (the alarm, the counts
- * of what is pending, the next dispatch pass, those who wait for the job). Whoever calls has decided.
+ * Where jobs of one kind live: the transitions of a job, each reported to what depends on it (the alarm, the counts
+ * of what is pending, the next dispatch pass, those who wait for the job). The caller has decided.
  */
 export interface JobStore<J extends Job> {
   /** `pending` → `leased`. @returns the job as it is now */

@@ -30,7 +30,7 @@ export class Fleet {
     if (!worker.session.draining) this.#away.set(worker.session.worker_id, { worker, until });
   }
 
-  /** Whoever is expected back has at least until then. @param until epoch ms */
+  /** A worker that is expected back has at least until then. @param until epoch ms */
   postponeReturns(until: number): void {
     for (const away of this.#away.values()) away.until = Math.max(away.until, until);
   }

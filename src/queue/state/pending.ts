@@ -6,7 +6,7 @@ type Place = Pick<StoredJob, 'config_id' | 'tenant'>;
 
 /**
  * How many persisted jobs are pending, in all, by config and by tenant. Counted once from the table, when
- * first asked for, then kept by whoever moves a job into or out of `pending`; a restart counts anew.
+ * first asked for, then updated by every move of a job into or out of `pending`; a restart counts again.
  */
 export class Pending {
   readonly #sql: Sql;

@@ -1,6 +1,6 @@
 /**
  * The soonest of many times, kept without looking at all of them after every event. It may be too early, when what
- * it was found from is gone: whoever then looks finds nothing to do and asks anew. It is never too late.
+ * it was found from is gone: then there is nothing to do at that time, and it is computed again. It is never too late.
  */
 export class Soonest {
   #atMs: number | null = null;

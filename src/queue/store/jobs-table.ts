@@ -4,7 +4,7 @@ import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Every statement on the table of jobs. Nothing here decides; whoever calls has decided.
+ * Every statement on the table of jobs. Nothing here decides; the caller has decided.
  * Statements that end or release an attempt name the fence token in their WHERE, so that a late
  * caller changes nothing even if its check was wrong.
  */
@@ -154,7 +154,7 @@ export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
 /** Beside one of ORPHANED. */
 export const OVERDUE = 4;
 
-/** @param isOverdue whether it was found overdue now, and is judged at the new time */
+/** @param isOverdue whether it was found overdue now, and expires at the new time */
 export function postponeLease(sql: Sql, row: StoredJob, expiresAt: number, isOverdue: boolean): void {
   sql.exec(
     `UPDATE jobs SET lease_expires_at = ?, lease_orphaned = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,

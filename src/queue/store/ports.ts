@@ -15,7 +15,7 @@ export interface Storage {
 }
 
 /**
- * What the queue's rules are handed: everything that touches the world. The object shell gives them
+ * What the queue's rules are given: everything that does I/O. The object shell gives them
  * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
  */
 export interface Ports extends Storage {

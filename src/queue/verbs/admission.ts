@@ -5,9 +5,9 @@ import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, type Worker } from '../state/worker.ts';
 
-/** Whether a job may wait, and until when; and what whoever asked is told when it may not. */
+/** Whether a job may wait and until when, and the answer to its caller when it may not. */
 
-/** What is said to whoever should try again, s. */
+/** Retry-After of answers that are worth retrying, s. */
 export const RETRY_AFTER_SECONDS = 5;
 
 /** How many wait, the one in question among them, and how many may. */
@@ -79,7 +79,7 @@ export function ambiguous(models: string): Rejection {
   };
 }
 
-/** Rejects a waiting job whose time is over, or that every worker has declined; true: it is told. */
+/** Rejects a waiting job whose time is over, or that every worker has declined. True: it was rejected. */
 function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
   if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
     for (const { declined } of workers) declined.delete(job.id);

@@ -84,7 +84,7 @@ export class Answers {
     return stream;
   }
 
-  /** Tells whoever waits for this stream that nothing will come on it. */
+  /** Tells the caller that waits for this stream that nothing will come on it. */
   decline(streamId: number, reason: BrokenReason): void {
     const stream = this.open(streamId, () => {});
     stream.break(reason);

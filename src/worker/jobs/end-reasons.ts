@@ -16,7 +16,7 @@ export const NOT_RELAYED: BrokenReason = {
   retryable: false,
 };
 
-/** What whoever waits for the answer is told of a job that was released. */
+/** What a waiting caller is told about a job that was released. */
 export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }

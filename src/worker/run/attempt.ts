@@ -1,6 +1,6 @@
 import type { EngineClient } from '../../engine/client/types.ts';
 
-/** What every kind of job is handed for one attempt. */
+/** What every kind of job is given for one attempt. */
 export interface Attempt {
   jobId: string;
   jobType: string;

@@ -3,7 +3,7 @@ import { endOfString } from '../../protocol/index.ts';
 /**
  * Puts the served model's name where the body's own `model` is an alias, and leaves every other byte alone:
  * parsing and writing again would round numbers.
- * @param body text of a JSON object; anything else is given back as it is
+ * @param body text of a JSON object; anything else is returned as it is
  */
 export function replaceModelAlias(body: string, aliases: ReadonlySet<string>, served: string): string {
   // Nearly every body names the model itself: a look at the text saves walking through it.

@@ -41,7 +41,7 @@ export async function runJob(
   }
 }
 
-/** The frame of a failure; whoever waits for the answer is told too. */
+/** The frame of a failure; a waiting caller is told too. */
 export function failJob(job: Job, failure: Failure, stream: AnswerStream | null): JobError {
   const { message, body, ...rest } = failure;
   stream?.break({ message, ...rest });
