@@ -17,6 +17,8 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 export const AnswerHead = z.object({
   status: z.number().int().min(200).max(599),
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
+  /** Of a stored job: kept for whoever wants to watch, while nobody has to. */
+  taped: z.boolean().optional(),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
 

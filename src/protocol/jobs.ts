@@ -44,6 +44,8 @@ export const JobSubmission = z.object({
     .positive()
     .max(30 * 86_400)
     .optional(),
+  /** Its answer can be read while it is made, at `/api/jobs/{id}/stream`. Of an `engine_request` only. */
+  stream: z.boolean().optional(),
 });
 export type JobSubmission = z.infer<typeof JobSubmission>;
 
@@ -57,6 +59,7 @@ export const JobView = z.object({
   /** Attempts spent on failures the job can be blamed for. */
   attempts: z.number(),
   max_attempts: z.number(),
+  stream: z.boolean(),
   fence_token: z.number(),
   worker_id: z.string().nullable(),
   /** 0..1 and text from the worker's last `job_progress`. */

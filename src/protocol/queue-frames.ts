@@ -44,7 +44,10 @@ export const Job = z.object({
   /** Time left, never a date: clocks are not compared across machines. */
   deadline_ms: z.number().optional(),
   lease_seconds: z.number().positive().optional(),
-  /** Set where a caller waits: the answer's bytes go to the relay under this number. */
+  /**
+   * Set where a caller waits: the answer's bytes go to the relay under this number. In the mode `persisted` (feature
+   * `stored_stream`) they are a copy for whoever wants to watch, and the result is settled as for any stored job.
+   */
   stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
 });
 export type Job = z.infer<typeof Job>;

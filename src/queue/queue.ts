@@ -28,6 +28,7 @@ import {
   type WaitingRequest,
 } from './rpc.ts';
 import { completeSettings, type GivenSettings } from './settings.ts';
+import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
 import { setLoad, type Worker } from './state/worker.ts';
@@ -142,6 +143,30 @@ export class Queue {
     this.#core.stored.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
   }
 
+  /**
+   * Answers when the job is given to a worker anew or settles, at once when either has happened since the attempt
+   * `fence`, and with what there is after `waitMs`.
+   * @param fence of the newest attempt that is known; 0: none
+   */
+  follow(
+    jobId: string,
+    fence: number,
+    waitMs: number,
+    answer: (view: JobView | null) => void,
+    viewer: Viewer = null,
+  ): void {
+    const view = this.get(jobId, viewer);
+    const isNew =
+      view !== null && (isSettled(view.state) || (view.state === 'leased' && view.fence_token > fence));
+    if (view === null || isNew || waitMs <= 0) answer(view);
+    else this.#core.stored.followers.add(jobId, { until: this.#core.now() + waitMs, answer });
+  }
+
+  /** Null: the job does not run, or does not stream. */
+  liveAnswerOf(job: JobView): { relay: string; stream_id: number } | null {
+    return liveAnswerOf(this.#core.settings.queue_id, job);
+  }
+
   cancel(
     jobId: string,
     reason: 'cancelled' | 'caller_gone',
@@ -220,7 +245,10 @@ export class Queue {
     this.#do(() => {
       rejectOverdue(core);
       expireInMemory(core);
-      core.stored.waiters.expire(core.now(), (jobId) => this.get(jobId));
+      const { waiters, followers } = core.stored;
+      for (const listening of [waiters, followers]) {
+        listening.expire(core.now(), (jobId) => this.get(jobId));
+      }
     });
   }
 
@@ -230,6 +258,7 @@ export class Queue {
     const times = [
       nextRejection(this.#core),
       stored.waiters.soonest,
+      stored.followers.soonest,
       memory.size > 0 ? now() + TICK_MS : null,
     ];
     const next = times.reduce(

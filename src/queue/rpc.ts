@@ -30,6 +30,11 @@ export interface QueueCalls {
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null>;
+  /**
+   * Answers as soon as the job is settled or has an attempt newer than `fence`, or as it stands after `waitMs`.
+   * @param fence of the newest attempt that is known; 0: none
+   */
+  follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null>;
   /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
   cancel(
     jobId: string,
@@ -192,6 +197,12 @@ export interface FileTicket {
 /** `stale`: the attempt is over. `unknown`: no such job, or another key. */
 export type FileAnswer = { ok: true; text: string } | { ok: false; reason: 'stale' | 'unknown' };
 export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>;
+
+/** A job with where its answer can be read while it is made; null: it does not run, or does not stream. */
+export interface FollowedJob {
+  job: JobView;
+  live: { relay: string; stream_id: number } | null;
+}
 
 /** A job's history. Times are ISO strings of the queue's clock. */
 export interface LedgerView {

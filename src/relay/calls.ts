@@ -24,5 +24,11 @@ export interface RelayCalls {
 /** Prefix of the URL under which the gateway opens a stream. The host is a placeholder. */
 export const STREAM_URL = 'https://relay/streams/';
 
+/** The same for the answer of a stored job, which several may read and nobody cancels by leaving. */
+export const TAPE_URL = 'https://relay/tapes/';
+
+/** Code of the BrokenReason for a reader that came when the beginning of a tape was dropped. */
+export const BEGINNING_DROPPED = 'beginning_dropped';
+
 /** Response header of a stream that broke before it gave anything: a JSON BrokenReason. */
 export const BROKEN_HEADER = 'x-relay-broken';

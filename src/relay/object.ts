@@ -8,7 +8,7 @@ import {
   PONG_TEXT,
 } from '../protocol/index.ts';
 import type { CallerSink } from './caller-stream.ts';
-import { BROKEN_HEADER, type RelayCalls } from './calls.ts';
+import { BROKEN_HEADER, type RelayCalls, TAPE_URL } from './calls.ts';
 import { type AnswerSocket, Relay } from './relay.ts';
 import { brokenEvents } from './sse.ts';
 
@@ -38,6 +38,7 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
   override async fetch(request: Request): Promise<Response> {
     if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return this.#accept();
     const id = Number(new URL(request.url).pathname.split('/').at(-1));
+    if (request.url.startsWith(TAPE_URL)) return this.#openTape(id, request.signal);
     return this.#open(id, request.signal);
   }
 
@@ -92,22 +93,45 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
     return opened;
   }
 
+  #openTape(id: number, signal: AbortSignal): Promise<Response> {
+    const relay = this.#relay;
+    const opened = new Promise<Response>((resolve) => {
+      const stop = relay.openTape(id, (opening) => {
+        resolve(
+          opening.ok ? this.#respondFromTape(id, opening.head, signal) : brokenResponse(opening.reason),
+        );
+      });
+      if (signal.aborted) stop();
+      else signal.addEventListener('abort', stop);
+    });
+    this.#arm();
+    return opened;
+  }
+
+  #respondFromTape(id: number, head: AnswerHead, signal: AbortSignal): Response {
+    const relay = this.#relay;
+    let gone = () => {};
+    let reads = () => {};
+    signal.addEventListener('abort', () => gone());
+    return responseOf(head, {
+      start: (controller) => {
+        const sink = sinkOf(controller);
+        gone = () => relay.readerGone(id, sink);
+        reads = () => relay.readerReads(id, sink);
+        relay.attachToTape(id, sink);
+      },
+      pull: () => reads(),
+      cancel: () => gone(),
+    });
+  }
+
   #respond(id: number, head: AnswerHead): Response {
     const relay = this.#relay;
-    const body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => relay.attach(id, sinkOf(controller)),
-        pull: () => relay.callerReads(id),
-        cancel: () => relay.callerGone(id),
-      },
-      new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES }),
-    );
-    // That name is the relay's own.
-    const { [BROKEN_HEADER]: _, ...headers } = head.headers;
-    const init: ResponseInit = { status: head.status, headers };
-    // A body that the engine compressed is as its caller should get it.
-    if (headers['content-encoding']) init.encodeBody = 'manual';
-    return BODILESS.has(head.status) ? new Response(null, init) : new Response(body, init);
+    return responseOf(head, {
+      start: (controller) => relay.attach(id, sinkOf(controller)),
+      pull: () => relay.callerReads(id),
+      cancel: () => relay.callerGone(id),
+    });
   }
 
   #arm(): void {
@@ -118,6 +142,19 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
       this.#arm();
     }, TICK_MS);
   }
+}
+
+function responseOf(head: AnswerHead, source: UnderlyingSource<Uint8Array>): Response {
+  const body = new ReadableStream<Uint8Array>(
+    source,
+    new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES }),
+  );
+  // That name is the relay's own.
+  const { [BROKEN_HEADER]: _, ...headers } = head.headers;
+  const init: ResponseInit = { status: head.status, headers };
+  // A body that the engine compressed is as its caller should get it.
+  if (headers['content-encoding']) init.encodeBody = 'manual';
+  return BODILESS.has(head.status) ? new Response(null, init) : new Response(body, init);
 }
 
 function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>): CallerSink {

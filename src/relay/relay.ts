@@ -8,6 +8,7 @@ import {
   limits,
 } from '../protocol/index.ts';
 import { type CallerSink, CallerStream, type Opening, type Reply } from './caller-stream.ts';
+import { Tapes } from './tapes.ts';
 
 /** An event stream that is silent this long is opened, then kept alive with comments, ms. */
 const SILENCE_MS = 2000;
@@ -59,6 +60,7 @@ export class Relay {
   /** Epoch ms since when there is no socket, or nothing was heard on it. */
   #heardAt: number;
   #replies: Reply[] = [];
+  readonly #tapes: Tapes;
   /** Held for callers that have not come, all streams together, bytes. */
   #unclaimedBytes = 0;
 
@@ -66,11 +68,12 @@ export class Relay {
     this.#now = now;
     this.#settings = settings;
     this.#heardAt = now();
+    this.#tapes = new Tapes(now, (reply) => this.#replies.push(reply));
   }
 
   /** Whether `onTick` has anything to watch. */
   get isBusy(): boolean {
-    return this.#entries.size > 0;
+    return this.#entries.size + this.#tapes.size > 0;
   }
 
   /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
@@ -79,6 +82,7 @@ export class Relay {
     this.#socket = socket;
     this.#heardAt = this.#now();
     for (const { stream } of this.#entries.values()) this.#replies.push(...stream.resumePoint());
+    this.#replies.push(...this.#tapes.resumePoints());
     this.#flush();
   }
 
@@ -120,6 +124,30 @@ export class Relay {
     this.#flush();
   }
 
+  /**
+   * A reader asks for the answer of a stored job from its beginning.
+   * @returns stops waiting for the opening
+   */
+  openTape(id: number, listener: (opening: Opening) => void): () => void {
+    // It broke before it had a head, and nobody knew that it was a tape.
+    const broken = this.#entries.get(id)?.stream;
+    if (!broken) return this.#tapes.open(id, listener);
+    broken.whenOpening(listener);
+    return () => {};
+  }
+
+  attachToTape(id: number, sink: CallerSink): void {
+    this.#tapes.attach(id, sink);
+  }
+
+  readerReads(id: number, sink: CallerSink): void {
+    this.#tapes.readerReads(id, sink);
+  }
+
+  readerGone(id: number, sink: CallerSink): void {
+    this.#tapes.leave(id, sink);
+  }
+
   callerReads(id: number): void {
     this.#entries.get(id)?.stream.callerReads();
     this.#flush();
@@ -146,6 +174,8 @@ export class Relay {
     }
     const workerLost = !this.#socket && silentFor >= this.#settings.reconnect_grace_seconds * 1000;
     for (const [id, entry] of this.#entries) this.#tend(id, entry, now, workerLost);
+    if (workerLost) this.#tapes.breakAll(WORKER_LOST);
+    this.#tapes.onTick(SILENCE_MS, KEEP_ALIVE);
     this.#flush();
   }
 
@@ -174,6 +204,7 @@ export class Relay {
   }
 
   #onRecord(record: AnswerRecord): void {
+    if (this.#tapes.take(record)) return;
     switch (record.type) {
       case 'head':
         return this.#received(record.stream, (stream) => stream.onHead(record.head));
@@ -206,7 +237,7 @@ export class Relay {
   }
 
   #break(id: number, reason: BrokenReason): void {
-    this.#change(id, (stream) => stream.onBroken(reason));
+    if (!this.#tapes.break(id, reason)) this.#change(id, (stream) => stream.onBroken(reason));
     this.#cancelAtWorker(id);
   }
 

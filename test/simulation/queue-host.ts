@@ -193,6 +193,7 @@ export class QueueHost {
       cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
       status: () => rpc((queue, answer) => answer(queue.status())),
       ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
+      follow: unasked,
       sessions: unasked,
       hasSession: unasked,
       closeSockets: unasked,

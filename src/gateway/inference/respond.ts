@@ -22,7 +22,7 @@ function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Respo
       return errorResponse(new HttpError(502, message, 'worker_error'));
     }
     case 'failed':
-      return failed(outcome.failure, outcome.attempts);
+      return failureResponse(outcome.failure, outcome.attempts);
     case 'refused':
       return rejected(outcome);
     case 'gone':
@@ -42,7 +42,8 @@ const STATUS_OF_CODE: Record<string, number> = {
   deadline: 504,
 };
 
-function failed(failure: Failure, attempts: number): Response {
+/** A request that failed, as the engine would have said it where it did. @param attempts that were made */
+export function failureResponse(failure: Failure, attempts: number): Response {
   if (failure.http_status && failure.body !== undefined) {
     return engineResponse(failure.http_status, JSON.stringify(failure.body), 'application/json');
   }

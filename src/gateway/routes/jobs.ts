@@ -11,6 +11,7 @@ import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { errorType, HttpError, retryAfter } from '../errors.ts';
 import { answerEarly } from '../inference/early-response.ts';
+import { readFacts } from '../json-scan.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
@@ -118,7 +119,10 @@ function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | Htt
   const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
-  const problem = job.job_type === 'engine_request' ? problemOf(payload) : null;
+  const isEngineRequest = job.job_type === 'engine_request';
+  const problem =
+    (isEngineRequest ? problemOf(payload) : null) ??
+    (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
   const checked = JobSubmissionSchema.shape.id.safeParse(id);
@@ -139,6 +143,18 @@ function problemOf(payload: unknown): string | null {
   const { method, path } = request.value;
   if (isInferenceRoute(method, path)) return null;
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
+}
+
+/** Why the answer of a job cannot be read as a stream; null: it can. */
+function streamProblemOf(jobType: string, { body }: Record<string, unknown>): string | null {
+  if (jobType !== 'engine_request') return 'stream: only jobs of the type engine_request stream.';
+  const wanted =
+    'stream: the engine must be asked for a stream: payload.body needs to be JSON with "stream": true.';
+  try {
+    return typeof body === 'string' && readFacts(new TextEncoder().encode(body)).stream ? null : wanted;
+  } catch {
+    return wanted;
+  }
 }
 
 const REJECTION_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;

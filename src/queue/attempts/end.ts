@@ -35,9 +35,11 @@ export function endUnfinished(
   endJob(core, job, { state, worker_id, attempts, attempt_errors, result: null, error }, by);
 }
 
-/** Breaks off the answer that a relay carries: its caller still waits for it. */
+/** Breaks off the answer that a relay carries: its caller, or whoever watches a stored job, still waits for it. */
 export function breakAnswer(core: Core, job: Job, reason: Failure): void {
-  if (job.lives !== 'memory' || job.state !== 'leased' || job.reply !== null) return;
+  if (job.state !== 'leased') return;
+  const isRelayed = job.lives === 'memory' ? job.reply === null : job.stream === 1;
+  if (!isRelayed) return;
   const relay = relayName(core.settings.queue_id, job.worker_id ?? '');
   core.breakStream(relay, streamIdOf(job.fence_token), reason);
 }

@@ -40,6 +40,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+    if (by === 'queue') breakAnswer(core, job, failure);
     storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
     return;
   }

@@ -96,8 +96,9 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
 }
 
 /** Whether a relay carries the answer. */
-function isStreamed(worker: Worker, { lives }: Job): boolean {
-  return lives === 'memory' && hasFeature(worker, 'answer');
+function isStreamed(worker: Worker, job: Job): boolean {
+  if (!hasFeature(worker, 'answer')) return false;
+  return job.lives === 'memory' || (job.stream === 1 && hasFeature(worker, 'stored_stream'));
 }
 
 /** The gateway opens the stream itself; a repeated request brings its payload along. */

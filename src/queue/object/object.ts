@@ -8,6 +8,7 @@ import { Queue } from '../queue.ts';
 import {
   type FileTicket,
   type FileUploadAnswer,
+  type FollowedJob,
   isUnserved,
   type LedgerView,
   type QueueRpc,
@@ -162,6 +163,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       this.#queue.wait(jobId, waitMs, answer, viewer),
     );
     return this.#texts.withResult(view);
+  }
+
+  async follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null> {
+    const view = await this.#answered<JobView | null>((answer) =>
+      this.#queue.follow(jobId, fence, waitMs, answer, viewer),
+    );
+    const job = await this.#texts.withResult(view);
+    return job && { job, live: this.#queue.liveAnswerOf(job) };
   }
 
   async cancel(

@@ -1,3 +1,5 @@
+import type { JobView } from '../../protocol/index.ts';
+import { relayName } from '../../relay/calls.ts';
 import { reserveFences } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
@@ -29,4 +31,10 @@ export class Fences {
 /** The relay knows a stream by 32 bits of its fence token: unique among all that can be alive together. */
 export function streamIdOf(fenceToken: number): number {
   return fenceToken % 2 ** 32;
+}
+
+/** Where the answer of a job that streams can be read while it is made; null: it does not run, or does not stream. */
+export function liveAnswerOf(queueId: string, job: JobView): { relay: string; stream_id: number } | null {
+  if (!job.stream || job.state !== 'leased' || job.worker_id === null) return null;
+  return { relay: relayName(queueId, job.worker_id), stream_id: streamIdOf(job.fence_token) };
 }

@@ -1,3 +1,4 @@
+import type { JobView } from '../../protocol/index.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
@@ -24,6 +25,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly pending: Pending;
   /** Those who asked to hear when a job settles. */
   readonly waiters = new Waiters();
+  /** Those who asked to hear also when a job is given to a worker. */
+  readonly followers = new Waiters();
   readonly #storage: Storage;
   readonly #settings: QueueSettings;
   readonly #openings: Openings;
@@ -50,6 +53,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     leaseJob(this.#storage.sql, job.id, lease);
     this.pending.left(job);
     due(this.#storage, lease.lease_expires_at);
+    this.followers.tell(job.id, () => this.#view(job.id));
     const { file_key: _, ...columns } = lease;
     return { ...job, ...columns, state: 'leased', started_at: null, first_token_at: null, lease_orphaned: 0 };
   }
@@ -78,10 +82,12 @@ export class StoredJobs implements JobStore<StoredJob> {
     dropUploads(this.#storage, job.id);
     endJob(this.#storage.sql, job, ending, now);
     due(this.#storage, now + this.#settings.retention_seconds * 1000);
-    this.waiters.tell(job.id, () => {
-      const ended = this.find(job.id);
-      return ended === null ? null : viewOf(this.#storage.sql, ended);
-    });
+    for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
+  }
+
+  #view(jobId: string): JobView | null {
+    const job = this.find(jobId);
+    return job === null ? null : viewOf(this.#storage.sql, job);
   }
 
   fileKey(job: StoredJob): string | null {

@@ -17,6 +17,7 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
     priority: job.priority,
     attempts: job.attempts,
     max_attempts: job.max_attempts,
+    stream: job.stream === 1,
     fence_token: job.fence_token,
     worker_id: job.state === 'pending' ? null : job.worker_id,
     progress: job.progress,

@@ -40,12 +40,14 @@ export interface StoredJob {
   lease_orphaned: number;
   /** Name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
+  /** 1: a relay carries the answer too, while it is made. */
+  stream: 0 | 1;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, stream`;
 
 export interface NewJobRow {
   id: string;
@@ -58,14 +60,15 @@ export interface NewJobRow {
   created_at: number;
   deadline_at: number | null;
   tenant: string | null;
+  stream: 0 | 1;
 }
 
 export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   return row<StoredJob>(
     sql,
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, stream)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
     job.id,
     job.job_type,
     job.config_id,
@@ -75,6 +78,7 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.created_at,
     job.deadline_at,
     job.tenant,
+    job.stream,
   )!;
 }
 

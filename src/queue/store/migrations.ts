@@ -140,4 +140,8 @@ export const MIGRATIONS: readonly string[][] = [
     `DROP INDEX bucket_files_job`,
     `CREATE INDEX bucket_files_owner ON bucket_files (owner_kind, owner_id)`,
   ],
+  [
+    // 1: a relay carries the answer too, while it is made.
+    `ALTER TABLE jobs ADD COLUMN stream INTEGER NOT NULL DEFAULT 0`,
+  ],
 ];

@@ -119,6 +119,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     created_at: now,
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
+    stream: job.stream ? 1 : 0,
   });
   core.stored.added(row);
   emit(core, row, 'submitted');

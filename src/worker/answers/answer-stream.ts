@@ -33,6 +33,8 @@ export interface AnswerStreamEvents {
 
 export class AnswerStream {
   readonly id: number;
+  /** Of a stored job: a copy for whoever watches. It waits for no room and its end is not the job's. */
+  readonly isTape: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
@@ -55,8 +57,9 @@ export class AnswerStream {
   #relayPaused = false;
   #wakeWriter: (() => void) | null = null;
 
-  constructor(id: number, events: AnswerStreamEvents) {
+  constructor(id: number, events: AnswerStreamEvents, isTape = false) {
     this.id = id;
+    this.isTape = isTape;
     this.#events = events;
   }
 
@@ -91,7 +94,7 @@ export class AnswerStream {
 
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
-    this.#head = head;
+    this.#head = this.isTape ? { ...head, taped: true } : head;
     if (isEventStream(head.headers)) this.#splitter = new EventSplitter();
     this.#events.changed(this);
   }
@@ -138,7 +141,7 @@ export class AnswerStream {
       records.push({ type: 'bytes', stream: this.id, offset, data });
     }
     // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
-    if (!this.#isKnown && this.#state === 'open' && records.length === before) {
+    if (!this.#isKnown && !this.isTape && this.#state === 'open' && records.length === before) {
       records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
     }
     this.#isKnown = true;

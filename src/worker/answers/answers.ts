@@ -72,12 +72,19 @@ export class Answers {
     socket.open({ url, token: this.#token });
   }
 
+  /** The answer of a stored job, for whoever watches: the relay wanting no more of it changes nothing. */
+  openTape(streamId: number): AnswerStream {
+    return this.#open(streamId, () => {}, true);
+  }
+
   /** @param cancelled the relay wants no more: the caller is gone, or somebody else answers */
   open(streamId: number, cancelled: (reason: string) => void): AnswerStream {
-    const stream: AnswerStream = new AnswerStream(streamId, {
-      changed: (changed) => this.#plan(changed),
-      cancelled,
-    });
+    return this.#open(streamId, cancelled, false);
+  }
+
+  #open(streamId: number, cancelled: (reason: string) => void, isTape: boolean): AnswerStream {
+    const events = { changed: (changed: AnswerStream) => this.#plan(changed), cancelled };
+    const stream: AnswerStream = new AnswerStream(streamId, events, isTape);
     this.#unknown.delete(streamId);
     this.#streams.get(streamId)?.drop();
     this.#streams.set(streamId, stream);

@@ -91,15 +91,18 @@ export async function uploadResult(
  * @param arrived told at every piece
  * @throws JobFailure `too_large`
  */
-export async function readWhole(body: AsyncIterable<Uint8Array>, arrived?: () => void): Promise<Buffer> {
+export async function readWhole(
+  body: AsyncIterable<Uint8Array>,
+  arrived?: (piece: Uint8Array) => void,
+): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   for await (const piece of body) {
-    arrived?.();
     bytes += piece.byteLength;
     if (bytes > limits.PAYLOAD_BYTES) {
       throw finalFailure('too_large', `more than ${limits.PAYLOAD_BYTES} bytes`);
     }
+    arrived?.(piece);
     pieces.push(piece);
   }
   return pieces.length === 1 ? Buffer.from(pieces[0]!) : Buffer.concat(pieces, bytes);

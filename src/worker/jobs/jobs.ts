@@ -145,7 +145,8 @@ export class Jobs {
   /** Releases what cannot end inside the grace of a drain. */
   releaseUnfinishable(graceMs: number): void {
     for (const running of this.#slots.all()) {
-      const hasReader = (this.#streams.get(running)?.size ?? 0) > 0;
+      const stream = this.#streams.get(running);
+      const hasReader = stream !== undefined && !stream.isTape && stream.size > 0;
       if (this.#admission.mustReleaseInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
     }
   }
@@ -216,9 +217,16 @@ export class Jobs {
   }
 
   #openStream(running: RunningJob): AnswerStream | null {
-    const { stream_id } = running.job;
+    const { stream_id, mode } = running.job;
     if (stream_id === undefined) return null;
-    const stream = this.#answers.open(stream_id, (reason) => {
+    const stream =
+      mode === 'persisted' ? this.#answers.openTape(stream_id) : this.#openAnswer(running, stream_id);
+    this.#streams.set(running, stream);
+    return stream;
+  }
+
+  #openAnswer(running: RunningJob, streamId: number): AnswerStream {
+    return this.#answers.open(streamId, (reason) => {
       const code = reason === 'deadline' ? 'deadline' : 'cancelled';
       this.#fail(running, {
         message: `the caller's answer was cancelled: ${reason}`,
@@ -226,8 +234,6 @@ export class Jobs {
         retryable: false,
       });
     });
-    this.#streams.set(running, stream);
-    return stream;
   }
 
   #finish(running: RunningJob, settlement: Settlement): void {

@@ -26,11 +26,26 @@ const HEALTH_WITHIN_MS = 1000;
 /** Headers that are true of the engine's connection only. */
 const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
 
-/** Any route of the engine, its whole answer kept as the result. */
-export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestResult> {
+/**
+ * Any route of the engine, its whole answer kept as the result.
+ * On a throw the tape is still open: the caller breaks it with the failure.
+ * @param tape takes the answer too as it comes; it never makes the engine wait
+ */
+export async function runEngineRequest(
+  attempt: Attempt,
+  tape: AnswerStream | null = null,
+): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
-  const arrived = isEventStream(answer.headers) ? attempt.streamed : undefined;
+  const isLive = answer.status < 300 && isEventStream(answer.headers);
+  if (isLive) tape?.head(decodedHeadOf(answer));
+  const onTape = isLive && tape ? eventsOnTape(request, tape) : () => {};
+  const arrived = isEventStream(answer.headers)
+    ? (piece: Uint8Array) => {
+        attempt.streamed();
+        onTape(piece);
+      }
+    : undefined;
   const bytes = await readWhole(decoded(answer), arrived);
   const text = bytes.toString();
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
@@ -38,6 +53,11 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
   await checkWhole(attempt, request, answer, bytes);
   const body = parseBody(text);
   attempt.generated(generatedTokens(body));
+  if (!isLive) {
+    tape?.head(decodedHeadOf(answer));
+    tape?.write(bytes);
+  }
+  tape?.end();
   return {
     status: 'success',
     job_type: 'engine_request',
@@ -47,6 +67,16 @@ export async function runEngineRequest(attempt: Attempt): Promise<EngineRequestR
       content_type: answer.headers['content-type'] ?? null,
       body,
     },
+  };
+}
+
+/** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
+function eventsOnTape(request: EngineRequest, tape: AnswerStream): (piece: Uint8Array) => void {
+  const watch = new CompletionWatch();
+  return (piece) => {
+    watch.see(piece);
+    if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
+    if (watch.error === null) tape.write(piece);
   };
 }
 
@@ -230,6 +260,13 @@ async function failureOfEngine(attempt: Attempt, status: number, body: unknown):
   const refusal = engineRefusal(status, body);
   if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
   return engineDied(refusal.message);
+}
+
+/** The head of an answer whose body was decoded. */
+function decodedHeadOf(answer: EngineAnswer): AnswerHead {
+  const { status, headers } = headOf(answer);
+  const { 'content-encoding': encoding, ...rest } = headers;
+  return { status, headers: encoding && DECODERS[encoding.toLowerCase()] === undefined ? headers : rest };
 }
 
 function headOf(answer: EngineAnswer): AnswerHead {

@@ -22,7 +22,7 @@ export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fe
 /**
  * One attempt from the job's frame to the frame that settles it. Never throws: whatever goes wrong is a
  * settlement too. Up to the request to the engine it runs without giving up its turn.
- * @param stream where the answer goes when a caller waits for it
+ * @param stream where the answer goes when a caller waits for it, or a copy of it when a stored job is watched
  */
 export async function runJob(
   running: RunningJob,
@@ -93,7 +93,9 @@ function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<
     case 'llm_inference':
       return runChatJob(attempt);
     case 'engine_request':
-      return stream ? relayEngineRequest(attempt, stream) : runEngineRequest(attempt);
+      return stream && !stream.isTape
+        ? relayEngineRequest(attempt, stream)
+        : runEngineRequest(attempt, stream);
     default:
       throw finalFailure(
         'unsupported_job_type',

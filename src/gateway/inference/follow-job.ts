@@ -1,0 +1,101 @@
+import { type BrokenReason, isSettled, type JobView } from '../../protocol/index.ts';
+import { type FollowedJob, unpackView } from '../../queue/rpc.ts';
+import { BEGINNING_DROPPED, BROKEN_HEADER } from '../../relay/calls.ts';
+import { errorResponse, HttpError } from '../errors.ts';
+import { answerFromResult } from './base-answer.ts';
+import { failureResponse } from './respond.ts';
+
+/** How long one call of the queue waits for news of the job, ms. */
+const WAIT_MS = 20_000;
+
+export interface FollowParts {
+  /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
+  follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
+  /** The relay's response for the answer of one attempt; rejects when the signal fires. */
+  openTape(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  now(): number;
+}
+
+/**
+ * The answer of a stored job that streams: live while an attempt runs, from its beginning, and out of the result once
+ * it is settled. An attempt that breaks before it gave anything is followed by the next; two are never mixed.
+ * @throws HttpError 404, 409 where the job does not stream, 410 where the beginning is not kept any more
+ */
+export async function followJob(jobId: string, signal: AbortSignal, parts: FollowParts): Promise<Response> {
+  let followed = await news(jobId, 0, signal, parts);
+  for (;;) {
+    const { job, live } = followed;
+    if (isSettled(job.state)) return settledAnswer(job, parts.now());
+    const leaveQueue = new AbortController();
+    const leaveTape = new AbortController();
+    const next = news(jobId, job.fence_token, AbortSignal.any([signal, leaveQueue.signal]), parts);
+    let first: Response | FollowedJob | null;
+    try {
+      first = await Promise.race([watch(live, AbortSignal.any([signal, leaveTape.signal]), parts), next]);
+    } catch (error) {
+      leaveQueue.abort();
+      throw error;
+    }
+    if (first instanceof Response) {
+      leaveQueue.abort();
+      return first;
+    }
+    // Nothing of this attempt can be had; what comes next is another one, or the end.
+    followed = first ?? (await next);
+    leaveTape.abort();
+  }
+}
+
+/** @returns once the job is settled or has an attempt after `fence` */
+async function news(
+  jobId: string,
+  fence: number,
+  signal: AbortSignal,
+  { follow }: FollowParts,
+): Promise<FollowedJob> {
+  // The first look does not wait: what is wrong with the request is told at once.
+  for (let waitMs = 0; ; waitMs = WAIT_MS) {
+    const followed = await follow(fence, waitMs);
+    if (followed === null) throw new HttpError(404, `No job has the id "${jobId}".`, 'job_not_found');
+    const { job } = followed;
+    if (!job.stream) {
+      const message = `Job "${jobId}" was not submitted with "stream": true. GET /api/jobs/${jobId}?wait=60 answers its result.`;
+      throw new HttpError(409, message, 'not_streamed');
+    }
+    if (isSettled(job.state) || (job.state === 'leased' && job.fence_token > fence)) return followed;
+    if (signal.aborted) throw new HttpError(499, 'The caller hung up.', 'caller_gone');
+  }
+}
+
+/** @returns null: the attempt broke before it gave anything, or its relay is gone */
+async function watch(
+  live: FollowedJob['live'],
+  signal: AbortSignal,
+  { openTape }: FollowParts,
+): Promise<Response | null> {
+  if (live === null) return null;
+  let response: Response;
+  try {
+    response = await openTape(live.relay, live.stream_id, signal);
+  } catch {
+    return null;
+  }
+  const broken = response.headers.get(BROKEN_HEADER);
+  if (broken === null) return new Response(response.body, response);
+  const { code, message } = JSON.parse(broken) as BrokenReason;
+  if (code === BEGINNING_DROPPED) throw new HttpError(410, `${message}.`, code);
+  return null;
+}
+
+function settledAnswer(job: JobView, nowMs: number): Response {
+  if (job.state !== 'succeeded') {
+    const failure = job.error ?? { message: `the job is ${job.state}`, code: job.state, retryable: false };
+    return failureResponse(failure, job.attempts);
+  }
+  const result = unpackView(job).result as Record<string, unknown>;
+  const facts = { model: null, stream: true, includeUsage: false };
+  const answer = answerFromResult(result, facts, Math.floor(nowMs / 1000));
+  if (answer) return answer;
+  const message = 'The result of the job is no answer of an engine.';
+  return errorResponse(new HttpError(502, message, 'worker_error'));
+}

@@ -1,0 +1,32 @@
+import { TAPE_URL } from '../../relay/calls.ts';
+import { viewerOf } from '../auth.ts';
+import { objectNamed } from '../env.ts';
+import { streamEarly } from '../inference/early-response.ts';
+import { followJob } from '../inference/follow-job.ts';
+import { callQueue, queueIdOf } from '../objects.ts';
+import { type Gateway, needs } from './types.ts';
+
+/** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */
+export function jobStreamRoute(app: Gateway): void {
+  app.get('/api/jobs/:id/stream', needs('submit', 'read'), async (context) => {
+    const { env } = context;
+    const request = context.req.raw;
+    const queueId = queueIdOf(env, request);
+    const id = context.req.param('id');
+    const viewer = viewerOf(context.get('token'));
+    const hungUp = new AbortController();
+    request.signal.addEventListener('abort', () => hungUp.abort());
+    const answered = followJob(id, hungUp.signal, {
+      follow: (fence, waitMs) => callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, viewer)),
+      openTape: (relay, streamId, signal) =>
+        objectNamed(env.RELAY, relay).fetch(new Request(TAPE_URL + streamId, { signal, redirect: 'manual' })),
+      now: () => Date.now(),
+    });
+    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+    const named = answered.then((response) => {
+      response.headers.set('x-job-id', id);
+      return response;
+    });
+    return streamEarly(named, { 'x-job-id': id }, { sleep, hangUp: () => hungUp.abort() });
+  });
+}

@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FaultyProxy } from '../support/faulty-proxy.ts';
+import { until } from '../support/poll.ts';
+import {
+  job,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+} from '../support/road.ts';
+
+/** Stored jobs that stream, over the road as its users start it. */
+let queue: QueueProcess;
+/** Between worker and queue. */
+let network: FaultyProxy;
+
+beforeAll(async () => {
+  queue = await startQueue();
+  network = await new FaultyProxy(queue.port, Math.random).listen();
+  await readyWorker(queue.url, 'w', {
+    engineArgs: '--inter-token-latency-ms 50',
+    env: { CASOLA_WS_URL: `ws://127.0.0.1:${network.port}` },
+  });
+});
+afterAll(async () => {
+  await tearDown();
+  await network.close();
+});
+
+const streaming = (maxTokens: number) => ({
+  job_type: 'engine_request',
+  config_id: 'cfg',
+  stream: true,
+  payload: {
+    path: '/v1/chat/completions',
+    body: JSON.stringify({
+      model: 'default',
+      messages: [{ role: 'user', content: 'Tell me something.' }],
+      max_tokens: maxTokens,
+      ignore_eos: true,
+      stream: true,
+    }),
+  },
+});
+
+const watch = (id: string) => fetch(`${queue.url}/api/jobs/${id}/stream`);
+const withoutComments = (text: string) => text.replaceAll(/^: .*\n\n/gm, '');
+
+async function storedBody(id: string): Promise<string> {
+  const view = await settled(queue.url, id);
+  expect(view).toMatchObject({ state: 'succeeded', attempts: 0, stream: true });
+  return (view.result as { response: { body: string } }).response.body;
+}
+
+it('two who watch, one of them late, and the stored result have the same answer', async () => {
+  const { id } = await submit(queue.url, streaming(60));
+  const early = await watch(id);
+  expect(early.headers.get('content-type')).toMatch(/^text\/event-stream/);
+  const leaves = (await watch(id)).body!.getReader();
+  await leaves.read();
+  await leaves.cancel();
+  const late = await watch(id);
+  expect((await job(queue.url, id)).state).toBe('leased');
+  const [first, second, stored] = await Promise.all([early.text(), late.text(), storedBody(id)]);
+  expect(withoutComments(first)).toBe(stored);
+  expect(withoutComments(second)).toBe(stored);
+  expect(stored).toMatch(/data: \[DONE\]\n\n$/);
+  const after = await watch(id);
+  expect([after.status, after.headers.get('content-type'), await after.text()]).toEqual([
+    200,
+    early.headers.get('content-type'),
+    stored,
+  ]);
+});
+
+it('connections that break in the middle cost neither the job nor those who watch anything', async () => {
+  const { id } = await submit(queue.url, streaming(60));
+  const watching = await watch(id);
+  network.cut();
+  const [live, stored] = await Promise.all([watching.text(), storedBody(id)]);
+  expect(withoutComments(live)).toBe(stored);
+});
+
+it('nobody has to watch', async () => {
+  const { id } = await submit(queue.url, streaming(5));
+  const stored = await storedBody(id);
+  await until(async () => (await (await watch(id)).text()) === stored, 'the stored result is told');
+});
