@@ -141,16 +141,22 @@ const BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'what is overdue is judged before the sockets are read',
-    file: 'src/queue/attempts/standstill.ts',
-    line: 'return now >= this.judgesFrom;',
-    becomes: 'return true;',
-  },
-  {
     name: 'a lease is judged at the first look',
     file: 'src/queue/verbs/expire.ts',
     line: 'if (job.lease_orphaned & OVERDUE) expireLease(core, job);',
     becomes: 'if (job) expireLease(core, job);',
+  },
+  {
+    name: 'a clock that was set back goes unnoticed',
+    file: 'src/queue/attempts/clock.ts',
+    line: 'return !hasMoved && now - this.#core.machineTime() > SET_BACK_MS;',
+    becomes: 'return false;',
+  },
+  {
+    name: 'what is stored does not go back with the clock',
+    file: 'src/queue/attempts/clock.ts',
+    line: 'moveTimesBack(core.sql, backMs, now);',
+    becomes: '',
   },
 ];
 

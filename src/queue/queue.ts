@@ -227,10 +227,15 @@ export class Queue {
     this.#isLeaving = true;
   }
 
-  /** @returns what is to be deleted from the bucket */
-  onAlarm(): Deletion {
+  /**
+   * @param setFor epoch ms; null: not known any more
+   * @returns what is to be deleted from the bucket
+   */
+  onAlarm(setFor: number | null): Deletion {
     const core = this.#core;
-    if (this.#standstill.mayJudge(nextDue(core.sql))) return this.#do(() => expire(core));
+    const due = nextDue(core.sql);
+    const dueAt = due === null ? null : Math.min(due, setFor ?? due);
+    if (this.#standstill.mayJudge(dueAt)) return this.#do(() => expire(core));
     core.alarm.set(this.#standstill.judgesFrom);
     return takeDeletions(core);
   }

@@ -36,9 +36,10 @@ export class Caller {
     for (let attempt = 1; attempt <= this.#plan.tries; attempt++) {
       const life = server.life;
       const askedAt = timeline.now;
+      const stoodBefore = server.stoodStillMs;
       const end = life ? await this.#request(life, `${this.id}-${attempt}`) : 'broken';
       this.#asking = null;
-      this.#heardInTime(timeline.now - askedAt);
+      this.#heardInTime(timeline.now - askedAt - (server.stoodStillMs - stoodBefore));
       trace.say(`${this.id}-${attempt} ended: ${end}`);
       if (end === 'whole' || end === 'gone') break;
       await timeline.sleep(RETRY_MS);

@@ -41,8 +41,8 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
     case 'queue_freeze':
       oracle.queueFrozen(fault.ms);
       return server.freeze(fault.ms);
-    case 'clock_forward':
-      return server.setClockForward(fault.byMs);
+    case 'clock_set':
+      return server.setClock(fault.byMs);
     case 'queue_reset':
       return server.resetQueue();
     case 'hibernate':

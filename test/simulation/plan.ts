@@ -1,3 +1,4 @@
+import { limits } from '../../src/protocol/index.ts';
 import { Random } from './random.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
@@ -88,12 +89,15 @@ export type Fault = { at: number; worker: string } & (
   /** The server's process stands still; when it goes on, its timers come before what lies in its sockets. */
   | { kind: 'queue_freeze'; ms: number }
   /** The server's wall clock jumps. */
-  | { kind: 'clock_forward'; byMs: number }
+  | { kind: 'clock_set'; byMs: number }
   | { kind: 'hibernate' }
   | { kind: 'relay_reset' }
 );
 
 type DrawnFault = Fault extends infer F ? (F extends Fault ? Omit<F, 'at' | 'worker'> : never) : never;
+
+/** A shorter step forward, after which an alarm is set anew before one comes late, cannot be told from time. */
+const LONGEST_LEASE_MS = limits.BASE_LEASE_SECONDS * 1000 + 10_000;
 
 const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] = [
   [5, (r) => ({ kind: 'cut', channel: r.pick(['control', 'answer', 'both', 'both'] as const) })],
@@ -114,7 +118,8 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [2, (r) => ({ kind: 'queue_restart', downMs: r.wait(2000, 20_000) })],
   [2, () => ({ kind: 'queue_reset' })],
   [2, (r) => ({ kind: 'queue_freeze', ms: r.wait(8000, 60_000) })],
-  [1, (r) => ({ kind: 'clock_forward', byMs: r.wait(20_000, 3_600_000) })],
+  [1, (r) => ({ kind: 'clock_set', byMs: LONGEST_LEASE_MS + r.wait(60_000, 3_600_000) })],
+  [2, (r) => ({ kind: 'clock_set', byMs: -r.wait(30_000, 3_600_000) })],
   [1, () => ({ kind: 'hibernate' })],
   [1, () => ({ kind: 'relay_reset' })],
 ];

@@ -14,7 +14,7 @@ export class ProcessTimeline {
     this.#timeline = timeline;
   }
 
-  /** Epoch ms by its own wall clock. */
+  /** Epoch ms by the wall clock of its machine. */
   get now(): number {
     return this.#timeline.now + this.#offsetMs;
   }
@@ -23,28 +23,38 @@ export class ProcessTimeline {
     this.frozenUntil = Math.max(this.frozenUntil, this.#timeline.now + ms);
   }
 
-  /** Its wall clock is set forward. What is planned comes when it would have: timers count on a clock of their own. */
-  setForward(ms: number): void {
-    this.#offsetMs += ms;
+  /** Its wall clock is set by so much. */
+  setClock(byMs: number): void {
+    this.#offsetMs += byMs;
   }
 
-  /** @param time epoch ms by its own wall clock */
+  /**
+   * A timer or alarm: it counts on a clock of its own, so it does not come earlier when the wall clock is set
+   * forward, but looks at the wall clock in the end, and waits when that was set back.
+   * @param time epoch ms by the wall clock
+   */
   at(time: number, run: () => void): Planned {
+    return this.#plan(time - this.now, run, () => time - this.now);
+  }
+
+  /** What takes time without anybody looking at a clock. */
+  after(ms: number, run: () => void): Planned {
+    return this.#plan(ms, run, () => 0);
+  }
+
+  #plan(ms: number, run: () => void, leftMs: () => number): Planned {
     const happen = () => {
       if (!planned.run) return;
-      if (this.frozenUntil > this.#timeline.now) {
-        this.#timeline.at(this.frozenUntil, happen);
+      const from = Math.max(this.frozenUntil, this.#timeline.now + leftMs());
+      if (from > this.#timeline.now) {
+        this.#timeline.at(from, happen);
         return;
       }
       planned.run = null;
       run();
     };
-    const { at, order } = this.#timeline.at(time - this.#offsetMs, happen);
-    const planned: Planned = { at: at + this.#offsetMs, order, run };
+    const { at, order } = this.#timeline.after(Math.max(0, ms), happen);
+    const planned: Planned = { at, order, run };
     return planned;
-  }
-
-  after(ms: number, run: () => void): Planned {
-    return this.at(this.now + ms, run);
   }
 }

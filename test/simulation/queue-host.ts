@@ -2,7 +2,7 @@ import type { FleetRpc } from '../../src/fleet/rpc.ts';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import { isUnserved, type QueueCalls, type RequestAnswer, type Unserved } from '../../src/queue/rpc.ts';
+import type { QueueCalls } from '../../src/queue/rpc.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
@@ -11,6 +11,7 @@ import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
+import { queueCalls, type Rpc } from './queue-calls.ts';
 import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
 import type { Trace } from './trace.ts';
@@ -56,6 +57,8 @@ export class QueueHost {
   /** Runs when something has been done that is not on disk yet. */
   #beforeCommit: (() => void) | null = null;
   #isWatched = false;
+  #latestNow = 0;
+  #isEnding = false;
 
   constructor(ports: QueueHostPorts) {
     this.#ports = ports;
@@ -66,6 +69,12 @@ export class QueueHost {
       if (this.#queue) this.#do((queue) => queue.onFrame(by, text, `session-${++this.#sessions}`));
     });
     this.#report = this.#newReport();
+  }
+
+  /** Epoch ms, as `Date.now()` in the object: it never goes back in one life. */
+  get now(): number {
+    this.#latestNow = Math.max(this.#latestNow, this.#ports.timeline.now);
+    return this.#latestNow;
   }
 
   get isUp(): boolean {
@@ -160,7 +169,7 @@ export class QueueHost {
 
   /** What the gateway may ask, each question and answer with a delay of its own. */
   calls(isAlive: () => boolean): QueueCalls {
-    const rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
+    const rpc: Rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
       new Promise<T>((resolve, reject) => {
         const { timeline } = this.#ports;
         timeline.after(this.#random.int(0, 3), () => {
@@ -176,28 +185,7 @@ export class QueueHost {
           this.#do((queue) => ask(queue, answer));
         });
       });
-    const unasked = () => Promise.reject(new Error('not part of this run'));
-    return {
-      submit: (jobs) =>
-        rpc((queue, answer) => {
-          const ids = jobs.map((job) => job.id ?? 'x');
-          answer(queue.submit(jobs, ids));
-        }),
-      request: async (job) => {
-        const answer = await rpc<RequestAnswer | Unserved>((queue, answer) => queue.request(job, answer));
-        if (isUnserved(answer)) await this.#report.flush();
-        return answer;
-      },
-      get: (id) => rpc((queue, answer) => answer(queue.get(id))),
-      wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
-      cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
-      status: () => rpc((queue, answer) => answer(queue.status())),
-      ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
-      follow: unasked,
-      sessions: unasked,
-      hasSession: unasked,
-      closeSockets: unasked,
-    };
+    return queueCalls(rpc, () => this.#report.flush());
   }
 
   /** Untold events go with the object. */
@@ -226,6 +214,7 @@ export class QueueHost {
       return;
     }
     this.#armTick();
+    this.#watchClock();
     if (!this.disk.isDirty) this.#letOut();
     else if (this.#ports.plan.commitMs === 0) this.#committed();
     else {
@@ -252,6 +241,8 @@ export class QueueHost {
 
   #forget(): void {
     this.#life += 1;
+    this.#latestNow = 0;
+    this.#isEnding = false;
     this.#queue = null;
     this.#held = [];
     this.#asked.clear();
@@ -275,9 +266,19 @@ export class QueueHost {
       this.#alarm = null;
       this.#alarmAt = null;
       this.disk.touch();
-      this.#do((queue) => queue.onAlarm());
+      this.#do((queue) => queue.onAlarm(at));
     });
     this.#alarm = { at, planned };
+  }
+
+  /** As soon as what is done is on disk, the object starts again with the clock that was set back. */
+  #watchClock(): void {
+    if (this.#isEnding || !this.#queue?.clock.standsStill()) return;
+    this.#isEnding = true;
+    this.#queue.clock.leaveWord();
+    const life = this.#life;
+    const reset = () => life === this.#life && this.reset();
+    this.#ports.timeline.after(this.#ports.plan.commitMs + 1, reset);
   }
 
   #armTick(): void {
@@ -302,7 +303,7 @@ export class QueueHost {
     return {
       sql: this.disk,
       alarm: { get: () => this.#alarmAt, set: setAlarm, clear: () => setAlarm(null) },
-      now: () => timeline.now,
+      now: () => this.now,
       machineTime: () => timeline.now,
       random: () => this.#random.next(),
       connections: () => [...this.#connections],

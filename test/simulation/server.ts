@@ -26,6 +26,9 @@ export class Life {
 
 type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'fleet' | 'timeline'> & { timeline: Timeline };
 
+/** A queue without events notices late that its clock was set back; until then, it stands still. */
+const UNNOTICED_MS = 30_000;
+
 /** Gateway, queue and relays in one process, as workerd runs them. */
 export class Server {
   readonly queue: QueueHost;
@@ -34,12 +37,15 @@ export class Server {
   readonly #fleet: FleetHost;
   readonly #process: ProcessTimeline;
   readonly #relays = new Map<string, RelayHost>();
+  /** How much later the queue's deadlines may be than those its workers count by themselves. */
+  #setBackMs = 0;
+  #frozenMs = 0;
   #life: Life | null = null;
 
   constructor(ports: ServerPorts) {
     this.#ports = ports;
     this.#process = new ProcessTimeline(ports.timeline);
-    ports.oracle.queueNow = () => this.now;
+    ports.oracle.queueNow = () => this.queue.now + this.#setBackMs;
     this.#random = new Random(ports.plan.seed, 'server');
     this.queue = new QueueHost({
       ...ports,
@@ -73,11 +79,19 @@ export class Server {
   }
 
   freeze(ms: number): void {
-    if (this.#life) this.#process.freeze(ms);
+    if (!this.#life || this.#isFrozen) return;
+    this.#process.freeze(ms);
+    this.#frozenMs += ms;
   }
 
-  setClockForward(ms: number): void {
-    this.#process.setForward(ms);
+  setClock(byMs: number): void {
+    this.#process.setClock(byMs);
+    if (byMs < 0) this.#setBackMs += UNNOTICED_MS;
+  }
+
+  /** How long it has stood still until now, by its clock that was set back or as a process, ms. */
+  get stoodStillMs(): number {
+    return this.#setBackMs + this.#frozenMs - Math.max(0, this.frozenUntil - this.#ports.timeline.now);
   }
 
   get isBusy(): boolean {

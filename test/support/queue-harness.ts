@@ -213,8 +213,9 @@ export class QueueHarness {
       this.nowMs = Math.max(this.nowMs, next);
       this.fleet.alarmIfDue();
       if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
+        const setFor = this.alarmAt;
         this.alarmAt = null;
-        this.deletions.push(this.queue.onAlarm());
+        this.deletions.push(this.queue.onAlarm(setFor));
       } else if (tick !== null && tick <= this.nowMs) {
         this.queue.onTick(tick);
       }

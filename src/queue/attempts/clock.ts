@@ -41,7 +41,7 @@ export class ClockWatch {
 export function followClockBack(core: Core): void {
   const now = core.now();
   const backMs = (latestTime(core.sql) ?? now) - now;
-  if (backMs < SET_BACK_MS) return;
+  if (backMs <= 0) return;
   moveTimesBack(core.sql, backMs, now);
   const next = nextDue(core.sql);
   if (next !== null) due(core, Math.max(next, now));

@@ -1,10 +1,13 @@
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { leasedJobs, postponeLease } from '../store/jobs-table.ts';
+import { postponeLeases } from '../store/times.ts';
 import { leaseSecondsFor } from './lease.ts';
 
 /** A look is never this late while the queue runs, ms: alarms may come some seconds late. */
 const STANDSTILL_MS = 5000;
+/** A look that is later than this may be so because the queue stood still for as long: leases last longer by it, ms. */
+const PUNCTUAL_MS = 500;
 /** From when something is found overdue until it is judged, ms: enough to read what lies in the sockets. */
 export const SECOND_LOOK_MS = 1000;
 
@@ -29,10 +32,11 @@ export class Standstill {
    */
   mayJudge(dueAt: number | null): boolean {
     const now = this.#core.now();
-    if (dueAt !== null && now - Math.max(dueAt, this.judgesFrom) > STANDSTILL_MS) {
+    const lateMs = dueAt === null ? 0 : now - Math.max(dueAt, this.judgesFrom);
+    if (lateMs > STANDSTILL_MS) {
       beginLeasesAnew(this.#core);
       this.judgesFrom = now + SECOND_LOOK_MS;
-    }
+    } else if (lateMs > PUNCTUAL_MS) postponeLeases(this.#core.sql, lateMs);
     return now >= this.judgesFrom;
   }
 }

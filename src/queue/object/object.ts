@@ -127,8 +127,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   override async alarm(): Promise<void> {
+    const setFor = this.#alarm.get();
     this.#alarm.fired();
-    const deletion = await this.#commits.together(() => this.#queue.onAlarm());
+    const deletion = await this.#commits.together(() => this.#queue.onAlarm(setFor));
     // Not waited for: no lease is looked after while an alarm runs.
     this.ctx.waitUntil(this.#texts.delete(deletion));
   }

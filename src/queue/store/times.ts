@@ -1,7 +1,8 @@
+import { OVERDUE } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row } from './rows.ts';
 
-/** Statements on the times that rows hold, for when the clock is set back. All in epoch ms. */
+/** Statements on the times that rows hold, for when the queue stood still or its clock is set back. All in epoch ms. */
 
 /** Until when the queue lived, which nothing stored tells better. @param at epoch ms */
 export function rememberTime(sql: Sql, at: number): void {
@@ -20,23 +21,15 @@ export function latestTime(sql: Sql): number | null {
   return latest?.at ?? null;
 }
 
-/** The clock went back: what is not settled keeps its distances, and nothing is of the future. */
+/** The clock went back: what is not settled, or was since, keeps its distances, and nothing is of the future. */
 export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
-  const columns = ['created_at', 'leased_at', 'started_at', 'first_token_at'];
+  const columns = ['created_at', 'leased_at', 'started_at', 'first_token_at', 'settled_at'];
   const moving = [...columns, 'run_after', 'deadline_at', 'lease_expires_at'];
+  const concerned = 'settled_at IS NULL OR settled_at > ?';
+  sql.exec(`UPDATE ledger SET at = at - ? WHERE job IN (SELECT seq FROM jobs WHERE ${concerned})`, byMs, now);
   sql.exec(
-    `UPDATE ledger SET at = at - ? WHERE job IN (SELECT seq FROM jobs WHERE settled_at IS NULL)`,
-    byMs,
-  );
-  sql.exec(
-    `UPDATE jobs SET ${moving.map((column) => `${column} = ${column} - ?`).join(', ')} WHERE settled_at IS NULL`,
+    `UPDATE jobs SET ${moving.map((column) => `${column} = ${column} - ?`).join(', ')} WHERE ${concerned}`,
     ...moving.map(() => byMs),
-  );
-  sql.exec(
-    `UPDATE jobs SET settled_at = ?, ${columns.map((column) => `${column} = min(${column}, ?)`).join(', ')}
-     WHERE settled_at > ?`,
-    now,
-    ...columns.map(() => now),
     now,
   );
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
@@ -45,4 +38,13 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
 /** By the clock of the machine, which SQLite reads itself: `Date.now()` of an object does not go back. */
 export function machineTime(sql: Sql): number {
   return row<{ ms: number }>(sql, `SELECT unixepoch('now', 'subsec') * 1000 AS ms`)!.ms;
+}
+
+/** All but those that were found overdue, and are judged at their new time. */
+export function postponeLeases(sql: Sql, byMs: number): void {
+  sql.exec(
+    `UPDATE jobs SET lease_expires_at = lease_expires_at + ? WHERE state = 'leased' AND lease_orphaned < ?`,
+    byMs,
+    OVERDUE,
+  );
 }

@@ -163,7 +163,7 @@ describe('retention', () => {
     queue.nowMs += 60_000;
     while (count(queue, 'jobs') > 0 && left.length < 10) {
       queue.alarmAt = null;
-      queue.queue.onAlarm();
+      queue.queue.onAlarm(null);
       left.push(count(queue, 'jobs'));
       if (count(queue, 'jobs') > 0) expect(queue.alarmAt).toBe(queue.nowMs + 50);
     }

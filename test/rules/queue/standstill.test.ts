@@ -6,8 +6,9 @@ function standStill(queue: QueueHarness, seconds: number, first: 'alarm' | 'tick
   const tick = queue.queue.nextTick();
   queue.nowMs += seconds * 1000;
   if (first === 'tick' && tick !== null) queue.queue.onTick(tick);
+  const setFor = queue.alarmAt;
   queue.alarmAt = null;
-  queue.queue.onAlarm();
+  queue.queue.onAlarm(setFor);
 }
 
 const renewal = ({ job_id, fence_token }: { job_id: string; fence_token: number }) => ({
@@ -23,6 +24,19 @@ describe('a queue that stood still', () => {
     standStill(queue, seconds, 'alarm');
     queue.say(worker, renewal(worker.lastJob()));
     queue.advance(25);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+  });
+
+  it('for a little while counts that to no lease', () => {
+    const queue = new QueueHarness({ lease_seconds: 4 });
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.job({ config_id: 'other', deadline_seconds: 5 });
+    const id = queue.job({ max_attempts: 1 });
+    queue.advance(3.5);
+    queue.say(worker, renewal(worker.lastJob()));
+    standStill(queue, 4.5, 'alarm');
+    queue.advance(3);
+    queue.say(worker, renewal(worker.lastJob()));
     expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
