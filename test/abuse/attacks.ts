@@ -32,34 +32,14 @@ const idle: Attack = {
 const slowHeads: Attack = {
   name: 'slow heads',
   about: (size) => `${count.slow[size]} requests whose head comes at a byte a second`,
-  async run({ queue }, size) {
-    const connections = new Connections(queue.port);
-    const sockets = await connections.dialMany(count.slow[size], 'GET /health HTTP/1.1\r\nhost: 127.0.0.1');
-    await drip(
-      sockets.map((socket) => () => socket.write('x')),
-      seconds.slow[size],
-    );
-    const left = connections.open;
-    connections.resetAll();
-    return `${left} still open at the end, answers: ${told(connections.answers)}`;
-  },
+  run: ({ queue }, size) => dripFeed(queue.port, size, 'GET /health HTTP/1.1\r\nhost: 127.0.0.1'),
 };
 
 const slowBodies: Attack = {
   name: 'slow bodies',
   about: (size) => `${count.slow[size]} requests whose body comes at a byte a second`,
-  async run({ queue }, size) {
-    const connections = new Connections(queue.port);
-    const text = `${head('POST', '/v1/chat/completions', queue.port, 100_000)}{"model":"`;
-    const sockets = await connections.dialMany(count.slow[size], text);
-    await drip(
-      sockets.map((socket) => () => socket.write('x')),
-      seconds.slow[size],
-    );
-    const left = connections.open;
-    connections.resetAll();
-    return `${left} still open at the end, answers: ${told(connections.answers)}`;
-  },
+  run: ({ queue }, size) =>
+    dripFeed(queue.port, size, `${head('POST', '/v1/chat/completions', queue.port, 100_000)}{"model":"`),
 };
 
 const large: Attack = {
@@ -243,11 +223,17 @@ async function volley(shots: number, shoot: (index: number) => Promise<string>):
   return told(outcomes);
 }
 
-async function drip(writes: (() => void)[], forSeconds: number): Promise<void> {
-  for (let second = 0; second < forSeconds; second++) {
-    for (const write of writes) write();
+/** Requests that begin with a text and go on at a byte a second. */
+async function dripFeed(port: number, size: Size, beginning: string): Promise<string> {
+  const connections = new Connections(port);
+  const sockets = await connections.dialMany(count.slow[size], beginning);
+  for (let second = 0; second < seconds.slow[size]; second++) {
+    for (const socket of sockets) socket.write('x');
     await sleep(1000);
   }
+  const left = connections.open;
+  connections.resetAll();
+  return `${left} still open at the end, answers: ${told(connections.answers)}`;
 }
 
 function told(counts: Map<string, number>): string {
