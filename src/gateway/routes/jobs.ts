@@ -1,18 +1,11 @@
-import {
-  EngineRequest,
-  isInferenceRoute,
-  type JobSubmission,
-  JobSubmission as JobSubmissionSchema,
-  limits,
-  parseValue,
-} from '../../protocol/index.ts';
+import { limits } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
-import { errorType, HttpError, retryAfter } from '../errors.ts';
+import { HttpError } from '../errors.ts';
 import { answerEarly } from '../inference/early-response.ts';
-import { readFacts } from '../json-scan.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { errorOf, readSubmission, rejection } from '../submissions.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The longest `?wait=`, seconds. */
@@ -112,69 +105,6 @@ async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Prom
     const answer = answers.next().value;
     return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(rejection(answer)) };
   });
-}
-
-/** @returns the error rather than throwing it, since in an array it concerns one job only */
-function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | HttpError {
-  const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
-  if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
-  const { payload, ...job } = parsed.value;
-  const isEngineRequest = job.job_type === 'engine_request';
-  const problem =
-    (isEngineRequest ? problemOf(payload) : null) ??
-    (job.stream ? streamProblemOf(job.job_type, payload) : null);
-  if (problem !== null) return new HttpError(400, problem, 'invalid_job');
-  const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
-  const checked = JobSubmissionSchema.shape.id.safeParse(id);
-  if (!checked.success)
-    return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
-  return {
-    ...job,
-    id,
-    payload: JSON.stringify(payload),
-    model: typeof payload.model === 'string' ? payload.model : undefined,
-  };
-}
-
-/** What is wrong with the payload of an `engine_request`; null: nothing. */
-function problemOf(payload: unknown): string | null {
-  const request = parseValue(EngineRequest, payload);
-  if (!request.ok) return `payload.${request.message}`;
-  const { method, path } = request.value;
-  if (isInferenceRoute(method, path)) return null;
-  return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
-}
-
-/** Why the answer of a job cannot be read as a stream; null: it can. */
-function streamProblemOf(jobType: string, { body }: Record<string, unknown>): string | null {
-  if (jobType !== 'engine_request') return 'stream: only jobs of the type engine_request stream.';
-  const wanted =
-    'stream: the engine must be asked for a stream: payload.body needs to be JSON with "stream": true.';
-  try {
-    return typeof body === 'string' && readFacts(new TextEncoder().encode(body)).stream ? null : wanted;
-  } catch {
-    return wanted;
-  }
-}
-
-const REJECTION_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
-
-function rejection(answer: SubmitAnswer | undefined): HttpError {
-  if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
-  const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
-  return new HttpError(REJECTION_STATUS[answer.reason], answer.message, answer.reason, headers);
-}
-
-function errorOf(error: HttpError) {
-  const seconds = error.headers['retry-after'];
-  return {
-    status: error.status,
-    message: error.message,
-    type: errorType(error.status),
-    param: null,
-    code: error.code,
-    ...(seconds === undefined ? {} : { retry_after_seconds: Number(seconds) }),
-  };
 }
 
 function unknownJob(id: string): HttpError {
