@@ -1,4 +1,5 @@
 import { BASE_FRAME_BYTES, BASE_LEASE_SECONDS, FRAME_BYTES } from './limits.ts';
+import { FEATURES } from './worker-frames.ts';
 
 /**
  * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does otherwise than
@@ -29,6 +30,10 @@ export interface WorkerProfile {
   readonly wantsEcho: boolean;
   /** Its failures say no `retryable`: without the engine's status, another attempt may succeed. */
   readonly retriesUnknownFailures: boolean;
+  /** The extensions that it can be granted. */
+  readonly features: readonly string[];
+  /** A frame of a type that the queue does not know is one of a newer version, and no mistake. */
+  readonly mayBeNewer: boolean;
 }
 
 export const BASE_WORKER: WorkerProfile = {
@@ -43,6 +48,8 @@ export const BASE_WORKER: WorkerProfile = {
   resolvesAddresses: false,
   wantsEcho: true,
   retriesUnknownFailures: true,
+  features: [],
+  mayBeNewer: false,
 };
 
 export const EXTENDED_WORKER: WorkerProfile = {
@@ -57,6 +64,8 @@ export const EXTENDED_WORKER: WorkerProfile = {
   resolvesAddresses: true,
   wantsEcho: false,
   retriesUnknownFailures: false,
+  features: FEATURES,
+  mayBeNewer: true,
 };
 
 /** What a worker has to know of a queue. */

@@ -1,11 +1,5 @@
 import { migrate } from '../durable/migrate.ts';
-import {
-  isSettled,
-  type JobView,
-  parseJson,
-  type WorkerFrame,
-  WorkerFrame as WorkerFrameSchema,
-} from '../protocol/index.ts';
+import { isSettled, type JobView } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
@@ -14,6 +8,7 @@ import { dispatch } from './dispatch/dispatch.ts';
 import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
+import { Frames } from './frames.ts';
 import {
   type FileTicket,
   type FileUploadAnswer,
@@ -31,7 +26,6 @@ import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
-import { setLoad, type Worker } from './state/worker.ts';
 import {
   abandonFiles,
   type BucketFile,
@@ -46,19 +40,12 @@ import type { Connection, Ports } from './store/ports.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
-import { register } from './verbs/register.ts';
-import { release } from './verbs/release.ts';
-import { progress, renew } from './verbs/renew.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
-import { settleError, settleResult, settleResultRef } from './verbs/settle.ts';
 import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;
-
-/** What is remembered of types of frames that nobody knows. */
-const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
 /**
  * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
@@ -67,7 +54,7 @@ const UNKNOWN_TYPES = { most: 100, characters: 64 };
  */
 export class Queue {
   readonly #core: Core;
-  readonly #loggedTypes = new Set<string>();
+  readonly #frames: Frames;
   readonly #standstill: Standstill;
   /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
@@ -76,6 +63,7 @@ export class Queue {
   constructor(ports: Ports, settings: GivenSettings) {
     migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
+    this.#frames = new Frames(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
@@ -192,30 +180,7 @@ export class Queue {
    * @param newSessionId used if the frame registers the connection
    */
   onFrame(connection: Connection, text: string, newSessionId: string): void {
-    this.#do(() => this.#hear(connection, text, newSessionId));
-  }
-
-  #hear(connection: Connection, text: string, newSessionId: string): void {
-    const parsed = parseJson(WorkerFrameSchema, text);
-    const worker = this.#core.fleet.byConnection(connection);
-    if (!parsed.ok) {
-      if (parsed.unknownType !== undefined && worker?.session.extended) {
-        this.#logOnce(parsed.unknownType);
-        return;
-      }
-      sendError(connection, `frame not understood: ${parsed.message}`);
-      return;
-    }
-    const frame = parsed.value;
-    if (frame.type === 'register') {
-      register(this.#core, connection, frame, newSessionId);
-    } else if (worker) {
-      if (worker.suspect) this.#core.openings.worker(worker);
-      worker.suspect = false;
-      this.#handle(worker, frame);
-    } else {
-      sendError(connection, `"${frame.type}" before "register": register first`);
-    }
+    this.#do(() => this.#frames.hear(connection, text, newSessionId));
   }
 
   onClose(connection: Connection): void {
@@ -279,49 +244,4 @@ export class Queue {
     for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
     return answer;
   }
-
-  #handle(worker: Worker, frame: Exclude<WorkerFrame, { type: 'register' }>): void {
-    const core = this.#core;
-    switch (frame.type) {
-      case 'job_result':
-        return settleResult(core, worker, frame);
-      case 'job_error':
-        return settleError(core, worker, frame);
-      case 'job_release':
-        return release(core, worker, frame);
-      case 'job_progress':
-        return progress(core, worker, frame);
-      case 'renew':
-        return renew(core, worker, frame);
-      case 'load':
-        setLoad(worker, frame);
-        return core.openings.worker(worker);
-      case 'drain':
-        return setDispatch(core, worker, { draining: true });
-      case 'pause':
-        return setDispatch(core, worker, { paused: true });
-      case 'resume':
-        return setDispatch(core, worker, { paused: false });
-      case 'job_result_ref':
-        return settleResultRef(core, worker, frame);
-    }
-  }
-
-  #logOnce(unknown: string): void {
-    const type = unknown.slice(0, UNKNOWN_TYPES.characters);
-    if (this.#loggedTypes.size >= UNKNOWN_TYPES.most || this.#loggedTypes.has(type)) return;
-    this.#loggedTypes.add(type);
-    this.#core.log('warn', 'ignoring frames of a type this queue does not know', { type });
-  }
-}
-
-function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
-  worker.session = { ...worker.session, ...change };
-  worker.connection.save(worker.session);
-  core.fleet.changes += 1;
-  core.openings.worker(worker);
-}
-
-function sendError(connection: Connection, message: string): void {
-  connection.send({ type: 'error', message });
 }

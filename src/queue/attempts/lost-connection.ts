@@ -1,7 +1,7 @@
 import { emit } from '../events/emit.ts';
 import { tellDisconnected } from '../events/fleet-events.ts';
 import { type Core, leasedBy, storeOf } from '../state/state.ts';
-import { ORPHANED } from '../store/jobs-table.ts';
+import { ORPHANED } from '../store/leases-table.ts';
 import type { Connection } from '../store/ports.ts';
 import { endSession } from '../store/session-table.ts';
 

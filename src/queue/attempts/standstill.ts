@@ -1,6 +1,6 @@
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import { leasedJobs, postponeLease } from '../store/jobs-table.ts';
+import { leasedJobs, postponeLease } from '../store/leases-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import { leaseSecondsFor } from './lease.ts';
 

@@ -1,6 +1,7 @@
 import type { Failure } from '../../protocol/index.ts';
 import type { RequestAnswer } from '../rpc.ts';
-import type { ORPHANED, StoredJob } from '../store/jobs-table.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+import type { ORPHANED } from '../store/leases-table.ts';
 
 /**
  * A job, wherever it lives. `lives` says where: `stored` is a row that survives a restart; `memory` is kept for a

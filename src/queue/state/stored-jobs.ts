@@ -2,17 +2,8 @@ import type { JobView } from '../../protocol/index.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
-import {
-  endJob,
-  extendLease,
-  findJob,
-  leaseJob,
-  type ORPHANED,
-  orphanLease,
-  readFileKey,
-  releaseJob,
-  type StoredJob,
-} from '../store/jobs-table.ts';
+import { endJob, findJob, readFileKey, releaseJob, type StoredJob } from '../store/jobs-table.ts';
+import { extendLease, leaseJob, type ORPHANED, orphanLease } from '../store/leases-table.ts';
 import type { Storage } from '../store/ports.ts';
 import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';

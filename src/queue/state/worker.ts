@@ -69,6 +69,6 @@ export function newWorker(connection: Connection, session: Session, models: stri
 }
 
 /** What its protocol does otherwise than the others'. */
-export function profileOf({ session }: Worker): WorkerProfile {
+export function profileOf({ session }: { session: Pick<Session, 'extended'> }): WorkerProfile {
   return session.extended ? EXTENDED_WORKER : BASE_WORKER;
 }

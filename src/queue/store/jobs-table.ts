@@ -4,8 +4,8 @@ import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Every statement on the table of jobs. Nothing here decides; the caller has decided.
- * Statements that end or release an attempt name the fence token in their WHERE, so that a late
+ * Statements on the table of jobs; those on its leases are in leases-table.ts. Nothing here decides; the caller has
+ * decided. Statements that end or release an attempt name the fence token in their WHERE, so that a late
  * caller changes nothing even if its check was wrong.
  */
 
@@ -45,7 +45,7 @@ export interface StoredJob {
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
-const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
+export const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
   run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, stream`;
 
@@ -95,94 +95,6 @@ export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<str
        ORDER BY priority DESC, seq LIMIT 1`,
     configId,
     ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
-  );
-}
-
-export function leaseJob(
-  sql: Sql,
-  id: string,
-  lease: {
-    fence_token: number;
-    worker_id: string;
-    leased_at: number;
-    lease_expires_at: number;
-    file_key: string | null;
-  },
-): void {
-  sql.exec(
-    `UPDATE jobs SET state = 'leased', fence_token = ?, worker_id = ?, leased_at = ?, lease_expires_at = ?,
-       file_key = ?, started_at = NULL, first_token_at = NULL, lease_orphaned = 0, progress = NULL, status_message = NULL
-     WHERE id = ? AND state = 'pending'`,
-    lease.fence_token,
-    lease.worker_id,
-    lease.leased_at,
-    lease.lease_expires_at,
-    lease.file_key,
-    id,
-  );
-}
-
-/** Also takes back a job whose lease ran out but which nobody else got: its fence is still the newest. */
-export function extendLease(
-  sql: Sql,
-  id: string,
-  fenceToken: number,
-  workerId: string,
-  expiresAt: number,
-): void {
-  sql.exec(
-    `UPDATE jobs SET state = 'leased', worker_id = ?, lease_expires_at = ?, lease_orphaned = 0, run_after = NULL
-     WHERE id = ? AND fence_token = ? AND state IN ('leased', 'pending')`,
-    workerId,
-    expiresAt,
-    id,
-    fenceToken,
-  );
-}
-
-export function leasedByWorker(sql: Sql, workerId: string): StoredJob[] {
-  return rows<StoredJob>(
-    sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`,
-    workerId,
-  );
-}
-
-export function leasedJobs(sql: Sql): StoredJob[] {
-  return rows<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`);
-}
-
-/** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
-export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
-
-/** Beside one of ORPHANED. */
-export const OVERDUE = 4;
-
-/** @param isOverdue whether it was found overdue now, and expires at the new time */
-export function postponeLease(sql: Sql, row: StoredJob, expiresAt: number, isOverdue: boolean): void {
-  sql.exec(
-    `UPDATE jobs SET lease_expires_at = ?, lease_orphaned = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
-    expiresAt,
-    (row.lease_orphaned & ~OVERDUE) | (isOverdue ? OVERDUE : 0),
-    row.id,
-    row.fence_token,
-  );
-}
-
-/** Marks a lease whose holder is gone, so that its missing close is counted once. */
-export function orphanLease(
-  sql: Sql,
-  id: string,
-  fenceToken: number,
-  expiresAt: number,
-  orphaned: (typeof ORPHANED)[keyof typeof ORPHANED],
-): void {
-  sql.exec(
-    `UPDATE jobs SET lease_orphaned = ?, lease_expires_at = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,
-    orphaned,
-    expiresAt,
-    id,
-    fenceToken,
   );
 }
 
@@ -273,14 +185,6 @@ export function readFileKey(sql: Sql, id: string): string | null {
 /** Null: there is none, or it lies in the bucket. */
 export function readResult(sql: Sql, id: string): string | null {
   return readText(sql, id, 'result');
-}
-
-export function leasesDue(sql: Sql, now: number): StoredJob[] {
-  return rows<StoredJob>(
-    sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND lease_expires_at <= ? LIMIT 500`,
-    now,
-  );
 }
 
 export function deadlinesDue(sql: Sql, now: number): StoredJob[] {

@@ -1,4 +1,4 @@
-import { OVERDUE } from './jobs-table.ts';
+import { OVERDUE } from './leases-table.ts';
 import type { Sql } from './ports.ts';
 import { row } from './rows.ts';
 

@@ -1,11 +1,4 @@
-import {
-  CLOSE,
-  FEATURES,
-  type JobRef,
-  limits,
-  type Register,
-  type Registered,
-} from '../../protocol/index.ts';
+import { CLOSE, type JobRef, limits, type Register, type Registered } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
@@ -68,13 +61,14 @@ function replaceOlder(core: Core, connection: Connection, workerId: string): voi
 
 function sessionOf(core: Core, frame: Register, sessionId: string): Session {
   const extended = frame.protocol !== undefined && frame.protocol >= 1;
+  const { features } = profileOf({ session: { extended } });
   return {
     session_id: sessionId,
     worker_id: frame.worker_id,
     config_id: frame.config_id,
     capacity: frame.capacity,
     extended,
-    features: extended ? FEATURES.filter((feature) => frame.features?.includes(feature)) : [],
+    features: features.filter((feature) => frame.features?.some((offered) => offered === feature)),
     paused: false,
     draining: false,
     boot_id: frame.instance?.boot_id ?? null,

@@ -1,7 +1,7 @@
 import { emit } from '../events/emit.ts';
 import type { Core } from '../state/state.ts';
 import { newWorker } from '../state/worker.ts';
-import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/jobs-table.ts';
+import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
 import { sessionModels } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the fleet is read back from both stores. */

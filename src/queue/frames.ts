@@ -1,0 +1,90 @@
+import { parseJson, type WorkerFrame, WorkerFrame as WorkerFrameSchema } from '../protocol/index.ts';
+import type { Core } from './state/state.ts';
+import { profileOf, setLoad, type Worker } from './state/worker.ts';
+import type { Connection } from './store/ports.ts';
+import { register } from './verbs/register.ts';
+import { release } from './verbs/release.ts';
+import { progress, renew } from './verbs/renew.ts';
+import { settleError, settleResult, settleResultRef } from './verbs/settle.ts';
+
+/** What is remembered of types of frames that nobody knows. */
+const UNKNOWN_TYPES = { most: 100, characters: 64 };
+
+/** Takes the frames of workers to the verbs that they ask for. */
+export class Frames {
+  readonly #core: Core;
+  readonly #loggedTypes = new Set<string>();
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  /** @param newSessionId used if the frame registers the connection */
+  hear(connection: Connection, text: string, newSessionId: string): void {
+    const parsed = parseJson(WorkerFrameSchema, text);
+    const worker = this.#core.fleet.byConnection(connection);
+    if (!parsed.ok) {
+      if (parsed.unknownType !== undefined && worker && profileOf(worker).mayBeNewer) {
+        this.#logOnce(parsed.unknownType);
+        return;
+      }
+      sendError(connection, `frame not understood: ${parsed.message}`);
+      return;
+    }
+    const frame = parsed.value;
+    if (frame.type === 'register') {
+      register(this.#core, connection, frame, newSessionId);
+    } else if (worker) {
+      if (worker.suspect) this.#core.openings.worker(worker);
+      worker.suspect = false;
+      this.#handle(worker, frame);
+    } else {
+      sendError(connection, `"${frame.type}" before "register": register first`);
+    }
+  }
+
+  #handle(worker: Worker, frame: Exclude<WorkerFrame, { type: 'register' }>): void {
+    const core = this.#core;
+    switch (frame.type) {
+      case 'job_result':
+        return settleResult(core, worker, frame);
+      case 'job_error':
+        return settleError(core, worker, frame);
+      case 'job_release':
+        return release(core, worker, frame);
+      case 'job_progress':
+        return progress(core, worker, frame);
+      case 'renew':
+        return renew(core, worker, frame);
+      case 'load':
+        setLoad(worker, frame);
+        return core.openings.worker(worker);
+      case 'drain':
+        return setDispatch(core, worker, { draining: true });
+      case 'pause':
+        return setDispatch(core, worker, { paused: true });
+      case 'resume':
+        return setDispatch(core, worker, { paused: false });
+      case 'job_result_ref':
+        return settleResultRef(core, worker, frame);
+    }
+  }
+
+  #logOnce(unknown: string): void {
+    const type = unknown.slice(0, UNKNOWN_TYPES.characters);
+    if (this.#loggedTypes.size >= UNKNOWN_TYPES.most || this.#loggedTypes.has(type)) return;
+    this.#loggedTypes.add(type);
+    this.#core.log('warn', 'ignoring frames of a type this queue does not know', { type });
+  }
+}
+
+function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
+  worker.session = { ...worker.session, ...change };
+  worker.connection.save(worker.session);
+  core.fleet.changes += 1;
+  core.openings.worker(worker);
+}
+
+function sendError(connection: Connection, message: string): void {
+  connection.send({ type: 'error', message });
+}
