@@ -17,6 +17,8 @@ export class Tapes {
   readonly #kept = new Map<number, Kept>();
   readonly #now: () => number;
   readonly #reply: (record: Reply) => void;
+  /** What all of them keep. */
+  #bytes = 0;
 
   constructor(now: () => number, reply: (record: Reply) => void) {
     this.#now = now;
@@ -35,7 +37,7 @@ export class Tapes {
     kept.touched_at = this.#now();
     const { tape } = kept;
     if (record.type === 'head') tape.onHead(record.head);
-    else if (record.type === 'bytes') tape.onBytes(record.offset, record.data);
+    else if (record.type === 'bytes') this.#change(tape, () => tape.onBytes(record.offset, record.data));
     else if (record.type === 'end') tape.onEnd(record.size);
     else if (record.type === 'broken') tape.onBroken(record.reason);
     if (record.type === 'bytes') this.#makeRoom();
@@ -59,7 +61,7 @@ export class Tapes {
     const stop = tape.whenOpening(listener);
     return () => {
       stop();
-      if (!tape.hasBegun && !tape.isRead) this.#kept.delete(id);
+      if (!tape.hasBegun && !tape.isRead) this.#forget(id, tape);
     };
   }
 
@@ -86,7 +88,7 @@ export class Tapes {
       const { tape } = kept;
       if (tape.isOver) {
         kept.over_at ??= now;
-        if (!tape.isRead && now - kept.over_at >= KEEP_MS) this.#kept.delete(id);
+        if (!tape.isRead && now - kept.over_at >= KEEP_MS) this.#forget(id, tape);
       } else if (now - kept.touched_at >= silenceMs) {
         tape.keepAlive(comment);
         kept.touched_at = now;
@@ -96,15 +98,24 @@ export class Tapes {
 
   /** Finished ones go first, then the oldest. */
   #makeRoom(): void {
-    let bytes = 0;
-    for (const { tape } of this.#kept.values()) bytes += tape.bytes;
-    if (bytes <= limits.TAPES_BYTES) return;
+    if (this.#bytes <= limits.TAPES_BYTES) return;
     const kept = [...this.#kept.values()].map(({ tape }) => tape);
     for (const tape of [...kept.filter(({ isOver }) => isOver), ...kept.filter(({ isOver }) => !isOver)]) {
-      if (bytes <= limits.TAPES_BYTES) return;
-      bytes -= tape.bytes;
-      tape.dropAll();
+      if (this.#bytes <= limits.TAPES_BYTES) return;
+      this.#change(tape, () => tape.dropAll());
     }
+  }
+
+  /** Every change of what a tape keeps goes through here, or is its end. */
+  #change(tape: Tape, change: () => void): void {
+    this.#bytes -= tape.bytes;
+    change();
+    this.#bytes += tape.bytes;
+  }
+
+  #forget(id: number, tape: Tape): void {
+    this.#bytes -= tape.bytes;
+    this.#kept.delete(id);
   }
 
   #entry(id: number): Kept {
