@@ -35,7 +35,10 @@ export interface QueueCalls {
    * @param fence of the newest attempt that is known; 0: none
    */
   follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null>;
-  /** Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. */
+  /**
+   * Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. A request that comes after
+   * `caller_gone` was said of its id is refused as `cancelled`.
+   */
   cancel(
     jobId: string,
     reason: 'cancelled' | 'caller_gone',

@@ -1,7 +1,8 @@
 import type { QueueSettings } from '../settings.ts';
-import { leasedByWorker } from '../store/jobs-table.ts';
+import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';
+import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
 import { Fleet } from './live-fleet.ts';
 import { MemoryJobs } from './memory-jobs.ts';
@@ -15,6 +16,7 @@ export interface Core extends Ports {
   fleet: Fleet;
   stored: StoredJobs;
   memory: MemoryJobs;
+  gone: GoneCallers;
   recent: RecentSteps;
   fences: Fences;
   openings: Openings;
@@ -29,6 +31,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     fleet: new Fleet(openings),
     stored: new StoredJobs(ports, settings, openings),
     memory: new MemoryJobs(openings),
+    gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
   };

@@ -11,6 +11,7 @@ export function cancel(
   reason: 'cancelled' | 'caller_gone',
   viewer: Viewer,
 ): JobView | { id: string; state: 'cancelled' } | null {
+  if (reason === 'caller_gone') core.gone.add(jobId);
   const job = findJob(core, jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;
   if (!isSettled(job.state)) endUnfinished(core, job, 'cancelled', reason, 'cancelled by the caller');

@@ -5,6 +5,14 @@ import { isNamed, liveConfig } from '../state/live-config.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous } from './admission.ts';
 
+/** Nobody reads it: the caller hung up before the request came. */
+const CANCELLED = {
+  kind: 'refused',
+  reason: 'cancelled',
+  message: 'cancelled by the caller',
+  retry_after_seconds: 0,
+} as const;
+
 /**
  * A job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` says what becomes of
  * it.
@@ -14,6 +22,7 @@ export function request(
   asked: WaitingRequest,
   answer: (answer: RequestAnswer | Unserved) => void,
 ): void {
+  if (core.gone.has(asked.job_id)) return answer(CANCELLED);
   const choice = liveConfig(core, asked.model) ?? asked.known;
   if (choice === undefined) return answer(UNSERVED);
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));

@@ -46,4 +46,34 @@ describe('a request that is cancelled by its id', () => {
     queue.queue.cancel('gone', 'caller_gone');
     expect(queue.broken).toHaveLength(1);
   });
+
+  it('is rejected where it comes after its cancellation, for a minute', () => {
+    const queue = new QueueHarness();
+    expect(queue.queue.cancel('overtaken', 'caller_gone')).toBeNull();
+    expect(queue.request({ job_id: 'overtaken', wait_for_worker_ms: 60_000 })).toMatchObject([
+      { kind: 'refused', reason: 'cancelled' },
+    ]);
+    const worker = queue.worker('w');
+    expect(worker.frames('job')).toEqual([]);
+    queue.advance(61);
+    queue.request({ job_id: 'overtaken' });
+    expect(worker.lastJob()).toMatchObject({ job_id: 'overtaken' });
+  });
+
+  it('is rejected also where an earlier attempt under its id was there to be cancelled', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.request({ job_id: 'again' });
+    queue.queue.cancel('again', 'caller_gone');
+    expect(queue.request({ job_id: 'again' })).toMatchObject([{ reason: 'cancelled' }]);
+    expect(worker.frames('job')).toHaveLength(1);
+  });
+
+  it('is remembered among ten thousand', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 2 });
+    for (let n = 0; n <= 10_000; n += 1) queue.queue.cancel(`gone-${n}`, 'caller_gone');
+    expect(queue.request({ job_id: 'gone-0' })).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request({ job_id: 'gone-1' })).toMatchObject([{ reason: 'cancelled' }]);
+  });
 });
