@@ -1,0 +1,63 @@
+/**
+ * How many events of a stream go together: RunPod's three settings, by its names and meanings
+ * (`DEFAULT_BATCH_SIZE`, `DEFAULT_MIN_BATCH_SIZE`, `DEFAULT_BATCH_SIZE_GROWTH_FACTOR`, and the same of one request).
+ */
+export interface Batching {
+  /** Most events in a batch. */
+  maxSize: number;
+  /** Events in the first batch. */
+  minSize: number;
+  /** Each batch has this many times the events of the one before, up to `maxSize`. At 1 or less all have `maxSize`. */
+  growthFactor: number;
+}
+
+/** What RunPod's worker does that is told nothing: 1, 3, 9, 27, 50, 50, … */
+export const RUNPOD_BATCHING: Batching = { maxSize: 50, minSize: 1, growthFactor: 3 };
+
+/** What a request says of its own batches; `batch_size` is the older name of `max_batch_size`. */
+export interface BatchingFields {
+  max_batch_size?: number | null | undefined;
+  batch_size?: number | null | undefined;
+  min_batch_size?: number | null | undefined;
+  batch_size_growth_factor?: number | null | undefined;
+}
+
+/** A request's own batching. Like RunPod's worker it takes 0 for "not given". */
+export function batchingOf(fields: BatchingFields, otherwise: Batching): Batching {
+  return {
+    maxSize: fields.max_batch_size || fields.batch_size || otherwise.maxSize,
+    minSize: fields.min_batch_size || otherwise.minSize,
+    growthFactor: fields.batch_size_growth_factor || otherwise.growthFactor,
+  };
+}
+
+/**
+ * Counts the events of one stream into batches. The caller keeps the events:
+ *
+ *     held.push(event);
+ *     if (batch.add()) send(held.splice(0));
+ *
+ * and at the end sends whatever is held.
+ */
+export class BatchCounter {
+  readonly #batching: Batching;
+  readonly #grows: boolean;
+  #size: number;
+  #held = 0;
+
+  constructor(batching: Batching) {
+    const { maxSize, minSize, growthFactor } = batching;
+    this.#batching = batching;
+    this.#grows = growthFactor > 1 && minSize >= 1 && minSize < maxSize;
+    this.#size = this.#grows ? minSize : maxSize;
+  }
+
+  /** @returns whether the batch is full with these events: it is to be sent, and the next begins */
+  add(events = 1): boolean {
+    this.#held += events;
+    if (this.#held < this.#size) return false;
+    this.#held = 0;
+    if (this.#grows) this.#size = Math.min(this.#size * this.#batching.growthFactor, this.#batching.maxSize);
+    return true;
+  }
+}
