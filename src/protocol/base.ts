@@ -1,4 +1,9 @@
-import { BASE_FRAME_BYTES, BASE_LEASE_SECONDS, FRAME_BYTES } from './limits.ts';
+import {
+  BASE_LEASE_SECONDS,
+  BASE_QUEUE_FRAME_BYTES,
+  BASE_WORKER_FRAME_BYTES,
+  FRAME_BYTES,
+} from './limits.ts';
 import { FEATURES } from './worker-frames.ts';
 
 /**
@@ -39,7 +44,7 @@ export interface WorkerProfile {
 export const BASE_WORKER: WorkerProfile = {
   protocol: 'base',
   leaseSeconds: BASE_LEASE_SECONDS,
-  frameBytes: BASE_FRAME_BYTES,
+  frameBytes: BASE_WORKER_FRAME_BYTES,
   sendsZeroFence: true,
   listsJobs: false,
   pingsAreHeard: false,
@@ -83,16 +88,25 @@ export interface QueueProfile {
   readonly reregisters: boolean;
   /** It answers text pings; else it is sent WebSocket pings. */
   readonly answersTextPings: boolean;
+  /**
+   * It gives a worker jobs for models that its engine serves; else the payload's `model` is what the caller wrote, and
+   * the engine's own model answers.
+   */
+  readonly choosesByModel: boolean;
+  /** It makes another attempt at a job that failed for a reason that may pass; else the worker asks its engine again. */
+  readonly repeatsAttempts: boolean;
 }
 
 export const BASE_QUEUE: QueueProfile = {
   protocol: 'base',
-  frameBytes: BASE_FRAME_BYTES,
+  frameBytes: BASE_QUEUE_FRAME_BYTES,
   answersRegister: false,
   acknowledges: false,
   takesSettlementDetails: false,
   reregisters: false,
   answersTextPings: false,
+  choosesByModel: false,
+  repeatsAttempts: false,
 };
 
 export const EXTENDED_QUEUE: QueueProfile = {
@@ -103,6 +117,8 @@ export const EXTENDED_QUEUE: QueueProfile = {
   takesSettlementDetails: true,
   reregisters: true,
   answersTextPings: true,
+  choosesByModel: true,
+  repeatsAttempts: true,
 };
 
 /**
@@ -118,3 +134,14 @@ export function parseEngineError(text: string): { status: number; message: strin
   const [, status, message] = /^Error code: ([45]\d\d)\b(?: - )?(.*)$/s.exec(text) ?? [];
   return status === undefined ? null : { status: Number(status), message: message || text };
 }
+
+/** Work that a payload's `task` names, in the base protocol. */
+export const BASE_TASKS = {
+  chat: 'openai/chat-completion',
+  embeddings: 'openai/embeddings',
+  speech: 'openai/audio-speech',
+  transcription: 'openai/audio-transcription',
+  textToVideo: 'fal/text-to-video',
+  imageToVideo: 'fal/image-to-video',
+  speechToVideo: 'fal/speech-to-video',
+} as const;

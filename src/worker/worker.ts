@@ -99,7 +99,7 @@ export class Worker {
   /** @param models every name the engine answers to, its own first */
   engineHealthy(models: string[]): void {
     this.#models = models;
-    this.#jobs.servedModel = models[0];
+    this.#jobs.models.set(models);
     if (!this.#drain) this.#jobs.closedFor = null;
     this.#session.engineHealthy(models);
   }

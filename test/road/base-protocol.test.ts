@@ -54,6 +54,20 @@ describe('our worker with a base queue', () => {
     });
   });
 
+  it('answers with the model of its engine whatever name the caller wrote', async () => {
+    const { queue, worker } = await connected();
+    for (const [job_id, model] of Object.entries({ alien: 'gpt-4o', config: 'cfg', own: 'tiny' })) {
+      queue.push({ job_id, payload: { task: 'openai/chat-completion', model, ...payload(2) } });
+    }
+    await until(() => queue.of('job_result').length === 3, 'three results');
+    for (const { result } of queue.of('job_result')) {
+      expect(result).toMatchObject({ config_id: 'cfg', completion: { model: 'tiny' } });
+    }
+    queue.push({ job_id: 'bad', payload: { ...payload(2), temperature: 9 } });
+    await until(() => queue.of('job_error')[0], 'an error');
+    expect(worker.process.output()).toMatch(/"job_id":"bad","code":"invalid_request","msg":"job failed: /);
+  });
+
   it('says what went wrong in the base form, and never leaves a job unanswered', async () => {
     const { queue } = await connected();
     queue.push({ job_id: 'null', mode: 'persisted', fence_token: 1, payload: null });
@@ -64,14 +78,14 @@ describe('our worker with a base queue', () => {
       fence_token: 2,
       payload: { ...payload(1), temperature: 9 },
     });
-    queue.push({ job_id: 'task', mode: 'persisted', fence_token: 3, payload: { task: 'fal/text-to-video' } });
+    queue.push({ job_id: 'task', mode: 'persisted', fence_token: 3, payload: { task: 'fal/text-to-image' } });
     queue.push({ job_id: 'n', mode: 'persisted', fence_token: 4, payload: { ...payload(1), n: 0 } });
     await until(() => queue.of('job_error').length === 5, 'five errors');
     const errors = new Map(queue.of('job_error').map((frame) => [frame.job_id, String(frame.error)]));
     expect(errors.get('null')).toContain('payload');
     expect(errors.get('list')).toContain('payload');
     expect(errors.get('long')).toContain('temperature');
-    expect(errors.get('task')).toContain('fal/text-to-video');
+    expect(errors.get('task')).toContain('fal/text-to-image');
     expect(errors.get('n')).toMatch(/^Error code: 400 - /);
   });
 

@@ -81,7 +81,7 @@ export class SimulatedEngine implements EngineClient {
     const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
     const jobId = call.requestId ?? '';
-    const streams = (JSON.parse(call.body ?? '{}') as { stream?: boolean }).stream === true;
+    const streams = (JSON.parse(String(call.body ?? '{}')) as { stream?: boolean }).stream === true;
     const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
       ? drawTrouble(random, streams)

@@ -6,7 +6,7 @@ type Frame = { type: string; [field: string]: unknown };
 
 /**
  * A queue that speaks only the base protocol, as strictly as the deployed one: it never answers `register`,
- * answers frames it does not know with `error`, and closes the socket on a frame over 1 MiB.
+ * answers frames it does not know with `error`, and closes the socket on a frame over 16 MiB.
  */
 export class BaseQueue {
   readonly frames: Frame[] = [];
@@ -27,7 +27,7 @@ export class BaseQueue {
         response.end('{}');
       });
     });
-    const sockets = new WebSocketServer({ server: this.#http, path: '/ws', maxPayload: 1024 * 1024 });
+    const sockets = new WebSocketServer({ server: this.#http, path: '/ws', maxPayload: 16 * 1024 * 1024 });
     sockets.on('connection', (socket, request) => {
       this.connections += 1;
       this.authorizations.push(request.headers.authorization);

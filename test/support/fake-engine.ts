@@ -27,7 +27,7 @@ class FakeExchange {
   }
 
   get body(): Record<string, unknown> {
-    return JSON.parse(this.call.body ?? 'null');
+    return JSON.parse(String(this.call.body ?? 'null'));
   }
 
   head(status: number, contentType: string): this {
@@ -99,6 +99,9 @@ export class FakeEngine implements EngineClient {
   readonly exchanges: FakeExchange[] = [];
   healthy = true;
   load: EngineGauges | null = null;
+  /** Names it answers to. */
+  served = ['tiny'];
+  modelsAsked = 0;
 
   get last(): FakeExchange {
     return this.exchanges.at(-1)!;
@@ -119,7 +122,8 @@ export class FakeEngine implements EngineClient {
   }
 
   async models(): Promise<string[]> {
-    return ['tiny'];
+    this.modelsAsked += 1;
+    return this.served;
   }
 
   async gauges(): Promise<EngineGauges | null> {

@@ -14,6 +14,8 @@ export class WorkerBench {
   readonly connections: FakeConnection[] = [];
   readonly beats: Heartbeat[] = [];
   readonly logged: string[] = [];
+  /** The same lines with their fields. */
+  readonly lines: Record<string, unknown>[] = [];
   readonly worker: Worker;
   fetch: Ports['fetch'] = () => Promise.reject(new Error('no network in this test'));
   /** How addresses are reached that have to be public. */
@@ -24,8 +26,9 @@ export class WorkerBench {
   readyCount = 0;
 
   constructor(settings: Partial<WorkerSettings> = {}, spool: Spool | null = null) {
-    const log = (_fields: object, message: string) => {
+    const log = (fields: object, message: string) => {
       this.logged.push(message);
+      this.lines.push({ ...fields, message });
     };
     const ports: Ports = {
       clock: this.clock,

@@ -8,7 +8,7 @@ export interface EngineCall {
   method: string;
   /** Path and query, e.g. `/v1/chat/completions`. */
   path: string;
-  body?: string;
+  body?: string | Uint8Array;
   contentType?: string;
   /** Sent as `X-Request-Id`; vLLM makes it part of the completion's id. */
   requestId?: string;

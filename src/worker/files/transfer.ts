@@ -23,8 +23,7 @@ const REDIRECTS = new Set([301, 302, 307, 308]);
 class FinalError extends Error {}
 
 /**
- * The payload that was too large for a frame. A broken connection or an overloaded server is tried again while
- * there is time: it says nothing of the job.
+ * The payload that was too large for a frame.
  * @throws JobFailure `payload_unreachable` with the reason; a job never runs empty
  */
 export async function downloadPayload(
@@ -33,6 +32,39 @@ export async function downloadPayload(
   url: string,
   signal: AbortSignal,
 ): Promise<unknown> {
+  return await download(web, 'the payload', signal, async (limit) => {
+    const { bytes } = await getFile(web, access, url, limit);
+    return JSON.parse(bytes.toString());
+  });
+}
+
+export interface DownloadedFile {
+  bytes: Buffer;
+  /** As the server named it; empty where it named none. */
+  contentType: string;
+}
+
+/**
+ * A file that a payload names, from a host that a payload may come from.
+ * @throws JobFailure `payload_unreachable` with the reason
+ */
+export async function downloadFile(
+  web: Web,
+  access: FileAccess,
+  url: string,
+  signal: AbortSignal,
+): Promise<DownloadedFile> {
+  const what = 'a file that the payload names';
+  return await download(web, what, signal, (limit) => getFile(web, access, url, limit));
+}
+
+/** A broken connection or an overloaded server is tried again while there is time: it says nothing of the job. */
+async function download<T>(
+  web: Web,
+  what: string,
+  signal: AbortSignal,
+  get: (limit: AbortSignal) => Promise<T>,
+): Promise<T> {
   const policy = {
     timers: web.clock,
     limitMs: DOWNLOAD_WITHIN_MS,
@@ -41,9 +73,9 @@ export async function downloadPayload(
     signal,
   };
   try {
-    return await withRetries(policy, async (limit) => JSON.parse(await getText(web, access, url, limit)));
+    return await withRetries(policy, get);
   } catch (error) {
-    const message = `the payload could not be fetched: ${reasonOf(error)}`;
+    const message = `${what} could not be fetched: ${reasonOf(error)}`;
     const retryable = !signal.aborted && mayPass(error);
     throw new JobFailure({ message, code: 'payload_unreachable', retryable });
   }
@@ -108,13 +140,19 @@ export async function readWhole(
   return pieces.length === 1 ? Buffer.from(pieces[0]!) : Buffer.concat(pieces, bytes);
 }
 
-async function getText(web: Web, access: FileAccess, url: string, signal: AbortSignal): Promise<string> {
+async function getFile(
+  web: Web,
+  access: FileAccess,
+  url: string,
+  signal: AbortSignal,
+): Promise<DownloadedFile> {
   const response = await fetchAllowed(web, access, url, { signal });
   if (!response.ok) {
     await response.body?.cancel();
     throw new HttpStatusError(response.status);
   }
-  return response.body ? (await readWhole(response.body)).toString() : '';
+  const bytes = response.body ? await readWhole(response.body) : Buffer.alloc(0);
+  return { bytes, contentType: response.headers.get('content-type') ?? '' };
 }
 
 /**

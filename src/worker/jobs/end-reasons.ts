@@ -1,5 +1,9 @@
-import type { BrokenReason, Failure, ReleaseReason } from '../../protocol/index.ts';
+import type { BrokenReason, Failure, JobError, ReleaseReason } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { Log } from '../ports.ts';
+
+/** Of a failed job's error in the log. */
+const LOGGED_ERROR_CHARACTERS = 1000;
 
 /** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
 export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
@@ -32,4 +36,10 @@ export function endRevoked(stream: AnswerStream | undefined, reason: string): vo
   }
   const message = `the queue took the request away: ${reason}`;
   stream?.break({ message, code: 'lease_expired', retryable: true });
+}
+
+/** One line for each attempt that failed; a warning where the engine or this worker may be the cause. */
+export function logFailure(log: Log, { job_id, code, http_status, retryable, error }: JobError): void {
+  const fields = { job_id, code, ...(http_status === undefined ? {} : { http_status }) };
+  log[retryable ? 'warn' : 'info'](fields, `job failed: ${error.slice(0, LOGGED_ERROR_CHARACTERS)}`);
 }

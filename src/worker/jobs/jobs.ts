@@ -7,9 +7,10 @@ import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { failJob, runJob } from '../run/run-job.ts';
 import { RunningJob } from '../run/running-job.ts';
+import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
-import { brokenBy, DEADLINE_PASSED, endRevoked, NOT_RELAYED } from './end-reasons.ts';
+import { brokenBy, DEADLINE_PASSED, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import { Releases } from './releases.ts';
 import { Slots } from './slots.ts';
@@ -30,21 +31,20 @@ export interface JobsPorts extends Ports {
 
 /** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
 export class Jobs {
-  readonly #ports: Ports;
+  readonly #ports: JobsPorts;
+  /** What the engine answers to. */
+  readonly models: ServedModels;
   readonly #answers: Answers;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
   readonly #releases: Releases;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
-  readonly #modelAliases: ReadonlySet<string>;
   readonly #files: FileAccess;
   readonly #admission: AdmissionControl;
   readonly #changed: () => void;
   /** Why a job pushed now would be released; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
-  /** The engine's own name for its model; undefined when it does not tell. */
-  servedModel: string | undefined;
 
   constructor(ports: JobsPorts, settings: JobsSettings) {
     const { queue, outbox, answers } = ports;
@@ -54,7 +54,7 @@ export class Jobs {
     this.#answers = answers;
     this.#changed = ports.changed;
     this.#slots = new Slots(settings.capacity);
-    this.#modelAliases = new Set(['default', settings.configId]);
+    this.models = new ServedModels(ports, settings.configId);
     this.#files = fileAccessOf(settings);
     this.#admission = new AdmissionControl(ports.clock);
     this.#leases = new Leases(
@@ -209,8 +209,8 @@ export class Jobs {
     const settlement = await runJob(running, stream, {
       ...this.#ports,
       files: this.#files,
-      modelAliases: this.#modelAliases,
-      servedModel: this.servedModel,
+      models: this.models,
+      peer: this.#ports.queue.peer,
     });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
@@ -287,6 +287,7 @@ export class Jobs {
   }
 
   #settle(job: Job, settlement: Settlement): void {
+    if (settlement.type === 'job_error') logFailure(this.#ports.log, settlement);
     this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
     this.update();
   }

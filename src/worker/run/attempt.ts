@@ -1,16 +1,27 @@
 import type { EngineClient } from '../../engine/client/types.ts';
+import type { DownloadedFile } from '../files/transfer.ts';
 
 /** What every kind of job is given for one attempt. */
 export interface Attempt {
   jobId: string;
-  jobType: string;
-  payload: unknown;
+  /** As the queue names it; a base queue names none. */
+  jobType: string | undefined;
+  /** What a base queue calls the config of its worker. */
+  configId: string | undefined;
+  payload: object;
   engine: EngineClient;
   signal: AbortSignal;
   /** Names that mean whatever the engine serves. */
   modelAliases: ReadonlySet<string>;
   /** The engine's own name for its model; undefined when it does not tell. */
   servedModel: string | undefined;
+  /** The name to ask the engine for where a job names this one. */
+  modelFor(asked: string): string | Promise<string>;
+  /**
+   * A file that the payload names.
+   * @throws JobFailure `payload_unreachable`
+   */
+  download(url: string): Promise<DownloadedFile>;
   /** The request leaves now. */
   requested(): void;
   /** The engine streams its answer, and a piece of it has come. */

@@ -1,51 +1,27 @@
-import {
-  type ChatCompletionSummary,
-  ChatPayload,
-  type ChatResult,
-  parseValue,
-} from '../../protocol/index.ts';
-import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
-import { readWhole } from '../files/transfer.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import { type ChatCompletionSummary, ChatPayload, parseValue } from '../../protocol/index.ts';
+import { engineDied, finalFailure, JobFailure } from '../failure.ts';
+import { askEngineJson } from './ask-engine.ts';
+import type { Attempt } from './attempt.ts';
 import { UNFINISHED_REASONS } from './completion-watch.ts';
 import { generatedTokens } from './tokens.ts';
 
 const PATH = '/v1/chat/completions';
 
-/** Runs a chat completion of the base protocol, with its defaults and its form of a result. */
-export async function runChatJob(attempt: Attempt): Promise<ChatResult> {
+/** Runs a chat completion of the base protocol, with its defaults and its form of an answer. */
+export async function runChat(attempt: Attempt): Promise<{ completion: ChatCompletionSummary }> {
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
-  attempt.requested();
-  const answer = await attempt.engine.request({
-    method: 'POST',
-    path: PATH,
-    body: JSON.stringify(requestBody(attempt, parsed.value)),
-    requestId: attempt.jobId,
-    signal: attempt.signal,
-  });
-  const body = parseBody((await readWhole(answer.body)).toString());
-  if (answer.status >= 400) throw engineRefusal(answer.status, body);
+  const named = attempt.modelFor(parsed.value.model);
+  // Nothing is waited for where it need not be: the request then leaves in the turn in which its job came.
+  const model = typeof named === 'string' ? named : await named;
+  const body = await askEngineJson(attempt, PATH, requestBody(parsed.value, model));
   attempt.generated(generatedTokens(body));
-  const { task, ...rest } = parsed.value;
-  return {
-    status: 'success',
-    job_type: attempt.jobType,
-    ...(task === undefined ? {} : { task }),
-    processed_at: attempt.timestamp(),
-    completion: summaryOf(body, rest.model),
-  };
+  return { completion: summaryOf(body, model) };
 }
 
-function requestBody(attempt: Attempt, payload: ChatPayload): Record<string, unknown> {
-  const { task: _task, stop, stream_options: _options, model, ...rest } = payload;
-  const isAlias = attempt.modelAliases.has(model);
-  return {
-    ...rest,
-    model: isAlias ? (attempt.servedModel ?? model) : model,
-    ...(stop === null || stop === undefined ? {} : { stop }),
-    stream: false,
-  };
+function requestBody(payload: ChatPayload, model: string): Record<string, unknown> {
+  const { task: _task, stop, stream_options: _options, ...rest } = payload;
+  return { ...rest, model, ...(stop === null || stop === undefined ? {} : { stop }), stream: false };
 }
 
 function summaryOf(body: unknown, askedModel: string): ChatCompletionSummary {

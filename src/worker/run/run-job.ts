@@ -1,22 +1,22 @@
-import type { Failure, Job, JobError, JobType } from '../../protocol/index.ts';
+import type { Failure, Job, JobError, QueueProfile } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { failureOf, finalFailure } from '../failure.ts';
 import type { FileAccess } from '../files/file-access.ts';
-import { downloadPayload } from '../files/transfer.ts';
+import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Ports } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { Attempt } from './attempt.ts';
-import { runChatJob } from './chat-job.ts';
+import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
+import { withEngineRetries } from './engine-retries.ts';
 import type { RunningJob } from './running-job.ts';
-
-/** What a base queue calls a chat job. */
-const BASE_CHAT_TASK = 'openai/chat-completion';
+import type { ServedModels } from './served-models.ts';
 
 export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
   files: FileAccess;
-  modelAliases: ReadonlySet<string>;
-  servedModel: string | undefined;
+  models: ServedModels;
+  /** The queue that the job came from. */
+  peer: QueueProfile | null;
 }
 
 /**
@@ -34,7 +34,10 @@ export async function runJob(
     const payload = job.payload_url
       ? await downloadPayload(ports, ports.files, job.payload_url, running.signal)
       : job.payload;
-    const result = await runKind(attemptAt(running, payload, ports), stream);
+    const attempt = attemptAt(running, payload, ports);
+    const result = ports.peer?.repeatsAttempts
+      ? await runKind(attempt, stream)
+      : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream));
     return { type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
@@ -60,46 +63,41 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     const given = payload === null ? 'null' : Array.isArray(payload) ? 'a list' : typeof payload;
     throw finalFailure('invalid_request', `payload: expected an object, got ${given}`);
   }
+  const { models, peer, files, log, clock } = ports;
   return {
     jobId: running.job.job_id,
-    jobType: jobTypeOf(running.job, payload),
+    jobType: running.job.job_type,
+    configId: running.job.config_id,
     payload,
     engine: ports.engine,
     signal: running.signal,
-    modelAliases: ports.modelAliases,
-    servedModel: ports.servedModel,
+    modelAliases: models.aliases,
+    servedModel: models.own,
+    modelFor: (asked) => (peer?.choosesByModel ? models.named(asked) : models.served(asked)),
+    download: (url) => downloadFile(ports, files, url, running.signal),
     requested: () => {
-      ports.log.debug({ job_id: running.job.job_id }, 'request to the engine');
-      running.requested(ports.clock.now());
+      log.debug({ job_id: running.job.job_id }, 'request to the engine');
+      running.requested(clock.now());
     },
-    streamed: () => running.streamed(ports.clock.now()),
+    streamed: () => running.streamed(clock.now()),
     generated: (tokens) => {
       running.generatedTokens = tokens;
     },
-    timestamp: () => new Date(ports.clock.now()).toISOString(),
+    timestamp: () => new Date(clock.now()).toISOString(),
   };
 }
 
-/** A base queue names no type: its payload's `task` does, or nothing, which means chat. */
-function jobTypeOf(job: Job, payload: object): string {
-  if (job.job_type !== undefined) return job.job_type;
-  const task = 'task' in payload ? payload.task : undefined;
-  return task === undefined || task === BASE_CHAT_TASK ? 'chat_completion' : String(task);
-}
-
 function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<string, unknown>> {
-  switch (attempt.jobType as JobType) {
-    case 'chat_completion':
-    case 'llm_inference':
-      return runChatJob(attempt);
-    case 'engine_request':
-      return stream && !stream.isTape
-        ? relayEngineRequest(attempt, stream)
-        : runEngineRequest(attempt, stream);
-    default:
-      throw finalFailure(
-        'unsupported_job_type',
-        `this worker runs chat_completion, llm_inference and engine_request jobs, not "${attempt.jobType}"`,
-      );
+  const { jobType, payload } = attempt;
+  if (jobType === 'engine_request') {
+    return stream && !stream.isTape ? relayEngineRequest(attempt, stream) : runEngineRequest(attempt, stream);
   }
+  const task = baseTaskOf(jobType, payload);
+  const run = task === null ? undefined : runnerOf(task);
+  if (task !== null && run) return runBaseTask(attempt, task, run);
+  const problem =
+    task === null
+      ? `this worker runs chat_completion, llm_inference and engine_request jobs, not "${jobType}"`
+      : `this worker runs the tasks ${KNOWN_TASKS.join(', ')}, not "${task}"`;
+  throw finalFailure('unsupported_job_type', problem);
 }

@@ -73,8 +73,8 @@ test('a base job without a type is a chat job, unless its task says otherwise', 
     job_type: 'chat_completion',
     task: 'openai/chat-completion',
   });
-  await bench.push({ job_id: 'j2', job_type: undefined, payload: { task: 'openai/embeddings' } });
-  expect(bench.errors).toMatchObject([{ job_id: 'j2', error: expect.stringContaining('openai/embeddings') }]);
+  await bench.push({ job_id: 'j2', job_type: undefined, payload: { task: 'fal/text-to-image' } });
+  expect(bench.errors).toMatchObject([{ job_id: 'j2', error: expect.stringContaining('fal/text-to-image') }]);
 });
 
 test.each([
@@ -267,7 +267,7 @@ test('a payload that does not come within thirty seconds fails the job', async (
 test('a base queue never gets a frame larger than it takes', async () => {
   const bench = await new WorkerBench().readyWithBase();
   await bench.push();
-  bench.engine.last.complete('x'.repeat(limits.BASE_FRAME_BYTES));
+  bench.engine.last.complete('x'.repeat(limits.BASE_QUEUE_FRAME_BYTES));
   await settled();
   expect(bench.results).toEqual([]);
   expect(bench.errors).toEqual([

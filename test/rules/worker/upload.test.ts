@@ -162,7 +162,7 @@ test.each(['the end of the grace', 'a second signal', 'the end of the engine'])(
 test('a result that no frame takes is uploaded until both clocks are over, and again by the next process', async () => {
   const spool = new MemorySpool();
   const first = await new WorkerBench({}, spool).readyWithBase();
-  const before = await uploading(first, 'x'.repeat(limits.BASE_FRAME_BYTES));
+  const before = await uploading(first, 'x'.repeat(limits.BASE_QUEUE_FRAME_BYTES));
   first.worker.drain();
   await first.clock.advance(6999);
   expect([first.exitCode, before.isAborted]).toEqual([null, false]);

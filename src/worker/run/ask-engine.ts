@@ -1,0 +1,40 @@
+import type { EngineCall } from '../../engine/client/types.ts';
+import { engineRefusal, finalFailure } from '../failure.ts';
+import { readWhole } from '../files/transfer.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+
+/** A body that the engine gave with a status under 400. */
+export interface EngineBody {
+  bytes: Buffer;
+  contentType: string;
+}
+
+/**
+ * Posts to a route of the engine and reads its whole answer.
+ * @throws JobFailure for an error of the engine, and for a redirect, which is not followed
+ */
+export async function askEngine(
+  attempt: Attempt,
+  path: string,
+  body: Pick<EngineCall, 'body' | 'contentType'>,
+): Promise<EngineBody> {
+  attempt.requested();
+  const answer = await attempt.engine.request({
+    method: 'POST',
+    path,
+    ...body,
+    requestId: attempt.jobId,
+    signal: attempt.signal,
+  });
+  const bytes = await readWhole(answer.body);
+  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(bytes.toString()));
+  if (answer.status >= 300)
+    throw finalFailure('engine_refused', `the engine redirects (HTTP ${answer.status})`);
+  return { bytes, contentType: answer.headers['content-type'] ?? '' };
+}
+
+/** The same with JSON both ways. */
+export async function askEngineJson(attempt: Attempt, path: string, fields: object): Promise<unknown> {
+  const { bytes } = await askEngine(attempt, path, { body: JSON.stringify(fields) });
+  return parseBody(bytes.toString());
+}

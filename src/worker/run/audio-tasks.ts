@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import { parseValue } from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
+import { askEngine } from './ask-engine.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+import { modelOf } from './task-fields.ts';
+
+/** Unknown fields reach the engine. */
+const SpeechPayload = z.looseObject({
+  input: z.string('expected a text').min(1, 'expected a text'),
+  voice: z.string().default('default'),
+  response_format: z.string().default('mp3'),
+  speed: z.number().default(1),
+});
+
+/** `openai/audio-speech`. */
+export async function runSpeech(attempt: Attempt): Promise<Record<string, unknown>> {
+  const parsed = parseValue(SpeechPayload, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  const { task: _task, ...fields } = parsed.value;
+  const model = await modelOf(attempt);
+  const { bytes } = await askEngine(attempt, '/v1/audio/speech', {
+    body: JSON.stringify({ ...fields, model }),
+  });
+  return {
+    audio_base64: bytes.toString('base64'),
+    format: fields.response_format,
+    voice: fields.voice,
+    input_length: [...fields.input].length,
+  };
+}
+
+const TranscriptionPayload = z
+  .looseObject({
+    audio_base64: z.string().min(1).optional(),
+    audio_url: z.string().min(1).optional(),
+    response_format: z.string().default('json'),
+    language: z.string().optional(),
+    prompt: z.string().optional(),
+    temperature: z.number().optional(),
+  })
+  .refine(({ audio_base64, audio_url }) => audio_base64 !== undefined || audio_url !== undefined, {
+    error: 'audio_base64: expected this or audio_url',
+  });
+
+/** `openai/audio-transcription`, of audio in the payload or at an address. */
+export async function runTranscription(attempt: Attempt): Promise<Record<string, unknown>> {
+  const parsed = parseValue(TranscriptionPayload, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  const { audio_base64, audio_url, response_format, language, prompt, temperature } = parsed.value;
+  const audio = audio_url
+    ? (await attempt.download(audio_url)).bytes
+    : Buffer.from(audio_base64 ?? '', 'base64');
+  const form = new FormData();
+  // The name is what engines tell the format by, where they do not look at the bytes.
+  form.set('file', new Blob([audio]), 'audio.wav');
+  form.set('model', await modelOf(attempt));
+  form.set('response_format', response_format);
+  for (const [name, value] of Object.entries({ language, prompt, temperature })) {
+    if (value !== undefined) form.set(name, String(value));
+  }
+  const encoded = new Response(form);
+  const { bytes } = await askEngine(attempt, '/v1/audio/transcriptions', {
+    body: new Uint8Array(await encoded.arrayBuffer()),
+    contentType: encoded.headers.get('content-type') ?? 'multipart/form-data',
+  });
+  return transcriptIn(bytes.toString());
+}
+
+/** What the engine gave as JSON, or the text of the other formats. */
+function transcriptIn(text: string): Record<string, unknown> {
+  const parsed = parseBody(text);
+  if (typeof parsed !== 'object' || parsed === null)
+    return { text: typeof parsed === 'string' ? parsed : text };
+  const { text: said, language, duration, segments } = parsed as Record<string, unknown>;
+  return {
+    text: said ?? '',
+    ...(language == null ? {} : { language }),
+    ...(duration == null ? {} : { duration }),
+    ...(segments == null ? {} : { segments }),
+  };
+}

@@ -1,0 +1,30 @@
+import { failureOf } from '../failure.ts';
+import type { Ports } from '../ports.ts';
+
+/** Requests in all for one job, and the pause before the second, ms, which doubles: as the deployed worker has it. */
+const TRIES = 3;
+const FIRST_PAUSE_MS = 500;
+
+/** Failures of the engine that may pass; what it refuses, and what is ours, is not asked again. */
+const MAY_PASS = new Set(['engine_error', 'engine_overloaded', 'engine_unreachable', 'engine_died']);
+
+/**
+ * Runs a job again whose engine failed it for a reason that may pass: a base queue makes no other attempt.
+ * @throws what the last of them threw
+ */
+export async function withEngineRetries<T>(
+  clock: Ports['clock'],
+  signal: AbortSignal,
+  run: () => Promise<T>,
+): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await run();
+    } catch (error) {
+      const { code, retryable } = failureOf(error);
+      if (tries >= TRIES || signal.aborted || !retryable || !MAY_PASS.has(code)) throw error;
+      await new Promise<void>((resolve) => clock.setTimeout(resolve, FIRST_PAUSE_MS * 2 ** (tries - 1)));
+      if (signal.aborted) throw error;
+    }
+  }
+}
