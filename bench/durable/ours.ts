@@ -1,4 +1,5 @@
 import WebSocket from 'ws';
+import { JobConnection } from '../../src/client/index.ts';
 import { type DurablePlan, printRate } from './plan.ts';
 
 /** One process: submits durable jobs, runs them as two workers, reads every result; prints the rate. */
@@ -13,7 +14,23 @@ const result = { status: 'success', text: 'y'.repeat(plan.bytes) };
 
 for (let n = 0; n < WORKERS; n++) await startWorker(`durable-${n}`);
 let submitted = 0;
-await printRate(plan.jobs, () => Promise.all(Array.from({ length: plan.inFlight / BATCH }, submitUntilDone)));
+await printRate(plan.jobs, () =>
+  plan.way === 'socket'
+    ? runOverSocket()
+    : Promise.all(Array.from({ length: plan.inFlight / BATCH }, submitUntilDone)),
+);
+
+async function runOverSocket(): Promise<void> {
+  const connection = new JobConnection({ url: plan.url, inFlight: plan.inFlight });
+  const jobs = Array.from({ length: plan.jobs }, () => ({
+    job_type: 'chat_completion' as const,
+    config_id: 'cfg',
+    payload,
+  }));
+  for await (const end of connection.results(jobs)) {
+    if (!('job' in end) || end.job.state !== 'succeeded') throw new Error(`job ${end.id} did not succeed`);
+  }
+}
 
 async function submitUntilDone(): Promise<void> {
   while (submitted < plan.jobs) {

@@ -7,6 +7,8 @@ export interface DurablePlan {
   inFlight: number;
   /** Of each payload and each result. */
   bytes: number;
+  /** How they are submitted to our queue, and how results are heard of: by HTTP in arrays and a long poll each, or over one socket. */
+  way?: 'http' | 'socket';
 }
 
 /** Times the work and prints `{"jobsPerSecond": …}`, then ends the process. */

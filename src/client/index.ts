@@ -2,3 +2,5 @@
 
 export type { JobState, JobView } from '../protocol/index.ts';
 export * from './client.ts';
+export * from './job-connection.ts';
+export type { JobEnd } from './job-results.ts';

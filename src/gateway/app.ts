@@ -2,6 +2,7 @@ import { Hono, type MiddlewareHandler } from 'hono';
 import { errorResponse, HttpError, responseTo } from './errors.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { inferenceRoutes } from './routes/inference.ts';
+import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
@@ -15,6 +16,7 @@ export function createApp(): Gateway {
   app.use(rejectOddHosts);
   inferenceRoutes(app);
   modelRoutes(app);
+  jobSocketRoute(app);
   jobRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);

@@ -190,6 +190,17 @@ async function receive(
   }
 }
 
+/**
+ * Counts a message that came by other ways than a request's body against the same memory.
+ * @returns releases it
+ * @throws HttpError 503
+ */
+export function holdBytes(env: Env, bytes: number): () => void {
+  const held = new Reservation(Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default));
+  held.grow(bytes);
+  return () => held.release();
+}
+
 /** What one body has of the memory for all. */
 class Reservation {
   bytes = 0;

@@ -118,11 +118,17 @@ export function callWorker(
 
 /**
  * Submits jobs; those for models that no connected worker serves once more, with the configs that are known for them.
+ * @param listener hears when they settle; then the answers hold no results
  * @returns answers in the order of the jobs
  */
-export function submitJobs(env: Env, queueId: string, jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+export function submitJobs(
+  env: Env,
+  queueId: string,
+  jobs: Sent<SubmitJob>[],
+  listener?: string,
+): Promise<SubmitAnswer[]> {
   return callQueue(env, queueId, async (queue) => {
-    const answers = await queue.submit(jobs);
+    const answers = await queue.submit(jobs, listener);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
     if (unserved.length === 0) return answers.map(resolved);
     const known = await chooseConfigs(
@@ -130,7 +136,10 @@ export function submitJobs(env: Env, queueId: string, jobs: Sent<SubmitJob>[]): 
       queueId,
       unserved.map(({ model }) => model ?? null),
     );
-    const again = await queue.submit(unserved.map((job, index) => ({ ...job, known: known[index]! })));
+    const again = await queue.submit(
+      unserved.map((job, index) => ({ ...job, known: known[index]! })),
+      listener,
+    );
     const answersAgain = again.values();
     return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
   });

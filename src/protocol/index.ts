@@ -5,6 +5,7 @@
 export * from './answers.ts';
 export * from './base.ts';
 export * from './chat.ts';
+export * from './client-frames.ts';
 export * from './close-codes.ts';
 export * from './engine-routes.ts';
 export * from './event-stream.ts';

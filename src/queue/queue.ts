@@ -17,6 +17,7 @@ import {
   type QueueStatus,
   type RequestAnswer,
   type SessionView,
+  type SettledJobs,
   type SubmitAnswer,
   type Unserved,
   type Viewer,
@@ -40,6 +41,7 @@ import type { Connection, Ports } from './store/ports.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
+import { listen, nextSettled } from './verbs/listen.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
 import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
@@ -74,8 +76,14 @@ export class Queue {
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
-  submit(jobs: readonly NewJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
-    return this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
+  /** @param listener hears when they settle */
+  submit(jobs: readonly NewJob[], ids: readonly string[], listener?: string): (SubmitAnswer | Unserved)[] {
+    const answers = this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
+    if (listener === undefined) return answers;
+    const { listeners } = this.#core.stored;
+    for (const answer of answers)
+      if (answer.ok) listeners.listen(listener, answer.job.id, isSettled(answer.job.state));
+    return answers;
   }
 
   request(asked: WaitingRequest, answer: (answer: RequestAnswer | Unserved) => void): void {
@@ -150,6 +158,25 @@ export class Queue {
     else this.#core.stored.followers.add(jobId, { until: this.#core.now() + waitMs, answer });
   }
 
+  /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
+  listen(listener: string, jobIds: readonly string[], viewer: Viewer): string[] {
+    return listen(this.#core, listener, jobIds, viewer);
+  }
+
+  /** Answers with what has settled for the listener, by `answerListeners`, at the latest after `waitMs`. */
+  nextSettled(listener: string, waitMs: number, answer: (settled: SettledJobs) => void): void {
+    nextSettled(this.#core, listener, waitMs, answer);
+  }
+
+  leaveListener(listener: string): void {
+    this.#core.stored.listeners.leave(listener);
+  }
+
+  /** After every commit: one answer tells of all that settled in it. */
+  answerListeners(): void {
+    this.#core.stored.listeners.answerAll();
+  }
+
   /** Null: the job does not run, or does not stream. */
   liveAnswerOf(job: JobView): { relay: string; stream_id: number } | null {
     return liveAnswerOf(this.#core.settings.queue_id, job);
@@ -190,6 +217,7 @@ export class Queue {
   /** This process is about to end: a socket that closes from now on says nothing of its worker. */
   leave(): void {
     this.#isLeaving = true;
+    this.#core.stored.listeners.endAll();
   }
 
   /**
@@ -219,6 +247,7 @@ export class Queue {
       for (const listening of [waiters, followers]) {
         listening.expire(core.now(), (jobId) => this.get(jobId));
       }
+      core.stored.listeners.expire();
     });
   }
 
@@ -229,6 +258,7 @@ export class Queue {
       nextRejection(this.#core),
       stored.waiters.soonest,
       stored.followers.soonest,
+      stored.listeners.soonest,
       memory.size > 0 ? now() + TICK_MS : null,
     ];
     const next = times.reduce(

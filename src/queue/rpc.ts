@@ -35,6 +35,12 @@ export interface QueueCalls {
    * @param fence of the newest attempt that is known; 0: none
    */
   follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null>;
+  /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
+  listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]>;
+  /** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
+  nextSettled(listener: string, waitMs: number): Promise<SettledJobs>;
+  /** It listens no more. */
+  leaveListener(listener: string): Promise<void>;
   /**
    * Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. A request that comes after
    * `caller_gone` was said of its id is refused as `cancelled`.
@@ -170,7 +176,8 @@ export type RequestAnswer =
 
 /** The same as the object offers it over RPC: long texts in a form that fits. */
 export interface QueueRpc extends Omit<QueueCalls, 'submit'>, FileCalls {
-  submit(jobs: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]>;
+  /** @param listener hears when they settle (`nextSettled`); the answers then hold no results */
+  submit(jobs: Sent<SubmitJob>[], listener?: string): Promise<(SubmitAnswer | Unserved)[]>;
 }
 
 /** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */
@@ -205,6 +212,17 @@ export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>
 export interface FollowedJob {
   job: JobView;
   live: { relay: string; stream_id: number } | null;
+}
+
+/** Jobs that have settled for a listener. Each is told once. */
+export interface SettledJobs {
+  /**
+   * `unknown`: the queue has restarted, and the listener must name its jobs again. `leaving`: its process is about
+   * to end.
+   */
+  listener: 'known' | 'unknown' | 'leaving';
+  /** `view`: a JobView as JSON text. */
+  jobs: { id: string; view: string }[];
 }
 
 /** A job's history. Times are ISO strings of the queue's clock. */

@@ -16,6 +16,7 @@ import {
   type RequestAnswer,
   type Sent,
   type SessionView,
+  type SettledJobs,
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
@@ -53,6 +54,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #commits = new Commits({
     transaction: (work) => this.ctx.storage.transactionSync(work),
     done: () => {
+      this.#queue.answerListeners();
       this.#armTick();
       if (this.#queue.clock.standsStill()) void this.#takeNewClock();
     },
@@ -134,9 +136,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.ctx.waitUntil(this.#texts.delete(deletion));
   }
 
-  async submit(sent: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]> {
+  async submit(sent: Sent<SubmitJob>[], listener?: string): Promise<(SubmitAnswer | Unserved)[]> {
     const ids = sent.map(() => crypto.randomUUID());
-    const answers = await this.#texts.submit(sent, ids);
+    const answers = await this.#texts.submit(sent, ids, listener);
     // The fleet object is asked next.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
@@ -172,6 +174,18 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     );
     const job = await this.#texts.withResult(view);
     return job && { job, live: this.#queue.liveAnswerOf(job) };
+  }
+
+  async listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]> {
+    return this.#queue.listen(listener, jobIds, viewer);
+  }
+
+  nextSettled(listener: string, waitMs: number): Promise<SettledJobs> {
+    return this.#answered<SettledJobs>((answer) => this.#queue.nextSettled(listener, waitMs, answer));
+  }
+
+  async leaveListener(listener: string): Promise<void> {
+    this.#queue.leaveListener(listener);
   }
 
   async cancel(

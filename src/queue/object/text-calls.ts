@@ -55,17 +55,18 @@ export class TextCalls {
   async submit(
     sent: readonly Sent<SubmitJob>[],
     ids: readonly string[],
+    listener?: string,
   ): Promise<(SubmitAnswer | Unserved)[]> {
     const { queue, commit } = this.#ports;
     const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const files = await this.#putPayloads(jobs, sent, ids);
     const answers = await commit(() => {
-      const answers = queue.submit(jobs, ids);
+      const answers = queue.submit(jobs, ids, listener);
       queue.abandonFiles(files);
       return answers;
     });
     for (const answer of answers) {
-      if (!answer.ok) continue;
+      if (!answer.ok || listener !== undefined) continue;
       const job = await this.withResult(answer.job);
       // It was there, and its time to be forgotten came.
       if (job === null) return this.submit(sent, ids);

@@ -7,6 +7,7 @@ import { extendLease, leaseJob, type ORPHANED, orphanLease } from '../store/leas
 import type { Storage } from '../store/ports.ts';
 import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
+import { Listeners } from './listeners.ts';
 import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import { Waiters } from './waiters.ts';
@@ -18,6 +19,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly waiters = new Waiters();
   /** Those who asked to hear also when a job is given to a worker. */
   readonly followers = new Waiters();
+  /** Those who hear of many jobs at once. */
+  readonly listeners: Listeners;
   readonly #storage: Storage;
   readonly #settings: QueueSettings;
   readonly #openings: Openings;
@@ -27,6 +30,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#settings = settings;
     this.#openings = openings;
     this.pending = new Pending(storage.sql);
+    this.listeners = new Listeners(() => storage.now());
   }
 
   find(id: string): StoredJob | null {
@@ -74,6 +78,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     endJob(this.#storage.sql, job, ending, now);
     due(this.#storage, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
+    this.listeners.settled(job.id);
   }
 
   #view(jobId: string): JobView | null {

@@ -1,0 +1,283 @@
+import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
+import { isSettled, limits } from '../protocol/index.ts';
+import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
+import { dial, whyDenied } from './dial.ts';
+import { type JobEnd, resultsOf } from './job-results.ts';
+
+export interface ConnectionOptions extends ClientOptions {
+  /** Jobs that may be submitted and not settled at a time: 256 if left out. What is more waits here. */
+  inFlight?: number;
+}
+
+const IN_FLIGHT = 256;
+/** A frame of submissions holds about so many characters. */
+const FRAME_CHARACTERS = 1_000_000;
+/** Between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
+const PAUSE_MS = { first: 100, last: 10_000 };
+/** A job is submitted again this long after the queue said it is full, unless it said how long, ms. */
+const FULL_PAUSE_MS = 1000;
+
+/**
+ * - `waiting`   to be submitted, on this connection or the next. → `sent`
+ * - `sent`      submitted, not answered. → `accepted`, `waiting` (the connection broke, or the queue is full)
+ * - `accepted`  the queue has stored it. → `accepted` (listened for again on the next connection), `waiting` (the
+ *               queue does not know it)
+ * A job that has ended is forgotten.
+ */
+interface OpenJob {
+  id: string;
+  text: string;
+  state: 'waiting' | 'sent' | 'accepted';
+  /** Its queue said once that it has taken it. */
+  wasAccepted: boolean;
+  done(end: JobEnd): void;
+}
+
+/**
+ * One WebSocket for programs that submit many jobs: what is ready in the same turn shares a frame and a commit, and
+ * results come as jobs end. When the connection breaks it dials again for as long as jobs are open, submits what was
+ * not confirmed and listens for the rest: since every job has an id, none is lost and none runs twice.
+ */
+export class JobConnection {
+  readonly #options: ConnectionOptions;
+  readonly #client: JobClient;
+  readonly #open = new Map<string, OpenJob>();
+  /** Resolved as places in flight become free, oldest first. */
+  readonly #places: (() => void)[] = [];
+  #socket: WebSocket | null = null;
+  #isReady = false;
+  #isClosed = false;
+  #flushes = false;
+  #failures = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#client = new JobClient(options);
+  }
+
+  /** Submits a job and resolves with how it ended; never rejects. Waits while `inFlight` are open. */
+  async settle(job: NewJob): Promise<JobEnd> {
+    await this.#place();
+    return await this.#begin(job);
+  }
+
+  /**
+   * The same for a single job.
+   * @throws QueueError when the queue does not take the job, or the connection is closed or denied
+   */
+  async run(job: NewJob): Promise<JobView> {
+    const end = await this.settle(job);
+    if ('error' in end) throw end.error;
+    return end.job;
+  }
+
+  /**
+   * Submits jobs as there is room for them, and gives them back as they end.
+   * @throws QueueError when the connection is closed or denied; what the source throws
+   */
+  results(jobs: Iterable<NewJob> | AsyncIterable<NewJob>): AsyncGenerator<JobEnd> {
+    return resultsOf((job) => this.settle(job), jobs, this.#options.inFlight ?? IN_FLIGHT);
+  }
+
+  /** Jobs that are open go on at the queue; here they end with an error. */
+  close(): void {
+    this.#giveUp(new QueueError('The connection was closed here.', null, 'closed'));
+  }
+
+  /** Waits for a place in flight. */
+  async #place(): Promise<void> {
+    const most = this.#options.inFlight ?? IN_FLIGHT;
+    while (this.#open.size >= most && !this.#isClosed) {
+      await new Promise<void>((resolve) => this.#places.push(resolve));
+    }
+  }
+
+  #begin(job: NewJob): Promise<JobEnd> {
+    const id = job.id ?? crypto.randomUUID();
+    if (this.#isClosed) {
+      return Promise.resolve({ id, error: new QueueError('The connection is closed.', null, 'closed') });
+    }
+    if (this.#open.has(id)) {
+      const message = `A job with the id "${id}" is in flight on this connection.`;
+      return Promise.resolve({ id, error: new QueueError(message, 409, 'conflict') });
+    }
+    const text = JSON.stringify({ ...job, id });
+    return new Promise((done) => {
+      this.#open.set(id, { id, text, state: 'waiting', wasAccepted: false, done });
+      if (this.#socket === null && this.#timer === null) this.#dial();
+      this.#flushSoon();
+    });
+  }
+
+  /** What becomes ready in this turn goes together. */
+  #flushSoon(): void {
+    if (this.#flushes) return;
+    this.#flushes = true;
+    setTimeout(() => {
+      this.#flushes = false;
+      if (this.#isReady) this.#flush();
+    }, 0);
+  }
+
+  #flush(): void {
+    let texts: string[] = [];
+    let characters = 0;
+    const send = () => {
+      if (texts.length > 0) this.#socket?.send(`{"type":"submit","jobs":[${texts.join(',')}]}`);
+      texts = [];
+      characters = 0;
+    };
+    for (const job of this.#open.values()) {
+      if (job.state !== 'waiting') continue;
+      if (texts.length >= limits.JOBS_PER_SUBMISSION || characters + job.text.length > FRAME_CHARACTERS)
+        send();
+      texts.push(job.text);
+      characters += job.text.length;
+      job.state = 'sent';
+    }
+    send();
+  }
+
+  #dial(): void {
+    this.#timer = null;
+    const socket = dial(this.#options);
+    this.#socket = socket;
+    socket.onopen = () => this.#onOpen();
+    socket.onmessage = ({ data }) => void this.#onFrame(JSON.parse(String(data)) as ClientAnswer);
+    socket.onclose = () => this.#onClose(socket);
+    // `close` follows.
+    socket.onerror = () => {};
+  }
+
+  #onOpen(): void {
+    this.#isReady = true;
+    const accepted = [...this.#open.values()].filter(({ state }) => state === 'accepted').map(({ id }) => id);
+    for (let from = 0; from < accepted.length; from += limits.JOBS_PER_SUBMISSION) {
+      this.#send({ type: 'listen', ids: accepted.slice(from, from + limits.JOBS_PER_SUBMISSION) });
+    }
+    this.#flush();
+  }
+
+  #onClose(socket: WebSocket): void {
+    if (this.#socket !== socket) return;
+    const wasReady = this.#isReady;
+    this.#socket = null;
+    this.#isReady = false;
+    if (this.#isClosed) return;
+    for (const job of this.#open.values()) if (job.state === 'sent') job.state = 'waiting';
+    // A WebSocket does not say why it was denied; the same question by HTTP does.
+    if (wasReady) this.#dialLater();
+    else void whyDenied(this.#client).then((error) => (error ? this.#giveUp(error) : this.#dialLater()));
+  }
+
+  #dialLater(): void {
+    if (this.#isClosed || this.#open.size === 0) return;
+    const pause = Math.min(PAUSE_MS.last, PAUSE_MS.first * 2 ** this.#failures);
+    this.#failures += 1;
+    this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
+  }
+
+  async #onFrame(frame: ClientAnswer): Promise<void> {
+    this.#failures = 0;
+    switch (frame.type) {
+      case 'submitted':
+        for (const answer of frame.answers) {
+          if ('error' in answer) this.#onRejected(answer.id, answer.error);
+          else this.#onAccepted(answer.id);
+        }
+        return;
+      case 'settled':
+        for (const job of frame.jobs) await this.#onSettled(job);
+        this.#send({ type: 'ack' });
+        return;
+      case 'unknown':
+        for (const id of frame.ids) this.#onUnknown(id);
+        return;
+      case 'error':
+        // Nobody knows which of its jobs the queue took: all that are not answered are submitted again.
+        for (const job of this.#open.values()) if (job.state === 'sent') this.#again(job, frame.error);
+    }
+  }
+
+  #onAccepted(id: string): void {
+    const job = this.#open.get(id);
+    if (job?.state !== 'sent') return;
+    job.state = 'accepted';
+    job.wasAccepted = true;
+  }
+
+  #onRejected(id: string | null, error: SubmissionError): void {
+    const job = this.#open.get(id ?? '');
+    if (!job) return;
+    if (error.status === 429 || error.status >= 502) this.#again(job, error);
+    else this.#end(job, { id: job.id, error: new QueueError(error.message, error.status, error.code) });
+  }
+
+  /** Submits it again after a while. */
+  #again(job: OpenJob, { retry_after_seconds: seconds }: SubmissionError): void {
+    const pause = seconds === undefined ? FULL_PAUSE_MS : seconds * 1000;
+    job.state = 'sent';
+    setTimeout(
+      () => {
+        if (this.#open.get(job.id) !== job || job.state !== 'sent') return;
+        job.state = 'waiting';
+        this.#flushSoon();
+      },
+      pause * (1 + Math.random() / 2),
+    );
+  }
+
+  async #onSettled(settled: SettledJob): Promise<void> {
+    const open = this.#open.get(settled.id);
+    if (!open) return;
+    const { has_long_result: isLong, ...view } = settled;
+    try {
+      const job = isLong ? await this.#client.get(settled.id) : (view as unknown as JobView);
+      if (isSettled(job.state)) this.#end(open, { id: open.id, job });
+    } catch (error) {
+      this.#end(open, { id: open.id, error: error as QueueError });
+    }
+  }
+
+  /** Either it never arrived, or it was settled so long ago that its queue has forgotten it. */
+  #onUnknown(id: string): void {
+    const job = this.#open.get(id);
+    if (!job) return;
+    if (job.wasAccepted) {
+      const message = `The queue does not know job ${id} any more: it settled while this program was away, and was removed.`;
+      this.#end(job, { id, error: new QueueError(message, 404, 'job_not_found') });
+      return;
+    }
+    job.state = 'waiting';
+    this.#flushSoon();
+  }
+
+  #end(job: OpenJob, end: JobEnd): void {
+    this.#open.delete(job.id);
+    job.done(end);
+    this.#places.shift()?.();
+    // An idle connection would keep its program from ending.
+    if (this.#open.size === 0) setTimeout(() => this.#open.size === 0 && this.#hangUp(), 0);
+  }
+
+  #giveUp(error: QueueError): void {
+    this.#isClosed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#hangUp();
+    for (const job of this.#open.values()) job.done({ id: job.id, error });
+    this.#open.clear();
+    for (const place of this.#places.splice(0)) place();
+  }
+
+  #hangUp(): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    this.#isReady = false;
+    socket?.close(1000);
+  }
+
+  #send(frame: ClientFrame): void {
+    if (this.#isReady) this.#socket?.send(JSON.stringify(frame));
+  }
+}

@@ -1,0 +1,77 @@
+import type { JobView } from '../protocol/index.ts';
+import type { NewJob, QueueError } from './client.ts';
+
+/** How one of many jobs ended. */
+export type JobEnd =
+  | { id: string; job: JobView }
+  /** The queue did not take it, or has forgotten it. */
+  | { id: string; error: QueueError };
+
+/**
+ * Settles jobs side by side and gives them back in the order in which they end.
+ * @param most jobs that run, or whose ends nobody has read yet: beyond it the source is not read
+ * @throws QueueError of a job that failed for want of a connection; what the source throws
+ */
+export async function* resultsOf(
+  settle: (job: NewJob) => Promise<JobEnd>,
+  jobs: Iterable<NewJob> | AsyncIterable<NewJob>,
+  most: number,
+): AsyncGenerator<JobEnd> {
+  const ended: JobEnd[] = [];
+  let running = 0;
+  let source: 'open' | 'read' | { failure: unknown } = 'open';
+  let isOver = false;
+  const changed = new Change();
+
+  const read = async () => {
+    for await (const job of jobs) {
+      while (running + ended.length >= most && !isOver) await changed.next();
+      if (isOver) return;
+      running += 1;
+      void settle(job).then((end) => {
+        running -= 1;
+        ended.push(end);
+        changed.tell();
+      });
+    }
+  };
+  void read()
+    .then(() => {
+      source = 'read';
+    })
+    .catch((failure) => {
+      source = { failure };
+    })
+    .finally(() => changed.tell());
+
+  try {
+    while (ended.length > 0 || running > 0 || source === 'open') {
+      const end = ended.shift();
+      if (end === undefined) {
+        await changed.next();
+        continue;
+      }
+      changed.tell();
+      if ('error' in end && end.error.status === null) throw end.error;
+      yield end;
+    }
+    const read = source as 'read' | { failure: unknown };
+    if (read !== 'read') throw read.failure;
+  } finally {
+    isOver = true;
+    changed.tell();
+  }
+}
+
+/** Lets several wait for whatever happens next. */
+class Change {
+  #waiting: (() => void)[] = [];
+
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  tell(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+}

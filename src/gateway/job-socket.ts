@@ -1,0 +1,207 @@
+import {
+  CLOSE,
+  type ClientAnswer,
+  ClientFrame,
+  type ClientFrame as Frame,
+  limits,
+  PING_TEXT,
+  PONG_TEXT,
+  parseJson,
+  SETTLED_WINDOW,
+} from '../protocol/index.ts';
+import type { SettledJobs, SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
+import { HttpError } from './errors.ts';
+import { errorOf, readSubmission, rejection } from './submissions.ts';
+
+/** One question for what has settled waits at most this long, ms. */
+const QUESTION_MS = 30_000;
+/** Before the queue is asked again after it could not be, ms. */
+const PAUSE_MS = 1000;
+
+/** What the socket of one program is given. */
+export interface JobSocketPorts {
+  /** @returns answers in the order of the jobs */
+  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]>;
+  /** @returns ids under which there is no job */
+  listen(ids: string[]): Promise<string[]>;
+  nextSettled(waitMs: number): Promise<SettledJobs>;
+  leave(): Promise<unknown>;
+  cancel(id: string): Promise<unknown>;
+  /** @returns gives the bytes back. @throws HttpError when there is no room for them */
+  hold(bytes: number): () => void;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+  sleep(ms: number): Promise<void>;
+}
+
+/**
+ * A socket on which one program submits jobs and hears of their ends.
+ *
+ * Frames are worked on in order. One question at a time asks the queue for what has settled; there is none while
+ * nothing is listened for, or while the program has not acknowledged what it was told: results wait in their rows.
+ */
+export class JobSocket {
+  readonly #ports: JobSocketPorts;
+  /** Jobs whose ends are to be told. */
+  readonly #open = new Set<string>();
+  #frames: Promise<void> = Promise.resolve();
+  #unacknowledged = 0;
+  #isAsking = false;
+  #isClosed = false;
+
+  constructor(ports: JobSocketPorts) {
+    this.#ports = ports;
+  }
+
+  onMessage(text: string | ArrayBuffer): void {
+    if (typeof text !== 'string') {
+      this.#ports.close(1003, 'frames of this socket are text');
+      return;
+    }
+    if (text === PING_TEXT) {
+      this.#ports.send(PONG_TEXT);
+      return;
+    }
+    if (text.length > limits.FRAME_BYTES) {
+      this.#ports.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+      return;
+    }
+    let release: () => void;
+    try {
+      release = this.#ports.hold(text.length);
+    } catch (error) {
+      this.#tell(error);
+      return;
+    }
+    this.#frames = this.#frames
+      .then(() => this.#onFrame(text))
+      .catch((error) => this.#tell(error))
+      .finally(release);
+  }
+
+  onClose(): void {
+    this.#isClosed = true;
+    void this.#ports.leave().catch(() => {});
+  }
+
+  async #onFrame(text: string): Promise<void> {
+    if (this.#isClosed) return;
+    const parsed = parseJson(ClientFrame, text);
+    if (!parsed.ok) throw new HttpError(400, `frame not understood: ${parsed.message}`, 'invalid_frame');
+    await this.#handle(parsed.value);
+    this.#ask();
+  }
+
+  async #handle(frame: Frame): Promise<void> {
+    switch (frame.type) {
+      case 'submit':
+        return this.#submit(frame.jobs);
+      case 'listen': {
+        const unknown = await this.#ports.listen(frame.ids);
+        for (const id of frame.ids) this.#open.add(id);
+        for (const id of unknown) this.#open.delete(id);
+        if (unknown.length > 0) this.#send({ type: 'unknown', ids: unknown });
+        return;
+      }
+      case 'cancel':
+        await Promise.all(frame.ids.map((id) => this.#ports.cancel(id)));
+        return;
+      case 'ack':
+        this.#unacknowledged = Math.max(0, this.#unacknowledged - 1);
+    }
+  }
+
+  async #submit(bodies: unknown[]): Promise<void> {
+    const read = bodies.map((body) => (hasId(body) ? readSubmission(body) : WITHOUT_ID));
+    const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
+    const answers = (jobs.length > 0 ? await this.#submitOrFail(jobs) : []).values();
+    const told = read.map((job, index) => {
+      const id = job instanceof HttpError ? idOf(bodies[index]) : (job.id ?? null);
+      if (job instanceof HttpError) return { id, error: errorOf(job) };
+      const answer = answers.next().value;
+      if (!(answer && 'ok' in answer && answer.ok)) return { id, error: errorOf(failureOf(answer)) };
+      this.#open.add(answer.job.id);
+      return { id: answer.job.id };
+    });
+    this.#send({ type: 'submitted', answers: told });
+  }
+
+  /** A queue that cannot be asked is so for each of the jobs: their program submits them again. */
+  async #submitOrFail(jobs: SubmitJob[]): Promise<(SubmitAnswer | HttpError)[]> {
+    try {
+      return await this.#ports.submit(jobs);
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      return jobs.map(() => error);
+    }
+  }
+
+  /** Asks on and on for what has settled, as long as that is wanted. */
+  #ask(): void {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    const asking = async () => {
+      while (!this.#isClosed && this.#open.size > 0 && this.#unacknowledged < SETTLED_WINDOW) {
+        await this.#askOnce();
+      }
+    };
+    void asking().finally(() => {
+      this.#isAsking = false;
+    });
+  }
+
+  async #askOnce(): Promise<void> {
+    let settled: SettledJobs;
+    try {
+      settled = await this.#ports.nextSettled(QUESTION_MS);
+      if (settled.listener === 'unknown') await this.#listenAnew();
+    } catch {
+      // The queue restarts, or its disk is full: nothing is lost by asking later.
+      await this.#ports.sleep(PAUSE_MS);
+      return;
+    }
+    if (settled.listener === 'leaving') this.#ports.close(CLOSE.restarting, 'queue restarting');
+    if (settled.jobs.length === 0 || this.#isClosed) return;
+    for (const { id } of settled.jobs) this.#open.delete(id);
+    this.#unacknowledged += 1;
+    this.#ports.send(`{"type":"settled","jobs":[${settled.jobs.map(({ view }) => view).join(',')}]}`);
+  }
+
+  /** The queue has restarted and knows nothing of this socket. */
+  async #listenAnew(): Promise<void> {
+    const ids = [...this.#open];
+    for (let from = 0; from < ids.length; from += limits.JOBS_PER_SUBMISSION) {
+      const unknown = await this.#ports.listen(ids.slice(from, from + limits.JOBS_PER_SUBMISSION));
+      for (const id of unknown) this.#open.delete(id);
+      if (unknown.length > 0) this.#send({ type: 'unknown', ids: unknown });
+    }
+  }
+
+  #tell(error: unknown): void {
+    const told = error instanceof HttpError ? error : new HttpError(500, String(error), 'internal_error');
+    this.#send({ type: 'error', error: errorOf(told) });
+  }
+
+  #send(answer: ClientAnswer): void {
+    if (!this.#isClosed) this.#ports.send(JSON.stringify(answer));
+  }
+}
+
+const WITHOUT_ID = new HttpError(
+  400,
+  'id: a job submitted over a socket needs an id of its own',
+  'invalid_job',
+);
+
+function hasId(body: unknown): boolean {
+  return typeof (Object(body) as { id?: unknown }).id === 'string';
+}
+
+function idOf(body: unknown): string | null {
+  const { id } = Object(body) as { id?: unknown };
+  return typeof id === 'string' ? id : null;
+}
+
+function failureOf(answer: SubmitAnswer | HttpError | undefined): HttpError {
+  return answer instanceof HttpError ? answer : rejection(answer);
+}

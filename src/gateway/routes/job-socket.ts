@@ -1,0 +1,56 @@
+import { packJobs } from '../../queue/rpc.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
+import { holdBytes } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { JobSocket } from '../job-socket.ts';
+import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { acceptUpgrade } from '../socket-pair.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** Where programs that submit many jobs dial. */
+export function jobSocketRoute(app: Gateway): void {
+  app.get('/api/jobs/socket', needs('submit'), (context) => {
+    if (context.req.header('upgrade')?.toLowerCase() !== 'websocket') {
+      const message = 'This address is for WebSocket connections of programs that submit jobs.';
+      throw new HttpError(426, message, 'upgrade_required', { upgrade: 'websocket' });
+    }
+    return serve(context);
+  });
+}
+
+function serve(context: GatewayContext): Response {
+  const { env } = context;
+  const queueId = queueIdOf(env, context.req.raw);
+  const tenant = tenantOf(context.get('token'));
+  const viewer = viewerOf(context.get('token'));
+  const listener = crypto.randomUUID();
+  const { response, server } = acceptUpgrade();
+  const socket = new JobSocket({
+    submit: (jobs) => submitJobs(env, queueId, packJobs(jobs.map((job) => ({ ...job, tenant }))), listener),
+    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, viewer)),
+    nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
+    leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
+    cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer)),
+    hold: (bytes) => holdBytes(env, bytes),
+    send: (text) => quietly(() => server.send(text)),
+    close: (code, reason) => quietly(() => server.close(code, reason)),
+    sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+  });
+  server.addEventListener('message', ({ data }) => socket.onMessage(data));
+  const closed = () => {
+    quietly(() => server.close(1000, ''));
+    socket.onClose();
+  };
+  server.addEventListener('close', closed);
+  server.addEventListener('error', closed);
+  return response();
+}
+
+/** A socket that is gone throws on use; its close event tells the same. */
+function quietly(use: () => void): void {
+  try {
+    use();
+  } catch {
+    // Told by the close event.
+  }
+}
