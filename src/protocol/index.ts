@@ -17,5 +17,6 @@ export * as limits from './limits.ts';
 export * from './parse.ts';
 export * from './patterns.ts';
 export * from './queue-frames.ts';
+export * from './runpod.ts';
 export * from './text.ts';
 export * from './worker-frames.ts';

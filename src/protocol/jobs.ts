@@ -3,8 +3,11 @@ import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
-/** Kinds of work. `engine_request` is any route of the engine, body and answer passed through whole. */
-const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request'] as const;
+/**
+ * Kinds of work. `engine_request` is any route of the engine, body and answer passed through whole; `runpod` is what
+ * RunPod's worker takes (runpod.ts).
+ */
+const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'] as const;
 export type JobType = (typeof JOB_TYPES)[number];
 
 /**

@@ -9,6 +9,7 @@ import {
 } from '../engine/command/configuration.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
+import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 import {
   hostsIn,
@@ -47,6 +48,8 @@ export interface WorkerConfiguration {
   canarySeconds: number;
   /** Where snapshots of engine and GPU go; null: nowhere. */
   metricsUrl: string | null;
+  /** How answers of `runpod` jobs look. */
+  runpod: RunpodSettings;
   engine: EngineConfiguration;
 }
 
@@ -79,7 +82,21 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     hangSeconds: given.ENGINE_HANG_SECONDS,
     canarySeconds: given.ENGINE_CANARY_SECONDS,
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    runpod: runpodOf(given),
     engine: engineConfiguration(given),
+  };
+}
+
+function runpodOf(given: Own): RunpodSettings {
+  const { maxSize, minSize, growthFactor } = RUNPOD_DEFAULTS.batching;
+  return {
+    batching: {
+      maxSize: given.DEFAULT_BATCH_SIZE ?? maxSize,
+      minSize: given.DEFAULT_MIN_BATCH_SIZE ?? minSize,
+      growthFactor: given.DEFAULT_BATCH_SIZE_GROWTH_FACTOR ?? growthFactor,
+    },
+    isRawOpenAI: given.RAW_OPENAI_OUTPUT,
+    allowsOpenAIFormat: given.ALLOW_OPENAI_FORMAT,
   };
 }
 

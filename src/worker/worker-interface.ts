@@ -1,5 +1,6 @@
 import type { Instance } from '../protocol/index.ts';
 import type { FileAccessSettings } from './files/file-access.ts';
+import type { RunpodSettings } from './run/runpod-input.ts';
 import type { SessionSettings } from './session/session-interface.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 
@@ -10,6 +11,8 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings {
   heartbeatIntervalSeconds: number;
   /** Null: jobs are taken whatever the engine's gauges say. */
   backpressure: BackpressureSettings | null;
+  /** How answers of `runpod` jobs look; left out: as those of RunPod's worker without variables. */
+  runpod?: RunpodSettings;
 }
 
 export interface WorkerEvents {

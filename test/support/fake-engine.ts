@@ -40,6 +40,10 @@ class FakeExchange {
     return this.#put(Buffer.from(text));
   }
 
+  writeBytes(bytes: Uint8Array): this {
+    return this.#put(bytes);
+  }
+
   end(): this {
     return this.#put('end');
   }

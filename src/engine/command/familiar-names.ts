@@ -9,6 +9,7 @@ const FAMILIAR: readonly [familiar: string, name: string][] = [
   ['MODEL_REVISION', 'REVISION'],
   ['TOKENIZER_NAME', 'TOKENIZER'],
   ['OPENAI_SERVED_MODEL_NAME_OVERRIDE', 'SERVED_MODEL_NAME'],
+  ['OPENAI_RESPONSE_ROLE', 'RESPONSE_ROLE'],
   ['CUSTOM_CHAT_TEMPLATE', 'CHAT_TEMPLATE'],
   ['MAX_MODEL_LENGTH', 'MAX_MODEL_LEN'],
   ['VLLM_CONFIG_FILE', 'CONFIG'],
@@ -16,15 +17,8 @@ const FAMILIAR: readonly [familiar: string, name: string][] = [
 ];
 export const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([familiar]) => familiar));
 
-const STREAMED = 'answers stream as they come';
-const FORMAT = "answers keep the engine's own format, which is OpenAI's";
 /** What other workers are told and this one has no use for, and why. */
 const OF_NO_USE: Record<string, string> = {
-  DEFAULT_BATCH_SIZE: STREAMED,
-  DEFAULT_MIN_BATCH_SIZE: STREAMED,
-  DEFAULT_BATCH_SIZE_GROWTH_FACTOR: STREAMED,
-  ALLOW_OPENAI_FORMAT: FORMAT,
-  RAW_OPENAI_OUTPUT: FORMAT,
   WORKER_CUDA_VERSION: 'an image has the CUDA of its engine, which its tag says',
 };
 export const NAMES_OF_NO_USE: ReadonlySet<string> = new Set(Object.keys(OF_NO_USE));

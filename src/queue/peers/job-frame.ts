@@ -113,6 +113,7 @@ export function suitsBase(jobType: string, payload: string): boolean {
 
 /** @returns `body` as JSON text of an object */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
+  if ((jobType as JobType) === 'runpod') return null;
   if ((jobType as JobType) !== 'engine_request') return { task: 'openai/chat-completion', body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok || request.value.body === undefined) return null;

@@ -7,6 +7,7 @@ import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { failJob, runJob } from '../run/run-job.ts';
 import { RunningJob } from '../run/running-job.ts';
+import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
@@ -19,6 +20,8 @@ export interface JobsSettings extends FileAccessSettings {
   configId: string;
   capacity: number;
   renewAfterSeconds: number;
+  /** Left out: as RunPod's worker without variables. */
+  runpod?: RunpodSettings;
 }
 
 export interface JobsPorts extends Ports {
@@ -41,6 +44,7 @@ export class Jobs {
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
   readonly #files: FileAccess;
+  readonly #runpod: RunpodSettings;
   readonly #admission: AdmissionControl;
   readonly #changed: () => void;
   /** Why a job pushed now would be released; null: it is welcome. */
@@ -56,6 +60,7 @@ export class Jobs {
     this.#slots = new Slots(settings.capacity);
     this.models = new ServedModels(ports, settings.configId);
     this.#files = fileAccessOf(settings);
+    this.#runpod = settings.runpod ?? RUNPOD_DEFAULTS;
     this.#admission = new AdmissionControl(ports.clock);
     this.#leases = new Leases(
       {
@@ -211,6 +216,7 @@ export class Jobs {
       files: this.#files,
       models: this.models,
       peer: this.#ports.queue.peer,
+      runpod: this.#runpod,
     });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);

@@ -26,6 +26,9 @@ const HEALTH_WITHIN_MS = 1000;
 /** Headers that are true of the engine's connection only. */
 const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
 
+/** What takes a copy of an answer as it comes. */
+export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
+
 /**
  * Any route of the engine, its whole answer kept as the result.
  * On a throw the tape is still open: the caller breaks it with the failure.
@@ -33,7 +36,7 @@ const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
  */
 export async function runEngineRequest(
   attempt: Attempt,
-  tape: AnswerStream | null = null,
+  tape: AnswerCopy | null = null,
 ): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
@@ -71,7 +74,7 @@ export async function runEngineRequest(
 }
 
 /** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
-function eventsOnTape(request: EngineRequest, tape: AnswerStream): (piece: Uint8Array) => void {
+function eventsOnTape(request: EngineRequest, tape: AnswerCopy): (piece: Uint8Array) => void {
   const watch = new CompletionWatch();
   return (piece) => {
     watch.see(piece);

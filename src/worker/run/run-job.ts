@@ -10,6 +10,8 @@ import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts'
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { withEngineRetries } from './engine-retries.ts';
 import type { RunningJob } from './running-job.ts';
+import type { RunpodSettings } from './runpod-input.ts';
+import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 
 export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
@@ -17,6 +19,7 @@ export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fe
   models: ServedModels;
   /** The queue that the job came from. */
   peer: QueueProfile | null;
+  runpod: RunpodSettings;
 }
 
 /**
@@ -36,8 +39,8 @@ export async function runJob(
       : job.payload;
     const attempt = attemptAt(running, payload, ports);
     const result = ports.peer?.repeatsAttempts
-      ? await runKind(attempt, stream)
-      : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream));
+      ? await runKind(attempt, stream, ports)
+      : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream, ports));
     return { type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
@@ -87,8 +90,13 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
   };
 }
 
-function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<string, unknown>> {
+function runKind(
+  attempt: Attempt,
+  stream: AnswerStream | null,
+  { clock, runpod: settings }: RunPorts,
+): Promise<Record<string, unknown>> {
   const { jobType, payload } = attempt;
+  if (isRunpodJob(jobType, payload)) return runRunpodJob(attempt, stream, { clock, settings });
   if (jobType === 'engine_request') {
     return stream && !stream.isTape ? relayEngineRequest(attempt, stream) : runEngineRequest(attempt, stream);
   }
@@ -97,7 +105,7 @@ function runKind(attempt: Attempt, stream: AnswerStream | null): Promise<Record<
   if (task !== null && run) return runBaseTask(attempt, task, run);
   const problem =
     task === null
-      ? `this worker runs chat_completion, llm_inference and engine_request jobs, not "${jobType}"`
+      ? `this worker runs chat_completion, llm_inference, engine_request and runpod jobs, not "${jobType}"`
       : `this worker runs the tasks ${KNOWN_TASKS.join(', ')}, not "${task}"`;
   throw finalFailure('unsupported_job_type', problem);
 }

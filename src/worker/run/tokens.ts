@@ -8,6 +8,7 @@ const CHAT_DEFAULT = ChatPayload.shape.max_tokens.parse(undefined);
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
   if ('path' in payload) return limitIn(fieldsOf(parseBody(String(payload.body ?? ''))));
+  if ('input' in payload) return runpodLimit(fieldsOf(payload.input));
   return 'messages' in payload ? (limitIn(payload) ?? CHAT_DEFAULT) : null;
 }
 
@@ -17,6 +18,11 @@ export function generatedTokens(completion: unknown): number | null {
   const tokens = fieldsOf(usage).completion_tokens;
   if (typeof tokens !== 'number') return null;
   return tokens / (Array.isArray(choices) ? Math.max(1, choices.length) : 1);
+}
+
+/** Of the request that RunPod's input becomes; what it generates where it does not say is little. */
+function runpodLimit({ openai_input, body, sampling_params }: Record<string, unknown>): number | null {
+  return limitIn(fieldsOf(openai_input ?? body ?? sampling_params));
 }
 
 function limitIn(body: Record<string, unknown>): number | null {

@@ -1,0 +1,53 @@
+import { z } from 'zod';
+
+/**
+ * Jobs in the form of RunPod's serverless endpoints, docs/runpod.md. Sources: the job inputs of worker-vllm 0.2 and
+ * 2.x, and RunPod's operation reference.
+ */
+
+const DAY_MS = 86_400_000;
+
+const milliseconds = (least: number) => {
+  const most = 7 * DAY_MS;
+  const message = `expected milliseconds from ${least} to ${most}`;
+  return z.number(message).min(least, message).max(most, message);
+};
+
+/** RunPod's limits of a job, in milliseconds as there. */
+const RunpodPolicy = z.object({
+  /** Of one attempt, from when the worker has it. */
+  executionTimeout: milliseconds(5000).nullish(),
+  /** From the submission to the end, waiting included. */
+  ttl: milliseconds(10_000).nullish(),
+  lowPriority: z.boolean('expected true or false').nullish(),
+});
+
+/** Payload of a `runpod` job: what RunPod hands to a handler. Which inputs there are: worker/run/runpod-input.ts. */
+export const RunpodPayload = z.looseObject({
+  input: z.record(z.string(), z.unknown(), 'expected an object'),
+  policy: RunpodPolicy.nullish(),
+});
+export type RunpodPayload = z.infer<typeof RunpodPayload>;
+export type RunpodInput = RunpodPayload['input'];
+
+/** Result of a `runpod` job. */
+export interface RunpodResult {
+  [field: string]: unknown;
+  status: 'success';
+  job_type: 'runpod';
+  processed_at: string;
+  /** Everything the handler yielded, in order: what `/stream/{id}` gives piece by piece. */
+  output: unknown[];
+}
+
+/** Whether an input asks for its output in pieces. */
+export function runpodStreams(input: RunpodInput): boolean {
+  const { openai_route, openai_input, route, body, stream } = input;
+  if (openai_input) return asksForStream(openai_input);
+  if (openai_route) return false;
+  return route ? asksForStream(body) : Boolean(stream);
+}
+
+function asksForStream(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && 'stream' in body && body.stream === true;
+}

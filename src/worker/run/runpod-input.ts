@@ -1,0 +1,195 @@
+import {
+  type EngineRequest,
+  isInferenceRoute,
+  type RunpodInput,
+  runpodStreams,
+} from '../../protocol/index.ts';
+import { type Batching, batchingOf, RUNPOD_BATCHING } from '../answers/event-batching.ts';
+import { finalFailure } from '../failure.ts';
+import { samplingDefaults, samplingFields } from './runpod-sampling.ts';
+
+/** What the variables of RunPod's worker say about answers. */
+export interface RunpodSettings {
+  /** DEFAULT_BATCH_SIZE, DEFAULT_MIN_BATCH_SIZE and DEFAULT_BATCH_SIZE_GROWTH_FACTOR. */
+  batching: Batching;
+  /** RAW_OPENAI_OUTPUT: streams of `openai_route` as text of events, else as lists of their data. */
+  isRawOpenAI: boolean;
+  /** ALLOW_OPENAI_FORMAT: jobs may ask for `use_openai_format`. */
+  allowsOpenAIFormat: boolean;
+}
+
+export const RUNPOD_DEFAULTS: RunpodSettings = {
+  batching: RUNPOD_BATCHING,
+  isRawOpenAI: true,
+  allowsOpenAIFormat: true,
+};
+
+/**
+ * The form of what a job yields.
+ *
+ * - `tokens` (`prompt` or `messages`): `{choices: [{tokens: [text, …]}], usage: {input, output}}`
+ * - `openai_batches` (the same with `use_openai_format`): the engine's body; streamed, its chunks, those of a batch
+ *   made one whose `delta.content` is a list
+ * - `events` (`openai_route`): the engine's body; streamed, the text of its events, several together
+ * - `chunks` (the same with RAW_OPENAI_OUTPUT=0): the engine's body; streamed, lists of the data of its events
+ * - `passed` (`route`): the engine's body; streamed, the text of its events as they come
+ */
+type RunpodForm = 'tokens' | 'openai_batches' | 'events' | 'chunks' | 'passed';
+
+/** What a job asks of the engine, and how it wants the answer. */
+export interface RunpodCall {
+  request: EngineRequest;
+  form: RunpodForm;
+  streams: boolean;
+  /** Answers asked for with `n`. */
+  choices: number;
+  batching: Batching;
+}
+
+type Fields = Record<string, unknown>;
+
+const CHAT = '/v1/chat/completions';
+const COMPLETIONS = '/v1/completions';
+/** What a caller must not set: docs/security.md. */
+const NOT_FOR_CALLERS = ['kv_transfer_params', 'ec_transfer_params'];
+
+/**
+ * Reads a job's input in any of RunPod's forms, in the order of its worker: `openai_input` or `openai_route`, then
+ * `route`, then `messages` or `prompt`.
+ * @param servedModel for requests that name no model; undefined: the engine does not tell
+ * @throws JobFailure `invalid_request` that names the field
+ */
+export function readRunpodInput(
+  input: RunpodInput,
+  settings: RunpodSettings,
+  servedModel: string | undefined,
+): RunpodCall {
+  const { openai_route, openai_input, route, messages, prompt } = input;
+  if (openai_input || openai_route) {
+    const path = textOf(openai_route ?? CHAT, 'openai_route');
+    const form = settings.isRawOpenAI || !isCompletion(path) ? 'events' : 'chunks';
+    return call(input, 'openai_route', { path, body: openai_input }, form, settings, servedModel);
+  }
+  if (route) {
+    const asked = { path: textOf(route, 'route'), body: input.body, method: input.method };
+    return call(input, 'route', asked, 'passed', settings, servedModel);
+  }
+  if ((messages ?? prompt ?? null) === null) {
+    throw finalFailure(
+      'invalid_request',
+      'input: expected openai_route with openai_input, route with body, or prompt or messages',
+    );
+  }
+  return shorthand(input, settings, servedModel);
+}
+
+/** `prompt` or `messages` with `sampling_params`. */
+function shorthand(
+  input: RunpodInput,
+  settings: RunpodSettings,
+  servedModel: string | undefined,
+): RunpodCall {
+  const { use_openai_format, apply_chat_template, batch_size, sampling_params } = input;
+  const given = input.messages ?? input.prompt;
+  if (typeof given !== 'string' && !Array.isArray(given)) {
+    const name = input.messages === undefined ? 'prompt' : 'messages';
+    throw finalFailure('invalid_request', `input.${name}: expected a text or a list of messages`);
+  }
+  if (use_openai_format && !settings.allowsOpenAIFormat) {
+    const message = 'input.use_openai_format: this worker does not allow it (ALLOW_OPENAI_FORMAT)';
+    throw finalFailure('invalid_request', message);
+  }
+  const params = sampling_params ?? {};
+  if (!isObject(params)) {
+    throw finalFailure('invalid_request', 'input.sampling_params: expected an object');
+  }
+  const isChat = Array.isArray(given) || Boolean(apply_chat_template) || Boolean(use_openai_format);
+  const text = { role: 'user', content: given };
+  const body = {
+    ...(use_openai_format ? {} : samplingDefaults(batch_size ? '0.2' : '2.x')),
+    ...samplingFields(params, isChat ? 'chat' : 'completions'),
+    ...(isChat ? { messages: Array.isArray(given) ? given : [text] } : { prompt: given }),
+    ...(input.stream
+      ? { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } }
+      : { stream: false }),
+  };
+  const asked = { path: isChat ? CHAT : COMPLETIONS, body };
+  const form = use_openai_format ? 'openai_batches' : 'tokens';
+  return call(input, 'prompt', asked, form, settings, servedModel);
+}
+
+function call(
+  input: RunpodInput,
+  field: string,
+  asked: { path: string; body?: unknown; method?: unknown },
+  form: RunpodForm,
+  settings: RunpodSettings,
+  servedModel: string | undefined,
+): RunpodCall {
+  const body = asked.body ?? undefined;
+  const method = String(asked.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
+  if (!isInferenceRoute(method, asked.path)) {
+    throw finalFailure(
+      'invalid_request',
+      `input.${field}: ${method} ${asked.path} is no inference route; this worker asks its engine for nothing else`,
+    );
+  }
+  const foreign = NOT_FOR_CALLERS.find((name) => isObject(body) && (body[name] ?? null) !== null);
+  if (foreign !== undefined) {
+    throw finalFailure('invalid_request', `${foreign}: is set by the engines themselves, never by a caller`);
+  }
+  return {
+    request: { method: method as EngineRequest['method'], path: asked.path, ...bodyOf(body, servedModel) },
+    form,
+    streams: runpodStreams(input),
+    choices:
+      isObject(body) && typeof body.n === 'number' && Number.isInteger(body.n) ? Math.max(1, body.n) : 1,
+    batching: ownBatching(input, settings.batching),
+  };
+}
+
+/** A job's own fields before the worker's settings; `batch_size` is that of 0.2, whose batches did not grow. */
+function ownBatching(input: RunpodInput, otherwise: Batching): Batching {
+  const fields = {
+    batch_size: numberIn(input, 'batch_size'),
+    max_batch_size: numberIn(input, 'max_batch_size'),
+    min_batch_size: numberIn(input, 'min_batch_size'),
+    batch_size_growth_factor: numberIn(input, 'batch_size_growth_factor'),
+  };
+  return batchingOf(fields, fields.batch_size ? { ...otherwise, growthFactor: 1 } : otherwise);
+}
+
+/** As RunPod's worker, takes numbers in text too. */
+function numberIn(input: RunpodInput, name: string): number | null {
+  const value = input[name] ?? null;
+  if (value === null) return null;
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  if (typeof number === 'number' && number >= 0 && number < Number.POSITIVE_INFINITY) return number;
+  const message = `input.${name}: expected a number, 0 or more, got ${JSON.stringify(value)}`;
+  throw finalFailure('invalid_request', message);
+}
+
+/** The body as JSON, with the served model where it names none: not every engine fills it in. */
+function bodyOf(
+  body: unknown,
+  servedModel: string | undefined,
+): Pick<EngineRequest, 'body' | 'content_type'> {
+  if (body === undefined) return {};
+  const named =
+    isObject(body) && !body.model && servedModel !== undefined ? { ...body, model: servedModel } : body;
+  const text = typeof named === 'string' ? named : JSON.stringify(named);
+  return { body: text, content_type: 'application/json' };
+}
+
+function isCompletion(path: string): boolean {
+  return path === CHAT || path === COMPLETIONS;
+}
+
+function textOf(value: unknown, name: string): string {
+  if (typeof value === 'string') return value;
+  throw finalFailure('invalid_request', `input.${name}: expected a text, such as "${CHAT}"`);
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

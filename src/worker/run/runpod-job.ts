@@ -1,0 +1,111 @@
+import {
+  type AnswerHead,
+  isEventStream,
+  parseValue,
+  RunpodPayload,
+  type RunpodResult,
+} from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
+import type { Ports } from '../ports.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+import { type AnswerCopy, runEngineRequest } from './engine-request-job.ts';
+import { type RunpodCall, type RunpodSettings, readRunpodInput } from './runpod-input.ts';
+import { type OutputMaker, outputMaker, wholeOutput } from './runpod-output.ts';
+
+const EVENTS_HEAD: AnswerHead = {
+  status: 200,
+  headers: { 'content-type': 'text/event-stream; charset=utf-8' },
+};
+
+/** Whether a job is in RunPod's form. A base queue names no type: the form of the payload tells. */
+export function isRunpodJob(jobType: string | undefined, payload: object): boolean {
+  if (jobType !== undefined) return jobType === 'runpod';
+  const { task, input, messages } = payload as Record<string, unknown>;
+  return !task && messages === undefined && typeof input === 'object' && input !== null;
+}
+
+/**
+ * Runs a job in the form of RunPod's worker. What it yields is its result, all of it, and goes to the tape one by
+ * one: an event `data: {"output": …}` each.
+ * @param tape of a job that is watched; on a throw it is still open
+ * @throws JobFailure; `deadline` when the policy's executionTimeout has passed
+ */
+export async function runRunpodJob(
+  attempt: Attempt,
+  tape: AnswerCopy | null,
+  { clock, settings }: { clock: Ports['clock']; settings: RunpodSettings },
+): Promise<RunpodResult> {
+  const parsed = parseValue(RunpodPayload, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  const { input, policy } = parsed.value;
+  const call = readRunpodInput(input, settings, attempt.servedModel);
+  const output: unknown[] = [];
+  const sink = new OutputSink(call, (piece) => {
+    output.push(piece);
+    tape?.write(Buffer.from(`data: ${JSON.stringify({ output: piece })}\n\n`));
+  });
+  tape?.head(EVENTS_HEAD);
+  await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>
+    runEngineRequest({ ...attempt, payload: call.request, signal }, sink),
+  );
+  tape?.end();
+  return { status: 'success', job_type: 'runpod', processed_at: attempt.timestamp(), output };
+}
+
+async function withinLimit(
+  attempt: Attempt,
+  limitMs: number | null,
+  clock: Ports['clock'],
+  run: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  if (limitMs === null) {
+    await run(attempt.signal);
+    return;
+  }
+  const limit = new AbortController();
+  const timer = clock.setTimeout(() => {
+    limit.abort(finalFailure('deadline', `the job ran longer than its executionTimeout of ${limitMs} ms`));
+  }, limitMs);
+  try {
+    await run(AbortSignal.any([attempt.signal, limit.signal]));
+  } catch (error) {
+    throw limit.signal.aborted ? limit.signal.reason : error;
+  } finally {
+    clock.clearTimeout(timer);
+  }
+}
+
+/** Takes the engine's answer and makes of it what the job yields. */
+class OutputSink implements AnswerCopy {
+  readonly #call: RunpodCall;
+  readonly #emit: (output: unknown) => void;
+  readonly #decoder = new TextDecoder();
+  #maker: OutputMaker | null = null;
+  #text = '';
+
+  constructor(call: RunpodCall, emit: (output: unknown) => void) {
+    this.#call = call;
+    this.#emit = emit;
+  }
+
+  head({ headers }: AnswerHead): void {
+    if (isEventStream(headers)) this.#maker = outputMaker(this.#call, this.#emit);
+  }
+
+  write(piece: Uint8Array): void {
+    this.#text += this.#decoder.decode(piece, { stream: true });
+    if (this.#maker === null) return;
+    const events = this.#text.split(/(?<=\r?\n\r?\n)/);
+    this.#text = events.pop()!;
+    if (/\n\r?\n$/.test(this.#text)) {
+      events.push(this.#text);
+      this.#text = '';
+    }
+    for (const event of events) if (!event.startsWith(':')) this.#maker.event(event);
+  }
+
+  end(): void {
+    if (this.#maker === null) this.#emit(wholeOutput(this.#call.form, parseBody(this.#text)));
+    else this.#maker.end();
+  }
+}

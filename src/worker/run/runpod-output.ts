@@ -1,0 +1,203 @@
+import { BatchCounter } from '../answers/event-batching.ts';
+import type { RunpodCall } from './runpod-input.ts';
+
+type Fields = Record<string, unknown>;
+
+interface Choice extends Fields {
+  index?: number;
+  text?: unknown;
+  message?: { content?: unknown };
+  delta?: Fields;
+}
+
+interface Usage {
+  input: number;
+  output: number;
+}
+
+/** What a job yields of an answer that came whole. */
+export function wholeOutput(form: RunpodCall['form'], body: unknown): unknown {
+  if (form !== 'tokens') return body;
+  const { choices, usage } = Object(body) as { choices?: Choice[]; usage?: Fields };
+  const sorted = [...(choices ?? [])].sort((a, b) => (a.index ?? 0) - (b.index ?? 0));
+  return {
+    choices: sorted.map(({ text, message }) => ({ tokens: [String(text ?? message?.content ?? '')] })),
+    usage: usageOf(usage) ?? { input: 0, output: 0 },
+  };
+}
+
+/** Makes what a job yields out of the engine's events, as they come. */
+export interface OutputMaker {
+  /** @param event its text, with the blank line that ends it */
+  event(event: string): void;
+  /** The answer is whole. */
+  end(): void;
+}
+
+/** @param emit takes one thing that is yielded */
+export function outputMaker(call: RunpodCall, emit: (output: unknown) => void): OutputMaker {
+  switch (call.form) {
+    case 'tokens':
+      return new TokenBatches(call, emit);
+    case 'openai_batches':
+      return new OpenAIBatches(call, emit);
+    case 'events':
+      return new EventBatches(
+        call,
+        (events) => emit(events.join('')),
+        (event) => event,
+      );
+    case 'chunks':
+      return new EventBatches(call, emit, chunkOf);
+    case 'passed':
+      return { event: emit, end: () => {} };
+  }
+}
+
+/** Both generations, `prompt` or `messages`. */
+class TokenBatches implements OutputMaker {
+  readonly #emit: (output: unknown) => void;
+  readonly #batch: BatchCounter;
+  readonly #count: number;
+  #choices: { tokens: string[] }[];
+  #usage: Usage = { input: 0, output: 0 };
+  /** The engine counts, so that pieces need not be. */
+  #isCounted = false;
+  #hasYielded = false;
+
+  constructor({ batching, choices }: RunpodCall, emit: (output: unknown) => void) {
+    this.#emit = emit;
+    this.#batch = new BatchCounter(batching);
+    this.#count = choices;
+    this.#choices = this.#none();
+  }
+
+  event(event: string): void {
+    const chunk = chunkOf(event) as { choices?: Choice[]; usage?: Fields } | null;
+    const usage = usageOf(chunk?.usage);
+    if (usage !== null) {
+      this.#isCounted = true;
+      this.#usage = usage;
+    }
+    for (const { index, text, delta } of chunk?.choices ?? []) {
+      const token = text ?? delta?.content;
+      if (typeof token !== 'string' || token === '') continue;
+      if (!this.#isCounted) this.#usage = { ...this.#usage, output: this.#usage.output + 1 };
+      this.#choices[index ?? 0]?.tokens.push(token);
+      if (this.#batch.add()) this.#yield();
+    }
+  }
+
+  end(): void {
+    // What the tokens cost is told even where there is no text.
+    const hasTokens = this.#choices.some(({ tokens }) => tokens.length > 0);
+    if (hasTokens || !this.#hasYielded) this.#yield();
+  }
+
+  #yield(): void {
+    this.#emit({ choices: this.#choices, usage: this.#usage });
+    this.#hasYielded = true;
+    this.#choices = this.#none();
+  }
+
+  #none(): { tokens: string[] }[] {
+    return Array.from({ length: this.#count }, () => ({ tokens: [] }));
+  }
+}
+
+/** 0.2 with `use_openai_format`: of each batch the last chunk, with the texts of all as lists. */
+class OpenAIBatches implements OutputMaker {
+  readonly #emit: (output: unknown) => void;
+  readonly #batch: BatchCounter;
+  readonly #contents = new Map<number, string[]>();
+  readonly #latest = new Map<number, Choice>();
+  #last: Fields = {};
+  #usage: unknown;
+
+  constructor({ batching }: RunpodCall, emit: (output: unknown) => void) {
+    this.#emit = emit;
+    this.#batch = new BatchCounter(batching);
+  }
+
+  event(event: string): void {
+    const chunk = chunkOf(event) as { choices?: Choice[]; usage?: unknown } | null;
+    if (chunk === null) return;
+    this.#usage = chunk.usage ?? this.#usage;
+    let isFull = false;
+    for (const choice of chunk.choices ?? []) {
+      const content = choice.delta?.content ?? '';
+      if (typeof content !== 'string') continue;
+      const index = choice.index ?? 0;
+      this.#last = chunk;
+      this.#latest.set(index, choice);
+      const contents = this.#contents.get(index) ?? [];
+      if (content !== '') contents.push(content);
+      this.#contents.set(index, contents);
+      if (content !== '') isFull = this.#batch.add() || isFull;
+    }
+    if (isFull) this.#yield();
+  }
+
+  end(): void {
+    if (this.#latest.size > 0) this.#yield();
+  }
+
+  #yield(): void {
+    const choices = [...this.#latest].map(([index, choice]) => ({
+      ...choice,
+      delta: { ...choice.delta, content: this.#contents.get(index) },
+    }));
+    this.#emit({ ...this.#last, choices, ...(this.#usage ? { usage: this.#usage } : {}) });
+    this.#contents.clear();
+    this.#latest.clear();
+  }
+}
+
+/** 2.x, `openai_route`. */
+class EventBatches implements OutputMaker {
+  readonly #emit: (events: unknown[]) => void;
+  readonly #read: (event: string) => unknown;
+  readonly #batch: BatchCounter;
+  #events: unknown[] = [];
+
+  /** @param read what an event contributes; null: nothing */
+  constructor({ batching }: RunpodCall, emit: (events: unknown[]) => void, read: (event: string) => unknown) {
+    this.#emit = emit;
+    this.#read = read;
+    this.#batch = new BatchCounter(batching);
+  }
+
+  event(event: string): void {
+    const contribution = this.#read(event);
+    if (contribution === null) return;
+    this.#events.push(contribution);
+    if (this.#batch.add()) this.end();
+  }
+
+  end(): void {
+    if (this.#events.length === 0) return;
+    const events = this.#events;
+    this.#events = [];
+    this.#emit(events);
+  }
+}
+
+/** The data of an event as a value; null for the end mark and for whatever holds no JSON. */
+function chunkOf(event: string): unknown {
+  const data = event
+    .split(/\r?\n/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5).trimStart())
+    .join('\n');
+  try {
+    return JSON.parse(data);
+  } catch {
+    return null;
+  }
+}
+
+/** In RunPod's words: prompt tokens in, completion tokens out. */
+function usageOf(usage: Fields | null | undefined): Usage | null {
+  if (typeof usage?.prompt_tokens !== 'number') return null;
+  return { input: usage.prompt_tokens, output: Number(usage.completion_tokens ?? 0) };
+}
