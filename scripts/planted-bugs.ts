@@ -161,6 +161,13 @@ const BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
+    name: 'a base worker that names a job loses it all the same',
+    file: 'src/queue/verbs/renew.ts',
+    line: `  extend(core, worker, job);
+  let { progress = null`,
+    becomes: `  let { progress = null`,
+  },
+  {
     name: 'a cancellation that overtakes its request is forgotten',
     file: 'src/queue/verbs/request.ts',
     line: 'if (core.gone.has(asked.job_id)) return answer(CANCELLED);',

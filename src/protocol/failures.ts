@@ -3,13 +3,15 @@ import { z } from 'zod';
 /**
  * Why a job failed, in words that decide what happens next.
  *
- * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`).
+ * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`), or there is
+ * no worker that could run it (`unsupported_by_worker`).
  * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`).
  * Decided by the queue: `lease_expired` and `worker_died` (charged and retried), `deadline`, `cancelled`.
  */
 const FAILURE_CODES = [
   'invalid_request',
   'unsupported_job_type',
+  'unsupported_by_worker',
   'engine_refused',
   'engine_error',
   'engine_died',

@@ -41,6 +41,12 @@ export const LEASE_SECONDS = 30;
 /** A base worker renews every 30 s from its own start, so shorter leases would kill healthy jobs. */
 export const BASE_LEASE_SECONDS = 300;
 
+/**
+ * A base worker that is back on a new connection has named what it still holds by then, seconds: it does so every 30 s,
+ * and one such frame may be lost. What it does not name is what it finished while it had no connection, and dropped.
+ */
+export const BASE_NAMED_WITHIN_SECONDS = 70;
+
 /** Share of the lease after which it is renewed (the base README's default). */
 export const RENEW_SHARE = 0.8;
 

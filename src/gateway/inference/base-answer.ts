@@ -19,10 +19,57 @@ export function answerFromResult(
       ? streamed(completion, facts.includeUsage, createdSeconds)
       : Response.json({ object: 'chat.completion', created: createdSeconds, ...completion });
   }
+  if (Array.isArray(result.embeddings)) return embeddings(result, facts.model);
+  if (typeof result.audio_base64 === 'string') return speech(result.audio_base64, result.format);
+  if (typeof result.text === 'string') return transcription(result);
   const response = result.response as EngineRequestResult['response'] | undefined;
   if (typeof response?.status !== 'number') return null;
   const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body);
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
+}
+
+/** @param model as the caller named it: the result does not */
+function embeddings(result: Record<string, unknown>, model: string | null): Response {
+  const { prompt_tokens = 0, total_tokens = 0 } = result;
+  const list = result.embeddings as { index?: number; embedding?: unknown }[];
+  return Response.json({
+    object: 'list',
+    data: list.map((item, position) => ({
+      object: 'embedding',
+      index: item.index ?? position,
+      embedding: item.embedding ?? [],
+    })),
+    model: model ?? 'default',
+    usage: { prompt_tokens, total_tokens },
+  });
+}
+
+const AUDIO_TYPES: Record<string, string> = {
+  mp3: 'audio/mpeg',
+  opus: 'audio/opus',
+  aac: 'audio/aac',
+  flac: 'audio/flac',
+  wav: 'audio/wav',
+  pcm: 'audio/pcm',
+};
+
+/** @returns null for what is no base64 */
+function speech(audio: string, format: unknown): Response | null {
+  let bytes: string;
+  try {
+    bytes = atob(audio);
+  } catch {
+    return null;
+  }
+  const type = AUDIO_TYPES[String(format)] ?? 'application/octet-stream';
+  return new Response(
+    Uint8Array.from(bytes, (character) => character.charCodeAt(0)),
+    { headers: { 'content-type': type } },
+  );
+}
+
+function transcription({ text, language, duration, segments }: Record<string, unknown>): Response {
+  return Response.json({ text, language, duration, segments });
 }
 
 /** The whole answer as one chunk for each choice, then usage where it was asked for, then the end mark. */

@@ -35,6 +35,7 @@ const STATUS_OF_CODE: Record<string, number> = {
   invalid_request: 400,
   engine_refused: 400,
   unsupported_job_type: 400,
+  unsupported_by_worker: 501,
   cancelled: 409,
   too_large: 413,
   engine_overloaded: 503,

@@ -48,9 +48,8 @@ function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBa
   const written = takesAnyJob
     ? { text: extendedJobFrame(frame) }
     : baseJobFrame(frame, suitsBase, frameBytes);
-  if ('reason' in written) {
-    const failure = { message: written.reason, code: 'too_large', retryable: false };
-    failAttempt(core, job, failure, 'queue');
+  if (!('text' in written)) {
+    failAttempt(core, job, { ...written, retryable: false }, 'queue');
     return false;
   }
   worker.connection.sendJob(written.text);

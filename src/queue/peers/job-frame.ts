@@ -1,4 +1,11 @@
-import { EngineRequest, fitsUtf8, type JobType, parseJson } from '../../protocol/index.ts';
+import {
+  BASE_TASKS,
+  EngineRequest,
+  type FailureCode,
+  fitsUtf8,
+  type JobType,
+  parseJson,
+} from '../../protocol/index.ts';
 
 /** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
 export interface JobFrame {
@@ -18,7 +25,16 @@ export interface JobFrame {
   result_upload_url: string | null;
 }
 
-const TOO_LARGE = 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame';
+/** Why a worker cannot be given a job. */
+export interface UnfitJob {
+  message: string;
+  code: Extract<FailureCode, 'too_large' | 'unsupported_by_worker'>;
+}
+
+const TOO_LARGE: UnfitJob = {
+  message: 'the payload is over 1 MiB, more than the worker that serves this model takes in one frame',
+  code: 'too_large',
+};
 
 /** Stands where a payload was left out. */
 const LEFT_OUT = '{}';
@@ -57,16 +73,15 @@ function extendedHead(frame: JobFrame): string {
  * The frame for a worker that speaks only the base: it knows none of the extension fields.
  * @param suitsBase of a payload that cannot be looked at: whether `basePayload` gives one
  * @param mostBytes the largest frame that it takes
- * @returns why the worker cannot be given the job, where it cannot
+ * @returns its text, or why the worker cannot be given the job
  */
 export function baseJobFrame(
   frame: JobFrame,
   suitsBase: boolean,
   mostBytes: number,
-): { text: string } | { reason: string } {
+): { text: string } | UnfitJob {
   const payload = frame.payload === '' ? '' : basePayload(frame.job_type, frame.payload);
-  if (payload === null || !suitsBase)
-    return { reason: `the worker that serves this model cannot run ${frame.job_type} jobs of this kind` };
+  if (payload === null || !suitsBase) return unsupported(frame);
   const head = JSON.stringify({
     type: 'job',
     job_id: frame.job_id,
@@ -77,8 +92,21 @@ export function baseJobFrame(
   });
   const text = `${head.slice(0, -1)},"payload":${frame.payload_url === null ? payload : LEFT_OUT}}`;
   if ((frame.payload === '' && frame.payload_url === null) || !fitsUtf8(text, mostBytes - 1))
-    return { reason: TOO_LARGE };
+    return TOO_LARGE;
   return { text };
+}
+
+/** A base worker knows its table of tasks and nothing beside it. */
+function unsupported({ job_type, payload }: JobFrame): UnfitJob {
+  const request = parseJson(EngineRequest, payload);
+  const what = request.ok
+    ? `${request.value.method} ${request.value.path} with this body`
+    : `${job_type} jobs of this kind`;
+  const routes = Object.keys(TASKS).join(', ');
+  return {
+    message: `the worker that serves this model cannot run ${what}: it speaks only the base protocol, which knows ${routes} with a JSON object`,
+    code: 'unsupported_by_worker',
+  };
 }
 
 function references({ payload_url, result_upload_url }: JobFrame) {
@@ -89,10 +117,10 @@ function references({ payload_url, result_upload_url }: JobFrame) {
 }
 
 /** Engine routes a base worker knows, by the `task` its payload must name. */
-const BASE_TASKS: Record<string, string> = {
-  '/v1/chat/completions': 'openai/chat-completion',
-  '/v1/embeddings': 'openai/embeddings',
-  '/v1/audio/speech': 'openai/audio-speech',
+const TASKS: Record<string, string> = {
+  '/v1/chat/completions': BASE_TASKS.chat,
+  '/v1/embeddings': BASE_TASKS.embeddings,
+  '/v1/audio/speech': BASE_TASKS.speech,
 };
 
 /**
@@ -114,10 +142,10 @@ export function suitsBase(jobType: string, payload: string): boolean {
 /** @returns `body` as JSON text of an object */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
   if ((jobType as JobType) === 'runpod') return null;
-  if ((jobType as JobType) !== 'engine_request') return { task: 'openai/chat-completion', body: payload };
+  if ((jobType as JobType) !== 'engine_request') return { task: BASE_TASKS.chat, body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok || request.value.body === undefined) return null;
-  const task = BASE_TASKS[request.value.path];
+  const task = TASKS[request.value.path];
   return task === undefined || !isObject(request.value.body) ? null : { task, body: request.value.body };
 }
 

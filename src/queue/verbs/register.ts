@@ -92,7 +92,7 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     if (claim === 'stale') lost.push(job_id);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it') continue;
-    if (job) resume(core, worker, job);
+    if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }
@@ -100,23 +100,25 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
 }
 
 /** Also a job whose lease ran out, as long as nobody else was given it. */
-function resume(core: Core, worker: Worker, job: Job): void {
+function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
   const { worker_id } = worker.session;
-  storeOf(core, job).extend(job, worker_id, core.now() + leaseSecondsFor(core, worker) * 1000);
+  storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);
   emit(core, job, 'resumed');
   worker.running.set(job.id, job.fence_token);
 }
 
 /**
- * A worker that lists nothing goes on with what it has, but drops what it finishes between two connections.
- * A stored job has its lease against that; whoever waits for another is to ask again.
+ * A worker that lists nothing goes on with what it has, but drops what it finishes between two connections. Soon
+ * after it connects anew it names the stored jobs that it still has, which renews their leases; whoever waits for
+ * another job is to ask again.
  */
 function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
+  const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
   for (const job of leasedBy(core, worker.session.worker_id)) {
     if (job.lives === 'memory' && isNewConnection) {
       const message = 'the worker connected anew, and an answer that it had ready meanwhile is lost';
       failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
-    } else resume(core, worker, job);
+    } else resume(core, worker, job, leaseSeconds);
   }
 }
 

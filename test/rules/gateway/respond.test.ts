@@ -51,6 +51,45 @@ describe('the answer of a worker without an answer socket', () => {
     });
   });
 
+  it('becomes a list of embeddings', async () => {
+    const embeddings = [
+      { index: 0, embedding: [0.5, 0.25] },
+      { index: 1, embedding: 'AAAA' },
+    ];
+    const response = ask(
+      result({ task: 'openai/embeddings', embeddings, prompt_tokens: 4, total_tokens: 4 }),
+    );
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      {
+        object: 'list',
+        data: embeddings.map((item) => ({ object: 'embedding', ...item })),
+        model: 'tiny',
+        usage: { prompt_tokens: 4, total_tokens: 4 },
+      },
+    ]);
+  });
+
+  it.each([
+    ['mp3', 'audio/mpeg'],
+    ['wav', 'audio/wav'],
+    ['new', 'application/octet-stream'],
+  ])('becomes sound of the format %s', async (format, type) => {
+    const sound = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    const response = ask(result({ audio_base64: Buffer.from(sound).toString('base64'), format }));
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, type]);
+    expect(new Uint8Array(await response.arrayBuffer())).toEqual(sound);
+  });
+
+  it('becomes a transcript', async () => {
+    const response = ask(result({ task: 'openai/audio-transcription', text: 'hello', duration: 1.5 }));
+    expect(await response.json()).toEqual({ text: 'hello', duration: 1.5 });
+  });
+
+  it('that cannot be read is an error of the worker', async () => {
+    expect(ask(result({ audio_base64: '§' })).status).toBe(502);
+  });
+
   it('becomes one chunk for each choice and the end mark where a stream was asked for', async () => {
     const response = ask(result({ completion: COMPLETION }), STREAMED);
     expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
@@ -104,7 +143,7 @@ describe('the answer of a worker without an answer socket', () => {
   });
 
   it('is a 502 where the result holds no answer', async () => {
-    const response = ask(result({ text: 'a transcription' }));
+    const response = ask(result({ answer: 'of another kind' }));
     expect(response.status).toBe(502);
     expect((await errorOf(response)).message).toContain('base-1');
   });
@@ -129,6 +168,7 @@ describe('the end of a request without an answer', () => {
     ['engine_died', 502],
     ['engine_overloaded', 503],
     ['too_large', 413],
+    ['unsupported_by_worker', 501],
     ['deadline', 504],
     ['a_code_of_the_future', 502],
   ])('maps %s to %i', async (code, status) => {

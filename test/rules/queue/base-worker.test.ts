@@ -58,8 +58,8 @@ describe('a base worker that let a lease run out', () => {
     const worker = queue.baseWorker('old');
     const id = queue.job();
     queue.drop(worker);
-    // Its result was ready while it had no connection: it dropped it.
     const back = queue.baseWorker('old');
+    queue.say(back, { type: 'job_progress', job_id: id, fence_token: 0 });
     back.goSilent();
     queue.advance(299);
     expect([back.closed, queue.state(id)]).toEqual([null, 'leased']);
@@ -92,6 +92,57 @@ describe('a base worker that let a lease run out', () => {
     expect([worker.closed, queue.state(renewed)]).toEqual([null, 'leased']);
     expect(worker.lastJob().job_id).toBe(lost);
     expect(worker.frames('job')).toHaveLength(3);
+  });
+});
+
+describe('a base worker that is back on a new connection', () => {
+  const named = (job_id: string) => ({
+    type: 'job_progress',
+    job_id,
+    fence_token: 0,
+    status_message: 'processing',
+  });
+
+  it('loses the jobs that it does not name within 70 s, and keeps those that it names', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old', 'cfg', 2);
+    const [lost, held] = [queue.job(), queue.job()];
+    queue.drop(worker);
+    queue.advance(2);
+    const back = queue.baseWorker('old', 'cfg', 2);
+    queue.advance(30);
+    queue.say(back, named(held));
+    queue.advance(39);
+    expect([queue.state(lost), queue.state(held)]).toEqual(['leased', 'leased']);
+    queue.advance(3);
+    expect(back.frames('job_revoked')).toMatchObject([{ job_id: lost, reason: 'lease_lost' }]);
+    expect(queue.queue.get(lost)?.attempts).toBe(1);
+    queue.advance(200);
+    expect(queue.queue.get(held)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(back.closed).toBeNull();
+  });
+
+  it('has a whole lease for jobs that it is given there, and after it registers again', () => {
+    const queue = new QueueHarness();
+    queue.drop(queue.baseWorker('old'));
+    const back = queue.baseWorker('old');
+    const id = queue.job();
+    queue.advance(100);
+    queue.say(back, { type: 'register', worker_id: 'old', config_id: 'cfg', capacity: 1 });
+    queue.advance(299);
+    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+  });
+
+  it('may be the only worker there is: what it lost comes to it again', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const id = queue.job();
+    const { fence_token } = worker.lastJob();
+    queue.drop(worker);
+    const back = queue.baseWorker('old');
+    queue.advance(75);
+    expect(back.lastJob()).toMatchObject({ job_id: id });
+    expect(back.lastJob().fence_token).toBeGreaterThan(fence_token);
   });
 });
 
@@ -189,6 +240,18 @@ describe('workers that speak only the base', () => {
     queue.say(worker, { type: 'job_result', job_id: before, fence_token, result: {} });
     expect([before, unsuited, after].map((id) => queue.state(id))).toEqual(['succeeded', 'failed', 'leased']);
     expect(queue.queue.get(unsuited)?.error?.message).toContain('cannot run');
+  });
+
+  it.each(['/v1/completions', '/v1/responses', '/v1/messages'])('say that they do not know %s', (path) => {
+    const queue = new QueueHarness();
+    queue.baseWorker('old');
+    const answers = queue.request({ model: 'cfg', payload: JSON.stringify({ path, body: '{}' }) });
+    expect(answers).toMatchObject([
+      {
+        kind: 'error',
+        failure: { code: 'unsupported_by_worker', retryable: false, message: expect.stringContaining(path) },
+      },
+    ]);
   });
 
   it('get the body of an engine’s request as it was written', () => {

@@ -280,7 +280,10 @@ describe('a submission', () => {
     stage.queue.cancel('k', 'cancelled');
     await stage.send({ ...engine, id: 'l', payload: request('/v1/rerank') });
     expect(worker.lastJob().job_id).toBe('k');
-    expect(stage.queue.get('l')).toMatchObject({ state: 'failed', error: { code: 'too_large' } });
+    expect(stage.queue.get('l')).toMatchObject({
+      state: 'failed',
+      error: { code: 'unsupported_by_worker' },
+    });
   });
 });
 
