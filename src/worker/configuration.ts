@@ -9,12 +9,14 @@ import {
 } from '../engine/command/configuration.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
+import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 import {
   hostsIn,
   pauseThresholdOf,
   slotsOf,
+  streamIntervalMaxMs,
   WORKER_SECRETS,
   withCrossChecks,
   workerVariables,
@@ -36,6 +38,8 @@ export interface WorkerConfiguration {
   graceSeconds: number;
   /** Null: off. */
   backpressure: BackpressureSettings | null;
+  /** How the events of an engine's streams are grouped: by time, and by number where that was asked for. */
+  streams: AnswersSettings['streams'];
   /** Hosts beside our own for payloads and large results; null: any public one over https. */
   payloadHosts: readonly string[] | null;
   /** This worker's own. */
@@ -76,6 +80,15 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     backpressure: backpressureOf(given),
+    streams: {
+      interval: {
+        minMs: given.CASOLA_STREAM_INTERVAL_MS,
+        maxMs: streamIntervalMaxMs(given),
+        rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
+        manyStreams: given.CASOLA_STREAM_INTERVAL_MIN_STREAMS,
+      },
+      batching: given.DEFAULT_BATCH_SIZE === undefined ? null : runpodOf(given).batching,
+    },
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
     spoolFolder: spoolFolder(given, workerId),
     spoolBytes: given.WORKER_SPOOL_BYTES,

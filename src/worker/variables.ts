@@ -4,6 +4,10 @@ import { containerVariables, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
+/** A reader takes a stream that stands still longer for one that hangs. */
+const MOST_INTERVAL_MS = 10_000;
+/** Unless it is set: long enough to join a few tokens, too short to be seen; docs/decisions/joined-pieces.md. */
+const INTERVAL_MAX_MS = 20;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 /**
@@ -24,6 +28,10 @@ export const workerVariables = {
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
+  CASOLA_STREAM_INTERVAL_MS: variable.integer(0, MOST_INTERVAL_MS).default(0),
+  CASOLA_STREAM_INTERVAL_MAX_MS: variable.integer(0, MOST_INTERVAL_MS).optional(),
+  CASOLA_STREAM_INTERVAL_RAMP_TOKENS: variable.integer(0).default(16),
+  CASOLA_STREAM_INTERVAL_MIN_STREAMS: variable.integer(1).default(128),
   DEFAULT_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_MIN_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_BATCH_SIZE_GROWTH_FACTOR: variable.number(0).optional(),
@@ -63,11 +71,25 @@ export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(s
       error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
       ...always,
     })
+    .refine(
+      (given) =>
+        !((given.CASOLA_STREAM_INTERVAL_MAX_MS ?? MOST_INTERVAL_MS) < given.CASOLA_STREAM_INTERVAL_MS),
+      {
+        path: ['CASOLA_STREAM_INTERVAL_MAX_MS'],
+        error: 'expected no less than CASOLA_STREAM_INTERVAL_MS, from which the interval grows',
+        ...always,
+      },
+    )
     .refine((given) => !((given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? 0) > pauseThresholdOf(given)), {
       path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
       error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD (a quarter of the slots if left out)',
       ...always,
     });
+}
+
+/** Between two pieces of a stream while many run, ms. */
+export function streamIntervalMaxMs(given: Own): number {
+  return given.CASOLA_STREAM_INTERVAL_MAX_MS ?? Math.max(INTERVAL_MAX_MS, given.CASOLA_STREAM_INTERVAL_MS);
 }
 
 /** Jobs at a time. */

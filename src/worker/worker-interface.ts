@@ -1,10 +1,11 @@
 import type { Instance } from '../protocol/index.ts';
+import type { AnswersSettings } from './answers/answers.ts';
 import type { FileAccessSettings } from './files/file-access.ts';
 import type { RunpodSettings } from './run/runpod-input.ts';
 import type { SessionSettings } from './session/session-interface.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 
-export interface WorkerSettings extends SessionSettings, FileAccessSettings {
+export interface WorkerSettings extends SessionSettings, FileAccessSettings, AnswersSettings {
   instance: Instance;
   renewAfterSeconds: number;
   graceSeconds: number;

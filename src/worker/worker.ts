@@ -46,7 +46,7 @@ export class Worker {
     this.#settings = settings;
     this.#events = events;
     this.#session = this.#createSession();
-    this.#answers = new Answers(ports, settings.token, () => this.#drain?.check());
+    this.#answers = new Answers(ports, settings, () => this.#drain?.check());
     this.#outbox = this.#createOutbox();
     this.#jobs = new Jobs(
       {

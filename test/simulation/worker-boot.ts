@@ -123,6 +123,10 @@ export class Boot implements ClientProcess {
       renewAfterSeconds: leaseSeconds * 0.8,
       graceSeconds: 5,
       heartbeatIntervalSeconds: 60,
+      streams: {
+        interval: { minMs: 0, maxMs: 20, rampEvents: 2, manyStreams: 1 },
+        batching: plan.capacity % 2 === 0 ? { maxSize: 4, minSize: 1, growthFactor: 2 } : null,
+      },
       backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
     };
     const ended = (code: number) => {

@@ -59,6 +59,10 @@ export class WorkerBench {
         heartbeatIntervalSeconds: 60,
         apiUrl: undefined,
         payloadHosts: null,
+        streams: {
+          interval: { minMs: 0, maxMs: 20, rampEvents: 4, manyStreams: 3 },
+          batching: null,
+        },
         backpressure: {
           checkIntervalSeconds: 5,
           pauseAboveWaiting: 0,

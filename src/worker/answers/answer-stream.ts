@@ -5,10 +5,13 @@ import {
   isEventStream,
   limits,
 } from '../../protocol/index.ts';
-import { EventSplitter } from './event-splitter.ts';
+import { BatchCounter, type Batching } from './event-batching.ts';
+import { countEvents, EventSplitter } from './event-splitter.ts';
 
 /** Most bytes in one record. */
 export const RECORD_BYTES = 1024 * 1024;
+/** A batch of events is sent when it has so many bytes, full or not. */
+const BATCH_BYTES = 64 * 1024;
 
 interface Kept {
   offset: number;
@@ -27,6 +30,8 @@ export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
 export interface AnswerStreamEvents {
   /** There is something to send. */
   changed(stream: AnswerStream): void;
+  /** There are more events to send, which may wait a little for those that follow. */
+  more(stream: AnswerStream): void;
   /** The relay wants no more of it. */
   cancelled(reason: string): void;
 }
@@ -39,8 +44,11 @@ export class AnswerStream {
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
   #splitter: EventSplitter | null = null;
+  /** Groups the events; null: they go as they come. */
+  #batch: BatchCounter | null = null;
   /** Written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
+  #waitingBytes = 0;
   /** Made into records and not yet taken by the relay. */
   #kept: Kept[] = [];
   /** How many of `#kept` went out on the present connection. */
@@ -72,6 +80,11 @@ export class AnswerStream {
     return this.#written;
   }
 
+  /** Bytes that can be sent and were not yet made into a record. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
   /** The relay still lacks something of it. */
   get isPending(): boolean {
     if (this.#state === 'broken') return !this.#endSent;
@@ -92,6 +105,16 @@ export class AnswerStream {
     }
   }
 
+  /** Events are sent in batches from the second on; what is left at the end is sent with that. */
+  group(batching: Batching): void {
+    this.#batch = new BatchCounter(batching);
+  }
+
+  /** What is held back is sent now. */
+  hurry(): void {
+    if (this.#waitingBytes > 0) this.#events.changed(this);
+  }
+
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
     this.#head = this.isTape ? { ...head, taped: true } : head;
@@ -102,8 +125,15 @@ export class AnswerStream {
   write(piece: Uint8Array): void {
     if (this.#state !== 'open') return;
     this.#written += piece.byteLength;
-    const ready = this.#splitter ? this.#splitter.push(piece) : piece;
-    if (ready) this.#queue(ready);
+    if (!this.#splitter) {
+      this.#queue(piece);
+      this.#events.changed(this);
+      return;
+    }
+    const events = this.#splitter.push(piece);
+    if (!events) return;
+    this.#queue(events);
+    if (this.#isBatchFull(events)) this.#events.more(this);
   }
 
   end(): void {
@@ -125,6 +155,7 @@ export class AnswerStream {
   /** Nothing more of this answer may be sent. */
   drop(): void {
     this.#pieces = [];
+    this.#waitingBytes = 0;
     this.#kept = [];
     this.#become('dropped');
   }
@@ -192,15 +223,22 @@ export class AnswerStream {
     if (wasOpen) this.#events.cancelled(reason);
   }
 
+  /** The first events are a batch of their own, and much is sent whatever it is: the writer waits for it to be taken. */
+  #isBatchFull(events: Uint8Array): boolean {
+    const isFull = this.#batch?.add(countEvents(events)) ?? true;
+    return isFull || this.#recorded === 0 || this.#waitingBytes >= BATCH_BYTES;
+  }
+
   #queue(piece: Uint8Array): void {
     for (let at = 0; at < piece.byteLength; at += RECORD_BYTES) {
       this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
     }
-    this.#events.changed(this);
+    this.#waitingBytes += piece.byteLength;
   }
 
   /** Merges what was written since the last time: one record, or several where it is much. */
   #record(): void {
+    if (this.#waitingBytes === 0) return;
     let group: Uint8Array[] = [];
     let bytes = 0;
     const close = () => {
@@ -218,6 +256,7 @@ export class AnswerStream {
     }
     close();
     this.#pieces = [];
+    this.#waitingBytes = 0;
   }
 
   #become(state: AnswerState): void {

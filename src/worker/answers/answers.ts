@@ -10,6 +10,8 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { ReconnectingSocket } from '../session/reconnecting-socket.ts';
 import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
+import type { Batching } from './event-batching.ts';
+import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
 const KEEP_FINISHED_MS = 60_000;
@@ -22,30 +24,51 @@ const NOT_HERE: BrokenReason = {
   retryable: true,
 };
 
+export interface AnswersSettings {
+  token: string | undefined;
+  streams: {
+    interval: StreamInterval;
+    /** Of answers that callers wait for; null: events are not counted into batches. */
+    batching: Batching | null;
+  };
+}
+
 /**
  * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
  * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
  */
 export class Answers {
   readonly #ports: Ports;
-  readonly #token: string | undefined;
+  readonly #settings: AnswersSettings;
   readonly #changed: () => void;
   readonly #streams = new Map<number, AnswerStream>();
+  /** Streams of which something waits a little for what follows. */
+  readonly #joiner: PieceJoiner;
   /** Streams with something to send. */
   readonly #waiting = new Set<AnswerStream>();
   readonly #expiry = new Map<AnswerStream, Timer>();
   /** Streams the relay waits for and nobody here has heard of. */
   readonly #unknown = new Set<number>();
+  readonly #streamEvents = {
+    changed: (stream: AnswerStream) => this.#plan(stream),
+    more: (stream: AnswerStream) => {
+      if (!this.#joiner.holds(stream)) this.#plan(stream);
+    },
+  };
   #unknownTimer: Timer = null;
   #socket: ReconnectingSocket | null = null;
   #url: string | null = null;
   #flushPlanned = false;
 
   /** @param changed an answer is out of the way */
-  constructor(ports: Ports, token: string | undefined, changed: () => void) {
+  constructor(ports: Ports, settings: AnswersSettings, changed: () => void) {
     this.#ports = ports;
-    this.#token = token;
+    this.#settings = settings;
     this.#changed = changed;
+    this.#joiner = new PieceJoiner(ports.clock, settings.streams.interval, (due) => {
+      for (const stream of due) this.#waiting.add(stream);
+      this.#flush();
+    });
   }
 
   /** Whether the relay has all there is to have. */
@@ -69,7 +92,7 @@ export class Answers {
       closed: () => 'redial',
     });
     this.#socket = socket;
-    socket.open({ url, token: this.#token });
+    socket.open({ url, token: this.#settings.token });
   }
 
   /** The answer of a stored job, for whoever watches: the relay wanting no more of it changes nothing. */
@@ -83,8 +106,10 @@ export class Answers {
   }
 
   #open(streamId: number, cancelled: (reason: string) => void, isTape: boolean): AnswerStream {
-    const events = { changed: (changed: AnswerStream) => this.#plan(changed), cancelled };
-    const stream: AnswerStream = new AnswerStream(streamId, events, isTape);
+    const { batching } = this.#settings.streams;
+    const stream = new AnswerStream(streamId, { ...this.#streamEvents, cancelled }, isTape);
+    // What is put on a tape is grouped already, or somebody's to watch as it comes.
+    if (batching && !isTape) stream.group(batching);
     this.#unknown.delete(streamId);
     this.#streams.get(streamId)?.drop();
     this.#streams.set(streamId, stream);
@@ -100,6 +125,7 @@ export class Answers {
 
   /** The writer is done with it; the rest is up to the relay. */
   finished(stream: AnswerStream): void {
+    this.#joiner.forget(stream);
     if (stream.state === 'dropped') return this.#forget(stream);
     this.#expiry.set(
       stream,
@@ -109,6 +135,8 @@ export class Answers {
 
   /** Resolves when everything sent has left. */
   async close(): Promise<void> {
+    this.#joiner.stop();
+    for (const stream of this.#streams.values()) this.#waiting.add(stream);
     this.#flush();
     for (const timer of this.#expiry.values()) this.#ports.clock.clearTimeout(timer);
     this.#expiry.clear();

@@ -154,6 +154,7 @@ async function relayEvents(
       if (failure.failure.code === 'engine_died') throw failure;
     }
     stream.write(piece);
+    if (watch.error !== null) stream.hurry();
     if (stream.isFull) await stream.room();
     if (stream.state !== 'open') return;
   }

@@ -1,0 +1,117 @@
+import type { Clock, Timer } from '../clock.ts';
+import type { AnswerStream } from './answer-stream.ts';
+
+/** How long the events of a stream may wait for one another. */
+export interface StreamInterval {
+  /** Least time between two pieces of any stream, ms; 0: none. */
+  minMs: number;
+  /** The same while at least `manyStreams` run, ms. */
+  maxMs: number;
+  /** Over its first so many events a stream's interval grows from `minMs` to `maxMs`. */
+  rampEvents: number;
+  manyStreams: number;
+}
+
+/** What is due within the same so many ms goes together, in one message for all streams. */
+const GRID_MS = 5;
+/** More than this of one stream waits for nothing. */
+const JOINED_BYTES = 32 * 1024;
+/** Timers of Node may run a fraction of a millisecond early. */
+const EARLY_MS = 1;
+
+/** Where one stream stands. */
+interface Pace {
+  events: number;
+  sentAtMs: number;
+  /** Null: nothing waits. */
+  dueAtMs: number | null;
+}
+
+/**
+ * Decides which streams wait a little, so that what one brings meanwhile is sent in one piece: a piece costs the
+ * relay the same whatever is in it. One timer serves all streams. A stream whose last piece is longer ago than its
+ * interval never waits, so neither a first token nor a slow stream is held back.
+ */
+export class PieceJoiner {
+  readonly #clock: Clock;
+  readonly #interval: StreamInterval;
+  readonly #release: (streams: AnswerStream[]) => void;
+  /** Streams that have brought events and are not over. */
+  readonly #paces = new Map<AnswerStream, Pace>();
+  #timer: Timer = null;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+
+  /** @param release these have waited long enough */
+  constructor(clock: Clock, interval: StreamInterval, release: (streams: AnswerStream[]) => void) {
+    this.#clock = clock;
+    this.#interval = interval;
+    this.#release = release;
+  }
+
+  /** Whether what this stream has just brought waits; if not, it is sent now. */
+  holds(stream: AnswerStream): boolean {
+    const pace = this.#paceOf(stream);
+    pace.events += 1;
+    if (pace.dueAtMs !== null && stream.waitingBytes < JOINED_BYTES) return true;
+    const nowMs = this.#clock.now();
+    const dueAtMs = Math.floor((pace.sentAtMs + this.#intervalMs(pace)) / GRID_MS) * GRID_MS;
+    if (dueAtMs <= nowMs || stream.waitingBytes >= JOINED_BYTES) {
+      pace.sentAtMs = nowMs;
+      pace.dueAtMs = null;
+      return false;
+    }
+    pace.dueAtMs = dueAtMs;
+    this.#arm(dueAtMs, nowMs);
+    return true;
+  }
+
+  /** It brings nothing more, or goes without waiting. */
+  forget(stream: AnswerStream): void {
+    this.#paces.delete(stream);
+  }
+
+  stop(): void {
+    this.#clock.clearTimeout(this.#timer);
+    this.#paces.clear();
+  }
+
+  #paceOf(stream: AnswerStream): Pace {
+    let pace = this.#paces.get(stream);
+    if (!pace) {
+      pace = { events: 0, sentAtMs: Number.NEGATIVE_INFINITY, dueAtMs: null };
+      this.#paces.set(stream, pace);
+    }
+    return pace;
+  }
+
+  #intervalMs({ events }: Pace): number {
+    const { minMs, maxMs, rampEvents, manyStreams } = this.#interval;
+    if (this.#paces.size < manyStreams) return minMs;
+    return minMs + (maxMs - minMs) * Math.min(1, events / Math.max(1, rampEvents));
+  }
+
+  #arm(dueAtMs: number, nowMs: number): void {
+    if (dueAtMs >= this.#timerAtMs) return;
+    this.#clock.clearTimeout(this.#timer);
+    this.#timerAtMs = dueAtMs;
+    this.#timer = this.#clock.setTimeout(() => this.#fire(), dueAtMs - nowMs);
+  }
+
+  #fire(): void {
+    const nowMs = this.#clock.now();
+    this.#timerAtMs = Number.POSITIVE_INFINITY;
+    const due: AnswerStream[] = [];
+    let nextAtMs = Number.POSITIVE_INFINITY;
+    for (const [stream, pace] of this.#paces) {
+      if (pace.dueAtMs === null) continue;
+      if (pace.dueAtMs > nowMs + EARLY_MS) nextAtMs = Math.min(nextAtMs, pace.dueAtMs);
+      else {
+        pace.sentAtMs = nowMs;
+        pace.dueAtMs = null;
+        due.push(stream);
+      }
+    }
+    if (nextAtMs < Number.POSITIVE_INFINITY) this.#arm(nextAtMs, nowMs);
+    this.#release(due);
+  }
+}
