@@ -90,8 +90,13 @@ program
 
 program
   .command('submit')
-  .description('Submit one job, wait for it and print its result as JSON.')
-  .argument('[prompt]', 'what to ask; without it the payload is read as JSON from --file or stdin')
+  .description(
+    'Submit one job, wait for it and print its result as JSON; or all jobs of a file, a line each.',
+  )
+  .argument(
+    '[prompt]',
+    'what to ask, or a .jsonl file of jobs or payloads; without it --file or stdin is read',
+  )
   .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)')
   .option('--model <model>', 'the model to ask')
@@ -100,14 +105,17 @@ program
   .option('--file <path>', 'file with the payload as JSON')
   .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
   .option('--trace', 'print what happened to the job, step by step, on stderr')
-  .action(async (prompt, options) =>
-    finish(
-      (await import('./commands/submit.ts')).runSubmit(prompt, {
-        token: env.CASOLA_API_TOKEN || undefined,
-        ...options,
-      }),
-    ),
-  );
+  .option('-o, --output <path>', 'of a .jsonl file: where results go (default FILE.results.jsonl)')
+  .option('--in-flight <count>', 'of a .jsonl file: jobs submitted and not done at a time', count, 256)
+  .action(async (prompt, options) => {
+    const given = { token: env.CASOLA_API_TOKEN || undefined, ...options };
+    const jobFile = [prompt, options.file].find((path) => /\.(jsonl|ndjson)$/i.test(path ?? ''));
+    return finish(
+      jobFile === undefined
+        ? (await import('./commands/submit.ts')).runSubmit(prompt, given)
+        : (await import('./commands/submit-file.ts')).runSubmitFile(jobFile, given),
+    );
+  });
 
 withStateOption(program.command('token'))
   .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
@@ -178,6 +186,13 @@ function explain(error: unknown): number {
 function seconds(text: string): number {
   const value = Number(text);
   if (text.trim() === '' || !(value >= 0)) throw new InvalidArgumentError('expected a number of seconds.');
+  return value;
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!(Number.isInteger(value) && value > 0))
+    throw new InvalidArgumentError('expected a whole number above 0.');
   return value;
 }
 

@@ -1,0 +1,97 @@
+import { JobClient, JobConnection, type JobEnd, type NewJob, QueueError } from '../client/index.ts';
+import { EXIT, endSignals, UserError } from '../process/index.ts';
+import { readJobs, surveyFile } from './job-file.ts';
+import { Progress } from './progress.ts';
+import { openResults, type ResultLine, type Results } from './results-file.ts';
+
+export interface SubmitFileOptions {
+  url: string;
+  token?: string;
+  model?: string;
+  jobType: string;
+  configId?: string;
+  /** Where results go; beside the file if left out. */
+  output?: string;
+  /** Jobs in flight at a time. */
+  inFlight: number;
+}
+
+/**
+ * `worker-vllm submit FILE.jsonl`: stores a job a line and writes each result as its job ends. The same command
+ * goes on where an earlier one stopped: job ids are kept beside the results, so no line runs twice.
+ * @returns the exit code: not 0 when a job failed, or when it was stopped before the end
+ * @throws UserError when the file cannot be used, or the queue cannot be reached
+ */
+export async function runSubmitFile(file: string, options: SubmitFileOptions): Promise<number> {
+  const survey = await surveyFile(file);
+  await checkQueue(options);
+  const results = await openResults(file, survey.sha256, options.output);
+  const progress = new Progress(survey.jobs, results.counts, process.stderr);
+  if (results.lines.size > 0) progress.say(`${results.lines.size} of ${survey.jobs} lines are done already.`);
+  const connection = new JobConnection(options);
+  const signals = endSignals();
+  const stopped = signals.first.then(() => 'stopped' as const);
+  try {
+    const ended = await Promise.race([stopped, submitAll(file, options, connection, results, progress)]);
+    progress.end();
+    if (ended === 'stopped') return stop(connection, file, results, survey.jobs);
+  } catch (error) {
+    throw error instanceof QueueError ? new UserError(error.message, EXIT.unexpected) : error;
+  } finally {
+    signals.release();
+    await results.close();
+  }
+  await results.complete();
+  const { succeeded, failed } = results.counts;
+  process.stderr.write(`${succeeded} succeeded, ${failed} failed. The results are in ${results.path}\n`);
+  return failed === 0 ? EXIT.ok : EXIT.unexpected;
+}
+
+async function submitAll(
+  file: string,
+  options: SubmitFileOptions,
+  connection: JobConnection,
+  results: Results,
+  progress: Progress,
+): Promise<'done'> {
+  const lineOf = (id: string) => Number(id.slice(id.lastIndexOf('.') + 1));
+  async function* jobs(): AsyncGenerator<NewJob> {
+    for await (const { line, job } of readJobs(file, options)) {
+      if (!results.lines.has(line)) yield { ...job, id: `${results.run}.${line}` };
+    }
+  }
+  for await (const end of connection.results(jobs())) {
+    await results.write(resultOf(lineOf(end.id), end));
+    progress.show(results.counts);
+  }
+  return 'done';
+}
+
+function resultOf(line: number, end: JobEnd): ResultLine {
+  if ('error' in end) {
+    const { message, code, status } = end.error;
+    return { line, id: end.id, state: 'rejected', result: null, error: { message, code, status } };
+  }
+  const { id, state, result, error } = end.job;
+  return { line, id, state, result, error };
+}
+
+function stop(connection: JobConnection, file: string, results: Results, jobs: number): number {
+  connection.close();
+  process.stderr.write(
+    `Stopped with ${results.lines.size} of ${jobs} lines done; jobs that the queue has go on there. To go on: worker-vllm submit ${file}\n`,
+  );
+  return EXIT.forced;
+}
+
+/** A connection dials for as long as it takes: what can be told at once is told before. */
+async function checkQueue({ url, token }: SubmitFileOptions): Promise<void> {
+  try {
+    await new JobClient({ url, token, retries: 1 }).get('-');
+  } catch (error) {
+    const { status, message } = error as QueueError;
+    if (status === 404) return;
+    if (status === null) throw new UserError(`${message} Start one with "npm start", or give its --url.`);
+    throw new UserError(`The queue refused (${status}): ${message}`, EXIT.unexpected);
+  }
+}
