@@ -1,5 +1,7 @@
 import { Hono, type MiddlewareHandler } from 'hono';
-import { errorResponse, HttpError, responseTo } from './errors.ts';
+import { dialectOf } from '../protocol/index.ts';
+import { errorResponse, HttpError, toHttpError } from './errors.ts';
+import { nameRequest } from './request-id.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { inferenceRoutes } from './routes/inference.ts';
 import { jobSocketRoute } from './routes/job-socket.ts';
@@ -8,11 +10,12 @@ import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
 import { payloadRoutes } from './routes/payloads.ts';
 import { socketRoutes } from './routes/sockets.ts';
-import type { Gateway } from './routes/types.ts';
+import type { Gateway, GatewayContext } from './routes/types.ts';
 
 /** The gateway: every route, and how everything that is not one ends. */
 export function createApp(): Gateway {
   const app: Gateway = new Hono();
+  app.use(nameRequest);
   app.use(rejectOddHosts);
   inferenceRoutes(app);
   modelRoutes(app);
@@ -24,13 +27,18 @@ export function createApp(): Gateway {
   socketRoutes(app);
   rejectOtherMethods(app);
 
-  app.notFound((context) =>
-    errorResponse(
-      new HttpError(404, `There is no ${context.req.method} ${context.req.path}.`, 'route_not_found'),
-    ),
-  );
-  app.onError(responseTo);
+  app.notFound((context) => {
+    const { method, path } = context.req;
+    return told(new HttpError(404, `There is no ${method} ${path}.`, 'route_not_found'), context);
+  });
+  app.onError(told);
   return app;
+}
+
+/** An error as the caller of this route reads it. */
+function told(error: Error, context: GatewayContext): Response {
+  const requestId = context.get('requestId');
+  return errorResponse(toHttpError(error, requestId), { dialect: dialectOf(context.req.path), requestId });
 }
 
 /** A name or an address, with a port or without: the runtime makes the URL of a request of whatever stands there. */
@@ -54,7 +62,7 @@ function rejectOtherMethods(app: Gateway): void {
     const allow = [...known].join(', ');
     app.all(path, (context) => {
       const message = `${context.req.method} is not possible on ${context.req.path}; ${allow} is.`;
-      return errorResponse(new HttpError(405, message, 'method_not_allowed', { allow }));
+      throw new HttpError(405, message, 'method_not_allowed', { allow });
     });
   }
 }

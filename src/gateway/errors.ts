@@ -1,7 +1,7 @@
-import { openAIError } from '../protocol/index.ts';
+import { type ApiError, type Dialect, errorBody } from '../protocol/index.ts';
 
 /** A request that ends with an error for its caller. Thrown anywhere below a route. */
-export class HttpError extends Error {
+export class HttpError extends Error implements ApiError {
   override name = 'HttpError';
   readonly status: number;
   readonly code: string | null;
@@ -19,24 +19,29 @@ export class HttpError extends Error {
   }
 }
 
-/** An error response in the shape of the OpenAI API. */
-export function errorResponse(error: HttpError): Response {
-  return Response.json(openAIError(error.message, errorType(error.status), error.code), {
-    status: error.status,
-    headers: error.headers,
-  });
+/** Whose error it is, for its shape and for finding it again. */
+export interface ErrorOf {
+  dialect: Dialect;
+  requestId?: string;
+}
+
+const OPENAI: ErrorOf = { dialect: 'openai' };
+
+/** An error response in the shape of the API that its caller speaks. */
+export function errorResponse(error: HttpError, { dialect, requestId }: ErrorOf = OPENAI): Response {
+  const { status, headers } = error;
+  return Response.json(errorBody(error, dialect, requestId), { status, headers });
 }
 
 /** What a caller is told of whatever was thrown: its own message where it was meant for callers, else where to look. */
-export function responseTo(error: Error): Response {
-  if (error instanceof HttpError) return errorResponse(error);
-  const requestId = crypto.randomUUID();
-  console.error(`request ${requestId} failed unexpectedly: ${error.stack ?? error.message}`);
-  return errorResponse(
-    new HttpError(
-      500,
-      `Something failed here that should not have; request ${requestId} in the log says what.`,
-    ),
+export function toHttpError(error: unknown, requestId: string = crypto.randomUUID()): HttpError {
+  if (error instanceof HttpError) return error;
+  const { stack, message } = Object(error) as Partial<Error>;
+  const msg = `request ${requestId} failed unexpectedly`;
+  console.error(JSON.stringify({ level: 'error', msg, request_id: requestId, error: stack ?? message }));
+  return new HttpError(
+    500,
+    `Something failed here that should not have; request ${requestId} in the log says what.`,
   );
 }
 
@@ -66,15 +71,4 @@ export function tooLarge(maxBytes: number): HttpError {
 /** Says when to come back; whole seconds, at least one. */
 export function retryAfter(seconds: number): Record<string, string> {
   return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };
-}
-
-/** The `type` OpenAI's API gives errors of a status. */
-export function errorType(status: number): string {
-  if (status === 401) return 'authentication_error';
-  if (status === 403) return 'permission_error';
-  if (status === 404) return 'not_found_error';
-  if (status === 409) return 'conflict_error';
-  if (status === 429) return 'rate_limit_error';
-  if (status === 503) return 'service_unavailable_error';
-  return status >= 500 ? 'api_error' : 'invalid_request_error';
 }

@@ -3,10 +3,11 @@ import {
   isInferenceRoute,
   type JobSubmission,
   JobSubmission as JobSubmissionSchema,
+  openAIType,
   parseValue,
 } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
-import { errorType, HttpError, retryAfter } from './errors.ts';
+import { HttpError, retryAfter } from './errors.ts';
 import { readFacts } from './json-scan.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
@@ -69,7 +70,7 @@ export function errorOf(error: HttpError) {
   return {
     status: error.status,
     message: error.message,
-    type: errorType(error.status),
+    type: openAIType(error.status),
     param: null,
     code: error.code,
     ...(seconds === undefined ? {} : { retry_after_seconds: Number(seconds) }),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { DIALECTS } from './api-errors.ts';
 import { parseJson } from './parse.ts';
 
 /**
@@ -19,6 +20,8 @@ export const AnswerHead = z.object({
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
   /** Of a stored job: kept for whoever wants to watch, while nobody has to. */
   taped: z.boolean().optional(),
+  /** Of an event stream: in what form it ends with an error. Left out, or of a newer peer: `openai`. */
+  dialect: z.enum(DIALECTS).optional().catch(undefined),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
 

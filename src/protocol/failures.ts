@@ -50,21 +50,6 @@ export const AttemptError = Failure.extend({
 });
 export type AttemptError = z.infer<typeof AttemptError>;
 
-/** The error body of the OpenAI API, which every HTTP error of the gateway uses. */
-export interface OpenAIError {
-  error: { message: string; type: string; param: string | null; code: string | number | null };
-}
-
-/** Builds an OpenAI-shaped error body. */
-export function openAIError(
-  message: string,
-  type: string,
-  code: string | number | null = null,
-  param: string | null = null,
-): OpenAIError {
-  return { error: { message, type, param, code } };
-}
-
 /**
  * Whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are,
  * everything the caller's request can be blamed for is not.

@@ -3,6 +3,7 @@
  * The conversation is told in docs/protocol.md.
  */
 export * from './answers.ts';
+export * from './api-errors.ts';
 export * from './base.ts';
 export * from './chat.ts';
 export * from './client-frames.ts';

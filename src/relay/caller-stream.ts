@@ -46,8 +46,8 @@ export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' |
  * - `ended`, `broken`, `cancelled` are final.
  *
  * The head alone does not open it: an engine that dies before its first byte can then be replaced by another
- * attempt without the caller noticing. It opens with the first byte, the end, or when `openNow` is called
- * (silence lasted: a caller that hangs up is noticed only once its response has begun).
+ * attempt without the caller noticing. It opens with the first byte, or with the end. While it is silent the gateway
+ * keeps the caller's response alive (gateway/inference/early-response.ts).
  */
 export class CallerStream {
   readonly id: number;
@@ -87,11 +87,6 @@ export class CallerStream {
   /** Nothing more will come or go. */
   get isOver(): boolean {
     return this.#state === 'ended' || this.#state === 'broken' || this.#state === 'cancelled';
-  }
-
-  /** Silent with a head: `openNow` would open it. */
-  get mayOpen(): boolean {
-    return this.#state === 'silent' && this.#head !== null;
   }
 
   get isEventStream(): boolean {
@@ -159,7 +154,7 @@ export class CallerStream {
     }
     this.#received += fresh.byteLength;
     this.#ends.see(fresh);
-    this.openNow();
+    this.#open();
     this.#give(fresh);
     if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
   }
@@ -170,7 +165,7 @@ export class CallerStream {
       this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
       return;
     }
-    this.openNow();
+    this.#open();
     this.#state = 'ended';
     this.#report();
     this.#sink?.end();
@@ -188,8 +183,7 @@ export class CallerStream {
     this.#sink?.abort(reason, this.mayAddEvent);
   }
 
-  /** Gives the caller the head although no byte has come. */
-  openNow(): void {
+  #open(): void {
     if (this.#state !== 'silent') return;
     this.#state = 'open';
     this.#settleOpening({ ok: true, head: this.#head ?? { status: 200, headers: {} } });

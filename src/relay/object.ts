@@ -115,7 +115,7 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
     signal.addEventListener('abort', () => gone());
     return responseOf(head, {
       start: (controller) => {
-        const sink = sinkOf(controller);
+        const sink = sinkOf(controller, head);
         gone = () => relay.readerGone(id, sink);
         reads = () => relay.readerReads(id, sink);
         relay.attachToTape(id, sink);
@@ -128,7 +128,7 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
   #respond(id: number, head: AnswerHead): Response {
     const relay = this.#relay;
     return responseOf(head, {
-      start: (controller) => relay.attach(id, sinkOf(controller)),
+      start: (controller) => relay.attach(id, sinkOf(controller, head)),
       pull: () => relay.callerReads(id),
       cancel: () => relay.callerGone(id),
     });
@@ -157,7 +157,10 @@ function responseOf(head: AnswerHead, source: UnderlyingSource<Uint8Array>): Res
   return BODILESS.has(head.status) ? new Response(null, init) : new Response(body, init);
 }
 
-function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>): CallerSink {
+function sinkOf(
+  controller: ReadableStreamDefaultController<Uint8Array>,
+  { dialect = 'openai' }: AnswerHead,
+): CallerSink {
   return {
     write: (data) => {
       quietly(() => controller.enqueue(data));
@@ -169,7 +172,7 @@ function sinkOf(controller: ReadableStreamDefaultController<Uint8Array>): Caller
         controller.error(new Error(reason.message));
         return;
       }
-      quietly(() => controller.enqueue(brokenEvents(reason)));
+      quietly(() => controller.enqueue(brokenEvents(reason, dialect)));
       quietly(() => controller.close());
     },
   };

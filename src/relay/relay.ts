@@ -10,8 +10,8 @@ import {
 import { type CallerSink, CallerStream, type Opening, type Reply } from './caller-stream.ts';
 import { Tapes } from './tapes.ts';
 
-/** An event stream that is silent this long is opened, then kept alive with comments, ms. */
-const SILENCE_MS = 2000;
+/** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
+const SILENCE_MS = 1000;
 /** A stream nobody asks for is cancelled after this long, ms: its caller was gone before the answer came. */
 const UNCLAIMED_MS = 30_000;
 /** The same while the relay holds too much that nobody has asked for, ms. */
@@ -197,9 +197,8 @@ export class Relay {
       this.#cancel(id, 'caller_gone');
       return;
     }
-    if (!stream.isEventStream || now - entry.touched_at < SILENCE_MS) return;
-    if (stream.mayOpen) stream.openNow();
-    else if (stream.isOpen && stream.mayAddEvent) entry.sink?.write(KEEP_ALIVE);
+    if (!stream.isOpen || now - entry.touched_at < SILENCE_MS) return;
+    if (stream.mayAddEvent) entry.sink?.write(KEEP_ALIVE);
     entry.touched_at = now;
   }
 

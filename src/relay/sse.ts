@@ -1,12 +1,17 @@
-import { type BrokenReason, openAIError } from '../protocol/index.ts';
+import { type BrokenReason, type Dialect, errorEvents } from '../protocol/index.ts';
 
 const encoder = new TextEncoder();
 
-/**
- * The last events of an event stream that cannot be finished, as vLLM ends one when its engine dies: an
- * error in OpenAI's shape, then the end mark. Clients of the OpenAI SDK raise it as an API error.
- */
-export function brokenEvents(reason: BrokenReason): Uint8Array {
-  const body = openAIError(`The answer broke off: ${reason.message}`, 'server_error', reason.code);
-  return encoder.encode(`data: ${JSON.stringify(body)}\n\ndata: [DONE]\n\n`);
+/** The status of an answer that broke where its engine gave none: a gateway's error. */
+const BROKEN_STATUS = 502;
+
+/** The last events of an event stream that cannot be finished. Clients raise them as an API error. */
+export function brokenEvents({ message, code, http_status }: BrokenReason, dialect: Dialect): Uint8Array {
+  const error = {
+    status: http_status ?? BROKEN_STATUS,
+    message: `The answer broke off: ${message}`,
+    type: dialect === 'anthropic' ? undefined : 'server_error',
+    code,
+  };
+  return encoder.encode(errorEvents(error, dialect));
 }

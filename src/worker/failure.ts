@@ -4,7 +4,13 @@ import {
   EngineRequestInvalid,
   EngineUnreachable,
 } from '../engine/client/types.ts';
-import { engineErrorText, type Failure, type FailureCode, isRetryableStatus } from '../protocol/index.ts';
+import {
+  engineErrorText,
+  engineMessage,
+  type Failure,
+  type FailureCode,
+  isRetryableStatus,
+} from '../protocol/index.ts';
 
 /** Thrown inside a run to end the job with this failure. */
 export class JobFailure extends Error {
@@ -54,22 +60,4 @@ export function failureOf(error: unknown): Failure {
 function codeOf(status: number): FailureCode {
   if (status === 429 || status === 503) return 'engine_overloaded';
   return isRetryableStatus(status) ? 'engine_error' : 'engine_refused';
-}
-
-/** Engines say `{error: {message}}`, `{error: text}`, the same with `detail`, `{message}` or plain text. */
-function engineMessage(body: unknown): string | null {
-  if (typeof body === 'string') return body.trim().slice(0, 1000) || null;
-  if (typeof body !== 'object' || body === null) return null;
-  const { error, detail, message } = body as Record<string, unknown>;
-  const said = [innerMessage(error), innerMessage(detail), message].find(
-    (text) => text !== undefined && text !== null,
-  );
-  if (said === undefined) return null;
-  return typeof said === 'string' ? said : JSON.stringify(said);
-}
-
-/** Validation errors of Python servers are a list: it stays whole. */
-function innerMessage(part: unknown): unknown {
-  if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
-  return (part as Record<string, unknown>).message ?? part;
 }

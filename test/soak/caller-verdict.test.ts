@@ -87,7 +87,7 @@ describe('a stream of a caller', () => {
 
   it('ends with one error in the shape of OpenAI that a fault of its worker accounts for', () => {
     const broken = Buffer.from(
-      brokenEvents({ message: 'it died', code: 'engine_died', retryable: true }),
+      brokenEvents({ message: 'it died', code: 'engine_died', retryable: true }, 'openai'),
     ).toString();
     const begun = whole.slice(0, 5).join('');
     const ended = { ending: 'error', error: 'engine_died in the stream' };
@@ -105,7 +105,7 @@ describe('a stream of a caller', () => {
 
   it('may break off for what happens to calls alone: a grace that ends, a drain that leaves no time', () => {
     const brokenWith = (code: string, ...kinds: FaultKind[]) => {
-      const events = Buffer.from(brokenEvents({ message: 'm', code, retryable: true })).toString();
+      const events = Buffer.from(brokenEvents({ message: 'm', code, retryable: true }, 'openai')).toString();
       const faults = kinds.map((kind) => fault(kind, 'w1', 1, 5));
       return verdict(whole.slice(0, 5).join('') + events, {}, faults);
     };
@@ -137,14 +137,14 @@ describe('a stream of a caller', () => {
   });
 
   it('is refused with a status to try again and an error in the shape of OpenAI, for a reason', () => {
-    const refused = JSON.stringify(openAIError('no worker', 'service_unavailable_error', 'no_worker'));
+    const refused = JSON.stringify(openAIError({ status: 503, message: 'no worker', code: 'no_worker' }));
     const shown = { ending: 'error', error: '503 no_worker' };
     expect(verdict(refused, { status: 503 }, queueKilled)).toEqual(shown);
     expect(verdict(refused, { status: 503 })).toEqual(isWrong);
     expect(verdict(refused, { status: 404 }, queueKilled)).toEqual(isWrong);
     expect(verdict('Internal Server Error', { status: 500 }, queueKilled)).toEqual(isWrong);
     expect(verdict('{"error":{"message":"m"}}', { status: 503 }, queueKilled)).toEqual(isWrong);
-    const own = JSON.stringify(openAIError('no relay', 'api_error', 'worker_error'));
+    const own = JSON.stringify(openAIError({ status: 502, message: 'no relay', code: 'worker_error' }));
     expect(verdict(own, { status: 502 }, queueKilled)).toEqual({
       ending: 'error',
       error: '502 worker_error',
@@ -176,12 +176,13 @@ describe('an answer in one piece', () => {
     expect(inOnePiece('')).toEqual(isWrong);
   });
 
-  it('breaks with the queue, or when it went wrong after ten seconds of blanks', () => {
+  it('breaks with the queue, or when it went wrong after it was begun with blanks', () => {
     const late = { end: 'broken' as const, to: at(13) };
     const shown = { ending: 'error', error: 'broken after it was begun with blanks' };
     expect(inOnePiece('\n\n', late, engineKilled)).toEqual(shown);
     expect(inOnePiece('\n\n', late)).toEqual(isWrong);
-    expect(inOnePiece('\n\n', { ...late, to: at(4) }, engineKilled)).toEqual(isWrong);
+    expect(inOnePiece('\n\n{"error":{}}', late, engineKilled)).toEqual(shown);
+    expect(inOnePiece('\n\n', { ...late, to: at(3) }, engineKilled)).toEqual(isWrong);
     expect(inOnePiece('\n{"id"', late, engineKilled)).toEqual(isWrong);
     expect(inOnePiece('', { end: 'broken' }, queueKilled)).toEqual({ ending: 'broken' });
   });

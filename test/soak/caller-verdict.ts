@@ -40,7 +40,7 @@ type Good = Exclude<Verdict, { wrong: string }>;
 class Wrong extends Error {}
 
 /** An answer that takes this long is begun with blanks, ms: what goes wrong then breaks the connection. */
-const BEGUN_EARLY_MS = 10_000;
+const BEGUN_EARLY_MS = 1500;
 
 const some = (...kinds: FaultKind[]) => {
   return (during: readonly Fault[]) => during.some(({ kind }) => kinds.includes(kind));
@@ -131,7 +131,9 @@ function endingInOnePiece(
     checkBody(asked, heard.jobId!, parse(text), workers);
     return { ending: 'whole' };
   }
-  const wasBegunEarly = heard.to - heard.from >= BEGUN_EARLY_MS && text.trim() === '';
+  // What came is the error that broke it, or nothing yet.
+  const isOwn = /^(\{"error":.*)?$/.test(text.trim());
+  const wasBegunEarly = heard.to - heard.from >= BEGUN_EARLY_MS && isOwn;
   if (heard.end === 'broken' && wasBegunEarly && during.some(({ worker }) => worker !== null)) {
     return { ending: 'error', error: 'broken after it was begun with blanks' };
   }

@@ -1,116 +1,129 @@
-import { responseTo } from '../errors.ts';
+import { errorEvents, readApiError } from '../../protocol/index.ts';
+import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
- * A request whose caller has hung up looks like one whose caller still waits: the runtime notices an orderly
- * close only when it writes. So an answer that takes long starts early: a stream with comments, any other
- * with blanks, which JSON allows before its value.
+ * A caller that has hung up looks like one that still waits: the runtime notices an orderly close only when it
+ * writes. So an answer that takes long starts early, and something is written every second: a stream begins with
+ * comments, JSON with blanks, which may stand before any value.
+ *
+ * What turns out to be an error after that is the only event of a stream. JSON has no such place: the error is
+ * written as its body, and the connection is broken before the end of the body, so that nobody takes a 200 with an
+ * error in it for an answer, clients try again, and those who look at the body find the cause.
  */
 
 /** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */
-const BEGIN_AFTER_MS = 10_000;
-/** Time between blanks, ms; two of them show a caller gone. */
-const BLANK_EVERY_MS = 2000;
-const encoder = new TextEncoder();
-const BLANK = encoder.encode('\n');
-const COMMENT = encoder.encode(': waiting\n\n');
+export const BEGIN_AFTER_MS = 1500;
 
-export interface EarlyResponsePorts {
-  sleep(ms: number): Promise<void>;
+/** Time between two comments or blanks, ms: a caller that left is noticed by the next one. */
+const WRITE_EVERY_MS = 1000;
+
+/**
+ * A caller that limits its waiting itself, to no more than this, ms, is answered with a status: its response begins
+ * after that limit, with time for the answer to come back.
+ */
+const SHORT_LIMIT_MS = 5000;
+const MARGIN_MS = 1000;
+
+/** Breaking a response off discards what the runtime has not sent: the time it gets for an error, ms. */
+const BEFORE_BREAK_MS = 100;
+
+const encoder = new TextEncoder();
+
+const BLANK = encoder.encode('\n');
+
+/** Timers of the request, which end with it. The runtime has none that requests could share: each belongs to one. */
+interface Timers {
+  setTimeout(run: () => void, ms: number): unknown;
+  clearTimeout(timer: never): void;
+}
+
+export interface EarlyParts {
+  /** What the answer will be: an event stream, or JSON. */
+  kind: 'events' | 'json';
+  /** Of a response that begins before there is an answer. */
+  headers: Record<string, string>;
+  errorOf: ErrorOf;
+  timers: Timers;
   /** The caller is gone: stop what is done for it. */
   hangUp(): void;
+  /** Begin after this long, ms. */
+  afterMs?: number;
+  /** What a caller of a stream is told while it waits; asked before each comment. */
+  progress?(): Promise<string>;
 }
 
-/**
- * The answer to a request for a stream when it comes soon, else an event stream that is begun now, while the
- * caller may still wait for a worker. What turns out to be an error after that is its only event.
- */
-export async function streamEarly(
-  answered: Promise<Response>,
-  headers: Record<string, string>,
-  ports: EarlyResponsePorts,
-): Promise<Response> {
-  const first = await Promise.race([answered, ports.sleep(BEGIN_AFTER_MS)]);
-  if (first) return first;
+/** When the response to a request starts that comes with limits of its own, ms. */
+export function beginAfterMs(limitsMs: readonly (number | undefined)[]): number {
+  const shortest = Math.min(...limitsMs.map((limit) => limit ?? Number.POSITIVE_INFINITY));
+  return shortest > SHORT_LIMIT_MS ? BEGIN_AFTER_MS : Math.max(BEGIN_AFTER_MS, shortest + MARGIN_MS);
+}
+
+/** The answer itself when it comes soon, else a response with status 200 that begins now and whose body follows. */
+export async function respondEarly(answered: Promise<Response>, parts: EarlyParts): Promise<Response> {
+  const soon = await within(answered, parts.afterMs ?? BEGIN_AFTER_MS, parts.timers);
+  if (soon) return soon;
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
-  const told = answered.catch((error: Error) => responseTo(error));
+  const told = answered.catch((error: unknown) => {
+    return errorResponse(toHttpError(error, parts.errorOf.requestId), parts.errorOf);
+  });
   // A write that fails is the caller gone, and so is every one after it.
-  void streamLate(writable, told, ports).catch(() => ports.hangUp());
-  const type = { 'content-type': 'text/event-stream; charset=utf-8' };
-  return new Response(readable, { status: 200, headers: { ...type, ...headers } });
+  void writeLate(writable, told, parts).catch(() => parts.hangUp());
+  const type = parts.kind === 'events' ? 'text/event-stream; charset=utf-8' : 'application/json';
+  return new Response(readable, { status: 200, headers: { 'content-type': type, ...parts.headers } });
 }
 
-async function streamLate(
+async function writeLate(
   writable: WritableStream<Uint8Array>,
   answered: Promise<Response>,
-  ports: EarlyResponsePorts,
+  parts: EarlyParts,
 ): Promise<void> {
   const writer = writable.getWriter();
-  const nothingYet = () => ports.sleep(BLANK_EVERY_MS).then(() => null);
   let response: Response | null = null;
   while (!response) {
-    await writer.write(COMMENT);
-    response = await Promise.race([answered, nothingYet()]);
+    await writer.write(await sign(parts));
+    response = await within(answered, WRITE_EVERY_MS, parts.timers);
   }
-  if (response.ok && response.body) {
-    writer.releaseLock();
-    await response.body.pipeTo(writable);
-    return;
-  }
-  await writer.write(encoder.encode(`data: ${await response.text()}\n\ndata: [DONE]\n\n`));
-  await writer.close();
+  if (!response.ok) return await writeError(writer, response, parts);
+  writer.releaseLock();
+  if (response.body) await response.body.pipeTo(writable);
+  else await writable.close();
 }
 
-/**
- * The answer itself when it comes soon, else a 200 that is begun now and whose body follows. What turns out to
- * be an error after that can only be shown by breaking the connection, which clients take for a reason to retry.
- * @param running resolves when a worker has the request; waiting for a worker is not begun early, since it
- *   may still end in a 503
- */
-export async function answerEarly(
-  answered: Promise<Response>,
-  running: Promise<void>,
-  headers: Record<string, string>,
-  ports: EarlyResponsePorts,
-): Promise<Response> {
-  const overdue = running.then(() => ports.sleep(BEGIN_AFTER_MS));
-  const first = await Promise.race([answered, overdue]);
-  if (first) return first;
-  let over = false;
-  const body = new ReadableStream<Uint8Array>({
-    start: (controller) => {
-      void blanks(controller, () => over, ports);
-      const finished = answered.then((response) => finish(controller, response));
-      void finished
-        .catch((error) => controller.error(error))
-        .finally(() => {
-          over = true;
-        });
-    },
-    cancel: () => {
-      over = true;
-      ports.hangUp();
-    },
-  });
-  return new Response(body, { status: 200, headers: { 'content-type': 'application/json', ...headers } });
+async function sign({ kind, progress }: EarlyParts): Promise<Uint8Array> {
+  if (kind === 'json') return BLANK;
+  return encoder.encode(`: ${(await progress?.()) ?? 'waiting'}\n\n`);
 }
 
-async function blanks(
-  controller: ReadableStreamDefaultController<Uint8Array>,
-  isOver: () => boolean,
-  ports: EarlyResponsePorts,
-): Promise<void> {
-  while (!isOver()) {
-    controller.enqueue(BLANK);
-    await ports.sleep(BLANK_EVERY_MS);
-  }
-}
-
-async function finish(
-  controller: ReadableStreamDefaultController<Uint8Array>,
+async function writeError(
+  writer: WritableStreamDefaultWriter<Uint8Array>,
   response: Response,
+  { kind, errorOf: { dialect, requestId }, timers }: EarlyParts,
 ): Promise<void> {
-  const body = new Uint8Array(await response.arrayBuffer());
-  if (!response.ok) throw new Error(`the engine's answer came late and is an error (${response.status})`);
-  controller.enqueue(body);
-  controller.close();
+  const { status } = response;
+  const text = await response.text();
+  if (kind === 'events') {
+    await writer.write(encoder.encode(errorEvents(readApiError(status, text), dialect, requestId)));
+    await writer.close();
+  } else {
+    await writer.write(encoder.encode(text));
+    await new Promise<void>((done) => timers.setTimeout(done, BEFORE_BREAK_MS));
+    await writer.abort(new Error(`the answer came late and is an error (${status})`));
+  }
+}
+
+/** The promise's value, or null when it takes longer than that. */
+function within<T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const timer = timers.setTimeout(() => resolve(null), ms) as never;
+    promise.then(
+      (value) => {
+        timers.clearTimeout(timer);
+        resolve(value);
+      },
+      (error) => {
+        timers.clearTimeout(timer);
+        reject(error);
+      },
+    );
+  });
 }

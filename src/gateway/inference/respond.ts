@@ -1,17 +1,24 @@
 import { type Failure, parseEngineError } from '../../protocol/index.ts';
-import { engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
+import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
 import type { RequestFacts } from '../json-scan.ts';
 import type { Outcome } from './attempt-loop.ts';
 import { answerFromResult } from './base-answer.ts';
 
+/** What is known of a request beside its outcome. */
+export interface Asked {
+  jobId: string;
+  facts: RequestFacts;
+  errorOf: ErrorOf;
+}
+
 /** Puts a request's outcome into HTTP. */
-export function respond(outcome: Outcome, facts: RequestFacts, jobId: string, nowMs: number): Response {
-  const response = responseOf(outcome, facts, nowMs);
-  response.headers.set('x-job-id', jobId);
+export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response {
+  const response = responseOf(outcome, asked, nowMs);
+  response.headers.set('x-job-id', asked.jobId);
   return response;
 }
 
-function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Response {
+function responseOf(outcome: Outcome, { facts, errorOf }: Asked, nowMs: number): Response {
   switch (outcome.kind) {
     case 'answer':
       return new Response(outcome.response.body, outcome.response);
@@ -19,15 +26,15 @@ function responseOf(outcome: Outcome, facts: RequestFacts, nowMs: number): Respo
       const answer = answerFromResult(outcome.result, facts, Math.floor(nowMs / 1000));
       if (answer) return answer;
       const message = `Worker ${outcome.worker_id} finished the job with a result that is no answer to this route.`;
-      return errorResponse(new HttpError(502, message, 'worker_error'));
+      return errorResponse(new HttpError(502, message, 'worker_error'), errorOf);
     }
     case 'failed':
-      return failureResponse(outcome.failure, outcome.attempts);
+      return failureResponse(outcome.failure, outcome.attempts, errorOf);
     case 'refused':
-      return rejected(outcome);
+      return rejected(outcome, errorOf);
     case 'gone':
       // Nobody reads it; 499 is what proxies log for it.
-      return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'));
+      return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'), errorOf);
   }
 }
 
@@ -44,18 +51,18 @@ const STATUS_OF_CODE: Record<string, number> = {
 };
 
 /** A request that failed, as the engine would have said it where it did. @param attempts that were made */
-export function failureResponse(failure: Failure, attempts: number): Response {
+export function failureResponse(failure: Failure, attempts: number, errorOf?: ErrorOf): Response {
   if (failure.http_status && failure.body !== undefined) {
     return engineResponse(failure.http_status, JSON.stringify(failure.body), 'application/json');
   }
   const said = parseEngineError(failure.message);
-  if (said) return errorResponse(new HttpError(said.status, said.message, failure.code));
+  if (said) return errorResponse(new HttpError(said.status, said.message, failure.code), errorOf);
   // A job that was only released until the caller's wait ended was never at fault: the workers are busy or leaving.
   const status =
     errorStatus(failure.http_status) ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';
   const headers = status === 503 ? retryAfter(5) : {};
-  return errorResponse(new HttpError(status, `${failure.message}${tried}`, failure.code, headers));
+  return errorResponse(new HttpError(status, `${failure.message}${tried}`, failure.code, headers), errorOf);
 }
 
 /** An engine's status, where a failure can be told with it. */
@@ -73,8 +80,8 @@ const REJECTIONS = {
   cancelled: { status: 409, code: 'cancelled' },
 } as const;
 
-function rejected(refusal: Extract<Outcome, { kind: 'refused' }>): Response {
+function rejected(refusal: Extract<Outcome, { kind: 'refused' }>, errorOf: ErrorOf): Response {
   const { status, code } = REJECTIONS[refusal.reason];
   const headers = status === 503 || status === 429 ? retryAfter(refusal.retry_after_seconds) : {};
-  return errorResponse(new HttpError(status, refusal.message, code, headers));
+  return errorResponse(new HttpError(status, refusal.message, code, headers), errorOf);
 }

@@ -1,3 +1,4 @@
+import { dialectOf } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
@@ -5,7 +6,7 @@ import { readBody } from '../body.ts';
 import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
-import { answerEarly, streamEarly } from '../inference/early-response.ts';
+import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { engineRequestPayload } from '../inference/engine-payload.ts';
 import { respond } from '../inference/respond.ts';
 import { type RequestFacts, readFacts } from '../json-scan.ts';
@@ -21,8 +22,8 @@ const PASSED_THROUGH = [
   '/v1/messages',
 ] as const;
 
-/** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, seconds. */
-const WAIT_FOR_SLOT_SECONDS = 600;
+/** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
+const WAIT_FOR_SLOT_MS = 600_000;
 
 /** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
@@ -36,7 +37,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const { env } = context;
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
-  const waits = waitsOf(request);
+  const given = limitsOf(request);
   const { bytes, release } = await readBody(request, env);
   let facts: RequestFacts;
   let payload: Uint8Array<ArrayBuffer>;
@@ -50,7 +51,6 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const jobId = crypto.randomUUID();
   const hungUp = new AbortController();
   request.signal.addEventListener('abort', () => hungUp.abort());
-  const running = Promise.withResolvers<void>();
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const call: WaitingRequest = {
     job_id: jobId,
@@ -59,7 +59,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     model: facts.model,
     tenant: tenantOf(context.get('token')),
     priority: 0,
-    ...waits,
+    ...waitsOf(given),
   };
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
   const attempted = runAttempts(call, hungUp.signal, {
@@ -67,13 +67,9 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
       request: (wanted) => callWorker(env, queueId, wanted, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
-    openStream: (relay, streamId, signal) => {
-      running.resolve();
+    openStream: (relay, streamId, signal) =>
       // A redirect of the engine's is its answer; followed, it would lead into the relay.
-      return objectNamed(env.RELAY, relay).fetch(
-        new Request(STREAM_URL + streamId, { signal, redirect: 'manual' }),
-      );
-    },
+      objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal, redirect: 'manual' })),
     waitUntil: (promise) => context.executionCtx.waitUntil(promise),
     now: () => Date.now(),
     sleep,
@@ -82,30 +78,45 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   context.executionCtx.waitUntil(attempted.catch(() => {}));
   const over = () => release();
   void attempted.then(over, over);
-  const answered = attempted.then((outcome) => respond(outcome, facts, jobId, Date.now()));
-  const headers = { 'x-job-id': jobId };
-  const early = { sleep, hangUp: () => hungUp.abort() };
-  if (facts.stream) return await streamEarly(answered, headers, early);
-  return await answerEarly(answered, running.promise, headers, early);
+  const errorOf = { dialect: dialectOf(path), requestId: context.get('requestId') };
+  const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
+  return await respondEarly(answered, {
+    kind: facts.stream ? 'events' : 'json',
+    headers: { 'x-job-id': jobId },
+    errorOf,
+    timers: globalThis,
+    hangUp: () => hungUp.abort(),
+    afterMs: beginAfterMs([given.wait, given.deadline]),
+  });
+}
+
+/** How long the caller would wait, by its own headers, ms. */
+interface GivenLimits {
+  wait: number | undefined;
+  deadline: number | undefined;
 }
 
 /** @throws HttpError 400 */
-function waitsOf(
-  request: Request,
-): Pick<WaitingRequest, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
-  const wait = secondsIn(request, 'X-Queue-Wait');
-  const deadline = secondsIn(request, 'X-Queue-Deadline');
+function limitsOf(request: Request): GivenLimits {
+  return { wait: secondsIn(request, 'X-Queue-Wait'), deadline: secondsIn(request, 'X-Queue-Deadline') };
+}
+
+function waitsOf({
+  wait,
+  deadline,
+}: GivenLimits): Pick<WaitingRequest, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
   return {
-    wait_for_worker_ms: (wait ?? 0) * 1000,
-    wait_for_slot_ms: (wait ?? WAIT_FOR_SLOT_SECONDS) * 1000,
-    ...(deadline === null ? {} : { deadline_ms: deadline * 1000 }),
+    wait_for_worker_ms: wait ?? 0,
+    wait_for_slot_ms: wait ?? WAIT_FOR_SLOT_MS,
+    ...(deadline === undefined ? {} : { deadline_ms: deadline }),
   };
 }
 
-function secondsIn(request: Request, name: 'X-Queue-Wait' | 'X-Queue-Deadline'): number | null {
+/** @returns ms */
+function secondsIn(request: Request, name: 'X-Queue-Wait' | 'X-Queue-Deadline'): number | undefined {
   const header = request.headers.get(name);
-  if (header === null) return null;
+  if (header === null) return undefined;
   const seconds = header.trim() === '' ? Number.NaN : Number(header);
-  if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds;
+  if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;
   throw new HttpError(400, `${name}: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`, 'invalid_wait');
 }

@@ -1,7 +1,7 @@
 import { TAPE_URL } from '../../relay/calls.ts';
 import { viewerOf } from '../auth.ts';
 import { objectNamed } from '../env.ts';
-import { streamEarly } from '../inference/early-response.ts';
+import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
@@ -22,11 +22,16 @@ export function jobStreamRoute(app: Gateway): void {
         objectNamed(env.RELAY, relay).fetch(new Request(TAPE_URL + streamId, { signal, redirect: 'manual' })),
       now: () => Date.now(),
     });
-    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
     const named = answered.then((response) => {
       response.headers.set('x-job-id', id);
       return response;
     });
-    return streamEarly(named, { 'x-job-id': id }, { sleep, hangUp: () => hungUp.abort() });
+    return respondEarly(named, {
+      kind: 'events',
+      headers: { 'x-job-id': id },
+      errorOf: { dialect: 'openai', requestId: context.get('requestId') },
+      timers: globalThis,
+      hangUp: () => hungUp.abort(),
+    });
   });
 }

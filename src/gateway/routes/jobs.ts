@@ -3,7 +3,7 @@ import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../q
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { answerEarly } from '../inference/early-response.ts';
+import { respondEarly } from '../inference/early-response.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { errorOf, readSubmission, rejection } from '../submissions.ts';
 import { type Gateway, needs } from './types.ts';
@@ -53,8 +53,13 @@ export function jobRoutes(app: Gateway): void {
     };
     if (waitMs === 0) return look();
     // Begun early, so that a caller who has left is noticed and its connection freed.
-    const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-    return answerEarly(look(), Promise.resolve(), {}, { sleep, hangUp: () => {} });
+    return respondEarly(look(), {
+      kind: 'json',
+      headers: {},
+      errorOf: { dialect: 'openai', requestId: context.get('requestId') },
+      timers: globalThis,
+      hangUp: () => {},
+    });
   });
 
   app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {

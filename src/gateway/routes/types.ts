@@ -5,11 +5,13 @@ import { authorize, readTokens } from '../auth.ts';
 import type { Env } from '../env.ts';
 
 /** Hono's view of the gateway. */
-interface Environment {
+export interface Environment {
   Bindings: Env;
   Variables: {
     /** The token that asks; null where no tokens are configured. */
     token: TokenEntry | null;
+    /** For finding this request again: the caller's, or made here. */
+    requestId: string;
   };
 }
 export type Gateway = Hono<Environment>;

@@ -3,6 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { EngineAnswer } from '../../engine/client/types.ts';
 import {
   type AnswerHead,
+  dialectOf,
   EngineRequest,
   type EngineRequestResult,
   isEventStream,
@@ -41,7 +42,7 @@ export async function runEngineRequest(
   const request = requestOf(attempt);
   const answer = await send(attempt, request);
   const isLive = answer.status < 300 && isEventStream(answer.headers);
-  if (isLive) tape?.head(decodedHeadOf(answer));
+  if (isLive) tape?.head(decodedHeadOf(answer, request));
   const onTape = isLive && tape ? eventsOnTape(request, tape) : () => {};
   const arrived = isEventStream(answer.headers)
     ? (piece: Uint8Array) => {
@@ -57,7 +58,7 @@ export async function runEngineRequest(
   const body = parseBody(text);
   attempt.generated(generatedTokens(body));
   if (!isLive) {
-    tape?.head(decodedHeadOf(answer));
+    tape?.head(decodedHeadOf(answer, request));
     tape?.write(bytes);
   }
   tape?.end();
@@ -144,7 +145,7 @@ async function relayEvents(
   stream: AnswerStream,
 ): Promise<void> {
   const watch = new CompletionWatch();
-  stream.head(headOf(answer));
+  stream.head(headOf(answer, request));
   for await (const piece of answer.body) {
     attempt.streamed();
     watch.see(piece);
@@ -177,7 +178,7 @@ async function relayWhole(
 ): Promise<void> {
   const isJson = answer.headers['content-type']?.startsWith('application/json') ?? false;
   if (!isJson && answer.status < 500) {
-    stream.head(headOf(answer));
+    stream.head(headOf(answer, request));
     for await (const piece of answer.body) {
       stream.write(piece);
       if (stream.isFull) await stream.room();
@@ -194,7 +195,7 @@ async function relayWhole(
     await checkWhole(attempt, request, answer, bytes);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
   }
-  stream.head(headOf(answer));
+  stream.head(headOf(answer, request));
   stream.write(bytes);
 }
 
@@ -267,15 +268,16 @@ async function failureOfEngine(attempt: Attempt, status: number, body: unknown):
 }
 
 /** The head of an answer whose body was decoded. */
-function decodedHeadOf(answer: EngineAnswer): AnswerHead {
-  const { status, headers } = headOf(answer);
+function decodedHeadOf(answer: EngineAnswer, request: EngineRequest): AnswerHead {
+  const { headers, ...head } = headOf(answer, request);
   const { 'content-encoding': encoding, ...rest } = headers;
-  return { status, headers: encoding && DECODERS[encoding.toLowerCase()] === undefined ? headers : rest };
+  return { ...head, headers: encoding && DECODERS[encoding.toLowerCase()] === undefined ? headers : rest };
 }
 
-function headOf(answer: EngineAnswer): AnswerHead {
+function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
   const headers = Object.fromEntries(
     Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.has(name)),
   );
-  return { status: answer.status, headers };
+  const dialect = isEventStream(headers) ? dialectOf(path) : 'openai';
+  return { status: answer.status, headers, ...(dialect === 'openai' ? {} : { dialect }) };
 }

@@ -23,7 +23,8 @@ const result = (more: Record<string, unknown>): Outcome => ({
   worker_id: 'base-1',
 });
 
-const ask = (outcome: Outcome, facts = PLAIN) => respond(outcome, facts, 'job-1', NOW_MS);
+const ask = (outcome: Outcome, facts = PLAIN) =>
+  respond(outcome, { jobId: 'job-1', facts, errorOf: { dialect: 'openai' } }, NOW_MS);
 
 async function errorOf(response: Response): Promise<{ message: string }> {
   return ((await response.json()) as { error: { message: string } }).error;

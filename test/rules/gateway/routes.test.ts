@@ -79,6 +79,59 @@ it('a path that there is not is 404, and a method that a path does not have 405'
   expect(await status('GET', '/v1/chat/completions')).toEqual([405, 'POST']);
 });
 
+describe('the id of a request', () => {
+  const ask = async (id: string | null, path = '/nothing', method = 'GET') => {
+    const headers = new Headers(id === null ? {} : { 'x-request-id': id });
+    const request = new Request(`http://localhost${path}`, { method, headers });
+    return await createApp().fetch(request, watched().env, context as never);
+  };
+  const uuid = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
+
+  it.each(routes())('comes back from $method $path, whatever that answers', async ({ method, path }) => {
+    expect((await ask('caller-17', path, method)).headers.get('x-request-id')).toBe('caller-17');
+  });
+
+  it('comes back with a 404 and a 405 too, and is made where there is none, or none that could go on', async () => {
+    expect((await ask('a/b:c', '/nothing')).headers.get('x-request-id')).toBe('a/b:c');
+    expect((await ask('x', '/v1/chat/completions')).headers.get('x-request-id')).toBe('x');
+    for (const id of [null, '', 'a b', 'é', 'x'.repeat(129)]) {
+      expect((await ask(id)).headers.get('x-request-id')).toMatch(uuid);
+    }
+    expect((await ask('x'.repeat(128))).headers.get('x-request-id')).toHaveLength(128);
+  });
+});
+
+it('errors of /v1/messages have the shape of Anthropic, with the id of the request', async () => {
+  const ask = async (init: RequestInit, more: Partial<Env> = {}) => {
+    const request = new Request('http://localhost/v1/messages', {
+      ...init,
+      headers: { ...init.headers, 'x-request-id': 'r1' },
+    });
+    const response = await createApp().fetch(request, watched(more).env, context as never);
+    return [response.status, await response.json()];
+  };
+  const error = (type: string) => ({
+    type: 'error',
+    error: { type, message: expect.any(String) },
+    request_id: 'r1',
+  });
+  const post = { method: 'POST', body: '{"model":' };
+  expect(await ask(post)).toEqual([400, error('invalid_request_error')]);
+  expect(await ask({ method: 'GET' })).toEqual([405, error('invalid_request_error')]);
+  expect(await ask({ ...post, headers: { 'x-queue-id': 'other' } })).toEqual([404, error('not_found_error')]);
+  expect(await ask({ ...post, headers: { 'content-length': '99999999' } })).toEqual([
+    413,
+    error('request_too_large'),
+  ]);
+  expect(await ask({ ...post, headers: { origin: 'https://elsewhere.example' } })).toEqual([
+    403,
+    error('permission_error'),
+  ]);
+  const token = JSON.stringify([{ name: 't', scopes: ['submit'], sha256: '0'.repeat(64) }]);
+  expect(await ask(post, { TOKENS: token })).toEqual([401, error('authentication_error')]);
+  expect(await ask({ method: 'POST', body: '{"model":"m"}' })).toEqual([500, error('api_error')]);
+});
+
 describe('the ids that queues may have', () => {
   const idOf = (ids: string | undefined, id: string) => {
     const env = watched(ids === undefined ? {} : { QUEUE_IDS: ids }).env;

@@ -196,15 +196,16 @@ describe('an answer through the relay', () => {
     expect(harness.sent.at(-1)).toEqual({ type: 'cancel', stream: 9, reason: 'caller_gone' });
   });
 
-  it('opens a silent event stream after a while and keeps it alive, so that a hang-up shows', () => {
+  it('opens with its first byte alone, and is then kept alive while it is silent, so that a hang-up shows', () => {
     const harness = new RelayHarness();
     const { caller, openings } = harness.open(1);
     harness.say({ type: 'head', stream: 1, head: sse });
-    harness.advance(1);
+    harness.advance(8);
     expect(openings).toEqual([]);
-    harness.advance(6);
+    harness.say({ type: 'bytes', stream: 1, offset: 0, data: text('data: 1\n\n') });
     expect(openings).toEqual([{ ok: true, head: sse }]);
-    expect(caller.received).toMatch(/^(: keep-alive\n\n){2,}$/);
+    harness.advance(4);
+    expect(caller.received).toMatch(/^data: 1\n\n(: keep-alive\n\n){3,}$/);
   });
 
   it('breaks when the worker stays away longer than the grace, and at once when the queue says so', () => {

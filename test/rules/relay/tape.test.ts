@@ -169,6 +169,6 @@ it('readers are kept alive with comments while the engine is silent', () => {
   const { reader } = read(bench);
   bench.say(head, bytes(0, 'data: 1\n\n'));
   bench.advance(3);
-  expect(reader.received).toBe('data: 1\n\n: keep-alive\n\n');
+  expect(reader.received).toMatch(/^data: 1\n\n(: keep-alive\n\n){2,}$/);
   expect(read(bench).reader.received).toBe('data: 1\n\n');
 });

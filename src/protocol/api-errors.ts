@@ -1,0 +1,129 @@
+/**
+ * Errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has begun
+ * with status 200. After OpenAI's reference (errors; `error` event of Responses) and Anthropic's (errors; `error`
+ * event of Messages).
+ */
+
+/** Which API a route belongs to, as far as its errors differ. `responses` is OpenAI's with event streams of its own. */
+export const DIALECTS = ['openai', 'responses', 'anthropic'] as const;
+export type Dialect = (typeof DIALECTS)[number];
+
+/** @param path of a route, wherever it is mounted, with or without a query */
+export function dialectOf(path: string): Dialect {
+  const name = /\/v1\/(messages|responses)(?=[/?]|$)/.exec(path)?.[1];
+  if (name === 'messages') return 'anthropic';
+  return name === 'responses' ? 'responses' : 'openai';
+}
+
+export interface ApiError {
+  /** The HTTP status, also where it is too late to send it. */
+  status: number;
+  message: string;
+  /** Left out: what the API calls errors of this status. */
+  type?: string | undefined;
+  code: string | number | null;
+  param?: string | null;
+}
+
+/** The error body of the OpenAI API. */
+export function openAIError({ status, message, type, param, code }: ApiError): {
+  error: { message: string; type: string; param: string | null; code: string | number | null };
+} {
+  return { error: { message, type: type ?? openAIType(status), param: param ?? null, code } };
+}
+
+/** The body of an error response. @param requestId told where the API has a place for it */
+export function errorBody(error: ApiError, dialect: Dialect, requestId?: string): object {
+  if (dialect !== 'anthropic') return openAIError(error);
+  const { status, message, type } = error;
+  return {
+    type: 'error',
+    error: { type: type ?? ANTHROPIC_TYPES[status] ?? anthropicType(status), message },
+    ...(requestId === undefined ? {} : { request_id: requestId }),
+  };
+}
+
+/** The last events of a stream that ends with an error: clients of each API raise it as they raise a status. */
+export function errorEvents(error: ApiError, dialect: Dialect, requestId?: string): string {
+  if (dialect === 'anthropic') return event('error', errorBody(error, dialect, requestId));
+  const { error: shown } = openAIError(error);
+  const detailed = { ...shown, status: error.status };
+  if (dialect === 'openai') return `data: ${JSON.stringify({ error: detailed })}\n\ndata: [DONE]\n\n`;
+  // The reference has these fields beside `type`, OpenAI's servers put them under `error`, and its clients look there.
+  // Events are not counted here, and no client is known to check the number.
+  const { message, code, param } = shown;
+  return event('error', { type: 'error', sequence_number: 0, code, message, param, error: detailed });
+}
+
+function event(name: string, data: object): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+/**
+ * What an engine says with an error status, in whichever shape.
+ * @param text its body
+ */
+export function readApiError(status: number, text: string): ApiError {
+  let body: unknown = text;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // Plain text is a message too.
+  }
+  const { error, detail } = Object(body) as { error?: unknown; detail?: unknown };
+  const { type, code, param } = Object(error ?? detail) as Record<string, unknown>;
+  return {
+    status,
+    message: engineMessage(body) ?? `the engine answered with the status ${status} and said no more`,
+    type: typeof type === 'string' ? type : undefined,
+    code: typeof code === 'string' || typeof code === 'number' ? code : null,
+    param: typeof param === 'string' ? param : null,
+  };
+}
+
+/**
+ * Engines say `{error: {message}}`, `{error: text}`, the same with `detail`, `{message}` or plain text.
+ * @param body parsed where it was JSON, else its text
+ */
+export function engineMessage(body: unknown): string | null {
+  if (typeof body === 'string') return body.trim().slice(0, 1000) || null;
+  if (typeof body !== 'object' || body === null) return null;
+  const { error, detail, message } = body as Record<string, unknown>;
+  const said = [innerMessage(error), innerMessage(detail), message].find(
+    (text) => text !== undefined && text !== null,
+  );
+  if (said === undefined) return null;
+  return typeof said === 'string' ? said : JSON.stringify(said);
+}
+
+/** Validation errors of Python servers are a list: it stays whole. */
+function innerMessage(part: unknown): unknown {
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
+  return (part as Record<string, unknown>).message ?? part;
+}
+
+/** The `type` OpenAI's API gives errors of a status. */
+export function openAIType(status: number): string {
+  if (status === 401) return 'authentication_error';
+  if (status === 403) return 'permission_error';
+  if (status === 404) return 'not_found_error';
+  if (status === 409) return 'conflict_error';
+  if (status === 429) return 'rate_limit_error';
+  if (status === 503) return 'service_unavailable_error';
+  return status >= 500 ? 'api_error' : 'invalid_request_error';
+}
+
+/** Anthropic's table; 529 is its status for an overload, which is 503 here. */
+const ANTHROPIC_TYPES: Record<number, string> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+function anthropicType(status: number): string {
+  return status >= 500 ? 'api_error' : 'invalid_request_error';
+}
