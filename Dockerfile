@@ -24,11 +24,14 @@ ARG BASE_PATH=/models
 
 FROM node:${NODE_VERSION}-bookworm-slim AS node
 
-# The optional packages are the programs of workerd and esbuild, 170 MB that only a queue runs.
-FROM node AS dependencies
+# The bundles that `npm start` of a checkout makes too.
+FROM node AS programs
 WORKDIR /opt/worker-vllm
 COPY package.json package-lock.json .npmrc ./
-RUN npm ci --omit=dev --omit=optional --ignore-scripts
+RUN npm ci --ignore-scripts
+COPY scripts/programs.ts scripts/
+COPY src src
+RUN node scripts/programs.ts
 
 FROM vllm/vllm-openai:v${VLLM_VERSION} AS engine-vllm
 
@@ -56,10 +59,9 @@ RUN useradd --uid 10001 --user-group --create-home worker \
     && ln -s /opt/worker-vllm/bin/worker-vllm.js /usr/local/bin/worker-vllm
 COPY --from=node /usr/local/bin/node /usr/local/bin/node
 WORKDIR /opt/worker-vllm
-COPY --from=dependencies /opt/worker-vllm/node_modules node_modules
 COPY package.json LICENSE entrypoint.sh ./
 COPY bin bin
-COPY src src
+COPY --from=programs /opt/worker-vllm/dist dist
 # Which flags the engine has, told by itself once instead of by each container. Where it cannot tell without a
 # GPU, the image is built all the same and each container asks.
 RUN --mount=type=tmpfs,target=/tmp \

@@ -20,7 +20,7 @@ export async function startRoad(slots = 256): Promise<BenchRoad> {
     engineUrl: worker.engineUrl,
     pids: {
       workerd: workerdOf(queue),
-      worker: descendant(worker.process.pid, /worker\/main/),
+      worker: descendant(worker.process.pid, /programs\/worker/),
       engine: descendant(worker.process.pid, /simulator/),
     },
   };

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `worker-vllm`: the sources in a checkout and in the images, `dist/` in the published package.
+// The command `worker-vllm`: the bundles in `dist/programs/`, which a checkout builds when its sources have changed.
 // Plain JavaScript, since the Node that runs it may be too old for both: then the newer one from the npm
 // package "node" takes over, where that is installed.
 import { spawn } from 'node:child_process';
@@ -12,17 +12,22 @@ import { fileURLToPath } from 'node:url';
 // What undici asks for; from 22.18 on TypeScript runs without a flag and without a warning.
 const NEEDED = [22, 19];
 
-const sources = new URL('../src/cli.ts', import.meta.url);
-const cli = existsSync(sources) ? sources : new URL('../dist/cli.js', import.meta.url);
-
 // npx hands a signal to the shell that it started, and the shell ends without passing it on.
 if (process.env.npm_command === 'exec') endWithParent();
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
-  await import(cli.href);
+  process.setSourceMapsEnabled(true);
+  await import(await program());
 } else {
   runWith(newerNode());
+}
+
+/** Only a checkout has what builds the programs. */
+async function program() {
+  const builder = new URL('../scripts/programs.ts', import.meta.url);
+  if (existsSync(builder)) await (await import(builder.href)).freshPrograms();
+  return new URL('../dist/programs/cli.js', import.meta.url).href;
 }
 
 function endWithParent() {
@@ -53,7 +58,7 @@ function tooOld() {
 }
 
 function runWith(node) {
-  const child = spawn(node, [fileURLToPath(cli), ...process.argv.slice(2)], { stdio: 'inherit' });
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' });
   // The terminal gives a Ctrl-C to both; a second one from here would count twice.
   process.on('SIGINT', () => {});
   for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, linkSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import {
@@ -13,8 +14,8 @@ import {
  * `node scripts/stage-image.ts Dockerfile FOLDER` lays out below FOLDER exactly the files that the Dockerfile's
  * COPY lines put into the image, without its base: what a container of it would find. Needs no Docker.
  *
- * Two of the Dockerfiles' own stages are understood, by name: `node` (this Node) and `dependencies` (the
- * packages that its "npm ci" would install, taken from node_modules here).
+ * Three of the Dockerfiles' own stages are understood, by name: `node` (this Node), `dependencies` (the packages that
+ * its "npm ci" would install, taken from node_modules here) and `programs` (the bundles, built here).
  */
 
 /** How the image would be run. */
@@ -56,6 +57,7 @@ export function stageImage(dockerfile: string, root: string, args: Record<string
       const install = stages.find(({ name }) => name === 'dependencies')?.instructions ?? [];
       copyPackages(install, join(root, target));
     },
+    programs: (_: string, target: string) => copyPrograms(join(root, target)),
   };
   const { base, instructions } = stageChain(stages);
   // Of the base, Node is all that is worth having here.
@@ -128,6 +130,12 @@ function copyContext(source: string, target: string): void {
   const kept = files.filter((file) => !isIgnored(join(source, file), rules));
   if (kept.length === 0) throw new Error(`COPY ${source}: there is none, or .dockerignore leaves it out`);
   for (const file of kept) copyFile(join(REPOSITORY, source, file), join(target, file));
+}
+
+function copyPrograms(target: string): void {
+  execFileSync(process.execPath, [join(REPOSITORY, 'scripts/programs.ts')]);
+  const built = join(REPOSITORY, 'dist/programs');
+  for (const file of filesOf(built)) copyFile(join(built, file), join(target, 'programs', file));
 }
 
 /** What `npm ci` with the flags of the stage would put there. */

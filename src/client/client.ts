@@ -1,5 +1,5 @@
 import pRetry from 'p-retry';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { JobSubmission, JobView } from '../protocol/index.ts';
 import { isSettled } from '../protocol/index.ts';
 

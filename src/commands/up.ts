@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
-import { programPath } from '../process/package.ts';
+import { programArguments } from '../process/package.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
@@ -20,8 +20,6 @@ import {
 import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
 import { firstRequest } from './welcome.ts';
-
-const SUPERVISOR_ENTRY = programPath('../supervisor/main', import.meta.url);
 
 /** A supervisor that was forced gets this long before it is killed, ms. */
 const FORCED_MS = 2000;
@@ -117,7 +115,7 @@ async function end(
 
 /** In a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in order. */
 function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
-  const child = spawn(process.execPath, [SUPERVISOR_ENTRY], {
+  const child = spawn(process.execPath, programArguments('supervisor'), {
     env,
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit'],

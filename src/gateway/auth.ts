@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { isLoopback } from '../process/network.ts';
 import { matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { UserError } from './exit-codes.ts';
 
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */

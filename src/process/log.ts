@@ -1,6 +1,6 @@
 import pino, { type Logger } from 'pino';
 import pretty from 'pino-pretty';
-import { z } from 'zod';
+import * as z from 'zod';
 import { readEnvironment } from './environment.ts';
 
 export type { Logger } from 'pino';

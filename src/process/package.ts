@@ -1,18 +1,22 @@
 import { readFileSync } from 'node:fs';
-import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Of this package; from `src/` in a checkout as from `dist/` in the published package. */
+/** Modules lie two folders deep in every layout: `src/process/`, and `dist/programs/` once they are bundled. */
+const ROOT = new URL('../../', import.meta.url);
+const IS_BUNDLED = !import.meta.url.endsWith('.ts');
+
+/** Of this package. */
 export const manifest: { version: string; description: string } = JSON.parse(
-  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+  readFileSync(packagePath('package.json'), 'utf8'),
 );
 
-/**
- * Path of a module of this package that is run as a program: TypeScript in a checkout, JavaScript in the
- * published package, since Node does not run TypeScript below node_modules.
- * @param module relative to `from`, without extension
- * @param from the caller's `import.meta.url`
- */
-export function programPath(module: string, from: string): string {
-  return fileURLToPath(new URL(`${module}${extname(from)}`, from));
+/** @param path relative to the package's root */
+export function packagePath(path: string): string {
+  return fileURLToPath(new URL(path, ROOT));
+}
+
+/** What Node is to be started with to run one of this package's programs, from the layout that runs now. */
+export function programArguments(name: 'supervisor' | 'worker' | 'simulator'): string[] {
+  if (!IS_BUNDLED) return [packagePath(`src/${name}/main.ts`)];
+  return ['--enable-source-maps', packagePath(`dist/programs/${name}.js`)];
 }

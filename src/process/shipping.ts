@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { z } from 'zod';
+import * as z from 'zod';
 import { readEnvironment, variable } from './environment.ts';
 import { UserError } from './exit-codes.ts';
 import { postJson, systemWeb } from './http.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { DIALECTS } from './api-errors.ts';
 import { parseJson } from './parse.ts';
 

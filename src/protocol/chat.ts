@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** Left out, or null as some senders write it. */
 function otherwise<T>(schema: z.ZodType<T>, value: T) {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** `active` is what deployed workers say for `running`; `fatal` means the host itself is bad. */
 const HEARTBEAT_STATUSES = [

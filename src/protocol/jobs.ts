@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { JSON_DEPTH } from './limits.ts';
 import { endOfString } from './text.ts';
 

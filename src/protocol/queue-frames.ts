@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * Frames a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * Frames a worker sends to the queue. The first eight types are the deployed base protocol;

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SCOPES } from './scopes.ts';
 
 /** One token as the token file, `TOKENS` and the gateway know it: never the token itself. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { EngineDescription } from '../engine/kinds/description.ts';
 import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../engine/machine/gpu-check.ts';
 import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';

@@ -11,7 +11,7 @@ import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
 import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
-import { programPath } from '../process/package.ts';
+import { programArguments } from '../process/package.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import {
   type Action,
@@ -28,7 +28,6 @@ import { gpuPreflight, type Preflight } from './gpu-preflight.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
 import { readContainerVariables } from './variables.ts';
 
-const WORKER_ENTRY = programPath('../worker/main', import.meta.url);
 /** Lines of the engine's log shown when it exits. */
 const SHOWN_LINES = 15;
 /** Within one phase, progress is logged this often. */
@@ -36,18 +35,22 @@ const PHASE_LINE_EVERY_MS = 5000;
 
 /**
  * Runs engine and worker until both have ended.
- * @param options.workerEntry the worker's program, for tests
+ * @param options.worker arguments of Node that start the worker, for tests
  * @returns the exit code; the caller is to exit with it at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
 export function runSupervisor(
   given: NodeJS.ProcessEnv,
-  { workerEntry = WORKER_ENTRY }: { workerEntry?: string } = {},
+  { worker = programArguments('worker') }: { worker?: readonly string[] } = {},
 ): Promise<number> {
-  return withLogging('supervisor', given, (logging) => supervise(given, workerEntry, logging));
+  return withLogging('supervisor', given, (logging) => supervise(given, worker, logging));
 }
 
-async function supervise(given: NodeJS.ProcessEnv, workerEntry: string, logging: Logging): Promise<number> {
+async function supervise(
+  given: NodeJS.ProcessEnv,
+  worker: readonly string[],
+  logging: Logging,
+): Promise<number> {
   const settled = readSettledEnvironment(given);
   const { env } = settled;
   const values = readContainerVariables(env);
@@ -60,7 +63,7 @@ async function supervise(given: NodeJS.ProcessEnv, workerEntry: string, logging:
     env,
     log,
     logging,
-    workerEntry,
+    worker,
     configuration,
     engine,
     given: command?.arguments ?? [],
@@ -104,7 +107,7 @@ interface Ports {
   env: NodeJS.ProcessEnv;
   log: Logger;
   logging: Logging;
-  workerEntry: string;
+  worker: readonly string[];
   configuration: EngineConfiguration;
   engine: EngineDescription;
   /** What the engine is started with. */
@@ -153,9 +156,9 @@ class Supervisor {
   }
 
   #startBoth(): void {
-    const { env, workerEntry, configuration, start } = this.#ports;
+    const { env, worker, configuration, start } = this.#ports;
     // The worker goes first: it reports how the start goes.
-    this.#worker = startWorker(workerEntry, env, {
+    this.#worker = startWorker(worker, env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
         this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),

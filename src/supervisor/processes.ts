@@ -67,8 +67,12 @@ export interface WorkerProcess {
 /**
  * Starts the worker with an IPC channel, also in its own process group: only the supervisor tells it when to end.
  */
-export function startWorker(entry: string, env: NodeJS.ProcessEnv, handlers: WorkerHandlers): WorkerProcess {
-  const child = spawn(process.execPath, [entry], {
+export function startWorker(
+  programArguments: readonly string[],
+  env: NodeJS.ProcessEnv,
+  handlers: WorkerHandlers,
+): WorkerProcess {
+  const child = spawn(process.execPath, programArguments, {
     env,
     detached: true,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { engineVariables } from '../engine/command/configuration.ts';
 import { readEnvironment, variable } from '../process/index.ts';
 import { WORKER_SECRETS, withCrossChecks, workerVariables } from '../worker/variables.ts';

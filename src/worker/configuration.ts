@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { homedir, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   type EngineConfiguration,
   engineConfiguration,

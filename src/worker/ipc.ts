@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ENGINE_PHASES, FAILURE_KINDS } from '../engine/kinds/report.ts';
 
 /** Messages between the supervisor and the worker it started, over the Node IPC channel. Parsed on receipt. */

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';

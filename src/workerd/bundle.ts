@@ -1,27 +1,29 @@
 import { copyFileSync, existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { buildSync } from 'esbuild';
 
-/** Beside the built launcher, made by `npm run build`; a checkout has none in `src/`. */
+/** Beside the programs that `npm run build` makes; there is none in `src/`. */
 const BUILT = fileURLToPath(new URL('./gateway.js', import.meta.url));
 
-/** The gateway and its objects in one file: as built into the package, else from the sources. */
-export function bundle(outfile: string): void {
+/** The gateway and its objects in one file: as built with the programs, else from the sources. */
+export async function bundle(outfile: string): Promise<void> {
   if (existsSync(BUILT)) copyFileSync(BUILT, outfile);
-  else buildBundle(outfile);
+  else await buildGateway(outfile);
 }
 
-/** Synchronous, because the other form leaves a helper process running. */
-export function buildBundle(outfile: string, { sourcemap = false } = {}): void {
-  buildSync({
+/** @returns paths of all that went into it */
+export async function buildGateway(outfile: string): Promise<string[]> {
+  // Installed only where the sources are. Its other form leaves a helper process running.
+  const { buildSync } = await import('esbuild');
+  const { metafile } = buildSync({
     entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
     outfile,
-    sourcemap,
     bundle: true,
+    metafile: true,
     format: 'esm',
     target: 'es2024',
     conditions: ['workerd', 'worker', 'browser'],
     external: ['cloudflare:*'],
     logLevel: 'silent',
   });
+  return Object.keys(metafile.inputs);
 }

@@ -114,7 +114,7 @@ async function spawnWorkerd(
     ...bindings,
     INTERNAL_SECRET: secret,
   };
-  bundle(join(folders.program, 'main.js'));
+  await bundle(join(folders.program, 'main.js'));
   const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const config = join(folders.program, 'config.capnp');
   const names = Object.keys(variables);

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
 import { isLoopback } from '../process/network.ts';
 import { bindingName, queueSettings } from '../settings/queue-settings.ts';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { UserError } from '../process/index.ts';
 import { SCOPES, type Scope } from '../settings/scopes.ts';
 import { TokenEntry } from '../settings/token-entry.ts';

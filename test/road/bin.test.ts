@@ -1,9 +1,10 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findOldNode } from '../support/old-node.ts';
 import { until } from '../support/poll.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
 import { processesWith } from '../support/road.ts';
@@ -11,11 +12,10 @@ import { processesWith } from '../support/road.ts';
 const BIN = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 const NODE_PACKAGE = fileURLToPath(new URL('../../node_modules/node', import.meta.url));
 
-/** A Node too old to run TypeScript, as a newcomer's machine may have one; null where there is none. */
 const oldNode = findOldNode();
 
 const COMMAND = `
-const args: string[] = process.argv.slice(2);
+const args = process.argv.slice(2);
 process.on('SIGTERM', () => process.exit(7));
 console.log('arguments', ...args, 'signals wait');
 if (args[0] === 'exit') process.exit(Number(args[1]));
@@ -26,11 +26,13 @@ setInterval(() => {}, 1000);
 let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'bin-'));
-  for (const folder of ['bin', 'src', 'node_modules']) mkdirSync(join(root, folder));
+  for (const folder of ['bin', 'dist/programs', 'node_modules']) {
+    mkdirSync(join(root, folder), { recursive: true });
+  }
   copyFileSync(BIN, join(root, 'bin/worker-vllm.js'));
   symlinkSync(NODE_PACKAGE, join(root, 'node_modules/node'));
   writeFileSync(join(root, 'package.json'), '{"type":"module"}');
-  writeFileSync(join(root, 'src/cli.ts'), COMMAND);
+  writeFileSync(join(root, 'dist/programs/cli.js'), COMMAND);
 });
 afterEach(async () => {
   await stopAllProcesses();
@@ -82,15 +84,3 @@ describe.skipIf(!oldNode)('the command on an old Node', () => {
     expect(ended.stderr.trim().split('\n')).toEqual([expect.stringContaining('npm ci')]);
   });
 });
-
-function findOldNode(): string | null {
-  for (const path of ['/usr/bin/node', '/usr/local/bin/node']) {
-    try {
-      const major = Number(/^v(\d+)/.exec(execFileSync(path, ['--version'], { encoding: 'utf8' }))?.[1]);
-      if (major < 22) return path;
-    } catch {
-      // Not there.
-    }
-  }
-  return null;
-}

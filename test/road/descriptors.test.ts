@@ -18,7 +18,7 @@ import {
 } from '../support/road.ts';
 
 /** What many connections do to a queue: workerd accepts each, and ends when it has no descriptor left for one. */
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 const sockets: Socket[] = [];
 afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();

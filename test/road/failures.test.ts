@@ -45,7 +45,7 @@ async function workerPid(of: WorkerProcess): Promise<number> {
     .trim()
     .split(' ');
   const pid = children.find((child) =>
-    readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('worker/main.ts'),
+    readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('programs/worker.js'),
   );
   if (!pid) throw new Error('no worker process');
   return Number(pid);

@@ -8,7 +8,7 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'worker-vllm-flags-'));

@@ -68,7 +68,7 @@ describe.skipIf(!canContain())("the worker's image", () => {
   const STAND_IN = `#!/bin/sh
 echo "$*" >>/tmp/vllm-calls
 shift
-exec node /opt/worker-vllm/src/simulator/main.ts "$@"
+exec node /opt/worker-vllm/dist/programs/simulator.js "$@"
 `;
 
   it('knows the flags of its engine from its build, so that no container asks for them', async () => {

@@ -53,13 +53,13 @@ describe('the published package', () => {
       /^(?:README\.md|LICENSE|CHANGELOG\.md|package\.json)$/,
       /^bin\/worker-vllm\.js$/,
       /^dist\/[\w/-]+\.js(?:\.map)?$/,
+      /^dist\/programs\/licenses\.txt$/,
       /^dist\/(?:client|protocol)\/[\w-]+\.d\.ts$/,
     ];
     expect(contents.filter((path) => !expected.some((pattern) => pattern.test(path)))).toEqual([]);
-    for (const path of ['cli.js', 'worker/main.js', 'supervisor/main.js', 'simulator/main.js']) {
-      expect(contents).toContain(`dist/${path}`);
+    for (const name of ['cli', 'worker', 'supervisor', 'simulator', 'gateway']) {
+      expect(contents).toContain(`dist/programs/${name}.js`);
     }
-    expect(contents).toContain('dist/workerd/gateway.js');
     expect(contents).toContain('dist/client/index.d.ts');
   });
 

@@ -24,7 +24,7 @@ function workerPid(of: WorkerProcess): number {
   const pid = children
     .trim()
     .split(' ')
-    .find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('worker/main.ts'));
+    .find((child) => readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('programs/worker.js'));
   if (!pid) throw new Error('no worker process');
   return Number(pid);
 }

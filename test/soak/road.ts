@@ -96,7 +96,7 @@ export class SoakRoad {
     const find = (text: string) => children.find((pid) => commandLine(pid).includes(text)) ?? null;
     return {
       supervisor,
-      worker: find('worker/main.ts'),
+      worker: find('programs/worker.js'),
       engine: find(`--port ${worker.enginePort}`),
     };
   }

@@ -70,7 +70,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
 async function bundled(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'bundle-'));
   try {
-    bundle(join(folder, 'main.js'));
+    await bundle(join(folder, 'main.js'));
     return await readFile(join(folder, 'main.js'), 'utf8');
   } finally {
     await rm(folder, { recursive: true, force: true });

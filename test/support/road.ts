@@ -10,7 +10,7 @@ import { type Child, startProcess, stopAllProcesses } from './processes.ts';
 
 /** The road as its users start it: commands in processes, spoken to over HTTP. */
 
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 const folders: string[] = [];
 /** Where workers of this test file keep what the queue has not acknowledged. */
 let stateHome: string | undefined;

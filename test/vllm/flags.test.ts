@@ -9,7 +9,7 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
 
-const CLI = fileURLToPath(new URL('../../src/cli.ts', import.meta.url));
+const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 /** The help is asked for once, which takes as long as a start; both on a busy machine. */
 const LIMIT_MS = 480_000;
 let vllm: VllmInstall;

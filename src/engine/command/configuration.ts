@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import { EXIT, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { dialableHost } from '../../process/network.ts';
 import {

@@ -3,16 +3,15 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { manifest } from '../../process/package.ts';
+import { manifest, packagePath } from '../../process/package.ts';
 import { type Flag, parseHelp } from './flag-help.ts';
 
 /** A slow machine needs 20 s to import vLLM, a busy one several times that. */
 const HELP_LIMIT_MS = 180_000;
 const HELP_BYTES = 16 * 1024 ** 2;
 /** Where an image keeps the list of its engine, made when it was built; nowhere else is there such a folder. */
-const OF_THE_IMAGE = fileURLToPath(new URL('../../../flags/', import.meta.url));
+const OF_THE_IMAGE = packagePath('flags/');
 
 export interface HelpProgram {
   /** Full path. */

@@ -1,4 +1,4 @@
-import { programPath } from '../../process/package.ts';
+import { programArguments } from '../../process/package.ts';
 import type { EngineDescription } from './description.ts';
 import { serveArguments, vllm } from './vllm.ts';
 
@@ -9,7 +9,7 @@ export const simulator: EngineDescription = {
   title: 'the simulator',
   command: (settings) => ({
     program: process.execPath,
-    args: [programPath('../../simulator/main', import.meta.url), ...serveArguments(settings)],
+    args: [...programArguments('simulator'), ...serveArguments(settings)],
   }),
   usesGpu: false,
   installHelp: null,

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { z } from 'zod';
+import * as z from 'zod';
 import { JobError, type JobRef, JobResult, JobResultRef, parseJson } from '../../protocol/index.ts';
 import type { Log } from '../ports.ts';
 import type { Spool, SpooledSettlement } from './spool.ts';

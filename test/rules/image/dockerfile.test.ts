@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -64,13 +64,7 @@ describe("the worker's Dockerfile", () => {
     const image = stageImage('Dockerfile', root);
     const app = join(root, 'opt/worker-vllm');
     expect(image.entrypoint).toEqual(['/opt/worker-vllm/entrypoint.sh']);
-    expect(readdirSync(app).sort()).toEqual(
-      ['LICENSE', 'bin', 'entrypoint.sh', 'node_modules', 'package.json', 'src'].sort(),
-    );
-    expect(existsSync(join(app, 'node_modules/zod/package.json'))).toBe(true);
-    // Development's packages, and the programs that only a queue runs.
-    for (const left of ['vitest', 'typescript', 'node', 'workerd/bin', '@cloudflare', 'esbuild/bin'])
-      expect(existsSync(join(app, 'node_modules', left)), left).toBe(false);
+    expect(readdirSync(app).sort()).toEqual(['LICENSE', 'bin', 'dist', 'entrypoint.sh', 'package.json']);
   });
 
   it.each(['Dockerfile', 'Dockerfile.queue'])('%s puts the command on the PATH', (file) => {

@@ -1,0 +1,157 @@
+import { createHash, type Hash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Plugin } from 'esbuild';
+import { buildGateway } from '../src/workerd/bundle.ts';
+
+/**
+ * What runs from a checkout, an image and the published package: each program as one file, with the parts that
+ * programs share beside it, all in `dist/programs/`. `src/process/package.ts` knows the same names.
+ */
+const PROGRAMS = {
+  cli: 'src/cli.ts',
+  supervisor: 'src/supervisor/main.ts',
+  worker: 'src/worker/main.ts',
+  simulator: 'src/simulator/main.ts',
+};
+
+const ROOT = join(import.meta.dirname, '..');
+const FOLDER = join(ROOT, 'dist/programs');
+/** Says of which sources the programs were made. */
+const FINGERPRINT = join(FOLDER, 'fingerprint');
+/** All that a program is made of. */
+const INPUTS = ['src', 'scripts/programs.ts', 'package-lock.json'];
+/** A process may still load a part of the build that it was started from, ms. */
+const KEPT_MS = 24 * 3600 * 1000;
+
+/** Builds the programs if they are missing or of other sources than these. */
+export async function freshPrograms(): Promise<void> {
+  const isFresh = existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint();
+  if (!isFresh) await buildPrograms();
+}
+
+/**
+ * Others may start from the folder at this moment, or build into it. So shared parts are named after what is in
+ * them, files appear whole, and a program appears after all that it loads.
+ * @param keptMs parts of earlier builds stay for so long
+ */
+export async function buildPrograms(keptMs = KEPT_MS): Promise<void> {
+  const sources = fingerprint();
+  mkdirSync(FOLDER, { recursive: true });
+  const { outputFiles: files, metafile } = await bundlePrograms();
+  const parts = files.filter((file) => !isProgram(file));
+  for (const { path, contents } of parts) put(path, contents);
+  const gateway = join(FOLDER, 'gateway.js');
+  const inputs = await buildGateway(unfinished(gateway));
+  renameSync(unfinished(gateway), gateway);
+  put(join(FOLDER, 'licenses.txt'), licensesOf([...Object.keys(metafile.inputs), ...inputs]));
+  for (const { path, contents } of files.filter(isProgram)) put(path, contents);
+  put(FINGERPRINT, sources);
+  removeOldParts(new Set(files.map(({ path }) => basename(path))), keptMs);
+}
+
+async function bundlePrograms() {
+  const { build, stop } = await import('esbuild');
+  const result = await build({
+    absWorkingDir: ROOT,
+    entryPoints: PROGRAMS,
+    outdir: FOLDER,
+    write: false,
+    metafile: true,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    sourcemap: true,
+    sourcesContent: false,
+    plugins: [coarseMapsOfPackages],
+    minifySyntax: true,
+    minifyWhitespace: true,
+    external: ['workerd', 'esbuild'],
+    // Packages in CommonJS require() what is built into Node.
+    banner: {
+      js: "import { createRequire as createRequire_ } from 'node:module'; const require = createRequire_(import.meta.url);",
+    },
+    logLevel: 'error',
+  });
+  // Or its helper process would keep this one alive.
+  await stop();
+  return result;
+}
+
+/**
+ * Frames of packages name their file and no line. Node keeps every map whose file occurs in a stack, expanded, and
+ * looks at the stack of each stream's error: exact maps of the packages would cost each worker 20 MB.
+ */
+const coarseMapsOfPackages: Plugin = {
+  name: 'coarse maps of packages',
+  setup({ onLoad }) {
+    const map = { version: 3, names: [], sources: [''], mappings: 'AAAA' };
+    const url = `data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`;
+    onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, async ({ path }) => ({
+      contents: `${await readFile(path, 'utf8')}\n//# sourceMappingURL=${url}`,
+    }));
+  },
+};
+
+function isProgram({ path }: { path: string }): boolean {
+  return basename(path).split('.', 1)[0]! in PROGRAMS;
+}
+
+/** The packages whose code is in the bundles, each with its licence, as that asks for. */
+function licensesOf(inputs: string[]): string {
+  const folders = new Set(inputs.flatMap((path) => /.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []));
+  const texts = [...folders].sort().map((folder) => {
+    const own = join(ROOT, folder);
+    const { name, version, license } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8'));
+    const file = readdirSync(own).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file ? readFileSync(join(own, file), 'utf8').trim() : license;
+    return `${name} ${version}\n\n${text}\n`;
+  });
+  return texts.join('\n----\n\n');
+}
+
+function put(path: string, contents: string | Uint8Array): void {
+  writeFileSync(unfinished(path), contents);
+  renameSync(unfinished(path), path);
+}
+
+function unfinished(path: string): string {
+  return `${path}.${process.pid}`;
+}
+
+function removeOldParts(current: ReadonlySet<string>, keptMs: number): void {
+  for (const name of readdirSync(FOLDER)) {
+    const isPart = /-[A-Z0-9]{8}\.js(?:\.map)?$/.test(name);
+    if (!isPart || current.has(name)) continue;
+    const path = join(FOLDER, name);
+    const written = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    if (Date.now() - written > keptMs) rmSync(path, { force: true });
+  }
+}
+
+/** Changes when a file is added, removed or written. */
+function fingerprint(): string {
+  const hash = createHash('sha256');
+  for (const input of INPUTS) addTo(hash, join(ROOT, input));
+  return hash.digest('hex');
+}
+
+function addTo(hash: Hash, path: string): void {
+  const found = statSync(path);
+  if (found.isDirectory()) for (const name of readdirSync(path).sort()) addTo(hash, join(path, name));
+  else hash.update(`${path} ${found.size} ${found.mtimeMs}\n`);
+}
+
+if (import.meta.main) await freshPrograms();

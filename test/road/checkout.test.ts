@@ -1,0 +1,68 @@
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findOldNode } from '../support/old-node.ts';
+import { startProcess, stopAllProcesses } from '../support/processes.ts';
+import { cleanEnvironment } from '../support/road.ts';
+
+/** A checkout as it is edited: its programs are built when its sources have changed. */
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+const NEEDED = ['bin', 'src', 'scripts/programs.ts', 'package.json', 'package-lock.json'];
+
+const oldNode = findOldNode();
+let checkout: string;
+
+beforeAll(() => {
+  checkout = mkdtempSync(join(tmpdir(), 'checkout-'));
+  for (const path of NEEDED) cpSync(join(REPOSITORY, path), join(checkout, path), { recursive: true });
+  symlinkSync(join(REPOSITORY, 'node_modules'), join(checkout, 'node_modules'));
+});
+afterAll(async () => {
+  await stopAllProcesses();
+  rmSync(checkout, { recursive: true, force: true });
+});
+
+async function run(args: string[], node = process.execPath, env: NodeJS.ProcessEnv = {}) {
+  const command = startProcess(node, [join(checkout, 'bin/worker-vllm.js'), ...args], {
+    env: cleanEnvironment(env),
+    cwd: tmpdir(),
+  });
+  const { code } = await command.exited;
+  return { code, output: command.output() };
+}
+
+function edit(path: string, from: string, to: string): void {
+  const file = join(checkout, path);
+  writeFileSync(file, readFileSync(file, 'utf8').replace(from, to));
+}
+
+describe('a checkout', () => {
+  it('builds its programs at the first start, also when several start at once', async () => {
+    const starts = await Promise.all([run(['--help']), run(['--help']), run(['submit', '--help'])]);
+    for (const { code, output } of starts) expect({ code, output }).toMatchObject({ code: 0 });
+    expect(readdirSync(join(checkout, 'dist/programs'))).toEqual(
+      expect.arrayContaining(['cli.js', 'gateway.js', 'simulator.js', 'supervisor.js', 'worker.js']),
+    );
+  });
+
+  it.skipIf(!oldNode)('starts on a Node that is too old for it, by the one that came along', async () => {
+    expect(await run(['--help'], oldNode!)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('Usage: worker-vllm'),
+    });
+  });
+
+  it('runs what was edited at the next start', async () => {
+    edit('src/cli.ts', 'Examine the state folder of a queue.', 'An edited description.');
+    expect((await run(['--help'])).output).toContain('An edited description.');
+  });
+
+  it('names sources in its stacks', async () => {
+    const first = '  const { scope, workerId } = options;';
+    edit('src/commands/token.ts', first, `${first}\n  if (scope) throw new Error('planted');`);
+    const { output } = await run(['token', '--scope', 'read'], process.execPath, { LOG_LEVEL: 'debug' });
+    expect(output).toMatch(/Error: planted\n +at .*src\/commands\/token\.ts:\d+:\d+/);
+  });
+});
