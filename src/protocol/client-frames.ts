@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { JOBS_PER_SUBMISSION } from './limits.ts';
 
 /**

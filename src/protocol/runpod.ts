@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /**
  * Jobs in the form of RunPod's serverless endpoints, docs/runpod.md. Sources: the job inputs of worker-vllm 0.2 and

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseValue } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askEngine } from './ask-engine.ts';

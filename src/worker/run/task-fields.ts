@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseValue } from '../../protocol/index.ts';
 import type { Attempt } from './attempt.ts';
 

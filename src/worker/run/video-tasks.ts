@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseValue } from '../../protocol/index.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
