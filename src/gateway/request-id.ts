@@ -11,12 +11,18 @@ function isRequestId(text: string | null): text is string {
 
 /**
  * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and names it in the response. It is
- * for finding a request again and need not be unique: what happens here goes by the id of the job.
+ * for finding a request again and need not be unique: what happens here goes by `ownId`.
  */
 export const nameRequest: MiddlewareHandler<Environment> = async (context, next) => {
+  const ownId = crypto.randomUUID();
   const given = context.req.raw.headers.get('x-request-id');
-  context.set('requestId', isRequestId(given) ? given : crypto.randomUUID());
+  context.set('ownId', ownId);
+  context.set('requestId', isRequestId(given) ? given : ownId);
   await next();
-  // The response to an upgrade is handed back as it is.
-  if (context.res.status !== 101) context.res.headers.set('x-request-id', context.get('requestId'));
+  const requestId = context.get('requestId');
+  const { res } = context;
+  // The response to an upgrade is handed back as it is; one of an object has its name, and may not be changed.
+  if (res.status !== 101 && res.headers.get('x-request-id') !== requestId) {
+    res.headers.set('x-request-id', requestId);
+  }
 };

@@ -48,7 +48,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     release();
     throw error;
   }
-  const jobId = crypto.randomUUID();
+  const jobId = context.get('ownId');
   const hungUp = new AbortController();
   request.signal.addEventListener('abort', () => hungUp.abort());
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
@@ -82,7 +82,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
   return await respondEarly(answered, {
     kind: facts.stream ? 'events' : 'json',
-    headers: { 'x-job-id': jobId },
+    headers: { 'x-job-id': jobId, 'x-request-id': context.get('requestId') },
     errorOf,
     timers: globalThis,
     hangUp: () => hungUp.abort(),

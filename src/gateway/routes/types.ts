@@ -10,7 +10,9 @@ export interface Environment {
   Variables: {
     /** The token that asks; null where no tokens are configured. */
     token: TokenEntry | null;
-    /** For finding this request again: the caller's, or made here. */
+    /** Of this request alone, and not of the caller's choosing. */
+    ownId: string;
+    /** For finding this request again: the caller's, else `ownId`. */
     requestId: string;
   };
 }
