@@ -1,9 +1,9 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { dialectOf } from '../protocol/index.ts';
-import { errorResponse, HttpError, toHttpError } from './errors.ts';
+import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
 import { fleetRoutes } from './routes/fleet.ts';
-import { inferenceRoutes } from './routes/inference.ts';
+import { inferenceRoute } from './routes/inference.ts';
 import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
@@ -14,10 +14,10 @@ import type { Gateway, GatewayContext } from './routes/types.ts';
 
 /** The gateway: every route, and how everything that is not one ends. */
 export function createApp(): Gateway {
-  const app: Gateway = new Hono();
+  // With a slash at the end or without.
+  const app: Gateway = new Hono({ strict: false });
   app.use(nameRequest);
   app.use(rejectOddHosts);
-  inferenceRoutes(app);
   modelRoutes(app);
   jobSocketRoute(app);
   jobRoutes(app);
@@ -26,6 +26,7 @@ export function createApp(): Gateway {
   payloadRoutes(app);
   socketRoutes(app);
   rejectOtherMethods(app);
+  inferenceRoute(app);
 
   app.notFound((context) => {
     const { method, path } = context.req;
@@ -59,10 +60,8 @@ function rejectOtherMethods(app: Gateway): void {
     methods.set(path, (methods.get(path) ?? new Set()).add(method));
   }
   for (const [path, known] of methods) {
-    const allow = [...known].join(', ');
     app.all(path, (context) => {
-      const message = `${context.req.method} is not possible on ${context.req.path}; ${allow} is.`;
-      throw new HttpError(405, message, 'method_not_allowed', { allow });
+      throw otherMethod(context.req.method, context.req.path, [...known]);
     });
   }
 }

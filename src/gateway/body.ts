@@ -50,7 +50,7 @@ export async function readBody(
     if (announced !== null && announced > maxBytes) throw tooLarge(maxBytes);
     if (announced !== null) held.grow(announced);
     const bytes = await read(request, announced, maxBytes, held);
-    return { bytes: withoutMark(bytes), release: () => held.release() };
+    return { bytes, release: () => held.release() };
   } catch (error) {
     held.release();
     if (error instanceof HttpError && error.status !== 408) await discardBody(request);
@@ -94,7 +94,8 @@ export async function discardBody(request: Request): Promise<void> {
  * The value a JSON body stands for.
  * @throws HttpError 400
  */
-export function parseBody(body: Uint8Array): unknown {
+export function parseBody(bytes: Uint8Array): unknown {
+  const body = withoutMark(bytes);
   checkDepth(body);
   try {
     return JSON.parse(new TextDecoder().decode(body));
@@ -227,7 +228,7 @@ class Reservation {
 }
 
 /** A byte order mark is none of JSON's, and parsers that read text leave it out. */
-function withoutMark(bytes: Uint8Array): Uint8Array {
+export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 

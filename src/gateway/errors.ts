@@ -60,6 +60,14 @@ export function engineResponse(status: number, body: string, contentType: string
   });
 }
 
+/** A path that exists, asked with a method that it does not have. */
+export function otherMethod(method: string, path: string, possible: readonly string[]): HttpError {
+  const allow = possible.join(', ');
+  return new HttpError(405, `${method} is not possible on ${path}; ${allow} is.`, 'method_not_allowed', {
+    allow,
+  });
+}
+
 export function tooLarge(maxBytes: number): HttpError {
   const most =
     maxBytes < 1024 * 1024

@@ -10,6 +10,8 @@ import { HttpError } from './errors.ts';
 /** Names of models are shorter, and stand in errors and logs. */
 const MODEL_BYTES = 4096;
 
+const REQUEST_ID_BYTES = 256;
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -26,16 +28,85 @@ export interface RequestFacts {
   includeUsage: boolean;
 }
 
+/** What else the gateway looks for. */
+export interface BodyScan {
+  facts: RequestFacts;
+  /** The body's own `request_id`. */
+  requestId: string | null;
+  /** Where the model stands: a view of the body. */
+  modelValue: Uint8Array | undefined;
+}
+
+/** Fields by which engines hand caches to each other. */
+const TRANSFER_PARAMS = ['kv_transfer_params', 'ec_transfer_params'] as const;
+
+/** Code of the error for them. */
+export const TRANSFER_PARAMS_REFUSED = 'transfer_params_refused';
+
+const SCANNED = [
+  'model',
+  'stream',
+  'stream_options',
+  'request_id',
+  ...TRANSFER_PARAMS,
+  'vllm_xargs',
+  'sampling_params',
+] as const;
+
 /**
  * @param body JSON in UTF-8
- * @throws HttpError 400 when it is not a JSON object, is nested too deep, or its model is not text
+ * @throws HttpError 400 when it is not a JSON object, is nested too deep, its model is not text, or it has parameters
+ *   that are the engines' own
  */
-export function readFacts(body: Uint8Array): RequestFacts {
-  const fields = topLevel(body, ['model', 'stream', 'stream_options']);
+export function scanBody(body: Uint8Array): BodyScan {
+  const fields = topLevel(body, SCANNED);
+  rejectTransferParams(new Map(Object.entries(fields)));
   const options = fields.stream_options;
-  const includesUsage =
+  const includeUsage =
     options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
-  return { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage: includesUsage };
+  const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
+  return { facts, requestId: requestIdOf(fields.request_id), modelValue: fields.model };
+}
+
+/** @throws HttpError 400, as `scanBody` */
+export function readFacts(body: Uint8Array): RequestFacts {
+  return scanBody(body).facts;
+}
+
+/**
+ * A value made up by a caller ends an engine with a connector for everybody, a stale one may give another prompt's
+ * answer. vLLM takes them in the body, and from there by way of `vllm_xargs` or `sampling_params.extra_args`.
+ * @param fields of a body, as JSON
+ * @throws HttpError 400
+ */
+export function rejectTransferParams(fields: ReadonlyMap<string, Uint8Array>): void {
+  for (const name of TRANSFER_PARAMS) {
+    const value = fields.get(name);
+    if (value !== undefined && !isNull(value)) throw transferParams(name);
+  }
+  const sampling = fields.get('sampling_params');
+  const extra = isObject(sampling) ? topLevel(sampling, ['extra_args']).extra_args : undefined;
+  for (const inner of [fields.get('vllm_xargs'), extra]) {
+    if (isObject(inner)) rejectTransferParams(new Map(Object.entries(topLevel(inner, TRANSFER_PARAMS))));
+  }
+}
+
+function transferParams(name: string): HttpError {
+  const message = `${name} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
+  return new HttpError(400, message, TRANSFER_PARAMS_REFUSED);
+}
+
+function isObject(value: Uint8Array | undefined): value is Uint8Array {
+  return value !== undefined && value[skipBlanks(value, 0)] === OPEN_BRACE;
+}
+
+function isNull(value: Uint8Array): boolean {
+  return value.byteLength === 4 && parse(value) === null;
+}
+
+function requestIdOf(value: Uint8Array | undefined): string | null {
+  if (value === undefined || value.byteLength > REQUEST_ID_BYTES || value[0] !== QUOTE) return null;
+  return parse(value) as string;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Environment } from './routes/types.ts';
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 /** Whether a caller's id can go on as it is; any other is replaced. */
-function isRequestId(text: string | null): text is string {
+export function isRequestId(text: string | null): text is string {
   return text !== null && REQUEST_ID.test(text);
 }
 

@@ -1,6 +1,7 @@
 import {
   EngineRequest,
   isInferenceRoute,
+  isRequestHeader,
   type JobSubmission,
   JobSubmission as JobSubmissionSchema,
   openAIType,
@@ -8,7 +9,7 @@ import {
 } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
-import { readFacts } from './json-scan.ts';
+import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED } from './json-scan.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
 
@@ -19,7 +20,7 @@ export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJo
   const { payload, ...job } = parsed.value;
   const isEngineRequest = job.job_type === 'engine_request';
   const problem =
-    (isEngineRequest ? problemOf(payload) : null) ??
+    (isEngineRequest ? problemOf(payload) : transferProblemOf(JSON.stringify(payload))) ??
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
@@ -38,9 +39,23 @@ export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJo
 function problemOf(payload: unknown): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;
-  const { method, path } = request.value;
-  if (isInferenceRoute(method, path)) return null;
+  const { method, path, headers = {}, body } = request.value;
+  const strange = Object.keys(headers).find((name) => !isRequestHeader(name));
+  if (strange !== undefined) {
+    return `payload.headers: ${strange} does not reach engines; docs/protocol.md lists those that do.`;
+  }
+  if (isInferenceRoute(method, path)) return typeof body === 'string' ? transferProblemOf(body) : null;
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
+}
+
+/** Parameters that are the engines' own; null: none. What is no JSON object has none. */
+function transferProblemOf(body: string): string | null {
+  try {
+    scanBody(new TextEncoder().encode(body));
+  } catch (error) {
+    if (error instanceof HttpError && error.code === TRANSFER_PARAMS_REFUSED) return error.message;
+  }
+  return null;
 }
 
 /** Why the answer of a job cannot be read as a stream; null: it can. */

@@ -37,7 +37,8 @@ export interface EngineRequestResult {
   status: 'success';
   job_type: 'engine_request';
   processed_at: string;
-  response: { status: number; content_type: string | null; body: unknown };
+  /** A body that is no text is in `body_base64`, and `body` is null. */
+  response: { status: number; content_type: string | null; body: unknown; body_base64?: string };
 }
 
 /** Result of an `engine_request` whose answer went to the relay: only what the queue keeps. */

@@ -77,28 +77,36 @@ export const JobView = z.object({
 });
 export type JobView = z.infer<typeof JobView>;
 
+/** The longest path of an engine's route, its query included. */
+export const MAX_PATH_CHARACTERS = 2048;
+
+export const ContentType = z
+  .string()
+  .max(256)
+  .regex(
+    /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/,
+    'must be a content type, such as "application/json" or "multipart/form-data; boundary=x"',
+  );
+
 /**
- * Payload of an `engine_request`. The body is text, so it reaches the engine byte for byte:
- * no number is rounded, no field dropped.
+ * Payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts), so
+ * it reaches the engine byte for byte: no number is rounded, no field dropped.
  */
 export const EngineRequest = z.object({
   method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
   path: z
     .string()
     .startsWith('/')
-    .max(2048)
+    .max(MAX_PATH_CHARACTERS)
     .refine(
       isPlainPath,
       'must be a plain path: visible ASCII characters, without "//", "." and ".." segments',
     ),
-  body: z.string().optional(),
-  content_type: z
-    .string()
-    .max(256)
-    .regex(
-      /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/,
-      'must be a content type, such as "application/json" or "multipart/form-data; boundary=x"',
-    )
-    .optional(),
+  body: z.union([z.string(), z.instanceof(Uint8Array)]).optional(),
+  /** A body that is no text. */
+  body_base64: z.base64().optional(),
+  content_type: ContentType.optional(),
+  /** Headers for the engine; those that are none of request-headers.ts are left out. */
+  headers: z.record(z.string().max(64), z.string().max(4096)).optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

@@ -10,7 +10,16 @@ const jobId = z.string().min(1).max(256);
 const fence = z.number().int().min(0);
 
 /** Optional abilities a worker offers and a queue grants. */
-export const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'] as const;
+export const FEATURES = [
+  'ack',
+  'answer',
+  'release',
+  'renew',
+  'load',
+  'bytes',
+  'body_bytes',
+  'stored_stream',
+] as const;
 export type Feature = (typeof FEATURES)[number];
 
 export const JobRef = z.object({ job_id: jobId, fence_token: fence });

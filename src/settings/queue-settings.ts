@@ -1,4 +1,6 @@
+import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import * as limits from '../protocol/limits.ts';
+import { parseModelAliases } from './model-aliases.ts';
 
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that
@@ -17,6 +19,8 @@ interface QueueSetting {
   /** Smallest and largest accepted number. */
   min?: number;
   max?: number;
+  /** Throws what is wrong with a text. */
+  check?: (text: string) => unknown;
   /** For `--help` and the README. */
   help: string;
 }
@@ -119,6 +123,20 @@ export const QUEUE_SETTINGS = {
     default: 48 * 1024 * 1024,
     min: limits.PAYLOAD_BYTES,
     help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
+  },
+  model_aliases: {
+    variable: 'QUEUE_MODEL_ALIASES',
+    kind: 'text',
+
+    check: parseModelAliases,
+    help: 'more names for models, `alias=model`, comma-separated: `gpt-4o=my-model,small=org/model-8b`; the engine is asked for its own name',
+  },
+  inference_routes: {
+    variable: 'INFERENCE_ROUTES',
+    kind: 'text',
+
+    check: inferenceRoutes,
+    help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; workers have the same variable',
   },
 } as const satisfies Record<string, QueueSetting>;
 

@@ -187,7 +187,7 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
 
 function headersOf(call: EngineCall, apiKey: string | undefined): Record<string, string> {
   // The worker does not know which encodings the caller accepts.
-  const headers: Record<string, string> = { 'accept-encoding': 'identity' };
+  const headers: Record<string, string> = { ...call.headers, 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
   // A base queue may give any text as the id of a job.
   if (call.requestId && /^[\x21-\x7e]+$/.test(call.requestId)) headers['x-request-id'] = call.requestId;

@@ -10,6 +10,8 @@ export interface EngineCall {
   path: string;
   body?: string | Uint8Array;
   contentType?: string;
+  /** More headers, with lower-case names. */
+  headers?: Readonly<Record<string, string>>;
   /** Sent as `X-Request-Id`; vLLM makes it part of the completion's id. */
   requestId?: string;
   /** Aborting closes the socket to the engine at once, which stops generation. */

@@ -1,26 +1,18 @@
-import { dialectOf } from '../../protocol/index.ts';
+import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
-import { objectNamed } from '../env.ts';
-import { HttpError } from '../errors.ts';
+import { type Env, objectNamed } from '../env.ts';
+import { HttpError, otherMethod } from '../errors.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
-import { engineRequestPayload } from '../inference/engine-payload.ts';
+import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { respond } from '../inference/respond.ts';
-import { type RequestFacts, readFacts } from '../json-scan.ts';
+import type { RequestFacts } from '../json-scan.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
-
-/** Routes of the engine whose request and answer pass through whole. */
-const PASSED_THROUGH = [
-  '/v1/chat/completions',
-  '/v1/completions',
-  '/v1/embeddings',
-  '/v1/responses',
-  '/v1/messages',
-] as const;
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
 const WAIT_FOR_SLOT_MS = 600_000;
@@ -28,9 +20,43 @@ const WAIT_FOR_SLOT_MS = 600_000;
 /** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
-/** Inference: the caller waits while the request is a job. */
-export function inferenceRoutes(app: Gateway): void {
-  for (const path of PASSED_THROUGH) app.post(path, needs('submit'), (context) => passThrough(context, path));
+/** The list of routes, read once for each text that describes it. */
+let routes: { text: string; list: RouteList } | null = null;
+
+function routesOf({ INFERENCE_ROUTES: text = '' }: Env): RouteList {
+  if (routes?.text !== text) routes = { text, list: inferenceRoutes(text) };
+  return routes.list;
+}
+
+/**
+ * Inference: the caller waits while the request is a job. One way for every route of the engine's that is on the
+ * list, so this comes after all routes of the gateway's own.
+ */
+export function inferenceRoute(app: Gateway): void {
+  for (const path of ['/v1/realtime', '/v1/realtime/*']) app.all(path, needs('submit'), rejectRealtime);
+
+  app.all('*', async (context, next) => {
+    const { pathname, search } = new URL(context.req.raw.url);
+    // A slash at the end means the same to engines, which redirect.
+    const path = pathname.replace(/(?<=.)\/$/, '');
+    const methods = routesOf(context.env).methodsOf(path);
+    if (methods.length === 0) return await next();
+    const { method } = context.req;
+    if (!methods.includes(method)) throw otherMethod(method, path, methods);
+    let response: Response | undefined;
+    await needs('submit')(context, async () => {
+      response = await passThrough(context, path + search);
+    });
+    return response;
+  });
+}
+
+function rejectRealtime(): never {
+  throw new HttpError(
+    501,
+    'Realtime sessions do not pass through: they are WebSockets between caller and engine. Use /v1/audio/transcriptions or /v1/chat/completions.',
+    'realtime_not_supported',
+  );
 }
 
 async function passThrough(context: GatewayContext, path: string): Promise<Response> {
@@ -39,15 +65,14 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const queueId = queueIdOf(env, request);
   const given = limitsOf(request);
   const { bytes, release } = await readBody(request, env);
-  let facts: RequestFacts;
-  let payload: Uint8Array<ArrayBuffer>;
+  let read: EngineCall;
   try {
-    facts = readFacts(bytes);
-    payload = engineRequestPayload(path, bytes);
+    read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
   } catch (error) {
     release();
     throw error;
   }
+  const { facts, payload } = read;
   const jobId = context.get('ownId');
   const hungUp = new AbortController();
   request.signal.addEventListener('abort', () => hungUp.abort());
@@ -80,14 +105,23 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   void attempted.then(over, over);
   const errorOf = { dialect: dialectOf(path), requestId: context.get('requestId') };
   const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
+  const kind = earlyKind(path, facts);
+  if (kind === null) return await answered;
   return await respondEarly(answered, {
-    kind: facts.stream ? 'events' : 'json',
+    kind,
     headers: { 'x-job-id': jobId, 'x-request-id': context.get('requestId') },
     errorOf,
     timers: globalThis,
     hangUp: () => hungUp.abort(),
     afterMs: beginAfterMs([given.wait, given.deadline]),
   });
+}
+
+/** What an answer may begin with before it is there; null: nothing, since it may be audio, or whatever else. */
+function earlyKind(path: string, { stream }: RequestFacts): 'events' | 'json' | null {
+  if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
+  if (stream) return 'events';
+  return /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
 }
 
 /** How long the caller would wait, by its own headers, ms. */

@@ -1,6 +1,6 @@
-import { fitsUtf8, limits } from '../../protocol/index.ts';
+import { fitsUtf8, limits, payloadText } from '../../protocol/index.ts';
 import { basePayload } from '../peers/job-frame.ts';
-import { type FileAnswer, type FileTicket, type FileUploadAnswer, unpackText } from '../rpc.ts';
+import type { FileAnswer, FileTicket, FileUploadAnswer } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
@@ -133,7 +133,7 @@ function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload:
   const job = findJob(core, ticket.job_id);
   const rejection = judge(core, job, ticket);
   if (rejection !== null || job === null) return rejection ?? { ok: false, reason: 'unknown' };
-  const payload = job.lives === 'memory' ? unpackText(job.payload) : readPayload(core.sql, job.id);
+  const payload = job.lives === 'memory' ? payloadText(job.payload) : readPayload(core.sql, job.id);
   return { job_type: job.job_type, payload };
 }
 

@@ -1,4 +1,4 @@
-import { limits } from '../../protocol/index.ts';
+import { limits, payloadText, unpack } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -7,7 +7,6 @@ import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
 import { emit } from '../events/emit.ts';
 import { baseJobFrame, extendedJobBytes, extendedJobFrame, type JobFrame } from '../peers/job-frame.ts';
-import { unpackText } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, MemoryJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -15,6 +14,12 @@ import { hasFeature, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
 import { readPayload, readShortPayload } from '../store/jobs-table.ts';
+
+/** For a worker without the feature `body_bytes`. */
+const NOT_TEXT = {
+  message: 'the worker that serves this model takes no bodies that are not text: upgrade it',
+  code: 'unsupported_by_worker',
+} as const;
 
 /** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
 export function send(core: Core, worker: Worker, job: Job): void {
@@ -45,9 +50,11 @@ export function send(core: Core, worker: Worker, job: Job): void {
 /** @returns false: the worker cannot be given the job, which has failed for it */
 function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBase: boolean): boolean {
   const { takesAnyJob, frameBytes } = profileOf(worker);
-  const written = takesAnyJob
-    ? { text: extendedJobFrame(frame) }
-    : baseJobFrame(frame, suitsBase, frameBytes);
+  const written = !takesAnyJob
+    ? baseJobFrame(frame, suitsBase, frameBytes)
+    : suitsBase
+      ? { text: extendedJobFrame(frame) }
+      : NOT_TEXT;
   if (!('text' in written)) {
     failAttempt(core, job, { ...written, retryable: false }, 'queue');
     return false;
@@ -76,8 +83,9 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
 
 /** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
-  if (job.lives !== 'memory' || job.payload.byteLength <= limits.INLINE_BYTES) return null;
-  return hasFeature(worker, 'bytes') ? job.payload : null;
+  if (job.lives !== 'memory') return null;
+  if (unpack(job.payload)) return hasFeature(worker, 'body_bytes') ? job.payload : null;
+  return job.payload.byteLength > limits.INLINE_BYTES && hasFeature(worker, 'bytes') ? job.payload : null;
 }
 
 /**
@@ -85,7 +93,10 @@ function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
  * large: for a worker that takes any job it need not be read. What is in the bucket cannot be.
  */
 function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | null; suitsBase: boolean } {
-  if (job.lives === 'memory') return { payload: unpackText(job.payload), suitsBase: true };
+  if (job.lives === 'memory') {
+    const text = payloadText(job.payload);
+    return { payload: text ?? '', suitsBase: text !== null };
+  }
   const short = readShortPayload(core.sql, job.id);
   if (short !== null || profileOf(worker).takesAnyJob) return { payload: short, suitsBase: true };
   const payload = readPayload(core.sql, job.id);

@@ -4,7 +4,9 @@ import {
   type FailureCode,
   fitsUtf8,
   type JobType,
+  pack,
   parseJson,
+  unpack,
 } from '../../protocol/index.ts';
 
 /** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
@@ -46,8 +48,10 @@ export function extendedJobFrame(frame: JobFrame): string {
   return `${extendedHead(frame)}${frame.payload_url === null ? frame.payload : LEFT_OUT}}`;
 }
 
-/** The same in UTF-8, for a payload that is kept as bytes: no string of it is made. */
+/** The same in UTF-8, for a payload that is kept as bytes: no string of it is made. A packed one gives a packed frame. */
 export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Array<ArrayBuffer> {
+  const request = unpack(payload);
+  if (request) return pack(`${extendedHead(frame)}${request.head}}`, request.body);
   const head = new TextEncoder().encode(extendedHead(frame));
   const bytes = new Uint8Array(head.byteLength + payload.byteLength + 1);
   bytes.set(head);
@@ -144,9 +148,10 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
   if ((jobType as JobType) === 'runpod') return null;
   if ((jobType as JobType) !== 'engine_request') return { task: BASE_TASKS.chat, body: payload };
   const request = parseJson(EngineRequest, payload);
-  if (!request.ok || request.value.body === undefined) return null;
-  const task = TASKS[request.value.path];
-  return task === undefined || !isObject(request.value.body) ? null : { task, body: request.value.body };
+  if (!request.ok) return null;
+  const { path, body } = request.value;
+  const task = TASKS[path];
+  return task === undefined || typeof body !== 'string' || !isObject(body) ? null : { task, body };
 }
 
 /** The body of an engine's request passes through as text: nobody has looked at it before. */

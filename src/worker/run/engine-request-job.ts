@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import type { EngineAnswer } from '../../engine/client/types.ts';
@@ -11,13 +12,14 @@ import {
   parseValue,
   passableHeaders,
   type RelayedResult,
+  requestHeaders,
 } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
-import { replaceModelAlias } from './model-name.ts';
+import { requestBody } from './request-body.ts';
 import { generatedTokens } from './tokens.ts';
 
 /** Routes whose answers have a finish to look for. */
@@ -25,7 +27,7 @@ const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
 /** How long a sick engine may take to show it, ms. */
 const HEALTH_WITHIN_MS = 1000;
 /** Headers that are true of the engine's connection only. */
-const NOT_PASSED_ON = new Set(['content-length', 'date', 'server']);
+const NOT_PASSED_ON = new Set(['content-length', 'date', 'server', 'set-cookie']);
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
@@ -51,12 +53,11 @@ export async function runEngineRequest(
       }
     : undefined;
   const bytes = await readWhole(decoded(answer), arrived);
-  const text = bytes.toString();
-  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(text));
+  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(bytes.toString()));
   if (answer.status >= 300) throw redirected(answer);
   await checkWhole(attempt, request, answer, bytes);
-  const body = parseBody(text);
-  attempt.generated(generatedTokens(body));
+  const body = keptBody(bytes);
+  attempt.generated(generatedTokens(body.body));
   if (!isLive) {
     tape?.head(decodedHeadOf(answer, request));
     tape?.write(bytes);
@@ -69,9 +70,15 @@ export async function runEngineRequest(
     response: {
       status: answer.status,
       content_type: answer.headers['content-type'] ?? null,
-      body,
+      ...body,
     },
   };
+}
+
+/** What a result keeps of a body: JSON or text, else its bytes. */
+function keptBody(bytes: Buffer): { body: unknown; body_base64?: string } {
+  if (isUtf8(bytes)) return { body: parseBody(bytes.toString()) };
+  return { body: null, body_base64: bytes.toString('base64') };
 }
 
 /** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
@@ -117,16 +124,16 @@ function requestOf(attempt: Attempt): EngineRequest {
 }
 
 function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
-  const { servedModel, modelAliases } = attempt;
-  const body =
-    request.body === undefined || servedModel === undefined
-      ? request.body
-      : replaceModelAlias(request.body, modelAliases, servedModel);
+  const body = requestBody(request, attempt.modelAliases, attempt.servedModel);
+  const { 'x-request-id': requestId = attempt.jobId, ...headers } = requestHeaders(
+    Object.entries(request.headers ?? {}),
+  );
   attempt.requested();
   return attempt.engine.request({
     method: request.method,
     path: request.path,
-    requestId: attempt.jobId,
+    headers,
+    requestId,
     signal: attempt.signal,
     ...(body === undefined ? {} : { body }),
     ...(request.content_type === undefined ? {} : { contentType: request.content_type }),

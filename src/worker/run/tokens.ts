@@ -1,5 +1,6 @@
 import { ChatPayload, type Job } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
+import { isJson } from './request-body.ts';
 
 /** What a chat job gets that names no limit of its own. */
 const CHAT_DEFAULT = ChatPayload.shape.max_tokens.parse(undefined);
@@ -7,9 +8,14 @@ const CHAT_DEFAULT = ChatPayload.shape.max_tokens.parse(undefined);
 /** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
-  if ('path' in payload) return limitIn(fieldsOf(parseBody(String(payload.body ?? ''))));
+  if ('path' in payload) return limitIn(fieldsOf(parsed(payload.body)));
   if ('input' in payload) return runpodLimit(fieldsOf(payload.input));
   return 'messages' in payload ? (limitIn(payload) ?? CHAT_DEFAULT) : null;
+}
+
+function parsed(body: unknown): unknown {
+  if (body instanceof Uint8Array) return isJson(body) ? parseBody(new TextDecoder().decode(body)) : null;
+  return typeof body === 'string' ? parseBody(body) : null;
 }
 
 /** Tokens generated for each choice of a finished completion, by the engine's own count; null: it does not say. */

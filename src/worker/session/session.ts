@@ -3,8 +3,7 @@ import {
   FEATURES,
   type Instance,
   limits,
-  parseJson,
-  QueueFrame,
+  type QueueFrame,
   type Registered,
   type WorkerFrame,
 } from '../../protocol/index.ts';
@@ -12,6 +11,7 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { denialOf } from './denial.ts';
 import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
+import { readFrame } from './read-frame.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
 import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
@@ -59,8 +59,7 @@ export class Session {
     this.#socket = new ReconnectingSocket(ports, 'control', {
       opened: () => this.#wake(WAKE.socketOpened),
       text: (text) => this.#receive(text),
-      // Large jobs come so: the queue keeps no strings of them.
-      binary: (data) => this.#receive(new TextDecoder().decode(data)),
+      binary: (data) => this.#receive(data),
       closed: (close) => this.#closed(close),
     });
   }
@@ -225,9 +224,9 @@ export class Session {
     this.send({ type: wanted === 'dispatch' ? 'resume' : wanted });
   }
 
-  #receive(text: string): void {
+  #receive(data: string | Uint8Array): void {
     if (!this.#registerSent) return;
-    const parsed = parseJson(QueueFrame, text);
+    const parsed = readFrame(data);
     if (parsed.ok) this.#handle(parsed.value);
     else if (!parsed.unknownType) {
       this.#ports.log.warn(

@@ -31,7 +31,8 @@ const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: 
 function routes(): { method: string; path: string }[] {
   const all = createApp().routes.filter(({ method }) => method !== 'ALL');
   const asked = all.map(({ method, path }) => `${method} ${path.replaceAll(/:\w+(\{[^}]*\})?/g, 'x')}`);
-  return [...new Set(asked)].map((text) => {
+  const passedThrough = ['POST /v1/chat/completions', 'POST /v1/audio/transcriptions', 'GET /version'];
+  return [...new Set([...asked, ...passedThrough])].map((text) => {
     const [method = '', path = ''] = text.split(' ');
     return { method, path };
   });
@@ -39,7 +40,7 @@ function routes(): { method: string; path: string }[] {
 
 async function ask(env: Env, { method, path }: { method: string; path: string }, query: string) {
   const body = method === 'GET' ? null : JSON.stringify({ instance_id: 'i', status: 'running' });
-  const headers = { upgrade: path === '/ws' || path === '/answers' ? 'websocket' : '' };
+  const headers = { upgrade: /^\/(ws|answers|api\/jobs\/socket)$/.test(path) ? 'websocket' : '' };
   const request = new Request(`http://localhost${path}?worker_id=w&${query}`, { method, body, headers });
   return await createApp().fetch(request, env, context as never);
 }

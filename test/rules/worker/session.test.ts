@@ -22,7 +22,7 @@ test('the worker dials while the engine loads, and offers its slots the moment i
       config_id: 'config',
       capacity: 3,
       protocol: 1,
-      features: ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'],
+      features: ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'body_bytes', 'stored_stream'],
       instance: { id: 'w', boot_id: 'b', models: ['tiny', 'alias'] },
       jobs: [],
     },

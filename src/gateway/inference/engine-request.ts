@@ -1,0 +1,130 @@
+import {
+  boundaryOf,
+  ContentType,
+  formFields,
+  limits,
+  MAX_PATH_CHARACTERS,
+  pack,
+  requestHeaders,
+} from '../../protocol/index.ts';
+import { withoutMark } from '../body.ts';
+import { HttpError, tooLarge } from '../errors.ts';
+import { type RequestFacts, rejectTransferParams, scanBody } from '../json-scan.ts';
+import type { ModelAliases } from '../model-aliases.ts';
+import { isRequestId } from '../request-id.ts';
+
+/** Room in a frame for everything but the payload. */
+const FRAME_ENVELOPE_BYTES = 64 * 1024;
+
+/** Content types that clients put on JSON where nobody named one: curl's `-d`, and `fetch` with a text. */
+const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
+
+/** A caller's request as it goes to an engine. */
+export interface EngineCall {
+  facts: RequestFacts;
+  /** A packed request (protocol/packed-request.ts). */
+  payload: Uint8Array<ArrayBuffer>;
+}
+
+/** What is known of a body, whatever it is made of. */
+interface Content {
+  facts: RequestFacts;
+  type: string | null;
+  /** The body's own `request_id`. */
+  requestId: string | null;
+  body: Uint8Array;
+}
+
+/**
+ * Reads what the road must know of a request, and packs all of it that its engine gets: method, path, query, the
+ * headers of request-headers.ts and the body, byte for byte but for the name of a model that is an alias.
+ * @param path with its query
+ * @throws HttpError 400, 413, 414
+ */
+export function engineCall(
+  request: Request,
+  path: string,
+  bytes: Uint8Array,
+  aliases: ModelAliases,
+): EngineCall {
+  if (path.length > MAX_PATH_CHARACTERS) {
+    throw new HttpError(
+      414,
+      `The address is longer than ${MAX_PATH_CHARACTERS} characters.`,
+      'path_too_long',
+    );
+  }
+  const { facts, body, type, requestId } = readContent(request, bytes, aliases);
+  const headers = requestHeaders(request.headers);
+  // vLLM lets the header win over the body's own id.
+  const id = [headers['x-request-id'], requestId].find((one) => isRequestId(one ?? null));
+  const head = JSON.stringify({
+    method: request.method,
+    path,
+    ...(type === null ? {} : { content_type: type }),
+    headers: { ...headers, 'x-request-id': id },
+  });
+  const payload = pack(head, body);
+  if (payload.byteLength > limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES) throw tooLarge(limits.PAYLOAD_BYTES);
+  return { facts, payload };
+}
+
+function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {
+  const given = request.headers.get('content-type');
+  const type = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const boundary = boundaryOf(given);
+  if (boundary !== null) return readForm(bytes, given, boundary, aliases);
+  if (bytes.byteLength > 0 && (type === '' || type === 'application/json' || UNNAMED_TYPES.includes(type))) {
+    return readJson(withoutMark(bytes), type === 'application/json' ? given : 'application/json', aliases);
+  }
+  const { searchParams } = new URL(request.url);
+  const model = request.headers.get('x-model') ?? searchParams.get('model');
+  const facts = {
+    model: aliases.resolve(model || null),
+    stream: searchParams.get('stream') === 'true',
+    includeUsage: false,
+  };
+  return { facts, type: bytes.byteLength > 0 ? checkedType(given) : null, requestId: null, body: bytes };
+}
+
+function readJson(bytes: Uint8Array, type: string | null, aliases: ModelAliases): Content {
+  const { facts, requestId, modelValue } = scanBody(bytes);
+  const model = aliases.resolve(facts.model);
+  const isAlias = model !== facts.model && modelValue !== undefined;
+  const body = isAlias ? replaced(bytes, modelValue, JSON.stringify(model)) : bytes;
+  return { facts: { ...facts, model }, type: checkedType(type), requestId, body };
+}
+
+function readForm(bytes: Uint8Array, type: string | null, boundary: string, aliases: ModelAliases): Content {
+  const fields = new Map(
+    formFields(bytes, boundary).map(({ name, start, end }) => [name, bytes.subarray(start, end)]),
+  );
+  rejectTransferParams(fields);
+  const text = (name: string) => new TextDecoder().decode(fields.get(name));
+  const asked = text('model') || null;
+  const model = aliases.resolve(asked);
+  const body = model === asked || model === null ? bytes : replaced(bytes, fields.get('model')!, model);
+  const facts = { model, stream: text('stream') === 'true', includeUsage: false };
+  return { facts, type: checkedType(type), requestId: text('request_id') || null, body };
+}
+
+/** @param value a view of the bytes */
+function replaced(bytes: Uint8Array, value: Uint8Array, by: string): Uint8Array {
+  const start = value.byteOffset - bytes.byteOffset;
+  const name = new TextEncoder().encode(by);
+  const copy = new Uint8Array(bytes.byteLength - value.byteLength + name.byteLength);
+  copy.set(bytes.subarray(0, start));
+  copy.set(name, start);
+  copy.set(bytes.subarray(start + value.byteLength), start + name.byteLength);
+  return copy;
+}
+
+/** @throws HttpError 400 for what no worker would send on */
+function checkedType(type: string | null): string | null {
+  if (type === null || ContentType.safeParse(type).success) return type;
+  throw new HttpError(
+    400,
+    'Content-Type: expected a type such as "application/json".',
+    'invalid_content_type',
+  );
+}

@@ -1,0 +1,24 @@
+import { parseModelAliases } from '../settings/model-aliases.ts';
+
+/** Names under which callers may ask for models: `QUEUE_MODEL_ALIASES`. The engine is asked for its own name. */
+export interface ModelAliases {
+  /** By alias, in the order in which they are written. */
+  readonly models: ReadonlyMap<string, string>;
+  /** The model that a name stands for: itself where it is no alias. */
+  resolve<Name extends string | null>(model: Name): Name | string;
+}
+
+let parsed: { text: string; aliases: ModelAliases } | null = null;
+
+/** @throws Error for a text that the queue's process would not have started with */
+export function modelAliases(text: string | undefined): ModelAliases {
+  const given = text ?? '';
+  if (parsed?.text === given) return parsed.aliases;
+  const models = parseModelAliases(given);
+  const aliases: ModelAliases = {
+    models,
+    resolve: (model) => (model === null ? model : (models.get(model) ?? model)),
+  };
+  parsed = { text: given, aliases };
+  return aliases;
+}

@@ -1,0 +1,36 @@
+/**
+ * Headers of a caller that reach the engine, and no others: not what belongs to a connection (hop-by-hop), to the
+ * gateway (`authorization`, `cookie`, `host`) or to the way a body is written (`content-length`, `accept-encoding`).
+ * `content-type` travels beside them, as `content_type`.
+ */
+const REQUEST_HEADERS: ReadonlySet<string> = new Set([
+  'accept',
+  'anthropic-beta',
+  'anthropic-version',
+  'endpoint-load-metrics-format',
+  'openai-beta',
+  'traceparent',
+  'tracestate',
+  'x-data-parallel-rank',
+  'x-request-id',
+  'x-session-id',
+  'x-vllm-priority',
+]);
+
+/** Longer values are no header of these. */
+const MOST_CHARACTERS = 4096;
+
+const VALUE = /^[\x20-\x7e]*$/;
+
+/** Whether a header of a caller may be sent to an engine, by its name in any case. */
+export function isRequestHeader(name: string): boolean {
+  return REQUEST_HEADERS.has(name.toLowerCase());
+}
+
+/** Those of a caller's headers that its engine gets, with lower-case names; values beyond visible ASCII are left out. */
+export function requestHeaders(headers: Iterable<[string, string]>): Record<string, string> {
+  const passed = [...headers].filter(
+    ([name, value]) => isRequestHeader(name) && value.length <= MOST_CHARACTERS && VALUE.test(value),
+  );
+  return Object.fromEntries(passed.map(([name, value]) => [name.toLowerCase(), value]));
+}

@@ -1,0 +1,53 @@
+import { boundaryOf, type EngineRequest, formFields } from '../../protocol/index.ts';
+import { replaceModelAlias } from './model-name.ts';
+
+const OPEN_BRACE = 0x7b;
+
+/** The body of a request as it goes to the engine: with the engine's own name where it names the model by an alias. */
+export function requestBody(
+  request: EngineRequest,
+  aliases: ReadonlySet<string>,
+  served: string | undefined,
+): string | Uint8Array | undefined {
+  const {
+    body = request.body_base64 === undefined ? undefined : Buffer.from(request.body_base64, 'base64'),
+  } = request;
+  if (body === undefined || served === undefined) return body;
+  if (typeof body === 'string') return replaceModelAlias(body, aliases, served);
+  const boundary = boundaryOf(request.content_type);
+  if (boundary !== null) return replaceInForm(body, boundary, aliases, served);
+  return isJson(body) ? replaceInBytes(body, aliases, served) : body;
+}
+
+/** Whether a body may be a JSON object: blanks may stand before it. */
+export function isJson(body: Uint8Array): boolean {
+  const at = body.findIndex((byte) => byte > 0x20);
+  return body[at] === OPEN_BRACE;
+}
+
+/** Latin-1 is a character a byte in both directions, so bytes that are no UTF-8 stay as they are. */
+function replaceInBytes(bytes: Uint8Array, aliases: ReadonlySet<string>, served: string): Uint8Array {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  const replaced = replaceModelAlias(text, new Set([...aliases].map(inLatin1)), inLatin1(served));
+  return replaced === text ? bytes : Buffer.from(replaced, 'latin1');
+}
+
+function inLatin1(name: string): string {
+  return Buffer.from(name).toString('latin1');
+}
+
+function replaceInForm(
+  body: Uint8Array,
+  boundary: string,
+  aliases: ReadonlySet<string>,
+  served: string,
+): Uint8Array {
+  const pieces: Uint8Array[] = [];
+  let copied = 0;
+  for (const { name, start, end } of formFields(body, boundary)) {
+    if (name !== 'model' || !aliases.has(Buffer.from(body.subarray(start, end)).toString())) continue;
+    pieces.push(body.subarray(copied, start), Buffer.from(served));
+    copied = end;
+  }
+  return pieces.length === 0 ? body : Buffer.concat([...pieces, body.subarray(copied)]);
+}

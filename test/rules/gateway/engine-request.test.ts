@@ -1,0 +1,227 @@
+import { describe, expect, it } from 'vitest';
+import { engineCall } from '../../../src/gateway/inference/engine-request.ts';
+import { modelAliases } from '../../../src/gateway/model-aliases.ts';
+import { unpack } from '../../../src/protocol/index.ts';
+
+const NO_ALIASES = modelAliases('');
+const encode = (text: string) => new TextEncoder().encode(text);
+const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+interface Sent {
+  method?: string;
+  path?: string;
+  headers?: Record<string, string>;
+  aliases?: string;
+}
+
+function call(body: Uint8Array | string, sent: Sent = {}) {
+  const { method = 'POST', path = '/v1/chat/completions', headers = {}, aliases } = sent;
+  const request = new Request(`http://road${path}`, { method, headers });
+  const bytes = typeof body === 'string' ? encode(body) : body;
+  const { facts, payload } = engineCall(
+    request,
+    path,
+    bytes,
+    aliases === undefined ? NO_ALIASES : modelAliases(aliases),
+  );
+  const packed = unpack(payload)!;
+  return { facts, head: JSON.parse(packed.head), body: packed.body };
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+describe('a request on its way to an engine', () => {
+  it('keeps its body byte for byte, also where that is no UTF-8', () => {
+    const body = new Uint8Array([...encode('{"model":"tiny","x":"'), 0xff, 0xc3, 0x00, ...encode('"}')]);
+    const sent = call(body, { headers: JSON_TYPE });
+    expect([...sent.body]).toEqual([...body]);
+    expect(sent.facts.model).toBe('tiny');
+  });
+
+  it('keeps method, path, query and content type', () => {
+    const { head } = call('{}', {
+      path: '/tokenize?a=1&b=%20',
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+    });
+    expect(head).toEqual({
+      method: 'POST',
+      path: '/tokenize?a=1&b=%20',
+      content_type: 'application/json; charset=utf-8',
+      headers: {},
+    });
+  });
+
+  it('carries chosen headers and no others', () => {
+    const { head } = call('{}', {
+      headers: {
+        ...JSON_TYPE,
+        'X-Session-ID': 's',
+        'X-Vllm-Priority': '-1',
+        'X-data-parallel-rank': '1',
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        'endpoint-load-metrics-format': 'JSON',
+        'anthropic-version': '2023-06-01',
+        accept: 'text/event-stream',
+        authorization: 'Bearer secret',
+        cookie: 'a=b',
+        host: 'elsewhere',
+        'x-forwarded-for': '10.0.0.1',
+        'accept-encoding': 'gzip',
+      },
+    });
+    expect(head.headers).toEqual({
+      'x-session-id': 's',
+      'x-vllm-priority': '-1',
+      'x-data-parallel-rank': '1',
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      'endpoint-load-metrics-format': 'JSON',
+      'anthropic-version': '2023-06-01',
+      accept: 'text/event-stream',
+    });
+  });
+
+  it('has the id of its header, else of its body, else none: it is known by its job', () => {
+    const idOf = (body: string, headers = {}) =>
+      call(body, { headers: { ...JSON_TYPE, ...headers } }).head.headers['x-request-id'];
+    expect(idOf('{"request_id":"body"}', { 'x-request-id': 'header' })).toBe('header');
+    expect(idOf('{"request_id":"body"}')).toBe('body');
+    expect(idOf('{"request_id":"no header \\u00e9"}')).toBeUndefined();
+    expect(idOf('{"request_id":7}')).toBeUndefined();
+    expect(idOf('{}')).toBeUndefined();
+  });
+
+  it('is JSON where its client named no type, or the one that clients add by themselves', () => {
+    for (const type of [undefined, 'application/x-www-form-urlencoded', 'text/plain;charset=UTF-8']) {
+      const sent = call('{"model":"tiny","stream":true}', { headers: type ? { 'content-type': type } : {} });
+      expect(sent.head.content_type).toBe('application/json');
+      expect(sent.facts).toEqual({ model: 'tiny', stream: true, includeUsage: false });
+    }
+  });
+
+  it('may have a body of any other type, and then names its model in a header or the query', () => {
+    const body = new Uint8Array([0, 1, 2, 255]);
+    const headers = { 'content-type': 'audio/wav' };
+    expect(call(body, { path: '/v1/ocr?model=tiny', headers })).toMatchObject({
+      facts: { model: 'tiny', stream: false },
+      head: { content_type: 'audio/wav' },
+      body,
+    });
+    expect(
+      call(body, { path: '/v1/ocr?model=tiny', headers: { ...headers, 'x-model': 'other' } }).facts.model,
+    ).toBe('other');
+    expect(call(body, { headers }).facts.model).toBeNull();
+  });
+
+  it('may have no body at all', () => {
+    const sent = call('', { method: 'GET', path: '/v1/responses/resp_1?stream=true' });
+    expect(sent.facts).toEqual({ model: null, stream: true, includeUsage: false });
+    expect(sent.head).toEqual({ method: 'GET', path: '/v1/responses/resp_1?stream=true', headers: {} });
+    expect(sent.body.byteLength).toBe(0);
+  });
+
+  it('loses no byte order mark but that of JSON', () => {
+    const mark = [0xef, 0xbb, 0xbf];
+    const marked = new Uint8Array([...mark, ...encode('{"model":"tiny"}')]);
+    expect(decode(call(marked, { headers: JSON_TYPE }).body)).toBe('{"model":"tiny"}');
+    expect([...call(marked, { headers: { 'content-type': 'text/csv' } }).body]).toEqual([...marked]);
+  });
+
+  it('is refused with a type that no worker would send on, and with an address that is too long', () => {
+    expect(() => call('{}', { headers: { 'content-type': 'json' } })).toThrow(
+      expect.objectContaining({ status: 400, code: 'invalid_content_type' }),
+    );
+    expect(() => call('{}', { path: `/tokenize?a=${'x'.repeat(2048)}` })).toThrow(
+      expect.objectContaining({ status: 414 }),
+    );
+  });
+});
+
+describe('a form', () => {
+  const BOUNDARY = '----road';
+  const type = { 'content-type': `multipart/form-data; boundary=${BOUNDARY}` };
+  const file = new Uint8Array([0x0d, 0x0a, 0x2d, 0x2d, 0, 255, 0x0d, 0x0a, ...encode('------roa'), 0x0d]);
+  const form = (fields: Record<string, string>) => {
+    const part = (headers: string) =>
+      encode(`--${BOUNDARY}\r\nContent-Disposition: form-data; ${headers}\r\n\r\n`);
+    return Buffer.concat([
+      part('name="file"; filename="model.wav"\r\nContent-Type: audio/wav'),
+      file,
+      ...Object.entries(fields).flatMap(([name, value]) => [
+        encode('\r\n'),
+        part(`name="${name}"`),
+        encode(value),
+      ]),
+      encode(`\r\n--${BOUNDARY}--\r\n`),
+    ]);
+  };
+
+  it('names its model and whether it streams in fields, and keeps its files byte for byte', () => {
+    const body = form({ model: 'tiny', stream: 'true', prompt: 'model' });
+    const sent = call(body, { path: '/v1/audio/transcriptions', headers: type });
+    expect(sent.facts).toEqual({ model: 'tiny', stream: true, includeUsage: false });
+    expect(Buffer.from(sent.body).equals(body)).toBe(true);
+    expect(sent.head.content_type).toBe(type['content-type']);
+  });
+
+  it('needs no model, and takes no file for one', () => {
+    expect(call(form({}), { headers: type }).facts.model).toBeNull();
+    expect(call(form({ model: '' }), { headers: type }).facts.model).toBeNull();
+    expect(call('not a form', { headers: type }).facts.model).toBeNull();
+  });
+
+  it('gets the model that its alias stands for', () => {
+    const sent = call(form({ model: 'whisper', prompt: 'whisper' }), {
+      headers: type,
+      aliases: 'whisper=tiny',
+    });
+    expect(sent.facts.model).toBe('tiny');
+    expect(Buffer.from(sent.body).equals(form({ model: 'tiny', prompt: 'whisper' }))).toBe(true);
+  });
+});
+
+describe('an alias', () => {
+  const ask = (body: string) => call(body, { headers: JSON_TYPE, aliases: 'gpt-4o = org/my-model, b=c' });
+
+  it('is replaced by the model that it stands for, and nothing else in the body is', () => {
+    const sent = ask('{ "n": 1.0, "model" : "gpt-4o", "messages":[{"model":"gpt-4o"}] }');
+    expect(decode(sent.body)).toBe('{ "n": 1.0, "model" : "org/my-model", "messages":[{"model":"gpt-4o"}] }');
+    expect(sent.facts.model).toBe('org/my-model');
+    expect(ask('{"model":"gpt-\\u0034o"}').facts.model).toBe('org/my-model');
+  });
+
+  it('leaves other models alone', () => {
+    expect(decode(ask('{"model":"c"}').body)).toBe('{"model":"c"}');
+    expect(ask('{}').facts.model).toBeNull();
+  });
+});
+
+describe('parameters by which engines hand caches to each other', () => {
+  it.each([
+    '{"kv_transfer_params":{"do_remote_prefill":true}}',
+    '{"model":"tiny","ec_transfer_params":{}}',
+    '{"kv_transfer_params":"x"}',
+    '{"kv_transfer_param\\u0073":{}}',
+    '{"vllm_xargs":{"kv_transfer_params":"x"}}',
+    '{"sampling_params":{"extra_args":{"ec_transfer_params":{}}}}',
+  ])('are refused: %s', (body) => {
+    expect(() => call(body, { headers: JSON_TYPE })).toThrow(
+      expect.objectContaining({ status: 400, code: 'transfer_params_refused' }),
+    );
+  });
+
+  it('are refused in forms', () => {
+    const body =
+      '--b\r\nContent-Disposition: form-data; name="vllm_xargs"\r\n\r\n{"kv_transfer_params":1}\r\n--b--';
+    expect(() => call(body, { headers: { 'content-type': 'multipart/form-data; boundary=b' } })).toThrow(
+      expect.objectContaining({ status: 400, code: 'transfer_params_refused' }),
+    );
+  });
+
+  it.each([
+    '{"kv_transfer_params":null}',
+    '{"messages":[{"content":"kv_transfer_params","kv_transfer_params":{}}]}',
+    '{"vllm_xargs":null,"sampling_params":{"extra_args":null}}',
+  ])('are none in %s', (body) => {
+    expect(decode(call(body, { headers: JSON_TYPE }).body)).toBe(body);
+  });
+});
