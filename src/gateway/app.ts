@@ -1,5 +1,6 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { dialectOf } from '../protocol/index.ts';
+import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -17,6 +18,7 @@ export function createApp(): Gateway {
   // With a slash at the end or without.
   const app: Gateway = new Hono({ strict: false });
   app.use(nameRequest);
+  app.use(crossOrigin);
   app.use(rejectOddHosts);
   modelRoutes(app);
   jobSocketRoute(app);

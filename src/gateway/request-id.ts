@@ -1,4 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
+import { dialectOf } from '../protocol/index.ts';
 import type { Environment } from './routes/types.ts';
 
 /** Visible ASCII: what a header, a log line and an engine take as it is. */
@@ -21,6 +22,8 @@ export const nameRequest: MiddlewareHandler<Environment> = async (context, next)
   await next();
   const requestId = context.get('requestId');
   const { res } = context;
+  // The name by which Anthropic's clients look for it.
+  if (dialectOf(context.req.path) === 'anthropic') res.headers.set('request-id', requestId);
   // The response to an upgrade is handed back as it is; one of an object has its name, and may not be changed.
   if (res.status !== 101 && res.headers.get('x-request-id') !== requestId) {
     res.headers.set('x-request-id', requestId);

@@ -25,6 +25,16 @@ interface QueueSetting {
   help: string;
 }
 
+/** @throws Error that names an entry which no browser would send as its origin */
+function checkOrigins(text: string): void {
+  for (const entry of text.split(',').map((part) => part.trim())) {
+    if (entry === '*' || /^[a-z][\w+.-]*:\/\/[^/\s]+$/i.test(entry)) continue;
+    throw new Error(
+      `expected origins such as "https://app.example.com", comma-separated, or "*"; got "${entry}"`,
+    );
+  }
+}
+
 const TEN_YEARS_SECONDS = 10 * 365 * 86_400;
 
 export const QUEUE_SETTINGS = {
@@ -137,6 +147,12 @@ export const QUEUE_SETTINGS = {
 
     check: inferenceRoutes,
     help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; workers have the same variable',
+  },
+  cors_origins: {
+    variable: 'QUEUE_CORS_ORIGINS',
+    kind: 'text',
+    check: checkOrigins,
+    help: 'origins whose web pages may call with a token of theirs, comma-separated, `*` for any characters: `https://app.example.com,https://*.example.org`; pages of this machine always may',
   },
 } as const satisfies Record<string, QueueSetting>;
 

@@ -109,6 +109,7 @@ it('errors of /v1/messages have the shape of Anthropic, with the id of the reque
       headers: { ...init.headers, 'x-request-id': 'r1' },
     });
     const response = await createApp().fetch(request, watched(more).env, context as never);
+    expect(response.headers.get('request-id')).toBe('r1');
     return [response.status, await response.json()];
   };
   const error = (type: string) => ({
@@ -131,6 +132,61 @@ it('errors of /v1/messages have the shape of Anthropic, with the id of the reque
   const token = JSON.stringify([{ name: 't', scopes: ['submit'], sha256: '0'.repeat(64) }]);
   expect(await ask(post, { TOKENS: token })).toEqual([401, error('authentication_error')]);
   expect(await ask({ method: 'POST', body: '{"model":"m"}' })).toEqual([500, error('api_error')]);
+});
+
+describe('a web page', () => {
+  const ask = async (origin: string, init: RequestInit = {}, env: Partial<Env> = {}) => {
+    const headers = { ...init.headers, origin };
+    const request = new Request('http://localhost/v1/chat/completions', { ...init, headers });
+    return await createApp().fetch(request, watched(env).env, context as never);
+  };
+  const preflight = {
+    method: 'OPTIONS',
+    headers: {
+      'access-control-request-method': 'POST',
+      'access-control-request-headers':
+        'authorization,content-type,x-stainless-os,anthropic-version,x-api-key',
+    },
+  };
+  const allowed = (response: Response) => response.headers.get('access-control-allow-origin');
+  const CORS_ORIGINS = 'https://app.example.com, https://*.example.org';
+
+  it('of this machine may ask for whatever clients of each API send, without cookies', async () => {
+    const response = await ask('http://localhost:3000', preflight);
+    expect([response.status, allowed(response)]).toEqual([204, 'http://localhost:3000']);
+    expect(response.headers.get('access-control-allow-headers')).toBe(
+      preflight.headers['access-control-request-headers'],
+    );
+    expect(response.headers.get('access-control-allow-methods')).toBe('GET,POST,DELETE');
+    expect(response.headers.get('vary')).toMatch(/origin/i);
+    expect(response.headers.has('access-control-allow-credentials')).toBe(false);
+  });
+
+  it.each([
+    ['https://app.example.com', CORS_ORIGINS, true],
+    ['https://a.example.org', CORS_ORIGINS, true],
+    ['https://other.example.com', CORS_ORIGINS, false],
+    ['https://app.example.com:8443', CORS_ORIGINS, false],
+    ['null', CORS_ORIGINS, false],
+    ['https://other.example.com', '*', true],
+    ['https://app.example.com', '', false],
+  ])('of %s may where %j is set: %s', async (origin, text, may) => {
+    const response = await ask(origin, preflight, { CORS_ORIGINS: text });
+    expect(allowed(response)).toBe(may ? origin : null);
+  });
+
+  it('may read errors too, and the ids of its request', async () => {
+    const response = await ask('http://127.0.0.1:5173', { method: 'POST', body: '{' });
+    expect([response.status, allowed(response)]).toEqual([400, 'http://127.0.0.1:5173']);
+    expect(response.headers.get('access-control-expose-headers')).toMatch(/x-request-id.*x-job-id/);
+    const missing = await ask('http://127.0.0.1:5173', { method: 'GET' });
+    expect([missing.status, allowed(missing)]).toEqual([405, 'http://127.0.0.1:5173']);
+  });
+
+  it('beyond this machine may do nothing without tokens, whatever is set', async () => {
+    const response = await ask('https://app.example.com', { method: 'POST', body: '{}' }, { CORS_ORIGINS });
+    expect(response.status).toBe(403);
+  });
 });
 
 describe('the ids that queues may have', () => {

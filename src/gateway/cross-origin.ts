@@ -1,0 +1,33 @@
+import type { MiddlewareHandler } from 'hono';
+import { cors } from 'hono/cors';
+import { isLoopback } from '../process/network.ts';
+import { matchesPattern } from '../protocol/index.ts';
+import type { Env } from './env.ts';
+import type { Environment } from './routes/types.ts';
+
+/** How long a browser may remember what it was told, seconds: as long as Chrome does. */
+const REMEMBER_SECONDS = 7200;
+
+/**
+ * Lets web pages of other origins call: those of this machine, and those of `QUEUE_CORS_ORIGINS`. Whatever headers
+ * they ask for are allowed, since clients of each API have their own; cookies never are, so that a page can do
+ * nothing but with a token that it has.
+ */
+const answerPages = cors({
+  origin: (origin, context) => (mayCall(origin, context.env) ? origin : null),
+  allowMethods: ['GET', 'POST', 'DELETE'],
+  exposeHeaders: ['x-request-id', 'request-id', 'x-job-id', 'retry-after'],
+  maxAge: REMEMBER_SECONDS,
+});
+
+export const crossOrigin: MiddlewareHandler<Environment> = async (context, next) => {
+  const { headers } = context.req.raw;
+  // WebSockets are not subject to it, and the response to an upgrade is handed back as it is.
+  if (!headers.has('origin') || headers.has('upgrade')) return await next();
+  return await answerPages(context, next);
+};
+
+function mayCall(origin: string, { CORS_ORIGINS = '' }: Env): boolean {
+  if (URL.canParse(origin) && isLoopback(new URL(origin).hostname)) return true;
+  return CORS_ORIGINS.split(',').some((pattern) => pattern !== '' && matchesPattern(pattern.trim(), origin));
+}
