@@ -1,7 +1,15 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { isSettled, type JobView } from '../../../src/protocol/index.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
+
+/** A run that failed is repeated with the seed that it printed: RANDOM_SEED=… vitest run test/rules/queue/random.test.ts */
+const seed = Number(process.env.RANDOM_SEED ?? Date.now() % 2 ** 31);
+
+beforeEach(({ onTestFailed }) => {
+  // Also where the time limit of the test is what failed it, of which fast-check knows nothing.
+  onTestFailed(() => console.error(`repeat it with RANDOM_SEED=${seed}`));
+});
 
 type Pushed = { job_id: string; fence_token: number };
 const JOBS = ['j0', 'j1', 'j2', 'j3'];
@@ -199,7 +207,7 @@ describe('whatever happens in whatever order', () => {
           bench.check();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 60, seed },
     );
   });
 });
@@ -271,7 +279,7 @@ describe('whatever a worker sends', () => {
         expect(holder.frames('job_revoked')).toMatchObject([{ job_id: 'waiting caller' }]);
         expect(queue.state('held')).toBe('succeeded');
       }),
-      { numRuns: 150 },
+      { numRuns: 150, seed },
     );
   });
 });
