@@ -5,6 +5,7 @@ import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts'
 import { nameRequest } from './request-id.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { inferenceRoute } from './routes/inference.ts';
+import { jobListRoutes } from './routes/job-list.ts';
 import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
@@ -22,6 +23,8 @@ export function createApp(): Gateway {
   app.use(rejectOddHosts);
   modelRoutes(app);
   jobSocketRoute(app);
+  // Before the routes of one job, whose id could be "events".
+  jobListRoutes(app);
   jobRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);

@@ -7,7 +7,7 @@ import {
   openAIType,
   parseValue,
 } from '../protocol/index.ts';
-import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
+import { type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED } from './json-scan.ts';
 
@@ -70,7 +70,31 @@ function streamProblemOf(jobType: string, { body }: Record<string, unknown>): st
   }
 }
 
-const REJECTION_STATUS = { conflict: 409, no_config: 400, unknown_config: 404, queue_full: 429 } as const;
+/**
+ * Submits those that could be read, in one commit.
+ * @param read in order, each a job or why it is none
+ * @returns what became of each, in order
+ */
+export async function submitAll(
+  read: readonly (SubmitJob | HttpError)[],
+  submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>,
+): Promise<({ job: object } | { error: object })[]> {
+  const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
+  const answers = (jobs.length > 0 ? await submit(jobs) : []).values();
+  return read.map((job) => {
+    if (job instanceof HttpError) return { error: errorOf(job) };
+    const answer = answers.next().value;
+    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(rejection(answer)) };
+  });
+}
+
+const REJECTION_STATUS = {
+  conflict: 409,
+  no_config: 400,
+  unknown_config: 404,
+  queue_full: 429,
+  invalid_webhook: 400,
+} as const;
 
 /** A submission that the queue did not take. */
 export function rejection(answer: SubmitAnswer | undefined): HttpError {

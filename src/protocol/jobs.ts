@@ -21,6 +21,10 @@ export type JobType = (typeof JOB_TYPES)[number];
 const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
+export function isJobState(text: string): text is JobState {
+  return (JOB_STATES as readonly string[]).includes(text);
+}
+
 /** Whether a job in this state is over. */
 export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
@@ -49,6 +53,8 @@ export const JobSubmission = z.object({
     .optional(),
   /** Its answer can be read while it is made, at `/api/jobs/{id}/stream`. Of an `engine_request` only. */
   stream: z.boolean().optional(),
+  /** Where its settlement is posted, at a host that the queue allows. */
+  webhook: z.string().max(2048).optional(),
 });
 export type JobSubmission = z.infer<typeof JobSubmission>;
 

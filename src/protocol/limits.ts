@@ -35,6 +35,9 @@ export const JOB_ROW_ERROR_CHARACTERS = 100_000;
 /** Most jobs in one submission: one commit, one answer. */
 export const JOBS_PER_SUBMISSION = 1000;
 
+/** Most jobs in one body of lines: a commit for every thousand, within the time of one request. */
+export const LINES_PER_SUBMISSION = 10_000;
+
 /** Lease for an extended worker, seconds (the base README's default). */
 export const LEASE_SECONDS = 30;
 

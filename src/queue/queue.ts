@@ -12,12 +12,16 @@ import { Frames } from './frames.ts';
 import {
   type FileTicket,
   type FileUploadAnswer,
+  type JobListWanted,
+  type JobPage,
   type LedgerView,
   maySee,
   type QueueStatus,
   type RequestAnswer,
   type SessionView,
   type SettledJobs,
+  type SettlementsAnswer,
+  type SettlementsWanted,
   type SubmitAnswer,
   type Unserved,
   type Viewer,
@@ -27,6 +31,7 @@ import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
+import type { Webhooks } from './state/webhooks.ts';
 import {
   abandonFiles,
   type BucketFile,
@@ -41,10 +46,13 @@ import type { Connection, Ports } from './store/ports.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
+import { list } from './verbs/list.ts';
 import { listen, nextSettled } from './verbs/listen.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
+import { settlements } from './verbs/settlements.ts';
 import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
+import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;
@@ -127,6 +135,24 @@ export class Queue {
 
   confirmDeletions(deletion: Deletion): void {
     confirmDeletions(this.#core, deletion);
+  }
+
+  list(wanted: JobListWanted): JobPage {
+    return list(this.#core, wanted);
+  }
+
+  settlements(wanted: SettlementsWanted, answer: (answer: SettlementsAnswer) => void): void {
+    settlements(this.#core, wanted, answer);
+  }
+
+  /** Posts of settlements that are to be sent now; `Webhooks` says what becomes of each. */
+  get webhooks(): Webhooks {
+    return this.#core.stored.webhooks;
+  }
+
+  /** What a settlement's post says; null: its job is forgotten. */
+  webhookBody(jobId: string): string | null {
+    return webhookBody(this.#core, jobId);
   }
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
@@ -243,7 +269,8 @@ export class Queue {
     this.#do(() => {
       rejectOverdue(core);
       expireInMemory(core);
-      const { waiters, followers } = core.stored;
+      const { waiters, followers, settlements } = core.stored;
+      settlements.expire(core.now());
       for (const listening of [waiters, followers]) {
         listening.expire(core.now(), (jobId) => this.get(jobId));
       }
@@ -259,6 +286,7 @@ export class Queue {
       stored.waiters.soonest,
       stored.followers.soonest,
       stored.listeners.soonest,
+      stored.settlements.soonest,
       memory.size > 0 ? now() + TICK_MS : null,
     ];
     const next = times.reduce(
@@ -272,6 +300,7 @@ export class Queue {
   #do<T>(verb: () => T): T {
     const answer = verb();
     for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
+    this.#core.stored.settlements.tell();
     return answer;
   }
 }

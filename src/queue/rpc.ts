@@ -1,5 +1,8 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
 import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
+import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+
+export type * from './list-rpc.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
 export type Viewer = string | null;
@@ -28,6 +31,10 @@ export interface QueueCalls {
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
+  /** One page of the stored jobs, newest first. */
+  list(wanted: JobListWanted): Promise<JobPage>;
+  /** Settlements after a number; where there are none, as soon as there is one, or none after `wait_ms`. */
+  settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
   wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null>;
   /**
@@ -124,7 +131,7 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
 
 export type SubmitAnswer =
   | { ok: true; job: JobView; created: boolean }
-  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config'; message: string }
+  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config' | 'invalid_webhook'; message: string }
   /** Too much is pending for the config or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 

@@ -154,6 +154,24 @@ export const QUEUE_SETTINGS = {
     check: checkOrigins,
     help: 'origins whose web pages may call with a token of theirs, comma-separated, `*` for any characters: `https://app.example.com,https://*.example.org`; pages of this machine always may',
   },
+  webhook_hosts: {
+    variable: 'QUEUE_WEBHOOK_HOSTS',
+    kind: 'text',
+    default: '',
+    help: 'hosts to which settlements may be posted, comma-separated: `hooks.example.com`, `*.example.org`; public addresses over https, but for `private:receiver:9000`',
+  },
+  webhook_secret: {
+    variable: 'QUEUE_WEBHOOK_SECRET',
+    kind: 'text',
+    default: '',
+    help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
+  },
+  webhook_url: {
+    variable: 'QUEUE_WEBHOOK_URL',
+    kind: 'text',
+    default: '',
+    help: 'where the settlements of jobs submitted without `webhook` are posted',
+  },
 } as const satisfies Record<string, QueueSetting>;
 
 type Table = typeof QUEUE_SETTINGS;
@@ -199,6 +217,6 @@ export function completeQueueSettings(given: Partial<QueueSettingValues>): Queue
 
 /** A setting's default as help and README show it: a number, or the variable whose value it takes. */
 export function defaultText(setting: QueueSetting): string {
-  if (!setting.defaultsTo) return setting.default === undefined ? 'none' : String(setting.default);
+  if (!setting.defaultsTo) return String(setting.default ?? '') || 'none';
   return `as ${QUEUE_SETTINGS[setting.defaultsTo as QueueSettingName].variable}`;
 }

@@ -47,8 +47,14 @@ const config :Workerd.Config = (
         (name = "QUEUE", durableObjectNamespace = "QueueObject"),
         (name = "RELAY", durableObjectNamespace = "RelayObject"),
         (name = "FLEET", durableObjectNamespace = "FleetObject"),
+        (name = "PRIVATE_NETWORK", service = "private-network"),
 ${variables.join('\n')}
       ],
+    )),
+    # Requests from the code reach public addresses alone, but for these: webhooks to hosts that the operator named.
+    (name = "private-network", network = (
+      allow = ["public", "private"],
+      tlsOptions = (trustBrowserCas = true),
     )),
     (name = "data", disk = (path = ${text(config.dataDir)}, writable = true)),
   ],

@@ -3,6 +3,7 @@ import { logVariables, readEnvironment, UserError, variable } from '../process/i
 import { isLoopback } from '../process/network.ts';
 import { bindingName, queueSettings } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
+import { webhookSettingsProblem } from '../settings/webhooks.ts';
 import { readTokenFile, tokensFromText } from './tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */
@@ -34,7 +35,7 @@ export const queueVariables = {
 };
 
 /** Variables whose values no message may show. */
-export const QUEUE_SECRETS = ['QUEUE_TOKENS'];
+export const QUEUE_SECRETS = ['QUEUE_TOKENS', 'QUEUE_WEBHOOK_SECRET'];
 
 /**
  * Settings from the command line and the environment.
@@ -52,6 +53,13 @@ export async function readQueueSettings(
     tokens: [...(await readTokenFile(given.WORKER_VLLM_STATE)), ...(given.QUEUE_TOKENS ?? [])],
     objectSettings: objectSettingsOf(given),
   };
+  const {
+    WEBHOOK_HOSTS: hosts = '',
+    WEBHOOK_SECRET: secret = '',
+    WEBHOOK_URL: url = '',
+  } = settings.objectSettings;
+  const problem = webhookSettingsProblem({ hosts, secret, url });
+  if (problem !== null) throw new UserError(problem);
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(
       `A queue without tokens listens on this machine only, not on ${settings.host}: anybody could use it. ` +

@@ -24,6 +24,8 @@ export function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCa
     status: () => rpc((queue, answer) => answer(queue.status())),
     ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
     follow: unasked,
+    list: unasked,
+    settlements: unasked,
     listen: unasked,
     nextSettled: unasked,
     leaveListener: unasked,

@@ -1,11 +1,12 @@
 import { limits } from '../../protocol/index.ts';
-import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
+import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
+import { isLines, submitLines } from '../job-lines.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
-import { errorOf, readSubmission, rejection } from '../submissions.ts';
+import { readSubmission, rejection, submitAll } from '../submissions.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The longest `?wait=`, seconds. */
@@ -24,6 +25,11 @@ export function jobRoutes(app: Gateway): void {
     };
     const { bytes, release } = await readBody(request, context.env);
     try {
+      if (isLines(request)) {
+        if (key)
+          throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
+        return await submitLines(bytes, submit);
+      }
       const body = parseBody(bytes);
       if (Array.isArray(body)) {
         if (key)
@@ -102,14 +108,10 @@ async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Prom
       'invalid_job',
     );
   }
-  const read = bodies.map((body) => readSubmission(body));
-  const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
-  const answers = (jobs.length > 0 ? await submit(jobs) : []).values();
-  return read.map((job) => {
-    if (job instanceof HttpError) return { error: errorOf(job) };
-    const answer = answers.next().value;
-    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(rejection(answer)) };
-  });
+  return submitAll(
+    bodies.map((body) => readSubmission(body)),
+    submit,
+  );
 }
 
 function unknownJob(id: string): HttpError {

@@ -1,8 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
-import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
+import { StoredAlarm } from '../../durable/storage.ts';
 import type { FleetRpc } from '../../fleet/rpc.ts';
 import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
-import type { RelayCalls } from '../../relay/calls.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
 import {
@@ -10,6 +9,8 @@ import {
   type FileUploadAnswer,
   type FollowedJob,
   isUnserved,
+  type JobListWanted,
+  type JobPage,
   type LedgerView,
   type QueueRpc,
   type QueueStatus,
@@ -17,6 +18,8 @@ import {
   type Sent,
   type SessionView,
   type SettledJobs,
+  type SettlementsAnswer,
+  type SettlementsWanted,
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
@@ -24,11 +27,13 @@ import {
   type WaitingRequest,
 } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
-import { machineTime } from '../store/times.ts';
 import { Commits } from './commits.ts';
 import { FleetReport } from './fleet-report.ts';
+import { portsOf } from './ports.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
+import { Timer } from './timer.ts';
+import { WebhookSender } from './webhook-sender.ts';
 
 /** Bindings and settings the object reads. */
 interface QueueEnv extends QueueSettingBindings {
@@ -37,6 +42,8 @@ interface QueueEnv extends QueueSettingBindings {
   FLEET: DurableObjectNamespace;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
+  /** Reaches private addresses too, for webhooks to hosts that the operator named so; absent on Cloudflare. */
+  PRIVATE_NETWORK?: Fetcher;
   /** Key of the MACs in the addresses of payloads and results. */
   FILE_KEY_SECRET?: string;
 }
@@ -51,11 +58,12 @@ const LAST_WORDS_MS = 50;
 export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
   #texts!: TextCalls;
+  #webhooks!: WebhookSender;
   readonly #commits = new Commits({
     transaction: (work) => this.ctx.storage.transactionSync(work),
     done: () => {
       this.#queue.answerListeners();
-      this.#armTick();
+      this.#timer.arm(this.#queue.nextTick());
       if (this.#queue.clock.standsStill()) void this.#takeNewClock();
     },
     roundTrip: () => this.#roundTrip(),
@@ -71,7 +79,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   });
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   #isEnding = false;
-  #tick: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
+  /** For all that only memory knows of. */
+  readonly #timer = new Timer((at) => {
+    this.#commits.atOnce(() => this.#queue.onTick(at)).catch(() => {});
+  });
   #alarm!: StoredAlarm;
 
   constructor(ctx: DurableObjectState, env: QueueEnv) {
@@ -80,17 +91,36 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     ctx.blockConcurrencyWhile(async () => {
       // Before the rules look at anything: they move the alarm only when it is set later.
       this.#alarm = await StoredAlarm.read(ctx.storage);
-      this.#queue = new Queue(this.#ports(), {
-        queue_id: this.#queueId,
-        file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, this.#queueId) : '',
-        ...settingsFromBindings(env),
-      });
+      this.#queue = new Queue(
+        portsOf(ctx, env, {
+          alarm: this.#alarm,
+          connection: (socket) => this.#sockets.connection(socket),
+          defer: (effect) => this.#commits.defer(effect),
+          tellFleet: (event) => this.#fleet.tell(event),
+          log,
+        }),
+        {
+          queue_id: this.#queueId,
+          file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, this.#queueId) : '',
+          ...settingsFromBindings(env),
+        },
+      );
       this.#texts = new TextCalls({
         queue: this.#queue,
         bucket: env.FILES ?? null,
         prefix: ctx.id.toString(),
         commit: (work) => this.#commits.together(work),
         log,
+      });
+      this.#webhooks = new WebhookSender({
+        queue: this.#queue,
+        hosts: env.WEBHOOK_HOSTS ?? '',
+        secret: env.WEBHOOK_SECRET ?? '',
+        fetch: (url, init) => fetch(url, init),
+        fetchPrivate: env.PRIVATE_NETWORK && ((url, init) => env.PRIVATE_NETWORK!.fetch(url, init)),
+        commit: (work) => this.#commits.together(work),
+        log,
+        now: () => Date.now(),
       });
     });
   }
@@ -131,9 +161,13 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   override async alarm(): Promise<void> {
     const setFor = this.#alarm.get();
     this.#alarm.fired();
-    const deletion = await this.#commits.together(() => this.#queue.onAlarm(setFor));
+    const [deletion, webhooks] = await this.#commits.together(() => [
+      this.#queue.onAlarm(setFor),
+      this.#queue.webhooks.take(),
+    ]);
     // Not waited for: no lease is looked after while an alarm runs.
     this.ctx.waitUntil(this.#texts.delete(deletion));
+    this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
   async submit(sent: Sent<SubmitJob>[], listener?: string): Promise<(SubmitAnswer | Unserved)[]> {
@@ -155,6 +189,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
     return this.#texts.withResult(this.#queue.get(jobId, viewer));
+  }
+
+  async list(wanted: JobListWanted): Promise<JobPage> {
+    return this.#queue.list(wanted);
+  }
+
+  settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer> {
+    return this.#answered((answer) => this.#queue.settlements(wanted, answer));
   }
 
   async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {
@@ -265,21 +307,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     });
   }
 
-  /** One timer for all that only memory knows of. */
-  #armTick(): void {
-    const at = this.#queue.nextTick();
-    if (at === null || (this.#tick !== null && this.#tick.at <= at)) return;
-    if (this.#tick !== null) clearTimeout(this.#tick.timer);
-    const timer = setTimeout(
-      () => {
-        this.#tick = null;
-        this.#commits.atOnce(() => this.#queue.onTick(at)).catch(() => {});
-      },
-      Math.max(1, at - Date.now()),
-    );
-    this.#tick = { at, timer };
-  }
-
   get #queueId(): string {
     return this.ctx.id.name ?? 'vllm-queue';
   }
@@ -287,24 +314,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #fleetObject(): FleetRpc {
     const { FLEET } = this.env;
     return FLEET.get(FLEET.idFromName(this.#queueId)) as unknown as FleetRpc;
-  }
-
-  #ports(): Ports {
-    const sql = sqlOf(this.ctx.storage);
-    return {
-      sql,
-      alarm: this.#alarm,
-      now: () => Date.now(),
-      machineTime: () => machineTime(sql),
-      random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
-      connections: () => this.ctx.getWebSockets().map((socket) => this.#sockets.connection(socket)),
-      breakStream: (relay, stream, reason) => {
-        const stub = this.env.RELAY.get(this.env.RELAY.idFromName(relay)) as unknown as RelayCalls;
-        this.#commits.defer(() => this.ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
-      },
-      tellFleet: (event) => this.#commits.defer(() => this.#fleet.tell(event)),
-      log,
-    };
   }
 }
 

@@ -31,6 +31,16 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
   };
 }
 
+/** Of a message where jobs are listed, characters. */
+const SHORT_MESSAGE = 500;
+
+/** The error of a job where several are told at once: without the engine's body, and of a long message the beginning. */
+export function shortErrorOf({ error }: StoredJob): { code: string; message: string } | null {
+  if (error === null) return null;
+  const { code, message } = JSON.parse(error) as Failure;
+  return { code, message: message.length > SHORT_MESSAGE ? `${message.slice(0, SHORT_MESSAGE)} …` : message };
+}
+
 /** The error of every attempt that was charged, in order. */
 export function attemptErrors(job: { attempt_errors: string }): AttemptError[] {
   return JSON.parse(job.attempt_errors) as AttemptError[];

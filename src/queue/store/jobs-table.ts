@@ -42,12 +42,14 @@ export interface StoredJob {
   tenant: string | null;
   /** 1: a relay carries the answer too, while it is made. */
   stream: 0 | 1;
+  /** Where its settlement is posted; null: nowhere, or where the queue's setting says. */
+  webhook: string | null;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, stream`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, stream, webhook`;
 
 export interface NewJobRow {
   id: string;
@@ -61,14 +63,15 @@ export interface NewJobRow {
   deadline_at: number | null;
   tenant: string | null;
   stream: 0 | 1;
+  webhook: string | null;
 }
 
 export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   return row<StoredJob>(
     sql,
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, stream)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, stream, webhook)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
     job.id,
     job.job_type,
     job.config_id,
@@ -79,6 +82,7 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.deadline_at,
     job.tenant,
     job.stream,
+    job.webhook,
   )!;
 }
 
@@ -132,7 +136,11 @@ export function releaseJob(
   );
 }
 
-/** Settles a job. A result is null where there is none, or where it is stored already. @param now epoch ms */
+/**
+ * Settles a job. A result is null where there is none, or where it is stored already.
+ * @param now epoch ms
+ * @param settlement its number among the settlements
+ */
 export function endJob(
   sql: Sql,
   job: StoredJob,
@@ -145,14 +153,16 @@ export function endJob(
     error: Failure | null;
   },
   now: number,
+  settlement: number,
 ): void {
   const { result, error } = ending;
   sql.exec(
-    `UPDATE jobs SET state = ?, settled_at = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
+    `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
        started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     ending.state,
     now,
+    settlement,
     ending.worker_id,
     ending.attempts,
     ending.attempt_errors,
@@ -180,6 +190,11 @@ export function readFileKey(sql: Sql, id: string): string | null {
   return (
     row<{ file_key: string | null }>(sql, `SELECT file_key FROM jobs WHERE id = ?`, id)?.file_key ?? null
   );
+}
+
+/** The result, or null when it is so long that it is not in the row. */
+export function readShortResult(sql: Sql, id: string): string | null {
+  return row<{ result: string | null }>(sql, `SELECT result FROM jobs WHERE id = ?`, id)?.result ?? null;
 }
 
 /** Null: there is none, or it lies in the bucket. */

@@ -144,4 +144,27 @@ export const MIGRATIONS: readonly string[][] = [
     // 1: a relay carries the answer too, while it is made.
     `ALTER TABLE jobs ADD COLUMN stream INTEGER NOT NULL DEFAULT 0`,
   ],
+  [
+    // Settlements are numbered in their order, which readers of them go on from (settlements-table.ts).
+    `ALTER TABLE jobs ADD COLUMN settlement INTEGER`,
+    `UPDATE jobs SET settlement = settled.n FROM (
+       SELECT seq, row_number() OVER (ORDER BY settled_at, seq) AS n FROM jobs WHERE settled_at IS NOT NULL
+     ) AS settled WHERE jobs.seq = settled.seq`,
+    `DROP INDEX jobs_settled`,
+    // With what they are filtered by in them, jobs are passed over without a look at their rows.
+    `CREATE INDEX jobs_settled ON jobs (settlement, settled_at, config_id, tenant) WHERE settlement IS NOT NULL`,
+    `CREATE INDEX jobs_listed ON jobs (created_at, seq, config_id, tenant, job_type)`,
+    // Where its settlement is posted.
+    `ALTER TABLE jobs ADD COLUMN webhook TEXT`,
+    // Posts of settlements that no receiver has taken yet (webhooks-table.ts).
+    `CREATE TABLE webhooks (
+       id TEXT PRIMARY KEY,
+       job_id TEXT NOT NULL,
+       host TEXT NOT NULL,
+       url TEXT NOT NULL,
+       tries INTEGER NOT NULL DEFAULT 0,
+       due_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+    `CREATE INDEX webhooks_due ON webhooks (host, due_at)`,
+  ],
 ];

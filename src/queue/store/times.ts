@@ -15,7 +15,7 @@ export function latestTime(sql: Sql): number | null {
     sql,
     `SELECT max(at) AS at FROM (
        SELECT CAST(value AS INTEGER) AS at FROM meta WHERE key = 'latest_time'
-       UNION ALL SELECT max(settled_at) FROM jobs WHERE settled_at IS NOT NULL
+       UNION ALL SELECT settled_at FROM (SELECT settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement DESC LIMIT 1)
        UNION ALL SELECT created_at FROM (SELECT created_at FROM jobs ORDER BY seq DESC LIMIT 1))`,
   );
   return latest?.at ?? null;
@@ -32,6 +32,7 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
     ...moving.map(() => byMs),
     now,
   );
+  sql.exec(`UPDATE webhooks SET due_at = due_at - ?`, byMs);
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
 }
 

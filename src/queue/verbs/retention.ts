@@ -3,6 +3,7 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { forgetFiles } from '../store/blob-table.ts';
 import { forgetSessions } from '../store/session-table.ts';
+import { forgetSettlements, oldestSettledAt } from '../store/settlements-table.ts';
 
 /** Settled jobs forgotten in one event, and pieces of long text: what one event deletes stays short. */
 const BITE_JOBS = 200;
@@ -21,18 +22,22 @@ export function sweep(core: Core): void {
 }
 
 function sweepJobs(core: Core, before: number): void {
+  if ((oldestSettledAt(core.sql) ?? before + 1) > before) return;
   const jobs: { seq: number; id: string }[] = [];
   let texts = 0;
-  for (const { seq, id } of core.sql.exec(
-    `SELECT seq, id FROM jobs WHERE settled_at <= ? ORDER BY settled_at LIMIT ?`,
-    before,
+  let newest = 0;
+  for (const { seq, id, settlement, settled_at } of core.sql.exec(
+    `SELECT seq, id, settlement, settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement LIMIT ?`,
     BITE_JOBS,
   )) {
+    if (Number(settled_at) > before) break;
     jobs.push({ seq: Number(seq), id: String(id) });
+    newest = Number(settlement);
     texts += Number(core.sql.exec(`SELECT count(*) AS n FROM long_texts WHERE job_id = ?`, id!)[0]?.n);
     if (texts >= BITE_TEXTS) break;
   }
-  if (jobs.length > 0) forget(core, jobs);
+  forget(core, jobs);
+  forgetSettlements(core.sql, newest);
 }
 
 /** Every table that holds something of a job. */
@@ -49,7 +54,8 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
 function nextSweep(core: Core): number | null {
   const row = core.sql.exec(
     `SELECT min(at) AS at FROM (
-       SELECT min(settled_at) + ?1 AS at FROM jobs WHERE settled_at IS NOT NULL
+       SELECT settled_at + ?1 AS at FROM (
+         SELECT settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement LIMIT 1)
        UNION ALL SELECT min(heard_at + iif(is_connected, ?2, ?1)) FROM sessions)`,
     core.settings.retention_seconds * 1000,
     stillConnectedMs(core),

@@ -1,4 +1,5 @@
 import { shortName } from '../../protocol/index.ts';
+import { webhookProblem } from '../../settings/webhooks.ts';
 import { emit } from '../events/emit.ts';
 import { suitsBase } from '../peers/job-frame.ts';
 import { maySee, type SubmitAnswer, type SubmitJob, UNSERVED, type Unserved } from '../rpc.ts';
@@ -102,6 +103,8 @@ function admit(core: Core, job: NewJob, placed: Placed): Config {
     const isOwn = maySee(job.tenant ?? null, request.tenant);
     return conflict(request.id, isOwn ? 'is a request in progress' : OTHER_PAYLOAD);
   }
+  const problem = job.webhook === undefined ? null : webhookProblem(job.webhook, core.settings.webhook_hosts);
+  if (problem !== null) return { ok: false, reason: 'invalid_webhook', message: problem };
   const config = chooseConfig(core, job);
   return config.ok ? (rejectWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
 }
@@ -120,6 +123,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
     stream: job.stream ? 1 : 0,
+    webhook: job.webhook ?? null,
   });
   core.stored.added(row);
   emit(core, row, 'submitted');

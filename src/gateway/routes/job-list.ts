@@ -1,0 +1,111 @@
+import * as z from 'zod';
+import { isJobState, parseValue } from '../../protocol/index.ts';
+import type { JobPage, ListedJob } from '../../queue/rpc.ts';
+import { viewerOf } from '../auth.ts';
+import { HttpError } from '../errors.ts';
+import { settlementEvents } from '../job-events.ts';
+import { callQueue, queueIdOf } from '../objects.ts';
+import { type Gateway, needs } from './types.ts';
+
+/** Jobs of a page: as asked for, and at most. */
+const PAGE = { usual: 50, most: 500 };
+/** Looks at the queue for one page: each passes over a bounded number of jobs. */
+const MOST_LOOKS = 20;
+const PARAMETERS = ['state', 'config_id', 'job_type', 'since', 'until', 'limit', 'cursor', 'queue_id'];
+
+/** Many jobs at once: a list of them, and their settlements as they come. */
+export function jobListRoutes(app: Gateway): void {
+  app.get('/api/jobs', needs('submit', 'read'), async (context) => {
+    const queueId = queueIdOf(context.env, context.req.raw);
+    const query = context.req.query();
+    const viewer = viewerOf(context.get('token'));
+    const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
+    if (unknown !== undefined)
+      throw invalid(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+    const limit = limitOf(query.limit);
+    const wanted = {
+      filter: {
+        state: stateOf(query.state),
+        config_id: query.config_id ?? null,
+        job_type: query.job_type ?? null,
+      },
+      since: timeOf('since', query.since),
+      until: timeOf('until', query.until),
+      viewer,
+    };
+    const jobs: ListedJob[] = [];
+    let before = placeOf(query.cursor);
+    for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+      const page: JobPage = await callQueue(context.env, queueId, (queue) =>
+        queue.list({ ...wanted, before, limit: limit - jobs.length }),
+      );
+      jobs.push(...page.jobs);
+      before = page.next;
+      if (before === null || jobs.length === limit) break;
+    }
+    return context.json({ jobs, next: before && cursorOf(before) });
+  });
+
+  app.get('/api/jobs/events', needs('submit', 'read'), (context) => {
+    const { env } = context;
+    const request = context.req.raw;
+    const queueId = queueIdOf(env, request);
+    const viewer = viewerOf(context.get('token'));
+    const after = numberOf(request.headers.get('last-event-id') ?? context.req.query('after'));
+    const config_id = context.req.query('config_id') ?? null;
+    return settlementEvents(after, request.signal, {
+      ask: (after, wait_ms) =>
+        callQueue(env, queueId, (queue) => queue.settlements({ after, wait_ms, config_id, viewer })),
+      sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+    });
+  });
+}
+
+function invalid(message: string): HttpError {
+  return new HttpError(400, `${message}.`, 'invalid_parameter');
+}
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return PAGE.usual;
+  const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (limit < 1 || limit > PAGE.most) throw invalid(`limit: expected a number from 1 to ${PAGE.most}`);
+  return limit;
+}
+
+function stateOf(text: string | undefined): string | null {
+  if (text === undefined || isJobState(text)) return text ?? null;
+  throw invalid('state: expected pending, leased, succeeded, failed, cancelled or expired');
+}
+
+/** Epoch ms of a time in ISO form, or in seconds since the epoch. */
+function timeOf(name: string, text: string | undefined): number | null {
+  if (text === undefined) return null;
+  const ms = /^\d{1,11}(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text);
+  if (!Number.isFinite(ms)) {
+    throw invalid(`${name}: expected a time such as 2026-01-31T12:00:00Z, or seconds since 1970`);
+  }
+  return Math.round(ms);
+}
+
+function numberOf(text: string | undefined): number | null {
+  if (text === undefined || text === '') return null;
+  if (!/^\d{1,15}$/.test(text)) throw invalid('Last-Event-ID: expected the id of an event of this stream');
+  return Number(text);
+}
+
+const Place = z.tuple([z.number().int().nonnegative(), z.number().int().nonnegative()]);
+
+function cursorOf({ created_at, seq }: NonNullable<JobPage['next']>): string {
+  return btoa(JSON.stringify([created_at, seq])).replaceAll('=', '');
+}
+
+function placeOf(cursor: string | undefined): JobPage['next'] {
+  if (cursor === undefined) return null;
+  try {
+    const place = parseValue(Place, JSON.parse(atob(cursor)));
+    if (place.ok) return { created_at: place.value[0], seq: place.value[1] };
+  } catch {
+    // Said below.
+  }
+  throw invalid('cursor: expected the "next" of the page before');
+}

@@ -1,0 +1,33 @@
+import { sqlOf } from '../../durable/storage.ts';
+import type { RelayCalls } from '../../relay/calls.ts';
+import type { Connection, Ports } from '../store/ports.ts';
+import { machineTime } from '../store/times.ts';
+
+interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {
+  connection(socket: WebSocket): Connection;
+  /** Does something that leaves the object once the work that asks for it is through. */
+  defer(effect: () => void): void;
+}
+
+/** What the rules are given of the runtime. */
+export function portsOf(
+  ctx: DurableObjectState,
+  { RELAY }: { RELAY: DurableObjectNamespace },
+  { alarm, connection, defer, tellFleet, log }: PortParts,
+): Ports {
+  const sql = sqlOf(ctx.storage);
+  return {
+    sql,
+    alarm,
+    now: () => Date.now(),
+    machineTime: () => machineTime(sql),
+    random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
+    connections: () => ctx.getWebSockets().map(connection),
+    breakStream: (relay, stream, reason) => {
+      const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
+      defer(() => ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
+    },
+    tellFleet: (event) => defer(() => tellFleet(event)),
+    log,
+  };
+}

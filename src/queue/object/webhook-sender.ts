@@ -1,0 +1,96 @@
+import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
+import type { Queue } from '../queue.ts';
+import type { Ports } from '../store/ports.ts';
+import type { Webhook } from '../store/webhooks-table.ts';
+
+/** A receiver has this long to answer, ms. */
+const ANSWER_WITHIN_MS = 10_000;
+/** The receiver wants no more of it: https://www.standardwebhooks.com. */
+const GONE = 410;
+
+interface WebhookSenderPorts {
+  queue: Queue;
+  hosts: string;
+  secret: string;
+  /** Reaches addresses of the public internet alone. */
+  fetch: Fetch;
+  /** Reaches any address; absent where the runtime has no such network. */
+  fetchPrivate?: Fetch | undefined;
+  /** Runs what writes and commits it. */
+  commit<T>(work: () => T): Promise<T>;
+  log: Ports['log'];
+  now(): number;
+}
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Posts settlements to their receivers, signed as Standard Webhooks says. Never throws. */
+export class WebhookSender {
+  readonly #ports: WebhookSenderPorts;
+
+  constructor(ports: WebhookSenderPorts) {
+    this.#ports = ports;
+  }
+
+  async send(webhooks: readonly Webhook[]): Promise<void> {
+    await Promise.all(webhooks.map((webhook) => this.#sendOne(webhook)));
+  }
+
+  async #sendOne(webhook: Webhook): Promise<void> {
+    const { queue, commit, log } = this.#ports;
+    try {
+      const body = queue.webhookBody(webhook.job_id);
+      if (body === null) {
+        const { job_id, host } = webhook;
+        log('warn', 'webhook dropped: its job was forgotten before the receiver took it', { job_id, host });
+        return await commit(() => queue.webhooks.done(webhook));
+      }
+      const problem = await this.#post(webhook, body);
+      await commit(() =>
+        problem === null ? queue.webhooks.done(webhook) : queue.webhooks.failed(webhook, problem),
+      );
+    } catch (error) {
+      // The object starts again, and sends it once more.
+      log('warn', 'a webhook could not be noted as sent', { job_id: webhook.job_id, error: String(error) });
+    }
+  }
+
+  /** @returns why the receiver did not take it; null: it did, or wants no more of it */
+  async #post({ id, url }: Webhook, body: string): Promise<string | null> {
+    const { hosts, secret, fetch, fetchPrivate, now } = this.#ports;
+    const key = webhookKey(secret);
+    // The settings may have changed since the submission.
+    const notAllowed = key === null ? 'QUEUE_WEBHOOK_SECRET is not set' : webhookProblem(url, hosts);
+    if (key === null || notAllowed !== null) return notAllowed;
+    const send = webhookReach(new URL(url), hosts) === 'private' ? (fetchPrivate ?? fetch) : fetch;
+    const timestamp = String(Math.floor(now() / 1000));
+    try {
+      const response = await send(url, {
+        method: 'POST',
+        redirect: 'manual',
+        headers: {
+          'content-type': 'application/json',
+          'user-agent': 'worker-vllm',
+          'webhook-id': id,
+          'webhook-timestamp': timestamp,
+          'webhook-signature': `v1,${await hmac(key, `${id}.${timestamp}.${body}`)}`,
+        },
+        body,
+        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      });
+      await response.body?.cancel();
+      return response.ok || response.status === GONE ? null : `the receiver answered ${response.status}`;
+    } catch (error) {
+      const { name, message } = error as Error;
+      return name === 'TimeoutError' ? `no answer within ${ANSWER_WITHIN_MS / 1000} s` : message;
+    }
+  }
+}
+
+/** HMAC-SHA256 in base64. */
+async function hmac(key: Uint8Array<ArrayBuffer>, text: string): Promise<string> {
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const imported = await crypto.subtle.importKey('raw', key, algorithm, false, ['sign']);
+  const mac = await crypto.subtle.sign('HMAC', imported, new TextEncoder().encode(text));
+  return btoa(String.fromCharCode(...new Uint8Array(mac)));
+}

@@ -1,0 +1,62 @@
+import type { Sql } from '../store/ports.ts';
+import { latestSettlement } from '../store/settlements-table.ts';
+
+/** One who waits for news of settlements. */
+export interface SettlementReader {
+  tenant: string | null;
+  /** Epoch ms at which it is answered whatever there is. */
+  until: number;
+  answer(): void;
+}
+
+/** The numbers of settlements, and who waits for the next one. */
+export class Settlements {
+  /** Of the newest. */
+  latest: number;
+  #readers: SettlementReader[] = [];
+  #hasNews = false;
+
+  constructor(sql: Sql) {
+    this.latest = latestSettlement(sql);
+  }
+
+  /** The number of a settlement that is written now. */
+  next(): number {
+    this.#hasNews = true;
+    this.latest += 1;
+    return this.latest;
+  }
+
+  get readers(): readonly SettlementReader[] {
+    return this.#readers;
+  }
+
+  add(reader: SettlementReader): void {
+    this.#readers.push(reader);
+  }
+
+  /** At the end of a verb: whoever waits looks once, however many settlements there were. */
+  tell(): void {
+    if (!this.#hasNews) return;
+    this.#hasNews = false;
+    this.#answer(() => true);
+  }
+
+  /** @param now epoch ms */
+  expire(now: number): void {
+    this.#answer(({ until }) => until <= now);
+  }
+
+  /** Epoch ms at which `expire` has something to do; null: never. */
+  get soonest(): number | null {
+    if (this.#readers.length === 0) return null;
+    return this.#readers.reduce((soonest, { until }) => Math.min(soonest, until), Number.POSITIVE_INFINITY);
+  }
+
+  #answer(isDue: (reader: SettlementReader) => boolean): void {
+    const due = this.#readers.filter(isDue);
+    if (due.length === 0) return;
+    this.#readers = this.#readers.filter((reader) => !isDue(reader));
+    for (const reader of due) reader.answer();
+  }
+}

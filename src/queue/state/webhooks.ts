@@ -1,0 +1,155 @@
+import type { QueueSettings } from '../settings.ts';
+import { due } from '../store/alarm.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+import type { Ports } from '../store/ports.ts';
+import {
+  countWebhooks,
+  deleteWebhook,
+  hostAfter,
+  insertWebhook,
+  postponeWebhook,
+  takeWebhooks,
+  type Webhook,
+} from '../store/webhooks-table.ts';
+
+/** Settlements of this long go out together, ms. */
+const GATHER_MS = 100;
+/** Posts on their way: in all, to one host, and to a host whose last one failed. */
+const MOST_AT_ONCE = 32;
+const MOST_TO_HOST = 8;
+const MOST_TO_FAILING = 1;
+/** Hosts looked at in one event. */
+const BITE_HOSTS = 100;
+/** A post of which nothing is heard for so long was lost with its process, ms: its own limit is much shorter. */
+const AGAIN_MS = 60_000;
+/** Before each further try, ms; sixteen hours in all. */
+const PAUSES_MS = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800].map((seconds) => seconds * 1000);
+/** Kept at a time: a receiver that is gone must not fill the disk. */
+const MOST_KEPT = 100_000;
+
+type WebhookPorts = Pick<Ports, 'sql' | 'alarm' | 'now' | 'random' | 'log'>;
+
+/**
+ * Posts of settlements: written in the commit that settles the job, sent by the object around the rules, tried again
+ * until the receiver takes them or PAUSES_MS are over. Each host has its own share of what is on its way, so that one
+ * that does not answer holds up nobody else.
+ */
+export class Webhooks {
+  readonly #ports: WebhookPorts;
+  readonly #settings: QueueSettings;
+  readonly #onTheirWay = new Map<string, number>();
+  /** Hosts that did not take the last post. */
+  readonly #failing = new Set<string>();
+  #kept: number;
+  #isFull = false;
+  /** The last host that was looked at: the next look goes on after it. */
+  #host = '';
+
+  constructor(ports: WebhookPorts, settings: QueueSettings) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#kept = countWebhooks(ports.sql);
+    if (this.#kept > 0) due(ports, ports.now());
+  }
+
+  /** A job is settled now. @param settlement its number among the settlements of this queue */
+  settled(job: StoredJob, settlement: number): void {
+    const url = job.webhook ?? this.#settings.webhook_url;
+    if (url === '') return;
+    const { sql, log, now, random } = this.#ports;
+    if (this.#kept >= MOST_KEPT) {
+      if (!this.#isFull) log('error', 'too many webhooks wait for their receivers; new ones are dropped');
+      this.#isFull = true;
+      return;
+    }
+    this.#kept += 1;
+    // Another state of this queue, after this one is lost, counts from 1 again.
+    const id = `msg_${settlement}_${Math.floor(random() * 2 ** 32).toString(16)}`;
+    insertWebhook(sql, { id, job_id: job.id, host: new URL(url).host, url }, now());
+    due(this.#ports, now() + GATHER_MS);
+  }
+
+  /** What is to be sent now. Committed before it is. */
+  take(): Webhook[] {
+    if (this.#kept === 0) return [];
+    const { sql } = this.#ports;
+    const now = this.#ports.now();
+    const taken: Webhook[] = [];
+    let isAround = this.#host === '';
+    for (let looks = 0; looks < BITE_HOSTS; looks += 1) {
+      const next = hostAfter(sql, this.#host);
+      this.#host = next?.host ?? '';
+      if (next === null) {
+        if (isAround) return taken;
+        isAround = true;
+        continue;
+      }
+      const free = this.#freeFor(next.host);
+      if (free <= 0) continue;
+      if (next.due_at > now) {
+        due(this.#ports, next.due_at);
+        continue;
+      }
+      const posts = takeWebhooks(sql, { host: next.host, now, againAt: now + AGAIN_MS, limit: free });
+      this.#onTheirWay.set(next.host, (this.#onTheirWay.get(next.host) ?? 0) + posts.length);
+      taken.push(...posts);
+      due(this.#ports, now + AGAIN_MS);
+    }
+    // There are more hosts.
+    due(this.#ports, now + GATHER_MS);
+    return taken;
+  }
+
+  /** The receiver took it, or it is not to be sent any more. */
+  done({ id, host }: Webhook): void {
+    this.#arrived(host);
+    this.#failing.delete(host);
+    this.#forget(id);
+  }
+
+  /** It was not taken: once more later, or never. */
+  failed(webhook: Webhook, reason: string): void {
+    const { id, job_id, host } = webhook;
+    const { sql, log, now, random } = this.#ports;
+    this.#arrived(host);
+    this.#failing.add(host);
+    const tries = webhook.tries + 1;
+    const pauseMs = PAUSES_MS[webhook.tries];
+    if (pauseMs === undefined) {
+      log('warn', 'webhook given up', { job_id, host, tries, reason });
+      this.#forget(id);
+      return;
+    }
+    log('info', 'webhook not delivered; trying again', {
+      job_id,
+      host,
+      tries,
+      reason,
+      seconds: pauseMs / 1000,
+    });
+    const dueAt = now() + Math.round(pauseMs * (1 + random() / 10));
+    postponeWebhook(sql, id, tries, dueAt);
+    due(this.#ports, dueAt);
+  }
+
+  #arrived(host: string): void {
+    const left = (this.#onTheirWay.get(host) ?? 1) - 1;
+    if (left === 0) this.#onTheirWay.delete(host);
+    else this.#onTheirWay.set(host, left);
+    // Others may have waited for its place.
+    due(this.#ports, this.#ports.now() + GATHER_MS);
+  }
+
+  #forget(id: string): void {
+    if (deleteWebhook(this.#ports.sql, id)) this.#kept -= 1;
+    this.#isFull = false;
+    if (this.#kept === 0) this.#failing.clear();
+  }
+
+  #freeFor(host: string): number {
+    let all = 0;
+    for (const count of this.#onTheirWay.values()) all += count;
+    const most = this.#failing.has(host) ? MOST_TO_FAILING : MOST_TO_HOST;
+    return Math.min(most - (this.#onTheirWay.get(host) ?? 0), MOST_AT_ONCE - all);
+  }
+}

@@ -1,0 +1,65 @@
+import type { JobState } from '../../protocol/index.ts';
+import { COLUMNS, type StoredJob } from './jobs-table.ts';
+import type { Sql } from './ports.ts';
+import { row, rows } from './rows.ts';
+
+/**
+ * Settlements in their order. Each has a number, written in the commit that settles its job: numbers only grow, none
+ * is used twice, and what a reader was told up to one is told to nobody after it.
+ */
+
+/** What it takes to pass over a settlement without a look at its job. */
+export interface SettlementKey {
+  settlement: number;
+  seq: number;
+  config_id: string;
+  tenant: string | null;
+}
+
+export type SettledJob = StoredJob & { state: Exclude<JobState, 'pending' | 'leased'>; settled_at: number };
+
+/** The number of the newest settlement there was; 0: there was none. */
+export function latestSettlement(sql: Sql): number {
+  const newest = row<{ n: number }>(
+    sql,
+    `SELECT settlement AS n FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement DESC LIMIT 1`,
+  );
+  return Math.max(newest?.n ?? 0, forgottenSettlement(sql));
+}
+
+/** Those after a number, oldest first; out of the index alone. */
+export function settlementsAfter(sql: Sql, after: number, limit: number): SettlementKey[] {
+  return rows<SettlementKey>(
+    sql,
+    `SELECT settlement, seq, config_id, tenant FROM jobs WHERE settlement > ? ORDER BY settlement LIMIT ?`,
+    after,
+    limit,
+  );
+}
+
+export function settledJob(sql: Sql, seq: number): SettledJob {
+  return row<SettledJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE seq = ?`, seq)!;
+}
+
+/** Settlements up to this number may be missing: their jobs were forgotten. */
+export function forgottenSettlement(sql: Sql): number {
+  const meta = row<{ n: number }>(
+    sql,
+    `SELECT CAST(value AS INTEGER) AS n FROM meta WHERE key = 'forgotten_settlement'`,
+  );
+  return meta?.n ?? 0;
+}
+
+/** To be written in the commit that deletes their jobs: numbers must not start again when none is left. */
+export function forgetSettlements(sql: Sql, upTo: number): void {
+  sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('forgotten_settlement', ?)`, upTo);
+}
+
+/** Epoch ms of the oldest settlement whose job is kept; null: there is none. */
+export function oldestSettledAt(sql: Sql): number | null {
+  const oldest = row<{ at: number }>(
+    sql,
+    `SELECT settled_at AS at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement LIMIT 1`,
+  );
+  return oldest?.at ?? null;
+}

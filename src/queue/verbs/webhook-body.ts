@@ -1,0 +1,25 @@
+import type { Core } from '../state/state.ts';
+import { viewOf } from '../store/job-view.ts';
+import { readShortResult, type StoredJob } from '../store/jobs-table.ts';
+
+/**
+ * What is posted of a settled job; null: the job is forgotten. A result that lies in the row of its job is in it,
+ * a longer one is told by its address, relative to the queue's.
+ */
+export function webhookBody(core: Core, jobId: string): string | null {
+  const job = core.stored.find(jobId);
+  if (job === null || job.settled_at === null) return null;
+  const { result: _, error, settled_at, ...view } = viewOf(core.sql, job, false);
+  const data = { ...view, settled_at, error };
+  const head = JSON.stringify({ type: `job.${job.state}`, timestamp: settled_at, data }).slice(0, -2);
+  return `${head},${resultOf(core, job)}}}`;
+}
+
+/** The last field of `data`. */
+function resultOf(core: Core, { id, state }: StoredJob): string {
+  if (state !== 'succeeded') return '"result":null';
+  const result = readShortResult(core.sql, id);
+  if (result !== null) return `"result":${result}`;
+  const address = `/api/jobs/${encodeURIComponent(id)}?queue_id=${encodeURIComponent(core.settings.queue_id)}`;
+  return `"result":null,"result_url":${JSON.stringify(address)}`;
+}

@@ -1,0 +1,62 @@
+/** Where webhooks may go, and what signs them. */
+
+/** An entry of QUEUE_WEBHOOK_HOSTS that may be at an address that is not public, and over http. */
+const PRIVATE = 'private:';
+
+/** `public`: over https, at an address of the public internet. `private`: at any address, over http too. */
+export type WebhookReach = 'public' | 'private';
+
+/**
+ * How far a webhook may reach.
+ * @param hosts comma-separated: `hooks.example.com`, `*.example.org`, `private:receiver:9000`
+ * @returns null: its host is not among them, or not in that way
+ */
+export function webhookReach(url: URL, hosts: string): WebhookReach | null {
+  const entries = hosts.split(',').map((entry) => entry.trim().toLowerCase());
+  const isNamed = (name: string) => name !== '' && (name === url.hostname || name === url.host);
+  if (entries.some((entry) => entry.startsWith(PRIVATE) && isNamed(entry.slice(PRIVATE.length)))) {
+    return 'private';
+  }
+  const isListed = entries.some((entry) =>
+    entry.startsWith('*.')
+      ? url.hostname.endsWith(entry.slice(1)) && url.hostname.length >= entry.length
+      : isNamed(entry),
+  );
+  return isListed && url.protocol === 'https:' ? 'public' : null;
+}
+
+/** Why nothing is posted to this address; null: it may be. It names the host alone: the rest may be a secret. */
+export function webhookProblem(text: string, hosts: string): string | null {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol)) return 'webhook: expected an https:// URL';
+  if (url.username || url.password) {
+    return 'webhook: a URL with a user name or password is not taken; the signature says who sends';
+  }
+  if (webhookReach(url, hosts) !== null) return null;
+  if (hosts === '')
+    return 'webhook: this queue posts none; its operator allows hosts with QUEUE_WEBHOOK_HOSTS';
+  const isOverHttp = url.protocol === 'http:' && webhookReach(new URL(`https:${text.slice(5)}`), hosts);
+  return isOverHttp
+    ? `webhook: ${url.host} is allowed over https only`
+    : `webhook: ${url.host} is not among the hosts that QUEUE_WEBHOOK_HOSTS allows`;
+}
+
+/** The key in a secret of the form that Standard Webhooks gives it; null: it is none. */
+export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
+  const base64 = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1];
+  if (base64 === undefined || base64.length % 4 !== 0) return null;
+  const key = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  return key.byteLength >= 24 && key.byteLength <= 64 ? key : null;
+}
+
+/** What keeps these settings from being used together; null: nothing. */
+export function webhookSettingsProblem(given: { hosts: string; secret: string; url: string }): string | null {
+  if (given.secret !== '' && webhookKey(given.secret) === null) {
+    return 'QUEUE_WEBHOOK_SECRET must be "whsec_" and 24 to 64 bytes in base64, for example from: echo "whsec_$(openssl rand -base64 32)"';
+  }
+  if (given.hosts !== '' && given.secret === '') {
+    return 'QUEUE_WEBHOOK_HOSTS needs QUEUE_WEBHOOK_SECRET, which signs what is posted. Make one: echo "whsec_$(openssl rand -base64 32)"';
+  }
+  const problem = given.url === '' ? null : webhookProblem(given.url, given.hosts);
+  return problem && `QUEUE_WEBHOOK_URL: ${problem.replace(/^webhook: /, '')}`;
+}

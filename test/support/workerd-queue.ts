@@ -1,0 +1,81 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll } from 'vitest';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { closeRawWorkers, RawWorker } from './raw-worker.ts';
+
+/** One workerd for all tests of a file; each test takes queues of its own in it. */
+export interface TestWorkerd {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly stateDir: string;
+  /** What it has logged, a line each. */
+  readonly logged: string[];
+  queue(token?: string): TestQueue;
+  /** Ends the process, and starts another on the same state. */
+  restart(bindings?: Record<string, string>): Promise<void>;
+}
+
+export interface TestQueue {
+  id: string;
+  /** A request below `/api/jobs`. */
+  ask(path: string, init?: RequestInit): Promise<Response>;
+  /** Connected and registered, played by the test. */
+  worker(id?: string, fields?: Record<string, unknown>): Promise<RawWorker>;
+}
+
+/** Starts it before the tests of this file and ends it after them. */
+export function startTestWorkerd(given: Record<string, string> = {}): TestWorkerd {
+  let running: RunningWorkerd;
+  let stateDir: string;
+  let queues = 0;
+  const logged: string[] = [];
+  const note = (fields: unknown, message?: string) => void logged.push(JSON.stringify([fields, message]));
+  const logger = { debug: note, info: note, warn: note, error: note } as never;
+  const start = async (bindings: Record<string, string>) => {
+    running = await startWorkerd({
+      host: '127.0.0.1',
+      port: 0,
+      stateDir,
+      bindings: { QUEUE_IDS: '*', ...bindings },
+      logger,
+    });
+  };
+  beforeAll(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), 'queue-'));
+    await start(given);
+  });
+  afterEach(closeRawWorkers);
+  afterAll(async () => {
+    await running.stop();
+    await rm(stateDir, { recursive: true, force: true });
+  });
+  return {
+    logged,
+    get url() {
+      return running.url;
+    },
+    get stateDir() {
+      return stateDir;
+    },
+    queue: (token) => {
+      const id = `q${++queues}`;
+      const headers = { 'x-queue-id': id, ...(token && { authorization: `Bearer ${token}` }) };
+      return {
+        id,
+        ask: (path, init = {}) =>
+          fetch(`${running.url}/api/jobs${path}`, {
+            ...init,
+            headers: { ...headers, ...(init.headers as Record<string, string>) },
+          }),
+        worker: async (worker = 'w', fields = {}) =>
+          await (await new RawWorker(running.url, token).connect(id)).register(worker, fields),
+      };
+    },
+    restart: async (bindings = given) => {
+      await running.stop();
+      await start(bindings);
+    },
+  };
+}
