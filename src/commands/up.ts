@@ -146,6 +146,8 @@ function workerEnvironment(
     CASOLA_WS_URL: url.replace(/^http/, 'ws'),
     CASOLA_API_URL: url,
     CASOLA_API_TOKEN: token,
+    CASOLA_LOGS_URL: env.CASOLA_LOGS_URL || `${url}/api/logs`,
+    CASOLA_METRICS_URL: env.CASOLA_METRICS_URL || `${url}/api/metrics`,
     // Nothing that the engine should see.
     QUEUE_TOKENS: undefined,
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',

@@ -24,4 +24,18 @@ export const MIGRATIONS: readonly string[][] = [
     `CREATE INDEX models_seen ON models (last_seen)`,
     `CREATE INDEX models_worker ON models (worker_id, last_seen)`,
   ],
+  [
+    // Log lines and samples of workers, many to a row: numbers first to first + count - 1. size: UTF-16 units.
+    `CREATE TABLE telemetry (
+       worker_id TEXT NOT NULL,
+       kind TEXT NOT NULL,
+       first INTEGER NOT NULL,
+       count INTEGER NOT NULL,
+       size INTEGER NOT NULL,
+       at INTEGER NOT NULL,
+       items TEXT NOT NULL
+     )`,
+    `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
+    `CREATE INDEX telemetry_at ON telemetry (at, size)`,
+  ],
 ];

@@ -7,14 +7,24 @@ import {
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
 import { FleetRegistry } from './registry.ts';
-import type { ConfigChoice, FleetEvent, FleetRpc, KnownModel, KnownWorker } from './rpc.ts';
+import type {
+  ConfigChoice,
+  FleetEvent,
+  FleetRpc,
+  KnownModel,
+  KnownWorker,
+  TelemetryBatch,
+  TelemetryKind,
+  TelemetryPage,
+  TelemetryQuery,
+} from './rpc.ts';
 
-/** Heartbeats wait this long for others to be stored with, ms. */
+/** Heartbeats, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
 
 /**
  * The Durable Object around the registry, one for each queue id: its storage, its clock and the timer after
- * which heartbeats are stored. It has a thread and a database of its own, so that no job waits for it.
+ * which what workers sent is stored. It has a thread and a database of its own, so that no job waits for it.
  */
 export class FleetObject extends DurableObject<QueueSettingBindings> implements FleetRpc {
   #registry!: FleetRegistry;
@@ -34,10 +44,16 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
 
   async heartbeat(beat: Heartbeat): Promise<void> {
     this.#registry.heartbeat(beat);
-    this.#saving ??= setTimeout(() => {
-      this.#saving = null;
-      this.#commit(() => this.#registry.save());
-    }, SAVE_AFTER_MS);
+    this.#saveSoon();
+  }
+
+  async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
+    if (this.#registry.keepTelemetry(workerId, batch)) this.#commit(() => this.#registry.save());
+    else this.#saveSoon();
+  }
+
+  async telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage> {
+    return this.#registry.telemetry(workerId, kind, query);
   }
 
   async record(events: FleetEvent[]): Promise<void> {
@@ -59,6 +75,13 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
   override async alarm(): Promise<void> {
     this.#alarm.fired();
     this.#commit(() => this.#registry.onAlarm());
+  }
+
+  #saveSoon(): void {
+    this.#saving ??= setTimeout(() => {
+      this.#saving = null;
+      this.#commit(() => this.#registry.save());
+    }, SAVE_AFTER_MS);
   }
 
   #commit(work: () => void): void {

@@ -12,7 +12,17 @@ import {
   newestModels,
   saveModel,
 } from './model-table.ts';
-import type { ConfigChoice, FleetEvent, KnownModel, KnownWorker } from './rpc.ts';
+import type {
+  ConfigChoice,
+  FleetEvent,
+  KnownModel,
+  KnownWorker,
+  TelemetryBatch,
+  TelemetryKind,
+  TelemetryPage,
+  TelemetryQuery,
+} from './rpc.ts';
+import { Telemetry } from './telemetry.ts';
 import {
   forgetWorkers,
   longestUnheard,
@@ -40,7 +50,7 @@ export interface FleetPorts {
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'model_retention_seconds'>;
 
 /**
- * What is known of a queue's workers and models beyond their connections: heartbeats, last words, names. It
+ * What is known of a queue's workers and models beyond their connections: heartbeats, last words, names, log lines. It
  * decides about no job, and all of it is bounded: junk from one worker pushes out the longest unseen.
  */
 export class FleetRegistry {
@@ -48,11 +58,13 @@ export class FleetRegistry {
   readonly #settings: FleetSettings;
   /** Newer than what is stored, by worker id: a worker that sends many costs one write for all of them. */
   readonly #unsaved = new Map<string, { beat: Heartbeat; at: number }>();
+  readonly #telemetry: Telemetry;
 
   constructor(ports: FleetPorts, settings: FleetSettings) {
     migrate(ports.sql, MIGRATIONS);
     this.#ports = ports;
     this.#settings = settings;
+    this.#telemetry = new Telemetry(ports);
   }
 
   heartbeat(beat: Heartbeat): void {
@@ -62,11 +74,21 @@ export class FleetRegistry {
     if (this.#unsaved.size >= limits.KNOWN_WORKERS) this.save();
   }
 
-  /** Stores the newest heartbeats, all in one commit. */
+  /** @returns whether it must be saved at once */
+  keepTelemetry(workerId: string, { kind, items }: TelemetryBatch): boolean {
+    this.#telemetry.add({ worker_id: workerId, kind }, items);
+    return this.#telemetry.isFull;
+  }
+
+  telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): TelemetryPage {
+    return this.#telemetry.read({ worker_id: workerId, kind }, query);
+  }
+
+  /** Stores the newest heartbeats, log lines and samples, all in one commit. */
   save(): void {
-    if (this.#unsaved.size === 0) return;
     for (const [workerId, { beat, at }] of this.#unsaved) saveHeartbeat(this.#ports.sql, workerId, beat, at);
     this.#unsaved.clear();
+    this.#telemetry.save();
     this.#bound();
   }
 
@@ -121,10 +143,13 @@ export class FleetRegistry {
     const modelsMs = this.#settings.model_retention_seconds * 1000;
     forgetWorkers(sql, now() - workersMs, limits.KNOWN_WORKERS);
     forgetModels(sql, now() - modelsMs, limits.KNOWN_MODELS);
-    const [heardAt, seenAt] = [longestUnheard(sql), longestUnseen(sql)];
+    const oldest: [number | null, number][] = [
+      [longestUnheard(sql), workersMs],
+      [longestUnseen(sql), modelsMs],
+      [this.#telemetry.bound(now() - workersMs), workersMs],
+    ];
     const next = Math.min(
-      heardAt === null ? Number.POSITIVE_INFINITY : heardAt + workersMs,
-      seenAt === null ? Number.POSITIVE_INFINITY : seenAt + modelsMs,
+      ...oldest.map(([at, keptMs]) => (at === null ? Number.POSITIVE_INFINITY : at + keptMs)),
     );
     const armed = alarm.get();
     if (next !== Number.POSITIVE_INFINITY && (armed === null || armed > next)) {

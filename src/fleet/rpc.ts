@@ -1,9 +1,13 @@
-import type { Heartbeat, Instance } from '../protocol/index.ts';
+import type { Heartbeat, Instance, LogLine, MetricSample } from '../protocol/index.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
   /** Keeps the newest heartbeat of its worker. On disk within a second or so: a crash before may lose it. */
   heartbeat(beat: Heartbeat): Promise<void>;
+  /** Keeps the newest log lines or samples of a worker, in the same way. */
+  keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void>;
+  /** A page of them. */
+  telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage>;
   /** What only the queue sees of its workers, oldest first. An event told twice changes nothing. */
   record(events: FleetEvent[]): Promise<void>;
   /** Every worker heard of within the retention time, by worker id. */
@@ -64,4 +68,24 @@ export interface KnownModel {
   config_id: string;
   /** Epoch ms when the first worker that serves it registered. */
   first_seen_ms: number;
+}
+
+export type TelemetryKind = 'logs' | 'metrics';
+export type TelemetryItem = LogLine | MetricSample;
+export type TelemetryBatch = { kind: 'logs'; items: LogLine[] } | { kind: 'metrics'; items: MetricSample[] };
+
+/** Items are numbered in the order in which they came; neither `after` nor `before`: the newest. */
+export interface TelemetryQuery {
+  /** The first ones with a greater number. */
+  after?: number;
+  /** The last ones with a smaller number. */
+  before?: number;
+  limit: number;
+}
+
+export interface TelemetryPage {
+  /** In the order of their numbers. */
+  items: (TelemetryItem & { number: number })[];
+  /** There are more, in the direction that was asked for. */
+  has_more: boolean;
 }

@@ -12,6 +12,7 @@ import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
 import { payloadRoutes } from './routes/payloads.ts';
 import { socketRoutes } from './routes/sockets.ts';
+import { telemetryRoutes } from './routes/telemetry.ts';
 import type { Gateway, GatewayContext } from './routes/types.ts';
 
 /** The gateway: every route, and how everything that is not one ends. */
@@ -28,6 +29,7 @@ export function createApp(): Gateway {
   jobRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);
+  telemetryRoutes(app);
   payloadRoutes(app);
   socketRoutes(app);
   rejectOtherMethods(app);

@@ -22,5 +22,6 @@ export * from './patterns.ts';
 export * from './queue-frames.ts';
 export * from './request-headers.ts';
 export * from './runpod.ts';
+export * from './telemetry.ts';
 export * from './text.ts';
 export * from './worker-frames.ts';

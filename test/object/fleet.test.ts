@@ -108,4 +108,62 @@ describe('the fleet', () => {
     const each = (JSON.parse(answers) as Answer[]).map((one) => one.error?.status ?? one.job?.config_id);
     expect(each).toEqual([404, 'cfg', 'cfg']);
   });
+
+  it('keeps the log lines and samples that workers post, and gives them out in pages', async () => {
+    const queue = newQueue();
+    const send = async (path: string, body: unknown) => {
+      const init = { method: 'POST', headers: headersOf(queue), body: JSON.stringify(body) };
+      return (await fetch(road.url + path, init)).status;
+    };
+    const line = (n: number) => ({ timestamp: n, level: 'info', source: 'worker', message: `line ${n}` });
+    const entries = Array.from({ length: 500 }, (_, n) => line(n));
+    expect(await send('/api/logs', { instance_id: 'a/b', queue_id: queue, entries })).toBe(200);
+    expect(await send('/api/logs', { instance_id: 'a/b', entries: [{ ...line(500), job_id: 'j' }] })).toBe(
+      200,
+    );
+    const sample = { timestamp: 5, worker_uptime_s: 1.5, gpu_memory_used_mb: 100, vllm_running_requests: 2 };
+    expect(await send('/api/metrics', { instance_id: 'a/b', config_id: 'cfg', snapshots: [sample] })).toBe(
+      200,
+    );
+    const page = async (query: string) => (await get(queue, `/api/workers/a%2Fb/logs${query}`)).body;
+    expect(await page('?limit=1')).toEqual({
+      worker_id: 'a/b',
+      logs: [{ number: 500, ...line(500), job_id: 'j' }],
+      has_more: true,
+    });
+    const numbers = async (query: string) =>
+      ((await page(query)).logs as { number: number }[]).map(({ number }) => number);
+    expect(await numbers('?before=2')).toEqual([0, 1]);
+    expect(await numbers('?after=0&limit=2')).toEqual([1, 2]);
+    expect(await numbers('?after=500')).toEqual([]);
+    expect(await numbers('')).toHaveLength(200);
+    expect((await get(queue, '/api/workers/a%2Fb/metrics')).body).toEqual({
+      worker_id: 'a/b',
+      metrics: [{ number: 0, ...sample }],
+      has_more: false,
+    });
+    for (const query of ['limit=0', 'limit=1001', 'before=-1', 'after=x']) {
+      expect((await get(queue, `/api/workers/w/logs?${query}`)).status).toBe(400);
+    }
+  });
+
+  it.each([
+    ['/api/logs', {}],
+    ['/api/logs', { instance_id: 'w', entries: 'none' }],
+    ['/api/logs', { instance_id: 'w', entries: [{ timestamp: 1, level: 'loud', source: 'x', message: '' }] }],
+    [
+      '/api/logs',
+      { instance_id: 'w', entries: [{ timestamp: 'now', level: 'info', source: 'x', message: '' }] },
+    ],
+    ['/api/metrics', { instance_id: 'w', snapshots: [{ timestamp: 1, gpu_temperature_c: 'hot' }] }],
+    ['/api/metrics', { instance_id: '', snapshots: [] }],
+    ['/api/metrics', []],
+  ])('rejects what is no batch: %s %o', async (path, body) => {
+    const init = { method: 'POST', headers: headersOf(newQueue()), body: JSON.stringify(body) };
+    const response = await fetch(road.url + path, init);
+    expect([response.status, await response.json()]).toMatchObject([
+      400,
+      { error: { code: 'invalid_batch' } },
+    ]);
+  });
 });

@@ -4,7 +4,7 @@ import { startSimulator } from '../../src/simulator/index.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
-import { cleanEnvironment, cli, processesWith, stateFolder, tearDown } from '../support/road.ts';
+import { cleanEnvironment, cli, processesWith, stateFolder, tearDown, workers } from '../support/road.ts';
 
 /** `npm start`, as a newcomer types it. */
 afterEach(stopAllProcesses);
@@ -43,6 +43,9 @@ describe('worker-vllm up', () => {
     const answer = JSON.parse(execFileSync('sh', ['-c', `${curl} -s`], { encoding: 'utf8' }));
     expect(answer.choices[0].message.content).toBeTruthy();
     expect(output).toContain(`baseURL: 'http://127.0.0.1:${road.port}/v1'`);
+    const [worker] = await workers(road.url);
+    const metrics = await fetch(`${road.url}/api/workers/${worker?.worker_id}/metrics`);
+    expect(await metrics.json()).toMatchObject({ metrics: [{ number: 0, vllm_waiting_requests: 0 }] });
 
     road.process.kill('SIGINT');
     expect((await road.process.exited).code).toBe(EXIT.ok);

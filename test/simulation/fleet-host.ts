@@ -40,6 +40,8 @@ export class FleetHost {
       });
     return {
       heartbeat: (beat) => rpc((registry) => registry.heartbeat(beat)),
+      keepTelemetry: (workerId, batch) => rpc((registry) => void registry.keepTelemetry(workerId, batch)),
+      telemetry: (workerId, kind, query) => rpc((registry) => registry.telemetry(workerId, kind, query)),
       record: (events) => rpc((registry) => registry.record(events)),
       workers: () => rpc((registry) => registry.workers()),
       models: () => rpc((registry) => registry.models()),

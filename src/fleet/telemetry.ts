@@ -1,0 +1,164 @@
+import type { Sql } from '../durable/ports.ts';
+import type { TelemetryItem, TelemetryKind, TelemetryPage, TelemetryQuery } from './rpc.ts';
+import {
+  forgetItems,
+  forgetItemsOf,
+  itemsBetween,
+  longestUnwritten,
+  newestItems,
+  type Source,
+  saveItems,
+} from './telemetry-table.ts';
+
+/** Kept of one worker, of each kind: lines of a crash and of the hours before it, six hours of samples. */
+const MOST_ITEMS: Record<TelemetryKind, number> = { logs: 2000, metrics: 720 };
+/** The same in UTF-16 units of JSON, and of all workers of a queue together. */
+const MOST_SIZE = 512 * 1024;
+const MOST_SIZE_IN_ALL = 64 * 1024 * 1024;
+/** A row takes more items up to this: few rows a worker, and little to write again. */
+const ROW_SIZE = 32 * 1024;
+const ROW_ITEMS = 200;
+/** What waits to be stored is stored at once beyond this, UTF-16 units. */
+const MOST_UNSAVED_SIZE = 4 * 1024 * 1024;
+
+interface Unsaved extends Source {
+  /** Number of the first one. */
+  first: number;
+  /** Each one's JSON. */
+  texts: string[];
+  size: number;
+}
+
+export interface TelemetryPorts {
+  sql: Sql;
+  /** Epoch ms */
+  now(): number;
+}
+
+/**
+ * The newest log lines and samples of each worker. They are numbered as they come, gathered for a second and stored
+ * together. All of it is bounded: of one worker, of all together, and in age.
+ */
+export class Telemetry {
+  readonly #ports: TelemetryPorts;
+  readonly #unsaved = new Map<string, Unsaved>();
+  #unsavedSize = 0;
+
+  constructor(ports: TelemetryPorts) {
+    this.#ports = ports;
+  }
+
+  /** Too much waits to be stored: it must not wait for the next second. */
+  get isFull(): boolean {
+    return this.#unsavedSize >= MOST_UNSAVED_SIZE;
+  }
+
+  add(source: Source, items: readonly TelemetryItem[]): void {
+    const unsaved = this.#unsavedOf(source);
+    for (const item of items) {
+      const text = JSON.stringify(item);
+      unsaved.texts.push(text);
+      unsaved.size += text.length;
+      this.#unsavedSize += text.length;
+    }
+    this.#dropOldest(unsaved);
+  }
+
+  /** Stores what came since the last time: one row written for each worker and kind, more where much came. */
+  save(): void {
+    const { sql, now } = this.#ports;
+    for (const unsaved of this.#unsaved.values()) {
+      for (const row of rowsOf(unsaved, newestItems(sql, unsaved))) saveItems(sql, unsaved, row, now());
+      forgetItemsOf(sql, unsaved, MOST_ITEMS[unsaved.kind], MOST_SIZE);
+    }
+    this.#unsaved.clear();
+    this.#unsavedSize = 0;
+  }
+
+  /** In order of their numbers: the first ones after `after`, else the last ones before `before`. */
+  read(source: Source, { after, before, limit }: TelemetryQuery): TelemetryPage {
+    const low = after ?? Number.NEGATIVE_INFINITY;
+    const high = before ?? Number.MAX_SAFE_INTEGER;
+    const stored = itemsBetween(this.#ports.sql, source, after ?? -1, high);
+    const unsaved = this.#unsaved.get(keyOf(source));
+    const found = [
+      ...stored.flatMap(({ first, items }) => numbered(first, JSON.parse(items) as TelemetryItem[])),
+      ...(unsaved
+        ? numbered(
+            unsaved.first,
+            unsaved.texts.map((text) => JSON.parse(text) as TelemetryItem),
+          )
+        : []),
+    ].filter(({ number }) => number > low && number < high);
+    const items = after === undefined ? found.slice(-limit) : found.slice(0, limit);
+    return { items, has_more: items.length < found.length };
+  }
+
+  /**
+   * Forgets what was written by then, and what is too much in all.
+   * @returns when the longest unwritten was written, epoch ms; null: there is nothing
+   */
+  bound(writtenBy: number): number | null {
+    forgetItems(this.#ports.sql, writtenBy, MOST_SIZE_IN_ALL);
+    return longestUnwritten(this.#ports.sql);
+  }
+
+  #unsavedOf(source: Source): Unsaved {
+    const key = keyOf(source);
+    let unsaved = this.#unsaved.get(key);
+    if (!unsaved) {
+      const newest = newestItems(this.#ports.sql, source);
+      const first = newest ? newest.first + newest.count : 0;
+      unsaved = { worker_id: source.worker_id, kind: source.kind, first, texts: [], size: 0 };
+      this.#unsaved.set(key, unsaved);
+    }
+    return unsaved;
+  }
+
+  /** What would be forgotten as soon as it is stored is not kept until then. */
+  #dropOldest(unsaved: Unsaved): void {
+    let dropped = 0;
+    let size = 0;
+    while (unsaved.texts.length - dropped > MOST_ITEMS[unsaved.kind] || unsaved.size - size > MOST_SIZE) {
+      size += unsaved.texts[dropped++]!.length;
+    }
+    if (dropped === 0) return;
+    unsaved.texts.splice(0, dropped);
+    unsaved.first += dropped;
+    unsaved.size -= size;
+    this.#unsavedSize -= size;
+  }
+}
+
+function keyOf({ kind, worker_id }: Source): string {
+  return `${kind} ${worker_id}`;
+}
+
+function numbered(first: number, items: readonly TelemetryItem[]): TelemetryPage['items'] {
+  return items.map((item, index) => ({ number: first + index, ...item }));
+}
+
+/** The rows to write: the newest one filled up where the items follow on it, then new ones. */
+function rowsOf(unsaved: Unsaved, newest: ReturnType<typeof newestItems>) {
+  const isOpen = newest !== null && newest.first + newest.count === unsaved.first && hasRoom(newest);
+  let row = isOpen ? { ...newest, items: newest.items.slice(1, -1) } : emptyRow(unsaved.first);
+  const rows = [row];
+  for (const text of unsaved.texts) {
+    if (row.count > 0 && !hasRoom(row)) {
+      row = emptyRow(row.first + row.count);
+      rows.push(row);
+    }
+    row.items += row.count === 0 ? text : `,${text}`;
+    row.count += 1;
+    row.size += text.length;
+  }
+  return rows.map((written) => ({ ...written, items: `[${written.items}]` }));
+}
+
+function emptyRow(first: number) {
+  return { first, count: 0, size: 0, items: '' };
+}
+
+function hasRoom({ count, size }: { count: number; size: number }): boolean {
+  return count < ROW_ITEMS && size < ROW_SIZE;
+}

@@ -1,0 +1,74 @@
+import type * as z from 'zod';
+import type { TelemetryBatch, TelemetryKind, TelemetryQuery } from '../../fleet/rpc.ts';
+import { LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
+import { requireWorkerId } from '../auth.ts';
+import { parseBody, readBody } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { callFleet, queueIdOf } from '../objects.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** A thousand lines of the longest kind in any script. */
+const BATCH_BYTES = 16 * 1024 * 1024;
+
+/** Items of a page, unless the caller asks for another number, and the most. */
+const PAGE_ITEMS = { usual: 200, most: 1000 };
+
+/** Log lines and samples that workers post, and where they can be read. */
+export function telemetryRoutes(app: Gateway): void {
+  app.post('/api/logs', needs('worker'), (context) =>
+    keep(context, LogBatch, ({ entries }) => ({ kind: 'logs', items: entries })),
+  );
+  app.post('/api/metrics', needs('worker'), (context) =>
+    keep(context, MetricBatch, ({ snapshots }) => ({ kind: 'metrics', items: snapshots })),
+  );
+  app.get('/api/workers/:id/logs', needs('read'), (context) => page(context, 'logs'));
+  app.get('/api/workers/:id/metrics', needs('read'), (context) => page(context, 'metrics'));
+}
+
+async function keep<B extends { instance_id: string }>(
+  context: GatewayContext,
+  schema: z.ZodType<B>,
+  batchOf: (body: B) => TelemetryBatch,
+): Promise<Response> {
+  const { env, req } = context;
+  const { bytes, release } = await readBody(req.raw, env, BATCH_BYTES);
+  release();
+  const body = parseBody(bytes);
+  const { queue_id } = Object(body) as { queue_id?: unknown };
+  const queueId = queueIdOf(env, req.raw, typeof queue_id === 'string' ? queue_id : undefined);
+  const batch = parseValue(schema, body);
+  if (!batch.ok) throw new HttpError(400, `Not a batch: ${batch.message}`, 'invalid_batch');
+  const workerId = batch.value.instance_id;
+  requireWorkerId(context.get('token'), workerId);
+  await callFleet(env, queueId, (fleet) => fleet.keepTelemetry(workerId, batchOf(batch.value)));
+  return context.json({ status: 'ok' });
+}
+
+async function page(context: GatewayContext, kind: TelemetryKind): Promise<Response> {
+  const { env, req } = context;
+  const query = queryOf(context);
+  const workerId = req.param('id') ?? '';
+  const { items, has_more } = await callFleet(env, queueIdOf(env, req.raw), (fleet) =>
+    fleet.telemetry(workerId, kind, query),
+  );
+  return context.json({ worker_id: workerId, [kind]: items, has_more });
+}
+
+/** @throws HttpError 400 */
+function queryOf(context: GatewayContext): TelemetryQuery {
+  const after = numberIn(context, 'after', 0, Number.MAX_SAFE_INTEGER);
+  const before = numberIn(context, 'before', 0, Number.MAX_SAFE_INTEGER);
+  return {
+    limit: numberIn(context, 'limit', 1, PAGE_ITEMS.most) ?? PAGE_ITEMS.usual,
+    ...(after === undefined ? {} : { after }),
+    ...(before === undefined ? {} : { before }),
+  };
+}
+
+function numberIn(context: GatewayContext, name: string, least: number, most: number): number | undefined {
+  const given = context.req.query(name);
+  if (given === undefined) return undefined;
+  const number = /^\d+$/.test(given) ? Number(given) : Number.NaN;
+  if (number >= least && number <= most) return number;
+  throw new HttpError(400, `${name}: expected a whole number from ${least} to ${most}.`, 'invalid_page');
+}
