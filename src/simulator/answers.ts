@@ -2,7 +2,6 @@ import type { ServerResponse } from 'node:http';
 import { engineDead } from './errors.ts';
 import type { Receiver } from './scheduler.ts';
 import type { AnswerHead, Shapes, WholeChoice } from './shapes.ts';
-import { DONE, errorEvent } from './shapes.ts';
 
 /** One answer being written: its choices come from as many sequences. */
 export interface AnswerPlan {
@@ -60,12 +59,12 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
         if (plan.includeUsage) {
           pending += shapes.usage(head, { prompt: promptTokens, completion: completionTokens });
         }
-        pending += DONE;
+        pending += shapes.done;
         finish();
       },
       flush,
       engineDied() {
-        pending += errorEvent(engineDead()) + DONE;
+        pending += shapes.error(engineDead()) + shapes.done;
         finish();
       },
       cut() {

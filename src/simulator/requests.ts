@@ -61,6 +61,16 @@ export function readChat(body: Body, servedNames: readonly string[]): Generation
 }
 
 /**
+ * Reads the body of `/v1/chat/completions/batch`: a list of conversations, each with an answer of its own.
+ * @throws ApiError as vLLM answers it
+ */
+export function readBatch(body: Body, servedNames: readonly string[]): GenerationRequest {
+  const conversations = Array.isArray(body.messages) ? body.messages : [[]];
+  const read = conversations.map((messages) => readChat({ ...body, messages }, servedNames));
+  return { ...read[0]!, prompts: read.flatMap(({ prompts }) => prompts) };
+}
+
+/**
  * Reads the body of `/v1/completions`.
  * @throws ApiError as vLLM answers it
  */

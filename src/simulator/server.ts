@@ -1,22 +1,20 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
+import { type ApiOf, generatingApis } from './apis.ts';
+import { readJson } from './bodies.ts';
+import { computedRoutes } from './computed-routes.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
-import {
-  ApiError,
-  engineBusy,
-  engineDead,
-  internalError,
-  invalidBody,
-  unsupportedMediaType,
-} from './errors.ts';
+import { ApiError, engineBusy, engineDead, internalError } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
 import type { LogSink } from './log.ts';
+import { messagesError } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
-import { fitToModel, type GenerationRequest, readChat, readCompletion } from './requests.ts';
+import { fitToModel } from './requests.ts';
+import { begunResponse, KeptResponses } from './responses.ts';
 import { type Clock, type Pace, Scheduler } from './scheduler.ts';
-import { chatShapes, completionShapes, modelList, type Shapes } from './shapes.ts';
+import { modelList } from './shapes.ts';
 import { deathLines } from './startup-log.ts';
 import { tokenSource } from './text.ts';
 
@@ -39,6 +37,7 @@ export class SimulatedServer {
   private readonly scheduler: Scheduler;
   private readonly keys: Buffer[];
   private readonly routes: Record<string, Record<string, Handler>>;
+  private readonly responses = new KeptResponses();
   private dead = false;
 
   /** @param onDeath called once the engine has died by a fault and every stream has been told */
@@ -98,8 +97,8 @@ export class SimulatedServer {
       ...(dialect.hasMetricsPort
         ? {}
         : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
-      '/v1/chat/completions': { POST: (...both) => this.generate(...both, chatShapes, readChat) },
-      '/v1/completions': { POST: (...both) => this.generate(...both, completionShapes, readCompletion) },
+      ...this.generatingRoutes(),
+      ...computedRoutes({ names: this.names, maxModelLength }),
       '/simulator/faults': {
         GET: json(() => faults),
         POST: this.control((values) => setFaults(faults, values), faults),
@@ -114,6 +113,22 @@ export class SimulatedServer {
         POST: this.control((values) => setPace(this.pace, values), this.pace),
       },
     };
+  }
+
+  private generatingRoutes(): Record<string, Record<string, Handler>> {
+    const routes = Object.entries(generatingApis(this.responses)).map(([path, apiOf]) => {
+      const POST: Handler = (request, response) => this.generate(request, response, apiOf);
+      return [path, { POST }] as const;
+    });
+    return Object.fromEntries(routes);
+  }
+
+  /** `/v1/responses/{id}` and its cancellation; null for any other path. */
+  private responseRoutes(path: string): Record<string, Handler> | null {
+    const [, id, cancel] = /^\/v1\/responses\/([^/]+)(\/cancel)?$/.exec(path) ?? [];
+    if (id === undefined) return null;
+    if (cancel) return { POST: (_, response) => sendJson(response, 200, this.responses.cancel(id)) };
+    return { GET: (_, response) => sendJson(response, 200, this.responses.get(id)) };
   }
 
   private answerMetrics(response: ServerResponse): void {
@@ -140,7 +155,7 @@ export class SimulatedServer {
     // Keep-alive is meant without being said, as uvicorn does.
     response.removeHeader('connection');
     const path = (request.url ?? '/').split('?')[0]!;
-    const methods = this.routes[path];
+    const methods = this.routes[path] ?? this.responseRoutes(path);
     const handler = methods?.[request.method === 'HEAD' ? 'GET' : (request.method ?? '')];
     try {
       if (path.startsWith('/v1') && !this.isAuthorized(request)) {
@@ -154,17 +169,19 @@ export class SimulatedServer {
         await handler(request, response);
       }
     } catch (error) {
-      this.answerError(response, error);
+      this.answerError(path, response, error);
     }
     if (!this.options.accessLog) return;
     if (response.headersSent) this.logAccess(request, response);
     else response.once('close', () => this.logAccess(request, response));
   }
 
-  private answerError(response: ServerResponse, error: unknown): void {
+  private answerError(path: string, response: ServerResponse, error: unknown): void {
     if (response.destroyed || response.headersSent) return;
-    const shown = this.dialect.errorAnswer(error instanceof ApiError ? error : internalError(String(error)));
-    sendJson(response, shown.status, shown.body);
+    const shown = error instanceof ApiError ? error : internalError(String(error));
+    if (path.startsWith('/v1/messages')) return sendJson(response, shown.status, messagesError(shown));
+    const { status, body } = this.dialect.errorAnswer(shown);
+    sendJson(response, status, body);
   }
 
   private logAccess(request: IncomingMessage, response: ServerResponse): void {
@@ -183,19 +200,19 @@ export class SimulatedServer {
     return this.keys.some((key) => timingSafeEqual(key, given));
   }
 
-  private async generate(
-    request: IncomingMessage,
-    response: ServerResponse,
-    shapes: Shapes,
-    read: (body: Record<string, unknown>, servedNames: readonly string[]) => GenerationRequest,
-  ): Promise<void> {
+  private async generate(request: IncomingMessage, response: ServerResponse, apiOf: ApiOf): Promise<void> {
     const body = await readJson(request);
+    const { shapes, read } = apiOf(body);
     const asked = read(body, this.names);
     const maxTokens = fitToModel(asked, this.options.maxModelLength);
     const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
     this.admit(choices.length);
 
-    const id = request.headers['x-request-id'] ?? asked.requestId ?? randomBytes(8).toString('hex');
+    const id =
+      shapes.newId?.() ??
+      request.headers['x-request-id'] ??
+      asked.requestId ??
+      randomBytes(8).toString('hex');
     const head = {
       id: `${shapes.idPrefix}${id}`,
       model: this.names[0]!,
@@ -210,7 +227,12 @@ export class SimulatedServer {
       includeUsage: asked.includeUsage,
       continuousUsage: asked.continuousUsage,
     };
-    const receivers = asked.stream ? streamedAnswer(plan) : wholeAnswer(plan);
+    const isBackground = body.background === true && shapes.newId !== undefined && !asked.stream;
+    const receivers = isBackground
+      ? [this.responses.receiver(head, plan.promptTokens)]
+      : asked.stream
+        ? streamedAnswer(plan)
+        : wholeAnswer(plan);
     const aborts = choices.map(({ tokens }, index) =>
       this.scheduler.add({
         promptTokens: tokens,
@@ -223,8 +245,15 @@ export class SimulatedServer {
         receiver: receivers[index]!,
       }),
     );
+    const abort = () => {
+      for (const one of aborts) one();
+    };
+    if (isBackground) {
+      sendJson(response, 200, this.responses.keep(begunResponse(head, 'queued'), abort));
+      return;
+    }
     response.once('close', () => {
-      if (!response.writableFinished) for (const abort of aborts) abort();
+      if (!response.writableFinished) abort();
     });
   }
 
@@ -267,25 +296,6 @@ function setPace(pace: Pace, values: Record<string, unknown>): void {
     }
   }
   Object.assign(pace, values);
-}
-
-/** @throws ApiError when the body is not a JSON object; the request's own error when it was cut off */
-async function readJson(request: IncomingMessage): Promise<Record<string, unknown>> {
-  const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
-  if (type !== 'application/json') throw unsupportedMediaType();
-  let body: unknown;
-  try {
-    body = JSON.parse(Buffer.concat(parts).toString('utf8'));
-  } catch (error) {
-    const position = /position (\d+)/.exec((error as Error).message)?.[1] ?? '0';
-    throw invalidBody([{ type: 'json_invalid', path: position, message: 'JSON decode error', input: {} }]);
-  }
-  if (typeof body === 'object' && body !== null && !Array.isArray(body))
-    return body as Record<string, unknown>;
-  const message = 'Input should be a valid dictionary or object to extract fields from';
-  throw invalidBody([{ type: 'model_attributes_type', path: '', message, input: body }]);
 }
 
 function digest(token: string): Buffer {

@@ -5,9 +5,12 @@
 import type { ApiError } from './errors.ts';
 import type { Finish } from './scheduler.ts';
 
+/** Ends a stream of chat or text completions. */
+export const DONE = 'data: [DONE]\n\n';
+
 const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
 
-interface Usage {
+export interface Usage {
   prompt: number;
   completion: number;
 }
@@ -22,6 +25,12 @@ export interface AnswerHead {
 /** What differs between chat and text completions. */
 export interface Shapes {
   idPrefix: string;
+  /** Where an answer has an id of its own rather than the request's. */
+  newId?: () => string;
+  /** Ends a stream. */
+  done: string;
+  /** Says in a stream what went wrong. */
+  error(error: ApiError): string;
   /** Sent before the first text of each choice; null where there is none. */
   opening(head: AnswerHead, index: number, usage: Usage | null): string | null;
   /** The event with one piece of text, ready to be filled in. */
@@ -42,6 +51,8 @@ export interface WholeChoice {
 
 export const chatShapes: Shapes = {
   idPrefix: 'chatcmpl-',
+  done: DONE,
+  error: (error) => errorEvent(error),
   opening: (head, index, usage) =>
     event({
       ...chunkHead(head, 'chat.completion.chunk'),
@@ -92,6 +103,8 @@ export const chatShapes: Shapes = {
 
 export const completionShapes: Shapes = {
   idPrefix: 'cmpl-',
+  done: DONE,
+  error: (error) => errorEvent(error),
   opening: () => null,
   text: (head, index) => {
     const before = `${openEvent(head, 'text_completion', index)},"text":`;
@@ -158,12 +171,15 @@ export function modelList(names: readonly string[], root: string, maxModelLength
   return { object: 'list', data };
 }
 
-export const DONE = 'data: [DONE]\n\n';
-
 /** An error in the middle of a stream; spaced as Python's `json.dumps` does. */
-export function errorEvent({ message, type, param, status }: ApiError): string {
+function errorEvent({ message, type, param, status }: ApiError): string {
   const [text, kind, parameter] = [message, type, param].map((value) => JSON.stringify(value));
   return `data: {"error": {"message": ${text}, "type": ${kind}, "param": ${parameter}, "code": ${status}}}\n\n`;
+}
+
+/** An event with a name. */
+export function namedEvent(name: string, data: object): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
 function event(body: unknown): string {

@@ -10,11 +10,15 @@ export async function bundle(outfile: string): Promise<void> {
   else await buildGateway(outfile);
 }
 
-/** @returns paths of all that went into it */
+/** What paths are relative to, wherever the command was given. */
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/** @returns paths of all that went into it, from the root of the checkout */
 export async function buildGateway(outfile: string): Promise<string[]> {
   // Installed only where the sources are. Its other form leaves a helper process running.
   const { buildSync } = await import('esbuild');
   const { metafile } = buildSync({
+    absWorkingDir: ROOT,
     entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
     outfile,
     bundle: true,

@@ -1,0 +1,29 @@
+import { messageShapes, readMessages } from './messages.ts';
+import { type GenerationRequest, readBatch, readChat, readCompletion } from './requests.ts';
+import { type KeptResponses, readResponses, responseShapes } from './responses.ts';
+import { chatShapes, completionShapes, type Shapes } from './shapes.ts';
+
+type Body = Record<string, unknown>;
+
+/** A form of generation: how its bodies are read and its answers written. */
+interface Api {
+  shapes: Shapes;
+  read(body: Body, servedNames: readonly string[]): GenerationRequest;
+}
+
+/** Which form a body has. */
+export type ApiOf = (body: Body) => Api;
+
+/** The routes that generate. */
+export function generatingApis(kept: KeptResponses): Record<string, ApiOf> {
+  const chat = { shapes: chatShapes, read: readChat };
+  const completion = { shapes: completionShapes, read: readCompletion };
+  return {
+    '/v1/chat/completions': () => chat,
+    '/v1/chat/completions/batch': () => ({ shapes: chatShapes, read: readBatch }),
+    '/v1/completions': () => completion,
+    '/v1/messages': () => ({ shapes: messageShapes, read: readMessages }),
+    '/v1/responses': () => ({ shapes: responseShapes(kept), read: readResponses }),
+    '/invocations': (body) => ('messages' in body ? chat : completion),
+  };
+}
