@@ -4,11 +4,13 @@ import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
 /**
- * Kinds of work. `engine_request` is any route of the engine, body and answer passed through whole; `runpod` is what
- * RunPod's worker takes (runpod.ts).
+ * Kind of work. Any name goes to the workers of its config, which know whether they do it. Of this project's:
+ * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
+ * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
  */
-const JOB_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'] as const;
-export type JobType = (typeof JOB_TYPES)[number];
+const JobType = z
+  .string()
+  .regex(/^[\w.:/-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"');
 
 /**
  * States of a job, in the queue's one table.
@@ -38,7 +40,7 @@ export const JobSubmission = z.object({
     .regex(/^[\w.:-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : -')
     .regex(/^(?!\.{1,2}$)/, 'must not be "." or "..": no address can hold them')
     .optional(),
-  job_type: z.enum(JOB_TYPES),
+  job_type: JobType,
   payload: z.record(z.string(), z.unknown()),
   /** Which workers may take it; left out, the payload's model or the only config there is decides. */
   config_id: z.string().min(1).max(256).optional(),

@@ -70,7 +70,10 @@ describe('a queue object', () => {
   it('takes a thousand jobs in one submission, each with its own answer', async () => {
     const queue = newQueue();
     const jobs = Array.from({ length: 1000 }, (_, n) => chat(`bulk-${n}`));
-    const { status, body } = await submit(queue, [...jobs.slice(0, 999), { job_type: 'dance', payload: {} }]);
+    const { status, body } = await submit(queue, [
+      ...jobs.slice(0, 999),
+      { job_type: 'a dance', payload: {} },
+    ]);
     expect(status).toBe(200);
     const answers = body as { job?: JobView; error?: { message: string } }[];
     expect(answers.filter((answer) => answer.job?.state === 'pending')).toHaveLength(999);

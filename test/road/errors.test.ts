@@ -37,7 +37,7 @@ describe('HTTP errors', () => {
       [await ask('/v1/nothing'), 404, /GET \/v1\/nothing/],
       [await ask(chat), 405, /POST/],
       [await ask('/v1/models/nope'), 404, /nope/],
-      [await post('/api/jobs', '{"job_type":"dance","payload":{}}'), 400, /job_type/],
+      [await post('/api/jobs', '{"job_type":"a dance","payload":{}}'), 400, /job_type/],
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":[]}'), 400, /payload/],
       [await post('/api/jobs', '{"job_type":"chat_completion","payload":{},"id":"a b"}'), 400, /id/],
       [await post('/api/jobs', '{"job_type":"engine_request","payload":{}}'), 400, /payload\.path: /],

@@ -3,7 +3,6 @@ import {
   EngineRequest,
   type FailureCode,
   fitsUtf8,
-  type JobType,
   pack,
   parseJson,
   unpack,
@@ -127,6 +126,9 @@ const TASKS: Record<string, string> = {
   '/v1/audio/speech': BASE_TASKS.speech,
 };
 
+/** Types of jobs that are one task; any other type is the name of its own. A `task` of the payload goes before. */
+const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
+
 /**
  * The payload in the form a base worker takes (fields of the request beside `task`);
  * null when it cannot run this job.
@@ -145,8 +147,9 @@ export function suitsBase(jobType: string, payload: string): boolean {
 
 /** @returns `body` as JSON text of an object */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
-  if ((jobType as JobType) === 'runpod') return null;
-  if ((jobType as JobType) !== 'engine_request') return { task: BASE_TASKS.chat, body: payload };
+  if (jobType === 'runpod') return null;
+  if (CHAT_TYPES.has(jobType)) return { task: BASE_TASKS.chat, body: payload };
+  if (jobType !== 'engine_request') return { task: jobType, body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok) return null;
   const { path, body } = request.value;

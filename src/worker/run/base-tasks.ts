@@ -18,14 +18,16 @@ const TASKS = new Map<string, RunTask>([
   [BASE_TASKS.speechToVideo, runSpeechToVideo],
 ]);
 
-/** Types that the base README names; whether the payload names a task decides what they run. */
+/** Types that the base README names; a `task` of the payload decides what they run. So may a task's own name be the type. */
 const BASE_JOB_TYPES = ['chat_completion', 'llm_inference'];
 
 /** The task that a job of the base protocol asks for, `""` counting as none; null: it is no such job. */
 export function baseTaskOf(jobType: string | undefined, payload: object): string | null {
-  if (jobType !== undefined && !BASE_JOB_TYPES.includes(jobType)) return null;
+  const isTask = jobType !== undefined && TASKS.has(jobType);
+  if (jobType !== undefined && !isTask && !BASE_JOB_TYPES.includes(jobType)) return null;
   const task = 'task' in payload ? payload.task : undefined;
-  return task ? String(task) : BASE_TASKS.chat;
+  if (task) return String(task);
+  return isTask ? jobType : BASE_TASKS.chat;
 }
 
 /** Undefined: no such task is known. */

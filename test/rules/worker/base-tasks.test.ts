@@ -93,6 +93,12 @@ describe('tasks of the base protocol', () => {
     });
   });
 
+  test('a task by its name as the type of a job', async () => {
+    const bench = await new WorkerBench().ready();
+    await bench.push({ job_type: 'openai/embeddings', payload: { input: 'hello' } });
+    expect(bench.engine.last.call.path).toBe('/v1/embeddings');
+  });
+
   test('speech', async () => {
     const bench = await pushed({ task: 'openai/audio-speech', input: 'Grüße 👋', voice: 'alloy' });
     expect(bench.engine.last.call.path).toBe('/v1/audio/speech');
