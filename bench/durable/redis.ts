@@ -1,22 +1,21 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../test/support/poll.ts';
 import { freePort } from '../../test/support/ports.ts';
-
-export interface RedisServer {
-  url: string;
-  stop(): void;
-}
+import { answers, PEERS, type PeerServer } from './peer-server.ts';
 
 export function hasRedis(): boolean {
+  return hasRedisServer() && existsSync(`${PEERS}/node_modules/bullmq`);
+}
+
+export function hasRedisServer(): boolean {
   return spawnSync('redis-server', ['--version']).status === 0;
 }
 
 /** Redis that syncs every write to disk before it answers, as the queue does. */
-export async function startRedis(): Promise<RedisServer> {
+export async function startRedis(): Promise<PeerServer> {
   const folder = mkdtempSync(join(tmpdir(), 'bench-redis-'));
   const port = await freePort();
   const flags = ['--appendonly', 'yes', '--appendfsync', 'always', '--save', '', '--dir', folder];
@@ -29,14 +28,4 @@ export async function startRedis(): Promise<RedisServer> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-function answers(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once('error', () => resolve(false));
-  });
 }

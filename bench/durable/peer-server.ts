@@ -1,0 +1,22 @@
+import { connect } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+/** Where `npm run bench:setup` puts what is compared with. */
+export const PEERS = fileURLToPath(new URL('../.peers', import.meta.url));
+
+/** A server that stored jobs are compared with. */
+export interface PeerServer {
+  url: string;
+  /** Ends it, with what it stored. */
+  stop(): void;
+}
+
+export function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
