@@ -11,6 +11,7 @@ import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
 import { payloadRoutes } from './routes/payloads.ts';
+import { runpodRoutes } from './routes/runpod.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
 import type { Gateway, GatewayContext } from './routes/types.ts';
@@ -31,6 +32,7 @@ export function createApp(): Gateway {
   fleetRoutes(app);
   telemetryRoutes(app);
   payloadRoutes(app);
+  runpodRoutes(app);
   socketRoutes(app);
   rejectOtherMethods(app);
   inferenceRoute(app);

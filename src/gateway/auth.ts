@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { isLoopback } from '../process/network.ts';
-import { matchesPattern } from '../protocol/index.ts';
+import { dialectOf, matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
 import type { Scope } from '../settings/scopes.ts';
 import { TokenEntry } from '../settings/token-entry.ts';
@@ -36,7 +36,7 @@ export async function authorize(
     rejectStrangers(request);
     return null;
   }
-  const token = /^Bearer\s+(\S+)\s*$/i.exec(request.headers.get('authorization') ?? '')?.[1];
+  const token = tokenIn(request);
   if (!token) {
     throw new HttpError(
       401,
@@ -60,6 +60,13 @@ export async function authorize(
     );
   }
   return entry;
+}
+
+/** Also bare on RunPod's routes: its documentation sends the key so. */
+function tokenIn(request: Request): string | undefined {
+  const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
+  const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;
+  return form.exec(request.headers.get('authorization') ?? '')?.[1];
 }
 
 /** Whose jobs a token submits; null where no tokens are configured. */

@@ -4,12 +4,19 @@
  * event of Messages).
  */
 
-/** Which API a route belongs to, as far as its errors differ. `responses` is OpenAI's with event streams of its own. */
-export const DIALECTS = ['openai', 'responses', 'anthropic'] as const;
+/**
+ * Which API a route belongs to, as far as its errors differ. `responses` is OpenAI's with event streams of its own,
+ * `runpod` that of RunPod's endpoints, which stream nothing.
+ */
+export const DIALECTS = ['openai', 'responses', 'anthropic', 'runpod'] as const;
 export type Dialect = (typeof DIALECTS)[number];
+
+const RUNPOD_ROUTE =
+  /^\/v2\/[^/]+\/(?:run|runsync|purge-queue|health|(?:status|stream|cancel|retry)\/[^/]+)(?=\?|$)/;
 
 /** @param path of a route, wherever it is mounted, with or without a query */
 export function dialectOf(path: string): Dialect {
+  if (RUNPOD_ROUTE.test(path)) return 'runpod';
   const name = /\/v1\/(messages|responses)(?=[/?]|$)/.exec(path)?.[1];
   if (name === 'messages') return 'anthropic';
   return name === 'responses' ? 'responses' : 'openai';
@@ -34,6 +41,7 @@ export function openAIError({ status, message, type, param, code }: ApiError): {
 
 /** The body of an error response. @param requestId told where the API has a place for it */
 export function errorBody(error: ApiError, dialect: Dialect, requestId?: string): object {
+  if (dialect === 'runpod') return { error: error.message };
   if (dialect !== 'anthropic') return openAIError(error);
   const { status, message, type } = error;
   return {
@@ -48,7 +56,7 @@ export function errorEvents(error: ApiError, dialect: Dialect, requestId?: strin
   if (dialect === 'anthropic') return event('error', errorBody(error, dialect, requestId));
   const { error: shown } = openAIError(error);
   const detailed = { ...shown, status: error.status };
-  if (dialect === 'openai') return `data: ${JSON.stringify({ error: detailed })}\n\ndata: [DONE]\n\n`;
+  if (dialect !== 'responses') return `data: ${JSON.stringify({ error: detailed })}\n\ndata: [DONE]\n\n`;
   // The reference has these fields beside `type`, OpenAI's servers put them under `error`, and its clients look there.
   // Events are not counted here, and no client is known to check the number.
   const { message, code, param } = shown;

@@ -18,7 +18,8 @@ const JobType = z
  * - `pending`   → `leased` (dispatch), `cancelled`, `expired` (deadline)
  * - `leased`    → `succeeded` (result), `failed` (final error, or attempts spent), `cancelled`, `expired`,
  *                 `pending` (release, retryable error with attempts left, lease lost)
- * - `succeeded`, `failed`, `cancelled`, `expired` are final: settled, never left again.
+ * - `succeeded`, `failed`, `cancelled`, `expired` are settled, and final but for one thing: a caller may ask for
+ *                 what `failed` or `expired` to be tried again (RunPod's `retry`), → `pending`.
  */
 const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobState = (typeof JOB_STATES)[number];

@@ -12,12 +12,15 @@ import { Frames } from './frames.ts';
 import {
   type FileTicket,
   type FileUploadAnswer,
+  type FollowedJob,
   type JobListWanted,
   type JobPage,
   type LedgerView,
   maySee,
+  type OutputCursor,
   type QueueStatus,
   type RequestAnswer,
+  type RetryAnswer,
   type SessionView,
   type SettledJobs,
   type SettlementsAnswer,
@@ -42,16 +45,20 @@ import {
 import { viewOf } from './store/job-view.ts';
 import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
+import { readOutputCursor } from './store/output-cursor.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
 import { list } from './verbs/list.ts';
 import { listen, nextSettled } from './verbs/listen.ts';
+import { purge } from './verbs/purge.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
+import { retry } from './verbs/retry.ts';
 import { settlements } from './verbs/settlements.ts';
 import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
+import { takeOutput } from './verbs/take-output.ts';
 import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
@@ -203,9 +210,23 @@ export class Queue {
     this.#core.stored.listeners.answerAll();
   }
 
-  /** Null: the job does not run, or does not stream. */
-  liveAnswerOf(job: JobView): { relay: string; stream_id: number } | null {
-    return liveAnswerOf(this.#core.settings.queue_id, job);
+  /** Where the output of a job can be read while it is made, and how much of it was taken. */
+  outputOf(job: JobView): Pick<FollowedJob, 'live' | 'cursor'> {
+    const live = liveAnswerOf(this.#core.settings.queue_id, job);
+    return { live, cursor: readOutputCursor(this.#core.sql, job.id) };
+  }
+
+  takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer = null): boolean {
+    return takeOutput(this.#core, jobId, from, to, viewer);
+  }
+
+  retry(jobId: string, viewer: Viewer = null): RetryAnswer | null {
+    return this.#do(() => retry(this.#core, jobId, viewer));
+  }
+
+  /** Cancels what waits, so many at a time. @returns how many; 0: none is left */
+  purge(configId: string, viewer: Viewer = null): number {
+    return this.#do(() => purge(this.#core, configId, viewer));
   }
 
   cancel(
@@ -224,8 +245,9 @@ export class Queue {
     return this.#core.fleet.byId(workerId)?.session.session_id === sessionId;
   }
 
-  status(): QueueStatus {
-    return status(this.#core);
+  /** @param configId whose jobs are counted by how they stand */
+  status(configId?: string): QueueStatus {
+    return status(this.#core, configId);
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
-import type { Failure, JobSubmission, JobView } from '../protocol/index.ts';
+import type { Failure, JobState, JobSubmission, JobView } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 
 export type * from './list-rpc.ts';
@@ -61,7 +61,14 @@ export interface QueueCalls {
   sessions(): Promise<SessionView[]>;
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
-  status(): Promise<QueueStatus>;
+  /** A failed or expired job is tried again under its id. Null: no such job. */
+  retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null>;
+  /** Cancels stored jobs of a config that wait, a few hundred at a time. Answers how many; 0: none is left. */
+  purge(configId: string, viewer: Viewer): Promise<number>;
+  /** Moves the cursor of a job's output on; false: it is not where it was read, or there is no such job. */
+  takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
+  /** @param configId whose jobs are counted too, by how they stand */
+  status(configId?: string): Promise<QueueStatus>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
 }
@@ -215,10 +222,11 @@ export interface FileTicket {
 export type FileAnswer = { ok: true; text: string } | { ok: false; reason: 'stale' | 'unknown' };
 export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>;
 
-/** A job with where its answer can be read while it is made; null: it does not run, or does not stream. */
+/** A job with where its answer can be read while it is made (null: it does not run, or does not stream). */
 export interface FollowedJob {
   job: JobView;
   live: { relay: string; stream_id: number } | null;
+  cursor: OutputCursor;
 }
 
 /** Jobs that have settled for a listener. Each is told once. */
@@ -231,6 +239,17 @@ export interface SettledJobs {
   /** `view`: a JobView as JSON text. */
   jobs: { id: string; view: string }[];
 }
+
+/** How much of the output of a job its caller has taken, piece by piece. */
+export interface OutputCursor {
+  /** Of the attempt that it was taken from; 0: nothing was. */
+  fence_token: number;
+  /** Pieces. */
+  taken: number;
+}
+
+/** `state`: only what failed or expired is tried again. */
+export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
 
 /** A job's history. Times are ISO strings of the queue's clock. */
 export interface LedgerView {
@@ -268,6 +287,8 @@ export interface QueueStatus {
   slots: number;
   running: number;
   pending: number;
+  /** Of one config; what ended is counted since the object started. */
+  config?: { in_queue: number; in_progress: number; completed: number; failed: number; retried: number };
 }
 
 /** Times go out in this form. */

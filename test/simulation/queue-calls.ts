@@ -32,5 +32,8 @@ export function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCa
     sessions: unasked,
     hasSession: unasked,
     closeSockets: unasked,
+    retry: unasked,
+    purge: unasked,
+    takeOutput: unasked,
   };
 }

@@ -13,6 +13,7 @@ export type EndedBy = 'worker' | 'caller' | 'queue';
 /** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   emit(core, job, stepOf(ending), detailOf(ending, told), told);
+  core.tally.ended(job.config_id, ending.state, ending.attempts);
   core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by === 'queue' && ending.error !== null) breakAnswer(core, job, ending.error);
   storeOf(core, job).end(job, ending);

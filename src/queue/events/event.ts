@@ -16,6 +16,7 @@ import type { Job } from '../state/job.ts';
  * - `settled`            succeeded or failed
  * - `cancelled`, `expired`
  * - `refused`            a caller that waited got no worker: why
+ * - `retried`            failed or expired, and its caller asked for it to be tried again
  * - `acknowledged_again` the worker repeated its settlement
  * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
  */
@@ -35,6 +36,7 @@ export type JobStep =
   | 'cancelled'
   | 'expired'
   | 'refused'
+  | 'retried'
   | 'acknowledged_again'
   | 'refused_stale';
 

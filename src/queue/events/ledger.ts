@@ -29,6 +29,7 @@ const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'returned',
   'attempt_failed',
   'lease_expired',
+  'retried',
 ]);
 
 /** A longer ledger keeps its first steps and its newest: the middle of a thousand repeats says nothing. */

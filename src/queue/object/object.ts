@@ -2,7 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
 import type { FleetRpc } from '../../fleet/rpc.ts';
 import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
-import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
+import { settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
 import {
   type FileTicket,
@@ -15,6 +15,7 @@ import {
   type QueueRpc,
   type QueueStatus,
   type RequestAnswer,
+  type RetryAnswer,
   type Sent,
   type SessionView,
   type SettledJobs,
@@ -28,25 +29,13 @@ import {
 } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
 import { Commits } from './commits.ts';
+import type { QueueEnv } from './env.ts';
 import { FleetReport } from './fleet-report.ts';
 import { portsOf } from './ports.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
 import { Timer } from './timer.ts';
 import { WebhookSender } from './webhook-sender.ts';
-
-/** Bindings and settings the object reads. */
-interface QueueEnv extends QueueSettingBindings {
-  QUEUE: DurableObjectNamespace;
-  RELAY: DurableObjectNamespace;
-  FLEET: DurableObjectNamespace;
-  /** For long payloads and results; absent: they stay in rows. */
-  FILES?: R2Bucket;
-  /** Reaches private addresses too, for webhooks to hosts that the operator named so; absent on Cloudflare. */
-  PRIVATE_NETWORK?: Fetcher;
-  /** Key of the MACs in the addresses of payloads and results. */
-  FILE_KEY_SECRET?: string;
-}
 
 /** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
@@ -215,7 +204,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       this.#queue.follow(jobId, fence, waitMs, answer, viewer),
     );
     const job = await this.#texts.withResult(view);
-    return job && { job, live: this.#queue.liveAnswerOf(job) };
+    return job && { job, ...this.#queue.outputOf(job) };
   }
 
   async listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]> {
@@ -240,6 +229,18 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     );
   }
 
+  async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {
+    return this.#commits.together(() => this.#queue.retry(jobId, viewer));
+  }
+
+  async purge(configId: string, viewer: Viewer): Promise<number> {
+    return this.#commits.together(() => this.#queue.purge(configId, viewer));
+  }
+
+  async takeOutput(...taken: Parameters<QueueRpc['takeOutput']>): Promise<boolean> {
+    return this.#commits.together(() => this.#queue.takeOutput(...taken));
+  }
+
   readFile(ticket: FileTicket, form: 'own' | 'base') {
     return this.#texts.readFile(ticket, form);
   }
@@ -262,8 +263,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.hasSession(workerId, sessionId);
   }
 
-  async status(): Promise<QueueStatus> {
-    return this.#queue.status();
+  async status(configId?: string): Promise<QueueStatus> {
+    return this.#queue.status(configId);
   }
 
   /** Asked by this object alone: see Commits. */

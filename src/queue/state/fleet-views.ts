@@ -17,7 +17,8 @@ export function sessions(core: Core): SessionView[] {
   }));
 }
 
-export function status(core: Core): QueueStatus {
+/** @param configId whose jobs are counted too, by how they stand */
+export function status(core: Core, configId?: string): QueueStatus {
   const all = core.fleet.all();
   return {
     queue_id: core.settings.queue_id,
@@ -25,6 +26,16 @@ export function status(core: Core): QueueStatus {
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
     pending: core.stored.pending.all + core.memory.waiting.size,
+    ...(configId === undefined ? {} : { config: configStatus(core, configId) }),
+  };
+}
+
+function configStatus(core: Core, configId: string): QueueStatus['config'] {
+  const workers = core.fleet.all().filter(({ session }) => session.config_id === configId);
+  return {
+    in_queue: core.stored.pending.ofConfig(configId) + core.memory.waiting.ofConfig(configId),
+    in_progress: workers.reduce((sum, worker) => sum + worker.running.size, 0),
+    ...core.tally.of(configId),
   };
 }
 

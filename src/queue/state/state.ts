@@ -9,6 +9,7 @@ import { MemoryJobs } from './memory-jobs.ts';
 import { Openings } from './openings.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
+import { Tally } from './tally.ts';
 
 /** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
@@ -20,6 +21,7 @@ export interface Core extends Ports {
   recent: RecentSteps;
   fences: Fences;
   openings: Openings;
+  tally: Tally;
 }
 
 export function createCore(ports: Ports, settings: QueueSettings): Core {
@@ -34,6 +36,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
+    tally: new Tally(),
   };
 }
 

@@ -2,9 +2,10 @@ import type { JobView } from '../../protocol/index.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
-import { endJob, findJob, readFileKey, releaseJob, type StoredJob } from '../store/jobs-table.ts';
+import { endJob, findJob, readFileKey, releaseJob, retryJob, type StoredJob } from '../store/jobs-table.ts';
 import { extendLease, leaseJob, type ORPHANED, orphanLease } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import { Listeners } from './listeners.ts';
@@ -87,6 +88,16 @@ export class StoredJobs implements JobStore<StoredJob> {
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
     this.listeners.settled(job.id);
+  }
+
+  /** Failed or expired → pending, ready to be given out, with as much time as it had. @returns the job as it is now */
+  retry(job: StoredJob): StoredJob {
+    const { deadline_at, created_at } = job;
+    const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
+    keepLatestSettlement(this.#ports.sql);
+    const retried = retryJob(this.#ports.sql, job.id, deadlineAt);
+    this.added(retried);
+    return retried;
   }
 
   #view(jobId: string): JobView | null {

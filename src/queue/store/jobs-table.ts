@@ -175,6 +175,39 @@ export function endJob(
   );
 }
 
+/** A settled job becomes pending, as if it had only been submitted; its time of submission stays. */
+export function retryJob(sql: Sql, id: string, deadlineAt: number | null): StoredJob {
+  return row<StoredJob>(
+    sql,
+    `UPDATE jobs SET state = 'pending', attempts = 0, attempt_errors = '[]', error = NULL, worker_id = NULL,
+       progress = NULL, status_message = NULL, leased_at = NULL, started_at = NULL, first_token_at = NULL,
+       settled_at = NULL, settlement = NULL, file_key = NULL, output_fence = NULL, output_taken = 0, deadline_at = ?
+     WHERE id = ? AND state IN ('failed', 'expired') RETURNING ${COLUMNS}`,
+    deadlineAt,
+    id,
+  )!;
+}
+
+/** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */
+export function pendingOfConfig(
+  sql: Sql,
+  configId: string,
+  tenant: string | null,
+  most: number,
+): StoredJob[] {
+  const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state = 'pending'`;
+  return rows<StoredJob>(
+    sql,
+    `SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready WHERE ${those} AND run_after IS NULL LIMIT ?3)
+     UNION ALL
+     SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_delayed WHERE ${those} AND run_after IS NOT NULL LIMIT ?3)
+     LIMIT ?3`,
+    configId,
+    tenant,
+    most,
+  );
+}
+
 /** Null: it lies in the bucket. */
 export function readPayload(sql: Sql, id: string): string | null {
   return readText(sql, id, 'payload');

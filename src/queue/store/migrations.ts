@@ -167,4 +167,9 @@ export const MIGRATIONS: readonly string[][] = [
      ) WITHOUT ROWID`,
     `CREATE INDEX webhooks_due ON webhooks (host, due_at)`,
   ],
+  [
+    // How much of the output was taken piece by piece, and from which attempt (output-cursor.ts).
+    `ALTER TABLE jobs ADD COLUMN output_fence INTEGER`,
+    `ALTER TABLE jobs ADD COLUMN output_taken INTEGER NOT NULL DEFAULT 0`,
+  ],
 ];

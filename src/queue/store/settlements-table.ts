@@ -24,7 +24,7 @@ export function latestSettlement(sql: Sql): number {
     sql,
     `SELECT settlement AS n FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement DESC LIMIT 1`,
   );
-  return Math.max(newest?.n ?? 0, forgottenSettlement(sql));
+  return Math.max(newest?.n ?? 0, forgottenSettlement(sql), metaNumber(sql, 'latest_settlement'));
 }
 
 /** Those after a number, oldest first; out of the index alone. */
@@ -43,11 +43,16 @@ export function settledJob(sql: Sql, seq: number): SettledJob {
 
 /** Settlements up to this number may be missing: their jobs were forgotten. */
 export function forgottenSettlement(sql: Sql): number {
-  const meta = row<{ n: number }>(
-    sql,
-    `SELECT CAST(value AS INTEGER) AS n FROM meta WHERE key = 'forgotten_settlement'`,
-  );
-  return meta?.n ?? 0;
+  return metaNumber(sql, 'forgotten_settlement');
+}
+
+/** To be written before a job gives up its settlement: its number, were it the newest, must not be used again. */
+export function keepLatestSettlement(sql: Sql): void {
+  sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_settlement', ?)`, latestSettlement(sql));
+}
+
+function metaNumber(sql: Sql, key: string): number {
+  return row<{ n: number }>(sql, `SELECT CAST(value AS INTEGER) AS n FROM meta WHERE key = ?`, key)?.n ?? 0;
 }
 
 /** To be written in the commit that deletes their jobs: numbers must not start again when none is left. */

@@ -45,6 +45,13 @@ describe('a queue with tokens', () => {
     expect(await statusOf(request({ authorization }), [scope])).toBe(status);
   });
 
+  it('takes the bare key on routes of RunPod', async () => {
+    const asked = (path: string) =>
+      new Request(`http://queue.example${path}`, { headers: { authorization: 'wv_submit' } });
+    expect(await statusOf(asked('/v2/e/run'), ['submit'])).toBe(200);
+    expect(await statusOf(asked('/v2/rerank'), ['submit'])).toBe(401);
+  });
+
   it('refuses a request without a token', async () => {
     expect(await statusOf(request(), ['read'])).toBe(401);
   });

@@ -1,0 +1,178 @@
+import type { JobView } from '../../protocol/index.ts';
+import { packJobs } from '../../queue/rpc.ts';
+import { TAPE_URL } from '../../relay/calls.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
+import { parseBody, readBody } from '../body.ts';
+import { objectNamed } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { modelsOf, workersOf } from '../fleet-views.ts';
+import { respondEarly } from '../inference/early-response.ts';
+import { modelAliases } from '../model-aliases.ts';
+import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
+import { runpodJob } from '../runpod/job.ts';
+import { nextPieces } from '../runpod/stream.ts';
+import { readRunpodSubmission } from '../runpod/submission.ts';
+import { rejection } from '../submissions.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** How long `runsync` waits for the end of a job, ms: what RunPod allows, and what it does where nothing is said. */
+const SYNC_WAIT_MS = { least: 1000, most: 300_000, usual: 90_000 };
+
+const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+
+/** The endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a config, a model, or "default". */
+export function runpodRoutes(app: Gateway): void {
+  app.post('/v2/:endpoint/run', needs('submit'), async (context) => {
+    const job = await submit(context, `${crypto.randomUUID()}-u1`);
+    return context.json({ id: job.id, status: 'IN_QUEUE' });
+  });
+
+  app.post('/v2/:endpoint/runsync', needs('submit'), async (context) => {
+    const waitMs = syncWaitOf(context.req.query('wait'));
+    const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
+    const viewer = viewerOf(context.get('token'));
+    const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then((job) =>
+      Response.json(runpodJob(found(job, id))),
+    );
+    // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
+    return respondEarly(done, {
+      kind: 'json',
+      headers: {},
+      errorOf: { dialect: 'runpod', requestId: context.get('requestId') },
+      timers: globalThis,
+      hangUp: () => {},
+    });
+  });
+
+  app.on(['GET', 'POST'], '/v2/:endpoint/status/:id', needs('submit', 'read'), async (context) => {
+    return context.json(runpodJob(await jobOf(context)));
+  });
+
+  app.on(['GET', 'POST'], '/v2/:endpoint/stream/:id', needs('submit', 'read'), async (context) => {
+    const { env } = context;
+    const id = context.req.param('id') as string;
+    const viewer = viewerOf(context.get('token'));
+    const stream = await nextPieces(id, {
+      follow: async (fence, waitMs) => {
+        const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, viewer));
+        return followed?.job.job_type === 'runpod' ? followed : null;
+      },
+      openTape: (relay, streamId, signal) =>
+        objectNamed(env.RELAY, relay).fetch(new Request(TAPE_URL + streamId, { signal, redirect: 'manual' })),
+      take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, viewer)),
+      sleep,
+    });
+    return context.json(found(stream, id));
+  });
+
+  app.post('/v2/:endpoint/cancel/:id', needs('submit'), async (context) => {
+    const { id } = await jobOf(context);
+    const viewer = viewerOf(context.get('token'));
+    const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
+    return context.json(runpodJob(job as JobView));
+  });
+
+  app.post('/v2/:endpoint/retry/:id', needs('submit'), async (context) => {
+    const job = await jobOf(context);
+    const viewer = viewerOf(context.get('token'));
+    const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
+    if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
+    const { status } = runpodJob(job);
+    const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
+    throw new HttpError(400, message, 'not_retryable');
+  });
+
+  app.post('/v2/:endpoint/purge-queue', needs('submit'), async (context) => {
+    const configId = await configOf(context);
+    const viewer = viewerOf(context.get('token'));
+    let removed = 0;
+    for (;;) {
+      const some = await call(context, (queue) => queue.purge(configId, viewer));
+      if (some === 0) break;
+      removed += some;
+    }
+    return context.json({ removed, status: 'completed' });
+  });
+
+  app.get('/v2/:endpoint/health', needs('submit', 'read'), async (context) => {
+    const configId = await configOf(context);
+    const queueId = queueIdOf(context.env, context.req.raw);
+    const [{ config }, workers] = await Promise.all([
+      call(context, (queue) => queue.status(configId)),
+      workersOf(context.env, queueId),
+    ]);
+    const { in_queue: inQueue, in_progress: inProgress, ...ended } = config!;
+    return context.json({
+      jobs: { ...ended, inProgress, inQueue },
+      workers: runpodWorkers(configId, workers),
+    });
+  });
+
+  // The same as without the prefix, as OpenAI's API has it, its errors included.
+  app.all('/v2/:endpoint/openai/v1/*', (context) => {
+    const url = new URL(context.req.url);
+    url.pathname = url.pathname.replace(/^\/v2\/[^/]+\/openai/, '');
+    const request = new Request(url, context.req.raw);
+    request.headers.set('x-request-id', context.get('requestId'));
+    return app.fetch(request, context.env, context.executionCtx);
+  });
+}
+
+function call<T>(context: GatewayContext, ask: Parameters<typeof callQueue<T>>[2]): Promise<T> {
+  return callQueue(context.env, queueIdOf(context.env, context.req.raw), ask);
+}
+
+/** Stores the job that the body describes. */
+async function submit(context: GatewayContext, id: string): Promise<JobView> {
+  const { env } = context;
+  const endpoint = endpointOf(context);
+  const queueId = queueIdOf(env, context.req.raw);
+  const { bytes, release } = await readBody(context.req.raw, env);
+  try {
+    const job = readRunpodSubmission(parseBody(bytes), id, endpoint);
+    const tenant = tenantOf(context.get('token'));
+    const [answer] = await submitJobs(env, queueId, packJobs([{ ...job, tenant }]));
+    if (answer?.ok) return answer.job;
+    const isUnknown = answer?.reason === 'no_config' || answer?.reason === 'unknown_config';
+    throw isUnknown ? await noEndpoint(context, endpoint) : rejection(answer);
+  } finally {
+    release();
+  }
+}
+
+async function noEndpoint(context: GatewayContext, endpoint: string): Promise<Error> {
+  return configOf(context).then(
+    () => unknownEndpoint(endpoint, 'It has just come: try again.'),
+    (error: Error) => error,
+  );
+}
+
+async function configOf(context: GatewayContext): Promise<string> {
+  const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
+  return configOfEndpoint(endpointOf(context), models);
+}
+
+function endpointOf(context: GatewayContext): string {
+  return modelAliases(context.env.MODEL_ALIASES).resolve(context.req.param('endpoint') as string);
+}
+
+/** @throws HttpError 404 also for a job that was not submitted in RunPod's form */
+async function jobOf(context: GatewayContext): Promise<JobView> {
+  const id = context.req.param('id') as string;
+  const job = await call(context, (queue) => queue.get(id, viewerOf(context.get('token'))));
+  return found(job?.job_type === 'runpod' ? job : null, id);
+}
+
+function found<T>(value: T | null, id: string): T {
+  if (value !== null) return value;
+  throw new HttpError(404, `There is no job "${id}".`, 'job_not_found');
+}
+
+function syncWaitOf(text: string | undefined): number {
+  const { least, most, usual } = SYNC_WAIT_MS;
+  if (text === undefined) return usual;
+  const waitMs = text.trim() === '' ? Number.NaN : Number(text);
+  if (waitMs >= least && waitMs <= most) return waitMs;
+  throw new HttpError(400, `wait: expected milliseconds from ${least} to ${most}.`, 'invalid_wait');
+}

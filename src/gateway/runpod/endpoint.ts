@@ -1,0 +1,51 @@
+import { listNames, shortName } from '../../protocol/index.ts';
+import { HttpError } from '../errors.ts';
+import type { ModelView, WorkerView } from '../fleet-views.ts';
+
+/** Workers of an endpoint by what they do. */
+export interface RunpodWorkers {
+  idle: number;
+  initializing: number;
+  ready: number;
+  running: number;
+  throttled: number;
+  unhealthy: number;
+}
+
+/**
+ * The config that an endpoint stands for: its own name, a model that it serves, or "default" for the only one.
+ * @throws HttpError 404 that lists those there are
+ */
+export function configOfEndpoint(endpoint: string, models: readonly ModelView[]): string {
+  const found = models.find(({ id, config_id }) => id === endpoint || config_id === endpoint);
+  if (found) return found.config_id;
+  const available = models.filter((model) => model.available);
+  const configs = [...new Set((available.length > 0 ? available : models).map(({ config_id }) => config_id))];
+  if (endpoint === 'default' && configs.length === 1) return configs[0]!;
+  throw unknownEndpoint(endpoint, configs.length > 0 ? `Endpoints there are: ${listNames(configs)}.` : null);
+}
+
+/** @param there null: none are known */
+export function unknownEndpoint(endpoint: string, there: string | null): HttpError {
+  const known = there ?? 'No worker is known here.';
+  return new HttpError(404, `There is no endpoint "${shortName(endpoint)}". ${known}`, 'endpoint_not_found');
+}
+
+/** Those of one config. */
+export function runpodWorkers(configId: string, workers: readonly WorkerView[]): RunpodWorkers {
+  const own = workers.filter((worker) => worker.config_id === configId);
+  const connected = own.filter(({ state }) => state !== 'disconnected');
+  const gone = own.filter(({ state }) => state === 'disconnected');
+  const idle = connected.filter(({ state, running }) => state === 'ready' && running === 0).length;
+  return {
+    idle,
+    initializing: gone.filter(({ status }) => status === 'starting').length,
+    ready: connected.filter(({ state }) => state === 'ready').length,
+    running: connected.filter(({ running }) => running > 0).length,
+    throttled: connected.filter(({ state }) => state === 'paused').length,
+    unhealthy: gone.filter(({ status }) => status !== null && BROKEN.has(status)).length,
+  };
+}
+
+/** What a worker says last that did not end as it should. */
+const BROKEN = new Set(['error', 'failed', 'fatal']);

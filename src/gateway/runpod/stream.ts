@@ -1,0 +1,94 @@
+import { isSettled } from '../../protocol/index.ts';
+import type { FollowedJob, OutputCursor } from '../../queue/rpc.ts';
+import { BROKEN_HEADER } from '../../relay/calls.ts';
+import { outputOf, type RunpodStatus, runpodStatus } from './job.ts';
+
+/** How long a call waits for something new, ms: less than the shortest time limit of RunPod's clients. */
+const WAIT_MS = 2000;
+/** What comes within this time of each other goes into one answer, ms. */
+const QUIET_MS = 20;
+
+/** What a job yielded since the last call. */
+export interface RunpodStream {
+  id: string;
+  status: RunpodStatus;
+  stream: { output: unknown }[];
+  error?: string;
+}
+
+export interface StreamParts {
+  /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
+  follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
+  /** The relay's response for the answer of one attempt; rejects when the signal fires. */
+  openTape(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  /** Moves the cursor on; false: another call has taken these pieces. */
+  take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
+  sleep(ms: number): Promise<void>;
+}
+
+/**
+ * The pieces of a job's output that nobody has taken yet: of a job that runs from its tape, of one that is over from
+ * its result. Waits a moment where there are none. Pieces of two attempts are never mixed: once some of an attempt
+ * that broke were taken, the stream has failed, whatever becomes of the job.
+ * @returns null: there is no such job
+ */
+export async function nextPieces(jobId: string, parts: StreamParts): Promise<RunpodStream | null> {
+  let followed = await parts.follow(0, 0);
+  if (followed?.job.state === 'pending') followed = await parts.follow(followed.job.fence_token, WAIT_MS);
+  if (followed === null) return null;
+  const { job, cursor, live } = followed;
+  if (cursor.taken > 0 && cursor.fence_token !== job.fence_token && job.state !== 'cancelled') {
+    const error = `the attempt that this stream came from failed; GET status/${jobId} tells what becomes of the job`;
+    return { id: jobId, status: 'FAILED', stream: [], error };
+  }
+  const status = runpodStatus(job);
+  const pieces = isSettled(job.state)
+    ? outputOf(job).slice(cursor.taken)
+    : live === null
+      ? []
+      : await fromTape(live, cursor.taken, parts);
+  const to = { fence_token: job.fence_token, taken: cursor.taken + pieces.length };
+  const isMine = pieces.length === 0 || (await parts.take(cursor, to));
+  const error = job.error === null ? {} : { error: job.error.message };
+  return { id: jobId, status, stream: isMine ? pieces.map((output) => ({ output })) : [], ...error };
+}
+
+/** @param taken pieces that are left out */
+async function fromTape(
+  { relay, stream_id }: NonNullable<FollowedJob['live']>,
+  taken: number,
+  { openTape, sleep }: StreamParts,
+): Promise<unknown[]> {
+  const leave = new AbortController();
+  const over = sleep(WAIT_MS).then(() => null);
+  const opening = openTape(relay, stream_id, leave.signal).catch(() => null);
+  const response = await Promise.race([opening, over]);
+  if (response?.body == null || response.headers.has(BROKEN_HEADER)) {
+    leave.abort();
+    return [];
+  }
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let text = '';
+  let seen = 0;
+  const pieces: unknown[] = [];
+  for (;;) {
+    const wait = pieces.length > 0 ? sleep(QUIET_MS).then(() => null) : over;
+    // A tape that ends within an event ends with an error.
+    const read = await Promise.race([reader.read().catch(() => null), wait]);
+    if (read?.value === undefined) break;
+    text += decoder.decode(read.value, { stream: true });
+    const events = text.split('\n\n');
+    text = events.pop()!;
+    for (const piece of events.flatMap(piecesIn)) if (++seen > taken) pieces.push(piece);
+  }
+  await reader.cancel().catch(() => {});
+  leave.abort();
+  return pieces;
+}
+
+/** What an event of a worker holds; none: a comment, or the relay's own word that the attempt broke. */
+function piecesIn(event: string): unknown[] {
+  if (!event.startsWith('data: {"output":')) return [];
+  return [(JSON.parse(event.slice('data: '.length)) as { output: unknown }).output];
+}

@@ -1,0 +1,41 @@
+import * as z from 'zod';
+import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol/index.ts';
+import type { SubmitJob } from '../../queue/rpc.ts';
+import { HttpError } from '../errors.ts';
+
+/** Jobs with `lowPriority` run after all others. */
+const LOW_PRIORITY = -1;
+
+/** Left out of a body, null, empty: as if it were not there. */
+const notHere = (name: string, why: string) =>
+  z
+    .unknown()
+    .refine((value) => !value, `${name} is not supported: ${why}`)
+    .optional();
+
+/** Body of `run` and `runsync`. */
+const Submission = RunpodPayload.extend({
+  webhook: notHere('webhook', 'poll the status, or call runsync'),
+  s3Config: notHere('s3Config', 'the answers of an engine are part of the output'),
+});
+
+/**
+ * A body of `run` or `runsync` as a stored job.
+ * @param endpoint a config, a model, or "default"
+ * @throws HttpError 400 that names the field
+ */
+export function readRunpodSubmission(body: unknown, id: string, endpoint: string): SubmitJob {
+  const parsed = parseValue(Submission, body);
+  if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
+  const { input, policy } = parsed.value;
+  return {
+    id,
+    job_type: 'runpod',
+    payload: JSON.stringify({ input, ...(policy ? { policy } : {}) }),
+    model: endpoint,
+    priority: policy?.lowPriority ? LOW_PRIORITY : 0,
+    max_attempts: limits.MAX_ATTEMPTS,
+    ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
+    stream: runpodStreams(input),
+  };
+}

@@ -1,0 +1,14 @@
+import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
+
+/** Bindings and settings the object reads. */
+export interface QueueEnv extends QueueSettingBindings {
+  QUEUE: DurableObjectNamespace;
+  RELAY: DurableObjectNamespace;
+  FLEET: DurableObjectNamespace;
+  /** For long payloads and results; absent: they stay in rows. */
+  FILES?: R2Bucket;
+  /** Reaches private addresses too, for webhooks to hosts that the operator named so; absent on Cloudflare. */
+  PRIVATE_NETWORK?: Fetcher;
+  /** Key of the MACs in the addresses of payloads and results. */
+  FILE_KEY_SECRET?: string;
+}

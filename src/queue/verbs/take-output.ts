@@ -1,0 +1,18 @@
+import { maySee, type OutputCursor, type Viewer } from '../rpc.ts';
+import type { Core } from '../state/state.ts';
+import { moveOutputCursor } from '../store/output-cursor.ts';
+
+/**
+ * A caller takes pieces of a job's output, so that the next time it gets those after them.
+ * @returns false: another took them meanwhile, or there is no such job
+ */
+export function takeOutput(
+  core: Core,
+  jobId: string,
+  from: OutputCursor,
+  to: OutputCursor,
+  viewer: Viewer,
+): boolean {
+  const job = core.stored.find(jobId);
+  return job !== null && maySee(viewer, job.tenant) && moveOutputCursor(core.sql, jobId, from, to);
+}
