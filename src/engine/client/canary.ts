@@ -1,4 +1,4 @@
-import type { EngineClient } from './types.ts';
+import { type EngineClient, readPieces } from './types.ts';
 
 /**
  * - `alive`: one token came
@@ -28,7 +28,7 @@ export async function askCanary(
         requestId: 'canary',
         signal,
       });
-      for await (const _ of answer.body);
+      await readPieces(answer.body, () => {});
       if (answer.status < 400) return 'alive';
       // An engine that is full all the time that nothing moves is no better than one that says nothing.
       if (answer.status === 429 || answer.status >= 500) return 'late';

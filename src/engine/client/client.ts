@@ -1,7 +1,9 @@
 import { AssertionError } from 'node:assert';
+import type { IncomingHttpHeaders } from 'node:http';
 import { buildConnector, type Dispatcher, errors, Pool, request } from 'undici';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
+import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
 import { readGauges } from './metrics.ts';
 import {
   EngineAnswerInvalid,
@@ -33,6 +35,12 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
+/** A request whose answer has begun. */
+interface Answering {
+  head: ExchangeHead;
+  exchange: Exchange;
+}
+
 export interface EngineClientOptions {
   /** Address of the engine, with or without a closing `/v1`. */
   baseUrl: string;
@@ -55,19 +63,26 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   const connectErrors = new WeakSet<Error>();
   const pool = createPool(base.origin, connectErrors);
 
-  async function sendOnce(call: EngineCall): Promise<Dispatcher.ResponseData> {
-    if (call.signal.aborted) throw aborted();
+  const brokenOff = (error: Error) =>
+    new EngineGone(`the engine at ${address} broke off in the middle of its answer: ${messageOf(error)}`);
+
+  async function sendOnce(call: EngineCall): Promise<Answering> {
+    if (call.signal.aborted) throw abortError();
     if (pool.destroyed) throw new EngineUnreachable(`the client of the engine at ${address} is closed`);
-    try {
-      return await pool.request({
+    const exchange = new Exchange(call.signal, brokenOff);
+    pool.dispatch(
+      {
         method: call.method as Dispatcher.HttpMethod,
         path: prefix + call.path,
         headers: headersOf(call, options.apiKey),
         body: call.body,
-        signal: call.signal,
-      });
+      },
+      exchange,
+    );
+    try {
+      return { head: await exchange.head, exchange };
     } catch (error) {
-      if (call.signal.aborted) throw aborted();
+      if (call.signal.aborted) throw abortError();
       const message = messageOf(error);
       if (error instanceof Error && connectErrors.has(error)) {
         throw new EngineUnreachable(`no connection to the engine at ${address}: ${message}`);
@@ -92,7 +107,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
    * with its socket, and a generation changes nothing outside the engine. If nothing listens the
    * second time, the engine died under the first: that stays EngineGone.
    */
-  async function send(call: EngineCall): Promise<Dispatcher.ResponseData> {
+  async function send(call: EngineCall): Promise<Answering> {
     const sentAt = performance.now();
     try {
       return await sendOnce(call);
@@ -107,8 +122,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   /** A small GET with a time limit. */
   async function ask(path: string, timeoutMs: number): Promise<{ status: number; text: string }> {
     const signal = AbortSignal.timeout(timeoutMs);
-    const response = await sendOnce({ method: 'GET', path, signal });
-    return { status: response.statusCode, text: await response.body.text() };
+    const { head, exchange } = await sendOnce({ method: 'GET', path, signal });
+    const pieces: Uint8Array[] = [];
+    await exchange.eachPiece((piece) => void pieces.push(piece));
+    return { status: head.status, text: Buffer.concat(pieces).toString() };
   }
 
   /** Some engines serve their metrics on a port of their own. */
@@ -134,18 +151,13 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
 
   return {
     async request(call) {
-      const response = await send(call);
-      const { statusCode } = response;
-      if (statusCode < 200 || statusCode > 599) {
-        // Its body is of no use; an error of it concerns nobody any more.
-        response.body.on('error', () => {}).destroy();
-        throw invalidAnswer(`its status is ${statusCode}`);
+      const { head, exchange } = await send(call);
+      const { status, headers } = head;
+      if (status < 200 || status > 599) {
+        exchange.leave();
+        throw invalidAnswer(`its status is ${status}`);
       }
-      return {
-        status: statusCode,
-        headers: endToEnd(response.headers),
-        body: readBody(response.body, call.signal, address),
-      };
+      return { status, headers: endToEnd(headers), body: exchange };
     },
     probe,
     async isHealthy(timeoutMs) {
@@ -195,29 +207,13 @@ function headersOf(call: EngineCall, apiKey: string | undefined): Record<string,
   return headers;
 }
 
-function endToEnd(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
+function endToEnd(headers: IncomingHttpHeaders): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || HOP_BY_HOP.has(name)) continue;
     kept[name] = Array.isArray(value) ? value.join(', ') : value;
   }
   return kept;
-}
-
-/** The body with its errors in our words. Leaving the loop early destroys the socket. */
-async function* readBody(
-  body: Dispatcher.ResponseData['body'],
-  signal: AbortSignal,
-  address: string,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  try {
-    for await (const chunk of body) yield chunk as Uint8Array;
-  } catch (error) {
-    if (signal.aborted) throw aborted();
-    throw new EngineGone(
-      `the engine at ${address} broke off in the middle of its answer: ${messageOf(error)}`,
-    );
-  }
 }
 
 function modelNames(text: string): string[] {
@@ -235,10 +231,6 @@ function isAnswerInvalid(error: unknown): boolean {
   // undici asserts that a status is 100 at least.
   if (error instanceof AssertionError) return true;
   return error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message);
-}
-
-function aborted(): DOMException {
-  return new DOMException('the request to the engine was aborted', 'AbortError');
 }
 
 /** Node gives several refused addresses as one error without a message of its own. */

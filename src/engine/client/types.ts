@@ -22,8 +22,28 @@ export interface EngineAnswer {
   status: number;
   /** Lower-case names; hop-by-hop headers are left out. */
   headers: Record<string, string>;
-  /** The body as it arrives; ending the iteration early closes the socket. Throws EngineGone when cut. */
-  body: AsyncIterable<Uint8Array>;
+  body: AnswerBody;
+}
+
+/** A body as it arrives; ending the iteration early closes the socket. Throws EngineGone when cut. */
+export interface AnswerBody extends AsyncIterable<Uint8Array> {
+  /** The same without a promise for each piece. Either way it can be read once; `readPieces` takes the better one. */
+  eachPiece?(take: TakePiece): Promise<void>;
+}
+
+/**
+ * Takes a piece of a body. False: enough, the socket is closed. With a promise the engine waits for it. What it throws
+ * ends the reading, and closes the socket.
+ */
+export type TakePiece = (piece: Uint8Array) => false | undefined | Promise<false | undefined>;
+
+/** Gives every piece of a body, and resolves at its end or when no more is wanted. */
+export async function readPieces(body: AnswerBody, take: TakePiece): Promise<void> {
+  if (body.eachPiece) return await body.eachPiece(take);
+  for await (const piece of body) {
+    const answer = take(piece);
+    if (answer === false || (answer && (await answer) === false)) return;
+  }
 }
 
 /** Live gauges, from the engine's metrics page. */

@@ -1,3 +1,4 @@
+import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { withRetries } from '../../process/retry.ts';
 import { limits } from '../../protocol/index.ts';
@@ -123,20 +124,17 @@ export async function uploadResult(
  * @param arrived told at every piece
  * @throws JobFailure `too_large`
  */
-export async function readWhole(
-  body: AsyncIterable<Uint8Array>,
-  arrived?: (piece: Uint8Array) => void,
-): Promise<Buffer> {
+export async function readWhole(body: AnswerBody, arrived?: (piece: Uint8Array) => void): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
-  for await (const piece of body) {
+  await readPieces(body, (piece) => {
     bytes += piece.byteLength;
     if (bytes > limits.PAYLOAD_BYTES) {
       throw finalFailure('too_large', `more than ${limits.PAYLOAD_BYTES} bytes`);
     }
     arrived?.(piece);
     pieces.push(piece);
-  }
+  });
   return pieces.length === 1 ? Buffer.from(pieces[0]!) : Buffer.concat(pieces, bytes);
 }
 

@@ -28,8 +28,11 @@ export function settlementText(settlement: Settlement, peer: Peer): string {
 
 function formFor(settlement: Settlement, peer: Peer): Settlement {
   if (peer.takesSettlementDetails) return settlement;
-  const { timing: _, ...known } = settlement;
-  if (known.type !== 'job_error') return known;
+  const { timing: _timing, ...known } = settlement;
+  if (known.type !== 'job_error') {
+    const { usage: _usage, ...outcome } = known;
+    return outcome;
+  }
   const { type, job_id, fence_token, error } = known;
   return { type, job_id, fence_token, error };
 }

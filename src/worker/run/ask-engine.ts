@@ -2,6 +2,7 @@ import type { EngineCall } from '../../engine/client/types.ts';
 import { engineRefusal, finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { type Attempt, parseBody } from './attempt.ts';
+import { usageOf } from './tokens.ts';
 
 /** A body that the engine gave with a status under 400. */
 export interface EngineBody {
@@ -36,5 +37,7 @@ export async function askEngine(
 /** The same with JSON both ways. */
 export async function askEngineJson(attempt: Attempt, path: string, fields: object): Promise<unknown> {
   const { bytes } = await askEngine(attempt, path, { body: JSON.stringify(fields) });
-  return parseBody(bytes.toString());
+  const answer = parseBody(bytes.toString());
+  attempt.used(usageOf(answer));
+  return answer;
 }

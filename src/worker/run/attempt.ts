@@ -1,4 +1,5 @@
 import type { EngineClient } from '../../engine/client/types.ts';
+import type { Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 
 /** What every kind of job is given for one attempt. */
@@ -26,6 +27,8 @@ export interface Attempt {
   requested(): void;
   /** The engine streams its answer, and a piece of it has come. */
   streamed(): void;
+  /** What the engine counted; null: it does not say. */
+  used(usage: Usage | null): void;
   /** How many tokens the engine says it generated for one choice; null: it does not say. */
   generated(tokens: number | null): void;
   /** ISO time for the result. */

@@ -1,36 +1,51 @@
-/** Longest text looked for, with room for blanks: what a search across two pieces must see of the first. */
-const OVERLAP_BYTES = 64;
+import type { Usage } from '../../protocol/index.ts';
+import { parseBody } from './attempt.ts';
+
+/** Longest mark looked for, with room for blanks: what a search across two pieces must see of the first. */
+const TAIL_CHARACTERS = 64;
+/** The same of a usage object. */
+const USAGE_CHARACTERS = 600;
 /** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
 export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
+/** In one pass: whether there is anything to look at. */
+const MARKS = new RegExp(`"(?:${UNFINISHED_REASONS.join('|')}|error|usage)"|event: ?(?:error|response\\.)`);
 const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
-/** The event of an engine that fails after its status has gone out. */
-const ERROR_EVENT = /data: ?(?=\{\s*"error"\s*:\s*[{"])/;
-/** Kept of such an event, bytes. */
-const ERROR_BYTES = 64 * 1024;
+/**
+ * The event of an engine that fails after its status has gone out, up to its data: of OpenAI's older routes by its
+ * first key, of `/v1/messages` and `/v1/responses` by its name. A response may be incomplete without an error.
+ */
+const ERROR_EVENT =
+  /data: ?(?=\{\s*"error"\s*:\s*[{"])|data: ?(?=\{\s*"type"\s*:\s*"(?:error|response\.failed)")|\nevent: ?(?:error|response\.(?:failed|incomplete))\r?\ndata: ?(?=\{)/;
+/** Kept of such an event; a response that failed brings all it had. */
+const ERROR_CHARACTERS = 1024 * 1024;
+const USAGE = /"usage"\s*:\s*\{/g;
+const PROMPT_TOKENS = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
+const COMPLETION_TOKENS = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
 
 /**
- * Whether an answer that passes by came to its proper end.
- * The search is in raw bytes: inside a JSON string the quotes would be escaped, so a match is the real key.
+ * Whether an answer that passes by came to its proper end, and what it used.
+ * The search is in raw bytes: inside a JSON string the quotes and line ends would be escaped, so a match is real.
  */
 export class CompletionWatch {
-  #tail: Uint8Array = new Uint8Array(0);
+  /** Bytes as characters. What comes first begins a line. */
+  #tail = '\n';
   #isAborted = false;
   /** The answer from the data of its error event on; null: none has come. */
-  #error: Buffer | null = null;
+  #failed: string | null = null;
+  #promptTokens: number | null = null;
+  #completionTokens: number | null = null;
 
   see(piece: Uint8Array): void {
-    const border = Buffer.concat([this.#tail, piece.subarray(0, OVERLAP_BYTES)]);
-    const parts = piece.byteLength > OVERLAP_BYTES ? [border, asBuffer(piece)] : [border];
-    this.#isAborted ||= parts.some(hasAbort);
-    if (this.#error) this.#error = Buffer.concat([this.#error, piece]).subarray(0, ERROR_BYTES);
-    else if (parts.some((part) => part.includes('"error"'))) {
-      this.#error = errorIn(Buffer.concat([this.#tail, piece]));
+    const text = this.#tail + latin1(piece);
+    let tailAt = text.length - TAIL_CHARACTERS;
+    if (this.#failed !== null) this.#failed = cut(this.#failed + latin1(piece));
+    if (MARKS.test(text)) {
+      this.#isAborted ||= ABORTED.test(text);
+      this.#failed ??= errorIn(text);
+      tailAt = Math.min(tailAt, this.#count(text));
     }
-    this.#tail =
-      piece.byteLength >= OVERLAP_BYTES
-        ? piece.subarray(-OVERLAP_BYTES)
-        : Buffer.concat([this.#tail, piece]).subarray(-OVERLAP_BYTES);
+    this.#tail = text.slice(Math.max(0, tailAt));
   }
 
   /** The engine gave the generation up: no result. */
@@ -40,26 +55,65 @@ export class CompletionWatch {
 
   /** The data of the engine's own error among the events, as far as it has come; null: none has. */
   get error(): string | null {
-    return this.#error && this.#error.toString().split(/\r?\n/, 1)[0]!;
+    if (this.#failed === null) return null;
+    const [data = ''] = this.#failed.split(/\r?\n/, 1);
+    return isFailure(data) ? Buffer.from(data, 'latin1').toString() : null;
   }
 
   /** Whether the last thing seen was the closing event of a stream. */
   get isDone(): boolean {
-    return DONE.test(asBuffer(this.#tail).toString('latin1'));
+    return DONE.test(this.#tail);
+  }
+
+  /** The tokens that the engine counted; null: it did not say. */
+  get usage(): Usage | null {
+    if (this.#promptTokens === null) return null;
+    return { prompt_tokens: this.#promptTokens, completion_tokens: this.#completionTokens ?? 0 };
+  }
+
+  /** @returns where the last usage begins if it may go on in the next piece */
+  #count(text: string): number {
+    let last = text.length;
+    for (const { index } of text.matchAll(USAGE)) {
+      const usage = text.slice(index, index + USAGE_CHARACTERS);
+      // Each holds for the whole answer; `/v1/messages` tells the two in two events.
+      this.#promptTokens = numberIn(usage, PROMPT_TOKENS) ?? this.#promptTokens;
+      this.#completionTokens = numberIn(usage, COMPLETION_TOKENS) ?? this.#completionTokens;
+      last = index;
+    }
+    return text.length - last < USAGE_CHARACTERS ? last : text.length;
   }
 }
 
-function hasAbort(bytes: Buffer): boolean {
-  // The plain search is far cheaper than the pattern, and nearly always enough.
-  const isSuspect = UNFINISHED_REASONS.some((reason) => bytes.includes(`"${reason}"`));
-  return isSuspect && ABORTED.test(bytes.toString('latin1'));
+function numberIn(text: string, pattern: RegExp): number | null {
+  const found = pattern.exec(text);
+  return found && Number(found[1]);
 }
 
-function errorIn(bytes: Buffer): Buffer | null {
-  const found = ERROR_EVENT.exec(bytes.toString('latin1'));
-  return found && bytes.subarray(found.index + found[0].length).subarray(0, ERROR_BYTES);
+function errorIn(text: string): string | null {
+  const found = ERROR_EVENT.exec(text);
+  return found && cut(text.slice(found.index + found[0].length));
 }
 
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+function cut(data: string): string {
+  return data.length > ERROR_CHARACTERS ? data.slice(0, ERROR_CHARACTERS) : data;
+}
+
+/** A response that is only incomplete has reached a limit, and that is a result. */
+function isFailure(data: string): boolean {
+  if (!/"response\.incomplete"/.test(data)) return true;
+  return errorOf(parseBody(data)) !== null;
+}
+
+/** The engine's error in the data of an event: `{error}`, `{response: {error}}`, or the data itself; null: none. */
+export function errorOf(data: unknown): unknown {
+  const { error, response } = Object(data) as { error?: unknown; response?: { error?: unknown } };
+  if (response) return Object(response).error ?? null;
+  return error ?? data;
+}
+
+function latin1(piece: Uint8Array): string {
+  const bytes =
+    piece instanceof Buffer ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+  return bytes.toString('latin1');
 }

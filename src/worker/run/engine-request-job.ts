@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { EngineAnswer } from '../../engine/client/types.ts';
+import { type AnswerBody, type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
   type AnswerHead,
   dialectOf,
@@ -15,17 +15,16 @@ import {
   requestHeaders,
 } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
+import { engineRefusal, finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
+import { cutShort, failureInside, failureOfEngine, gaveUp, redirected } from './engine-failures.ts';
 import { requestBody } from './request-body.ts';
 import { generatedTokens } from './tokens.ts';
 
 /** Routes whose answers have a finish to look for. */
 const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
-/** How long a sick engine may take to show it, ms. */
-const HEALTH_WITHIN_MS = 1000;
 /** Headers that are true of the engine's connection only. */
 const NOT_PASSED_ON = new Set(['content-length', 'date', 'server', 'set-cookie']);
 
@@ -153,24 +152,36 @@ async function relayEvents(
 ): Promise<void> {
   const watch = new CompletionWatch();
   stream.head(headOf(answer, request));
-  for await (const piece of answer.body) {
-    attempt.streamed();
-    watch.see(piece);
-    if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
-    if (watch.error !== null && stream.size === 0) {
-      const failure = await failureInside(attempt, watch.error);
-      if (failure.failure.code === 'engine_died') throw failure;
-    }
+  const isCompletion = COMPLETIONS.test(request.path);
+  const pass = (piece: Uint8Array) => {
     stream.write(piece);
     if (watch.error !== null) stream.hurry();
-    if (stream.isFull) await stream.room();
-    if (stream.state !== 'open') return;
-  }
+    return roomIn(stream);
+  };
+  const passUnlessDead = async (piece: Uint8Array, error: string) => {
+    const failure = await failureInside(attempt, error);
+    if (failure.failure.code === 'engine_died') throw failure;
+    return pass(piece);
+  };
+  await readPieces(answer.body, (piece) => {
+    if (stream.size === 0) attempt.streamed();
+    watch.see(piece);
+    if (watch.isAborted && isCompletion) throw gaveUp();
+    const { error } = watch;
+    return error !== null && stream.size === 0 ? passUnlessDead(piece, error) : pass(piece);
+  });
+  attempt.used(watch.usage);
   if (watch.error !== null) {
     stream.end();
     throw await failureInside(attempt, watch.error);
   }
-  if (COMPLETIONS.test(request.path) && !watch.isDone) throw cutShort();
+  if (isCompletion && !watch.isDone) throw cutShort();
+}
+
+/** When the stream takes more; false: it wants nothing more. */
+function roomIn(stream: AnswerStream): false | undefined | Promise<false | undefined> {
+  if (stream.isFull) return stream.room().then(() => (stream.state === 'open' ? undefined : false));
+  return stream.state === 'open' ? undefined : false;
 }
 
 /**
@@ -186,11 +197,10 @@ async function relayWhole(
   const isJson = answer.headers['content-type']?.startsWith('application/json') ?? false;
   if (!isJson && answer.status < 500) {
     stream.head(headOf(answer, request));
-    for await (const piece of answer.body) {
+    await readPieces(answer.body, (piece) => {
       stream.write(piece);
-      if (stream.isFull) await stream.room();
-      if (stream.state !== 'open') return;
-    }
+      return roomIn(stream);
+    });
     return;
   }
   const bytes = await readWhole(answer.body);
@@ -216,21 +226,11 @@ async function checkWhole(
   const isCompletion = COMPLETIONS.test(request.path);
   const watch = new CompletionWatch();
   watch.see(bytes);
+  attempt.used(watch.usage);
   if (isCompletion && watch.isAborted) throw gaveUp();
   if (!isEventStream(answer.headers)) return;
   if (watch.error !== null) throw await failureInside(attempt, watch.error);
   if (isCompletion && !watch.isDone) throw cutShort();
-}
-
-/** A result has no place for the address, and another attempt would be sent there again. */
-function redirected({ status, headers }: EngineAnswer): JobFailure {
-  const target = headers.location ?? 'an address it does not name';
-  return new JobFailure({
-    message: `the engine redirects to ${target} (HTTP ${status}); redirects of an engine are not followed`,
-    code: 'engine_refused',
-    retryable: false,
-    http_status: status,
-  });
 }
 
 const DECODERS: Record<string, () => Transform> = {
@@ -241,37 +241,10 @@ const DECODERS: Record<string, () => Transform> = {
 };
 
 /** The body as text is made of it: engines are asked for plain bodies, and some compress all the same. */
-function decoded({ headers, body }: EngineAnswer): AsyncIterable<Uint8Array> {
+function decoded({ headers, body }: EngineAnswer): AnswerBody {
   const decoder = DECODERS[headers['content-encoding']?.toLowerCase() ?? 'identity'];
   // An error on either side ends both.
   return decoder ? Readable.from(body).compose(decoder()) : body;
-}
-
-function gaveUp(): JobFailure {
-  return engineDied('the engine ended the generation before it was finished');
-}
-
-function cutShort(): JobFailure {
-  return engineDied('the stream of the engine ended without its finish');
-}
-
-/** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
-function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
-  const body = parseBody(data);
-  return failureOfEngine(attempt, statusInside(body), body);
-}
-
-/** The status that the engine would have answered with, had it not begun. */
-function statusInside(body: unknown): number {
-  const { error } = Object(body) as { error?: unknown };
-  const { code } = Object(error) as { code?: unknown };
-  return typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599 ? code : 500;
-}
-
-async function failureOfEngine(attempt: Attempt, status: number, body: unknown): Promise<JobFailure> {
-  const refusal = engineRefusal(status, body);
-  if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
-  return engineDied(refusal.message);
 }
 
 /** The head of an answer whose body was decoded. */

@@ -41,7 +41,9 @@ export async function runJob(
     const result = ports.peer?.repeatsAttempts
       ? await runKind(attempt, stream, ports)
       : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream, ports));
-    return { type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result };
+    const { job_id, fence_token } = job;
+    const usage = running.usage ? { usage: running.usage } : {};
+    return { type: 'job_result', job_id, fence_token, result, ...usage };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
   }
@@ -83,6 +85,9 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
       running.requested(clock.now());
     },
     streamed: () => running.streamed(clock.now()),
+    used: (usage) => {
+      running.usage = usage;
+    },
     generated: (tokens) => {
       running.generatedTokens = tokens;
     },

@@ -1,4 +1,4 @@
-import type { Job, Timing } from '../../protocol/index.ts';
+import type { Job, Timing, Usage } from '../../protocol/index.ts';
 
 /**
  * One attempt at a job, on this worker.
@@ -13,6 +13,8 @@ export class RunningJob {
   readonly job: Job;
   /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
   generatedTokens: number | null = null;
+  /** What the engine counted for the whole answer; null until, and unless, it does. */
+  usage: Usage | null = null;
   readonly #abort = new AbortController();
   readonly #arrivedAtMs: number;
   #state: RunState = 'preparing';

@@ -1,4 +1,4 @@
-import { ChatPayload, type Job } from '../../protocol/index.ts';
+import { ChatPayload, type Job, type Usage } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
 import { isJson } from './request-body.ts';
 
@@ -24,6 +24,13 @@ export function generatedTokens(completion: unknown): number | null {
   const tokens = fieldsOf(usage).completion_tokens;
   if (typeof tokens !== 'number') return null;
   return tokens / (Array.isArray(choices) ? Math.max(1, choices.length) : 1);
+}
+
+/** What the engine says of a whole answer in JSON; null: nothing. */
+export function usageOf(answer: unknown): Usage | null {
+  const { prompt_tokens: prompt, completion_tokens: completion } = fieldsOf(fieldsOf(answer).usage);
+  if (typeof prompt !== 'number') return null;
+  return { prompt_tokens: prompt, completion_tokens: typeof completion === 'number' ? completion : 0 };
 }
 
 /** Of the request that RunPod's input becomes; what it generates where it does not say is little. */

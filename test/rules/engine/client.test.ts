@@ -1,22 +1,24 @@
-import { once } from 'node:events';
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
-import { type AddressInfo, createServer, type Server as NetServer, type Socket } from 'node:net';
+import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
+import type { Server as NetServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createEngineClient } from '../../../src/engine/client/client.ts';
-import { type EngineClient, EngineGone, EngineUnreachable } from '../../../src/engine/client/types.ts';
+import { EngineGone, EngineUnreachable } from '../../../src/engine/client/types.ts';
 import { external } from '../../../src/engine/kinds/external.ts';
 import { until } from '../../support/poll.ts';
 import { freePort } from '../../support/ports.ts';
+import {
+  bytes,
+  chat,
+  clientOf,
+  closeEngines,
+  listen,
+  rawServer,
+  text,
+  tidy,
+  trackedServer,
+} from '../../support/small-engine.ts';
 
-const cleanups: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0)) await cleanup();
-});
+afterEach(closeEngines);
 
 describe('the engine client', () => {
   it('sends the request as it was made and gives back status, content headers and bytes', async () => {
@@ -229,66 +231,3 @@ describe('the engine client', () => {
     }
   });
 });
-
-function chat(signal: AbortSignal = new AbortController().signal) {
-  return { method: 'POST', path: '/v1/chat/completions', body: '{}', signal };
-}
-
-async function bytes(body: AsyncIterable<Uint8Array>): Promise<string> {
-  const parts: Uint8Array[] = [];
-  for await (const part of body) parts.push(part);
-  return Buffer.concat(parts).toString();
-}
-
-async function text(request: IncomingMessage): Promise<string> {
-  return bytes(request);
-}
-
-function tidy(client: EngineClient): EngineClient {
-  cleanups.unshift(() => client.close());
-  return client;
-}
-
-async function listen(server: Server | NetServer): Promise<number> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  cleanups.push(async () => void server.close());
-  return (server.address() as AddressInfo).port;
-}
-
-async function clientOf(
-  handler: (request: IncomingMessage, response: ServerResponse) => unknown,
-  engine?: typeof external,
-): Promise<EngineClient> {
-  const port = await listen(createHttpServer(handler));
-  const baseUrl = `http://127.0.0.1:${port}`;
-  return tidy(createEngineClient({ baseUrl, apiKey: 'key', servedFallback: 'configured', engine }));
-}
-
-async function rawServer(
-  onSocket: (socket: Socket) => void,
-  onServer: (server: NetServer) => void = () => {},
-): Promise<number> {
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    onSocket(socket);
-  });
-  onServer(server);
-  return listen(server);
-}
-
-/** Counts the requests whose sockets are open. */
-function trackedServer(begin: (response: ServerResponse) => void) {
-  let open = 0;
-  return {
-    open: () => open,
-    handler: (request: IncomingMessage, response: ServerResponse) => {
-      open += 1;
-      request.resume();
-      response.once('close', () => {
-        open -= 1;
-      });
-      begin(response);
-    },
-  };
-}

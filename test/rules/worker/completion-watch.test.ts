@@ -40,4 +40,80 @@ describe('a completion that passes by', () => {
     watch.see(Buffer.from(text));
     expect(watch.error).toBeNull();
   });
+
+  const MESSAGES = '{"type":"error","error":{"type":"internal_error","message":"EngineCore verlören"}}';
+  const FAILED =
+    '{"response":{"status":"failed","error":{"code":"server_error","message":"x"}},"type":"response.failed"}';
+  const INCOMPLETE = '{"response":{"error":{"code":"server_error"}},"type":"response.incomplete"}';
+  it.each([
+    ['/v1/messages', 'error', MESSAGES],
+    ['/v1/responses', 'response.failed', FAILED],
+    ['/v1/responses, only part of it', 'response.incomplete', INCOMPLETE],
+    ['/v1/responses, its plain error', 'error', '{"code":"server_error","message":"x"}'],
+  ])('is no result with the error of %s, however it is cut', (_route, name, data) => {
+    const text = Buffer.from(`event: a\ndata: {}\n\nevent: ${name}\ndata: ${data}\n\n`);
+    for (let at = 1; at < text.length; at += 1) {
+      const watch = new CompletionWatch();
+      for (const piece of [text.subarray(0, at), text.subarray(at)]) watch.see(piece);
+      expect(watch.error).toBe(data);
+    }
+  });
+
+  it('is no result with an error in its very first event', () => {
+    const watch = new CompletionWatch();
+    watch.see(Buffer.from(`event: error\ndata: ${MESSAGES}\n\n`));
+    expect(watch.error).toBe(MESSAGES);
+  });
+
+  it.each([
+    'event: response.incomplete\ndata: {"response":{"error":null,"incomplete_details":{"reason":"max_output_tokens"}},"type":"response.incomplete"}\n\n',
+    'event: response.completed\ndata: {"response":{"error":null,"status":"completed"},"type":"response.completed"}\n\n',
+    'event: response.output_text.delta\ndata: {"delta":"event: error\\ndata: {\\"type\\":\\"error\\"}"}\n\n',
+  ])('is a result with %s', (text) => {
+    const watch = new CompletionWatch();
+    for (const byte of Buffer.from(text)) watch.see(Buffer.from([byte]));
+    expect(watch.error).toBeNull();
+  });
+
+  const CHAT_USAGE =
+    '"usage":{"prompt_tokens":15,"total_tokens":18,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":9}}';
+  it.each([
+    [
+      'a chat stream',
+      `data: {"choices":[]}\n\ndata: {"choices":[],${CHAT_USAGE}}\n\ndata: [DONE]\n\n`,
+      15,
+      3,
+    ],
+    [
+      'a stream that counts on',
+      `data: {"usage":{"prompt_tokens":15,"completion_tokens":1}}\n\ndata: {${CHAT_USAGE}}\n\n`,
+      15,
+      3,
+    ],
+    [
+      'messages',
+      'data: {"message":{"usage":{"input_tokens":7,"output_tokens":0}}}\n\ndata: {"usage": {"output_tokens": 4, "cache_read_input_tokens": 99}}\n\n',
+      7,
+      4,
+    ],
+    [
+      'a response',
+      'data: {"response":{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":2},"output_tokens":6}}}\n\n',
+      5,
+      6,
+    ],
+    ['embeddings', '{"data":[],"usage":{"prompt_tokens":4,"total_tokens":4}}', 4, 0],
+  ])('tells its usage: %s, however it is cut', (_kind, text, prompt, completion) => {
+    for (let at = 1; at < text.length; at += 1) {
+      const watch = new CompletionWatch();
+      for (const piece of [text.slice(0, at), text.slice(at)]) watch.see(Buffer.from(piece));
+      expect(watch.usage).toEqual({ prompt_tokens: prompt, completion_tokens: completion });
+    }
+  });
+
+  it('has no usage where the engine tells none, or a text only speaks of it', () => {
+    const watch = new CompletionWatch();
+    watch.see(Buffer.from('data: {"usage":null,"text":"\\"usage\\":{\\"prompt_tokens\\":5}"}\n\n'));
+    expect(watch.usage).toBeNull();
+  });
 });

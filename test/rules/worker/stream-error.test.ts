@@ -106,3 +106,41 @@ test('an error that is cut off before its end breaks the answer', async () => {
   expect(bench.relay.bytesOf(7)).toBe(TEXT);
   expect(bench.relay.records.at(-1)).toMatchObject({ type: 'broken', reason: { code: 'engine_died' } });
 });
+
+const MESSAGES_START = 'event: message_start\ndata: {"type":"message_start","message":{}}\n\n';
+const RESPONSE_START =
+  'event: response.created\ndata: {"response":{"error":null},"type":"response.created"}\n\n';
+const OVERLOADED =
+  'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n';
+const FAILED =
+  'event: response.failed\ndata: {"type":"response.failed","response":{"error":{"code":"server_error","message":"lost"}}}\n\n';
+
+test.each([
+  [
+    '/v1/messages',
+    MESSAGES_START,
+    OVERLOADED,
+    { code: 'engine_overloaded', error: /busy/, http_status: 503 },
+  ],
+  ['/v1/responses', RESPONSE_START, FAILED, { code: 'engine_error', error: /lost/, http_status: 500 }],
+])(
+  'a stream of %s that fails is passed on as it is, and its job fails',
+  async (path, start, event, error) => {
+    const payload = { path, body: '{"stream":true}' };
+    const bench = await answered({ ...STREAM_JOB, payload }, [start, event], true);
+    expect(bench.relay.bytesOf(7)).toBe(start + event);
+    expect(bench.results).toEqual([]);
+    expect(bench.errors).toMatchObject([{ ...error, error: expect.stringMatching(error.error) }]);
+    const stored = await answered({ ...STORED, payload }, [start, event], true);
+    expect(stored.results).toEqual([]);
+    expect(stored.errors).toMatchObject([{ code: error.code }]);
+  },
+);
+
+test('a response that only reached its limit succeeds', async () => {
+  const incomplete =
+    'event: response.incomplete\ndata: {"type":"response.incomplete","response":{"error":null,"usage":{"input_tokens":5,"output_tokens":6}}}\n\n';
+  const payload = { path: '/v1/responses', body: '{"stream":true}' };
+  const bench = await answered({ ...STREAM_JOB, payload }, [RESPONSE_START, incomplete], true);
+  expect(bench.results).toMatchObject([{ usage: { prompt_tokens: 5, completion_tokens: 6 } }]);
+});

@@ -1,0 +1,55 @@
+import type { EngineAnswer } from '../../engine/client/types.ts';
+import { engineDied, engineRefusal, JobFailure } from '../failure.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+import { errorOf } from './completion-watch.ts';
+
+/** How long a sick engine may take to show it, ms. */
+const HEALTH_WITHIN_MS = 1000;
+/** What Anthropic's and OpenAI's errors are called that have no status inside a stream; all others are the engine's fault. */
+const STATUS_OF: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  invalid_prompt: 400,
+  not_found_error: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  overloaded_error: 503,
+};
+
+export function gaveUp(): JobFailure {
+  return engineDied('the engine ended the generation before it was finished');
+}
+
+export function cutShort(): JobFailure {
+  return engineDied('the stream of the engine ended without its finish');
+}
+
+/** A result has no place for the address, and another attempt would be sent there again. */
+export function redirected({ status, headers }: EngineAnswer): JobFailure {
+  const target = headers.location ?? 'an address it does not name';
+  return new JobFailure({
+    message: `the engine redirects to ${target} (HTTP ${status}); redirects of an engine are not followed`,
+    code: 'engine_refused',
+    retryable: false,
+    http_status: status,
+  });
+}
+
+/** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
+export function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
+  const error = errorOf(parseBody(data));
+  return failureOfEngine(attempt, statusInside(error), { error });
+}
+
+/** The status that the engine would have answered with, had it not begun. */
+function statusInside(error: unknown): number {
+  const { code, type } = Object(error) as { code?: unknown; type?: unknown };
+  if (typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599) return code;
+  return STATUS_OF[String(code)] ?? STATUS_OF[String(type)] ?? 500;
+}
+
+export async function failureOfEngine(attempt: Attempt, status: number, body: unknown): Promise<JobFailure> {
+  const refusal = engineRefusal(status, body);
+  if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
+  return engineDied(refusal.message);
+}
