@@ -100,14 +100,16 @@ export function callWorker(
   now: () => number,
 ): Promise<RequestAnswer> {
   const startedAt = now();
-  const { wait_for_worker_ms, deadline_ms } = wanted;
+  const { wait_for_worker_ms, deadline_ms, limit_ms } = wanted;
+  const left = (ms: number) => Math.max(0, ms - (now() - startedAt));
   return callQueue(env, queueId, async (queue, again) => {
     const ask = (known?: ConfigChoice) =>
       queue.request({
         ...wanted,
         ...(known && { known }),
         wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
-        ...(deadline_ms !== undefined && { deadline_ms: Math.max(0, deadline_ms - (now() - startedAt)) }),
+        ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
+        ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
       });
     const answer = await ask();
     if (!isUnserved(answer)) return answer;

@@ -237,6 +237,11 @@ export class Queue {
     return this.#do(() => cancel(this.#core, jobId, reason, viewer));
   }
 
+  /** Ids of the jobs that wait for a slot, by the model that they wait for, in their order. */
+  waitingLines(): string[][] {
+    return [...this.#core.memory.waiting.byModel()].map(([, jobs]) => jobs.map(({ id }) => id));
+  }
+
   sessions(): SessionView[] {
     return sessions(this.#core);
   }
@@ -309,7 +314,7 @@ export class Queue {
       stored.followers.soonest,
       stored.listeners.soonest,
       stored.settlements.soonest,
-      memory.size > 0 ? now() + TICK_MS : null,
+      memory.size > 0 ? Math.min(now() + TICK_MS, memory.nextLimit) : null,
     ];
     const next = times.reduce(
       (next, time) => (next === null || (time !== null && time < next) ? time : next),

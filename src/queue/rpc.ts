@@ -57,6 +57,8 @@ export interface QueueCalls {
     reason: 'cancelled' | 'caller_gone',
     viewer: Viewer,
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
+  /** Ids of the jobs whose callers wait for a slot: a list for each model, in the order in which they get one. */
+  waitingLines(): Promise<string[][]>;
   /** Workers that are connected now; the fleet object has heard of them by then. */
   sessions(): Promise<SessionView[]>;
   /** Whether a worker is connected under this session, as `registered` told it. */
@@ -159,8 +161,12 @@ export interface WaitingRequest {
   wait_for_worker_ms: number;
   /** How long to wait for a free slot of a worker that exists, ms. */
   wait_for_slot_ms: number;
-  /** Overall time the caller gives, ms; travels to the worker. */
+  /** Overall time the caller gives, ms; travels to the worker, which declines what it cannot end by then. */
   deadline_ms?: number;
+  /** Time after which the request is ended whatever it is doing, ms. Nobody declines it for that. */
+  limit_ms?: number;
+  /** What its caller calls the request, where that is not the id of the job. */
+  request_id?: string;
 }
 
 export type RequestAnswer =

@@ -2,13 +2,13 @@ import { type BrokenReason, type Dialect, errorEvents } from '../protocol/index.
 
 const encoder = new TextEncoder();
 
-/** The status of an answer that broke where its engine gave none: a gateway's error. */
-const BROKEN_STATUS = 502;
+/** The status of an answer that broke where its engine gave none. */
+const statusOf = (code: string) => (code === 'deadline' ? 504 : 502);
 
 /** The last events of an event stream that cannot be finished. Clients raise them as an API error. */
 export function brokenEvents({ message, code, http_status }: BrokenReason, dialect: Dialect): Uint8Array {
   const error = {
-    status: http_status ?? BROKEN_STATUS,
+    status: http_status ?? statusOf(code),
     message: `The answer broke off: ${message}`,
     type: dialect === 'anthropic' ? undefined : 'server_error',
     code,

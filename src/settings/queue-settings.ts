@@ -1,6 +1,7 @@
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import * as limits from '../protocol/limits.ts';
 import { parseModelAliases } from './model-aliases.ts';
+import { parseRequestTimeouts } from './request-timeouts.ts';
 
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that
@@ -147,6 +148,12 @@ export const QUEUE_SETTINGS = {
 
     check: inferenceRoutes,
     help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; workers have the same variable',
+  },
+  request_timeouts: {
+    variable: 'QUEUE_REQUEST_TIMEOUTS',
+    kind: 'text',
+    check: parseRequestTimeouts,
+    help: 'time limits of requests in seconds by route, the first that fits, `*` for any characters: `/v1/embeddings=30,*=600`; beyond it the answer is 504. `X-Request-Timeout` may ask for less',
   },
   cors_origins: {
     variable: 'QUEUE_CORS_ORIGINS',

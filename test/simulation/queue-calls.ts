@@ -29,6 +29,7 @@ export function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCa
     listen: unasked,
     nextSettled: unasked,
     leaveListener: unasked,
+    waitingLines: unasked,
     sessions: unasked,
     hasSession: unasked,
     closeSockets: unasked,

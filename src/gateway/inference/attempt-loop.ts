@@ -54,9 +54,12 @@ export async function runAttempts(
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
   while (true) {
-    const leftMs = call.deadline_ms === undefined ? undefined : call.deadline_ms - (ports.now() - started);
-    if (leftMs !== undefined && leftMs <= 0) return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
-    const outcome = await attempt({ ...call, deadline_ms: leftMs }, signal, ports);
+    const left = (ms: number | undefined) => (ms === undefined ? undefined : ms - (ports.now() - started));
+    const [deadline_ms, limit_ms] = [left(call.deadline_ms), left(call.limit_ms)];
+    if ([deadline_ms, limit_ms].some((ms) => ms !== undefined && ms <= 0)) {
+      return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
+    }
+    const outcome = await attempt({ ...call, deadline_ms, limit_ms }, signal, ports);
     if (outcome === GONE) {
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };

@@ -24,6 +24,8 @@ export interface EngineCall {
   facts: RequestFacts;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;
+  /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
+  requestId: string | null;
 }
 
 /** What is known of a body, whatever it is made of. */
@@ -54,19 +56,19 @@ export function engineCall(
       'path_too_long',
     );
   }
-  const { facts, body, type, requestId } = readContent(request, bytes, aliases);
+  const { facts, body, type, ...content } = readContent(request, bytes, aliases);
   const headers = requestHeaders(request.headers);
   // vLLM lets the header win over the body's own id.
-  const id = [headers['x-request-id'], requestId].find((one) => isRequestId(one ?? null));
+  const requestId = [headers['x-request-id'] ?? null, content.requestId].find(isRequestId) ?? null;
   const head = JSON.stringify({
     method: request.method,
     path,
     ...(type === null ? {} : { content_type: type }),
-    headers: { ...headers, 'x-request-id': id },
+    headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
   const payload = pack(head, body);
   if (payload.byteLength > limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES) throw tooLarge(limits.PAYLOAD_BYTES);
-  return { facts, payload };
+  return { facts, payload, requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {

@@ -1,6 +1,7 @@
 import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
+import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { type Env, objectNamed } from '../env.ts';
@@ -9,6 +10,7 @@ import { runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { respond } from '../inference/respond.ts';
+import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, queueIdOf } from '../objects.ts';
@@ -17,7 +19,7 @@ import { type Gateway, type GatewayContext, needs } from './types.ts';
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
 const WAIT_FOR_SLOT_MS = 600_000;
 
-/** The longest X-Queue-Wait and X-Queue-Deadline, seconds. */
+/** The longest X-Queue-Wait, X-Queue-Deadline and X-Request-Timeout, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
 /** The list of routes, read once for each text that describes it. */
@@ -63,7 +65,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const { env } = context;
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
-  const given = limitsOf(request);
+  const given = limitsOf(request, new URL(request.url).pathname, env);
   const { bytes, release } = await readBody(request, env);
   let read: EngineCall;
   try {
@@ -74,6 +76,8 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   }
   const { facts, payload } = read;
   const jobId = context.get('ownId');
+  const requestId = read.requestId ?? jobId;
+  context.set('requestId', requestId);
   const hungUp = new AbortController();
   request.signal.addEventListener('abort', () => hungUp.abort());
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
@@ -84,6 +88,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     model: facts.model,
     tenant: tenantOf(context.get('token')),
     priority: 0,
+    ...(read.requestId !== null && { request_id: read.requestId }),
     ...waitsOf(given),
   };
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
@@ -103,17 +108,21 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   context.executionCtx.waitUntil(attempted.catch(() => {}));
   const over = () => release();
   void attempted.then(over, over);
-  const errorOf = { dialect: dialectOf(path), requestId: context.get('requestId') };
+  const errorOf = { dialect: dialectOf(path), requestId };
   const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
   const kind = earlyKind(path, facts);
   if (kind === null) return await answered;
   return await respondEarly(answered, {
     kind,
-    headers: { 'x-job-id': jobId, 'x-request-id': context.get('requestId') },
+    headers: { 'x-job-id': jobId, 'x-request-id': requestId },
     errorOf,
     timers: globalThis,
     hangUp: () => hungUp.abort(),
-    afterMs: beginAfterMs([given.wait, given.deadline]),
+    afterMs: beginAfterMs(Object.values(given)),
+    progress: () => {
+      const ask = () => callQueue(env, queueId, (queue) => queue.waitingLines());
+      return waitingPlace(queueId, jobId, ask, Date.now);
+    },
   });
 }
 
@@ -124,30 +133,53 @@ function earlyKind(path: string, { stream }: RequestFacts): 'events' | 'json' | 
   return /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
 }
 
-/** How long the caller would wait, by its own headers, ms. */
+/** How long the request may take, ms. */
 interface GivenLimits {
   wait: number | undefined;
   deadline: number | undefined;
+  limit: number | undefined;
 }
 
 /** @throws HttpError 400 */
-function limitsOf(request: Request): GivenLimits {
-  return { wait: secondsIn(request, 'X-Queue-Wait'), deadline: secondsIn(request, 'X-Queue-Deadline') };
+function limitsOf(request: Request, path: string, env: Env): GivenLimits {
+  const limits = [secondsIn(request, 'X-Request-Timeout'), timeoutsOf(env).of(path)];
+  const given = limits.filter((limit) => limit !== undefined);
+  return {
+    wait: secondsIn(request, 'X-Queue-Wait'),
+    deadline: secondsIn(request, 'X-Queue-Deadline'),
+    limit: given.length === 0 ? undefined : Math.min(...given),
+  };
+}
+
+/** The time limits by route, read once for each text that says them. */
+let timeouts: { text: string; read: RequestTimeouts } | null = null;
+
+function timeoutsOf({ REQUEST_TIMEOUTS: text = '' }: Env): RequestTimeouts {
+  if (timeouts?.text !== text) timeouts = { text, read: parseRequestTimeouts(text) };
+  return timeouts.read;
 }
 
 function waitsOf({
   wait,
   deadline,
-}: GivenLimits): Pick<WaitingRequest, 'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms'> {
+  limit,
+}: GivenLimits): Pick<
+  WaitingRequest,
+  'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms' | 'limit_ms'
+> {
   return {
     wait_for_worker_ms: wait ?? 0,
     wait_for_slot_ms: wait ?? WAIT_FOR_SLOT_MS,
     ...(deadline === undefined ? {} : { deadline_ms: deadline }),
+    ...(limit === undefined ? {} : { limit_ms: limit }),
   };
 }
 
 /** @returns ms */
-function secondsIn(request: Request, name: 'X-Queue-Wait' | 'X-Queue-Deadline'): number | undefined {
+function secondsIn(
+  request: Request,
+  name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
+): number | undefined {
   const header = request.headers.get(name);
   if (header === null) return undefined;
   const seconds = header.trim() === '' ? Number.NaN : Number(header);

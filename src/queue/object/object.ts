@@ -27,10 +27,10 @@ import {
   type Viewer,
   type WaitingRequest,
 } from '../rpc.ts';
-import type { Ports } from '../store/ports.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
 import { FleetReport } from './fleet-report.ts';
+import { log } from './log.ts';
 import { portsOf } from './ports.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
@@ -253,6 +253,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#texts.storeFile(ticket, bytes);
   }
 
+  async waitingLines(): Promise<string[][]> {
+    return this.#queue.waitingLines();
+  }
+
   async sessions(): Promise<SessionView[]> {
     // The gateway joins this with what the fleet object knows.
     await this.#fleet.flush();
@@ -317,6 +321,3 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return FLEET.get(FLEET.idFromName(this.#queueId)) as unknown as FleetRpc;
   }
 }
-
-const log: Ports['log'] = (level, message, fields) =>
-  console.log(JSON.stringify({ level, msg: message, ...fields }));

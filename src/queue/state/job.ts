@@ -18,6 +18,8 @@ export type Job = StoredJob | MemoryJob;
 export interface MemoryJob {
   readonly lives: 'memory';
   id: string;
+  /** What its caller calls the request; null: as the job. */
+  request_id: string | null;
   job_type: string;
   /** Bytes lie outside the runtime's heap, which strings would fill: it ends at 1.4 GB whatever the machine has. */
   payload: Uint8Array<ArrayBuffer>;
@@ -39,6 +41,8 @@ export interface MemoryJob {
   created_at: number;
   leased_at: number | null;
   deadline_at: number | null;
+  /** When the queue ends it whatever it is doing; its worker knows nothing of that. */
+  limit_at: number | null;
   /** Null while its holder is connected: the connection is its lease. */
   lease_expires_at: number | null;
   /** When it is rejected while it waits: where no worker exists, and where none is free. */

@@ -1,11 +1,14 @@
 import type { RequestAnswer } from '../rpc.ts';
 import type { Ending, JobStore, Lease, MemoryJob } from './job.ts';
 import type { Openings } from './openings.ts';
+import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 /** Jobs in memory: nothing here costs a statement or a commit. */
 export class MemoryJobs implements JobStore<MemoryJob> {
   readonly waiting = new WaitingLine();
+  /** Epoch ms at which the next one that runs has reached its time limit. */
+  readonly #nextLimit = new Soonest();
   readonly #openings: Openings;
   readonly #jobs = new Map<string, MemoryJob>();
 
@@ -43,8 +46,19 @@ export class MemoryJobs implements JobStore<MemoryJob> {
     if (this.#jobs.get(job.id) === job) this.#jobs.delete(job.id);
   }
 
+  /** Epoch ms at which one that runs may have reached its time limit; infinite: none has one. */
+  get nextLimit(): number {
+    return this.#nextLimit.get(0, () => Math.min(...this.all().map(limitOf)));
+  }
+
+  /** Those that had reached their limit are over. */
+  forgetLimits(): void {
+    this.#nextLimit.forget();
+  }
+
   lease(job: MemoryJob, { fence_token, worker_id, leased_at, file_key }: Lease): MemoryJob {
     this.waiting.leave(job);
+    this.#nextLimit.lower(limitOf(job));
     return Object.assign(job, { state: 'leased', fence_token, worker_id, leased_at, file_key });
   }
 
@@ -72,6 +86,11 @@ export class MemoryJobs implements JobStore<MemoryJob> {
   fileKey(job: MemoryJob): string | null {
     return job.file_key;
   }
+}
+
+/** One that waits is rejected in time by whoever watches the waiting. */
+function limitOf({ limit_at }: MemoryJob): number {
+  return limit_at ?? Number.POSITIVE_INFINITY;
 }
 
 function answerOf({ worker_id }: MemoryJob, ending: Ending): RequestAnswer {

@@ -1,4 +1,6 @@
 import { shortName } from '../../protocol/index.ts';
+import { endUnfinished } from '../attempts/end.ts';
+import { timePassed } from '../attempts/time-passed.ts';
 import { emit } from '../events/emit.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
@@ -86,8 +88,10 @@ function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Wor
     reject(core, job, tooLate(job));
     return true;
   }
-  if (core.now() < rejectedAt(core, job, workers)) return false;
-  reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(job));
+  const now = core.now();
+  if (now < rejectedAt(core, job, workers)) return false;
+  if (isOver(job, now)) endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
+  else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(job));
   return true;
 }
 
@@ -96,6 +100,11 @@ function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): num
   if (workers.length > 0) return job.slot_by;
   const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job.model));
   return Math.min(job.slot_by, Math.max(job.worker_by, backBy));
+}
+
+/** Its own time is over, rather than its wait. */
+function isOver({ deadline_at, limit_at }: MemoryJob, now: number): boolean {
+  return [deadline_at, limit_at].some((at) => at !== null && at <= now);
 }
 
 function reject(core: Core, job: MemoryJob, answer: Rejection): void {

@@ -3,6 +3,7 @@ import { closeHalfOpen, leaseRanOut, nextHalfOpen } from '../attempts/half-open.
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { SECOND_LOOK_MS } from '../attempts/standstill.ts';
+import { timePassed } from '../attempts/time-passed.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
@@ -46,13 +47,15 @@ export function expireInMemory(core: Core): void {
       const message = 'the worker disconnected and did not come back';
       failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
     } else if (isOverdue(job, now)) {
-      endUnfinished(core, job, 'expired', 'deadline', DEADLINE_PASSED);
+      endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
     }
   }
+  core.memory.forgetLimits();
 }
 
-/** A worker whose answers a relay carries ends what is overdue itself. */
-function isOverdue({ reply, deadline_at }: MemoryJob, now: number): boolean {
+/** A worker whose answers a relay carries watches deadlines itself, and knows of no time limit. */
+function isOverdue({ reply, deadline_at, limit_at }: MemoryJob, now: number): boolean {
+  if (limit_at !== null && limit_at <= now) return true;
   return reply !== null && deadline_at !== null && deadline_at <= now;
 }
 

@@ -29,11 +29,15 @@ export function request(
   const configId = choice.kind === 'config' ? choice.config_id : null;
   const now = core.now();
   const older = takeOver(core, asked.job_id);
-  const deadlineMs = asked.deadline_ms ?? Number.POSITIVE_INFINITY;
+  const endMs = Math.min(
+    asked.deadline_ms ?? Number.POSITIVE_INFINITY,
+    asked.limit_ms ?? Number.POSITIVE_INFINITY,
+  );
   const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
   const job: MemoryJob = {
     lives: 'memory',
     id: asked.job_id,
+    request_id: asked.request_id ?? null,
     job_type: asked.job_type,
     payload: bytesOf(asked.payload),
     model: isNamed(asked.model) ? asked.model : configId,
@@ -50,16 +54,17 @@ export function request(
     created_at: now,
     leased_at: null,
     deadline_at: asked.deadline_ms === undefined ? null : now + asked.deadline_ms,
+    limit_at: asked.limit_ms === undefined ? null : now + asked.limit_ms,
     lease_expires_at: null,
-    worker_by: now + Math.min(deadlineMs, asked.wait_for_worker_ms),
-    slot_by: now + Math.min(deadlineMs, slotWait),
+    worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
+    slot_by: now + Math.min(endMs, slotWait),
     is_admitted: false,
     file_key: null,
     older,
     reply: answer,
   };
   core.memory.add(job);
-  emit(core, job, 'submitted');
+  emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
 }
 
 /** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */

@@ -1,6 +1,7 @@
-import type { BrokenReason, Failure, JobError, ReleaseReason } from '../../protocol/index.ts';
+import type { BrokenReason, Failure, Job, JobError, ReleaseReason } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Log } from '../ports.ts';
+import { idsOf } from '../run/running-job.ts';
 
 /** Of a failed job's error in the log. */
 const LOGGED_ERROR_CHARACTERS = 1000;
@@ -25,12 +26,12 @@ export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
-/** Reasons of a revocation after which there is nobody to tell. */
-const NOBODY_WAITS: ReadonlySet<string> = new Set(['caller_gone', 'cancelled']);
+/** Reasons of a revocation after which there is nobody to tell, or the queue tells the relay. */
+const NOT_OURS_TO_TELL: ReadonlySet<string> = new Set(['caller_gone', 'cancelled', 'deadline']);
 
 /** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */
 export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
-  if (NOBODY_WAITS.has(reason)) {
+  if (NOT_OURS_TO_TELL.has(reason)) {
     stream?.drop();
     return;
   }
@@ -39,7 +40,7 @@ export function endRevoked(stream: AnswerStream | undefined, reason: string): vo
 }
 
 /** One line for each attempt that failed; a warning where the engine or this worker may be the cause. */
-export function logFailure(log: Log, { job_id, code, http_status, retryable, error }: JobError): void {
-  const fields = { job_id, code, ...(http_status === undefined ? {} : { http_status }) };
+export function logFailure(log: Log, job: Job, { code, http_status, retryable, error }: JobError): void {
+  const fields = { ...idsOf(job), code, ...(http_status === undefined ? {} : { http_status }) };
   log[retryable ? 'warn' : 'info'](fields, `job failed: ${error.slice(0, LOGGED_ERROR_CHARACTERS)}`);
 }

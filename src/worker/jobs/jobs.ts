@@ -6,7 +6,7 @@ import type { Ports } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { failJob, runJob } from '../run/run-job.ts';
-import { RunningJob } from '../run/running-job.ts';
+import { idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
@@ -267,7 +267,7 @@ export class Jobs {
   }
 
   #void(running: RunningJob, reason: string): void {
-    this.#ports.log.info({ job_id: running.job.job_id, reason }, 'job revoked');
+    this.#ports.log.info({ ...idsOf(running.job), reason }, 'job revoked');
     running.abort();
     endRevoked(this.#streams.get(running), reason);
     this.#leave(running);
@@ -287,13 +287,13 @@ export class Jobs {
   }
 
   #sendRelease(job: Job, reason: ReleaseReason): void {
-    this.#ports.log.info({ job_id: job.job_id, reason }, 'job released');
+    this.#ports.log.info({ ...idsOf(job), reason }, 'job released');
     this.#releases.release(job, reason);
     this.update();
   }
 
   #settle(job: Job, settlement: Settlement): void {
-    if (settlement.type === 'job_error') logFailure(this.#ports.log, settlement);
+    if (settlement.type === 'job_error') logFailure(this.#ports.log, job, settlement);
     this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
     this.update();
   }

@@ -9,7 +9,7 @@ import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { withEngineRetries } from './engine-retries.ts';
-import type { RunningJob } from './running-job.ts';
+import { idsOf, type RunningJob } from './running-job.ts';
 import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
@@ -81,7 +81,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     modelFor: (asked) => (peer?.choosesByModel ? models.named(asked) : models.served(asked)),
     download: (url) => downloadFile(ports, files, url, running.signal),
     requested: () => {
-      log.debug({ job_id: running.job.job_id }, 'request to the engine');
+      log.debug(idsOf(running.job), 'request to the engine');
       running.requested(clock.now());
     },
     streamed: () => running.streamed(clock.now()),

@@ -73,3 +73,10 @@ export class RunningJob {
     this.#abort.abort();
   }
 }
+
+/** A job in log lines: under its own id, and under what its caller calls the request. */
+export function idsOf({ job_id, payload }: Job): { job_id: string; request_id?: string } {
+  const { headers } = Object(payload) as { headers?: unknown };
+  const { 'x-request-id': id } = Object(headers) as Record<string, unknown>;
+  return typeof id === 'string' && id !== job_id ? { job_id, request_id: id } : { job_id };
+}

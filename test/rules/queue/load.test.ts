@@ -154,7 +154,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     queue.request({ job_id: 'late', deadline_ms: 9000 });
     const never = queue.request({ job_id: 'never', deadline_ms: 3000 });
     queue.advance(4);
-    expect(never).toMatchObject([{ kind: 'refused', reason: 'no_slot' }]);
+    expect(never).toMatchObject([{ kind: 'error', failure: { code: 'deadline' } }]);
     queue.say(worker, result(worker.lastJob()));
     expect(worker.lastJob()).toMatchObject({ job_id: 'late', deadline_ms: 5000 });
   });
@@ -165,7 +165,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     const hasty = queue.request({ job_id: 'hasty', ...waits, deadline_ms: 5000 });
     const waiting = queue.request({ job_id: 'waiting', ...waits, model: null });
     queue.advance(6);
-    expect(hasty).toMatchObject([{ kind: 'refused' }]);
+    expect(hasty).toMatchObject([{ kind: 'error', failure: { code: 'deadline' } }]);
     expect(waiting).toEqual([]);
     expect(queue.queue.nextTick()).toBeGreaterThan(queue.nowMs);
   });

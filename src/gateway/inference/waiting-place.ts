@@ -1,0 +1,37 @@
+/** How old the places may be that callers are told, ms. */
+const FRESH_MS = 900;
+
+/** What each queue said last; data alone, which requests may share. */
+const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
+
+/**
+ * What a caller is told that waits: its place among those that wait for the same model. The queue is asked once a
+ * second for all callers of this isolate together.
+ * @param ask the jobs that wait, as `QueueCalls.waitingLines`
+ * @param now epoch ms
+ */
+export async function waitingPlace(
+  queueId: string,
+  jobId: string,
+  ask: () => Promise<string[][]>,
+  now: () => number,
+): Promise<string> {
+  const before = known.get(queueId);
+  if (before === undefined || now() - before.askedAt >= FRESH_MS) {
+    const places = before?.places ?? new Map();
+    // Others that come meanwhile make do with what was said last.
+    known.set(queueId, { askedAt: now(), places });
+    // A queue that restarts says it the next time.
+    const lines = await ask().catch(() => null);
+    if (lines !== null) known.set(queueId, { askedAt: now(), places: placesIn(lines) });
+  }
+  return known.get(queueId)?.places.get(jobId) ?? 'waiting';
+}
+
+function placesIn(lines: string[][]): Map<string, string> {
+  return new Map(
+    lines.flatMap((ids) =>
+      ids.map((id, index) => [id, `waiting, place ${index + 1} of ${ids.length}`] as const),
+    ),
+  );
+}
