@@ -17,6 +17,8 @@ export interface WorkerView {
   protocol: 'base' | 'extended' | null;
   capacity: number;
   running: number;
+  /** How many requests its engine runs side by side; null where the worker does not tell. */
+  engine_requests: number | null;
   host: string | null;
   gpu: string | null;
   engine: string | null;
@@ -81,6 +83,7 @@ function workerView(id: string, known?: KnownWorker, session?: SessionView): Wor
     protocol: session?.protocol ?? null,
     capacity: session?.capacity ?? 0,
     running: session?.running ?? 0,
+    engine_requests: instance?.engine_requests ?? null,
     host: instance?.host ?? null,
     gpu: instance?.gpu ?? null,
     engine: instance?.engine ?? null,

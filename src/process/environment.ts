@@ -10,6 +10,16 @@ export const variable = {
     }),
   integer: (min: number, max = Number.MAX_SAFE_INTEGER) =>
     numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
+  integerOr: <W extends string>(word: W, min: number, max: number) => {
+    const number = z.number().int().min(min).max(max);
+    return z
+      .string()
+      .trim()
+      .refine((text) => text === word || (text !== '' && number.safeParse(Number(text)).success), {
+        error: `${rangeOf('a whole number', min, max)}, or ${word}`,
+      })
+      .transform((text) => (text === word ? word : Number(text)));
+  },
   seconds: (min: number, max = 86_400 * 30) =>
     numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
   number: (min: number) => numberFrom(z.number().min(min), `expected a number, at least ${min}`),

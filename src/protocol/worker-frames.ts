@@ -36,6 +36,8 @@ export const Instance = z.object({
   model: z.string().max(512).optional(),
   /** Every name the engine answers to, from its `/v1/models`. */
   models: z.array(z.string().max(512)).max(1000).optional(),
+  /** How many requests the engine runs side by side, as far as the worker knows. */
+  engine_requests: z.number().int().min(1).max(1e9).optional(),
   worker_version: z.string().max(64).optional(),
   /** Random, one per worker process: tells a reconnect from a restart that lost what was running. */
   boot_id: z.string().max(64).optional(),

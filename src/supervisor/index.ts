@@ -7,6 +7,7 @@ import {
 import { readSettledEnvironment } from '../engine/command/familiar-names.ts';
 import type { Argument } from '../engine/command/flag-arguments.ts';
 import { inVariables } from '../engine/command/flag-faults.ts';
+import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
@@ -156,9 +157,13 @@ class Supervisor {
   }
 
   #startBoth(): void {
-    const { env, worker, configuration, start } = this.#ports;
+    const { env, worker, configuration, start, engine, given } = this.#ports;
+    const engineRequests = requestsSideBySide(
+      engine,
+      given.flatMap(({ words }) => words),
+    );
     // The worker goes first: it reports how the start goes.
-    this.#worker = startWorker(worker, env, {
+    this.#worker = startWorker([...worker, String(engineRequests)], env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
         this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),

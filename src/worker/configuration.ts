@@ -7,6 +7,8 @@ import {
   engineConfiguration,
   engineVariables,
 } from '../engine/command/configuration.ts';
+import { requestsSideBySide } from '../engine/command/side-by-side.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { limits } from '../protocol/index.ts';
 import type { AnswersSettings } from './answers/answers.ts';
@@ -16,6 +18,7 @@ import {
   hostsIn,
   pauseThresholdOf,
   slotsOf,
+  slotsWarning,
   streamIntervalMaxMs,
   WORKER_SECRETS,
   withCrossChecks,
@@ -32,7 +35,12 @@ export interface WorkerConfiguration {
   apiUrl: string | undefined;
   token: string | undefined;
   heartbeatIntervalSeconds: number;
+  /** Jobs at a time. */
   capacity: number;
+  /** How many requests the engine runs side by side. */
+  engineRequests: number;
+  /** For the log, once. */
+  warnings: string[];
   leaseSeconds: number;
   renewAfterSeconds: number;
   graceSeconds: number;
@@ -60,12 +68,21 @@ export interface WorkerConfiguration {
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
 /**
+ * @param engineRequests how many requests the engine runs side by side, where its supervisor knows
  * @throws UserError naming every variable that is missing or wrong
  */
-export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfiguration {
+export function readWorkerConfiguration(
+  env: NodeJS.ProcessEnv,
+  engineRequests?: number,
+): WorkerConfiguration {
   const schema = withCrossChecks(z.object({ ...engineVariables(env), ...workerVariables }));
   const given = readEnvironment(schema, env, WORKER_SECRETS);
   const workerId = instanceIdOf(given);
+  const engine = engineConfiguration(given);
+  const sideBySide =
+    engineRequests ?? requestsSideBySide(describeEngine(engine.engine), engine.settings?.extraArgs ?? []);
+  const capacity = slotsOf(given, sideBySide);
+  const warning = slotsWarning(given, sideBySide);
   return {
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
     queueId: given.CASOLA_QUEUE_ID,
@@ -75,11 +92,13 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
     token: given.CASOLA_API_TOKEN,
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
-    capacity: slotsOf(given),
+    capacity,
+    engineRequests: sideBySide,
+    warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
-    backpressure: backpressureOf(given),
+    backpressure: backpressureOf(given, capacity),
     streams: {
       interval: {
         minMs: given.CASOLA_STREAM_INTERVAL_MS,
@@ -96,7 +115,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv): WorkerConfigura
     canarySeconds: given.ENGINE_CANARY_SECONDS,
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
     runpod: runpodOf(given),
-    engine: engineConfiguration(given),
+    engine,
   };
 }
 
@@ -113,9 +132,9 @@ function runpodOf(given: Own): RunpodSettings {
   };
 }
 
-function backpressureOf(given: Own): BackpressureSettings | null {
+function backpressureOf(given: Own, slots: number): BackpressureSettings | null {
   if (given.CASOLA_BACKPRESSURE_CHECK_INTERVAL === 0) return null;
-  const pauseAboveWaiting = pauseThresholdOf(given);
+  const pauseAboveWaiting = pauseThresholdOf(given, slots);
   return {
     checkIntervalSeconds: given.CASOLA_BACKPRESSURE_CHECK_INTERVAL,
     pauseAboveWaiting,

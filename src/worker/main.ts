@@ -34,11 +34,12 @@ const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
 /**
  * Runs one worker until it ends; the caller is to exit with the code it resolves to.
  * Started by a supervisor it hears of the engine over the IPC channel, else it only watches its health.
+ * @param engineRequests how many requests the engine runs side by side, as its supervisor knows
  * @throws UserError for variables that are missing or wrong, before anything is done
  */
-export async function runWorker(env: NodeJS.ProcessEnv): Promise<number> {
+export async function runWorker(env: NodeJS.ProcessEnv, engineRequests?: number): Promise<number> {
   setFlagsFromString(PARSER_BUDGET);
-  const configuration = readWorkerConfiguration(env);
+  const configuration = readWorkerConfiguration(env, engineRequests);
   return await withLogging('worker', env, (logging) => work(env, configuration, logging));
 }
 
@@ -88,6 +89,7 @@ async function work(
   });
   const hangUp = listenToSupervisor(worker, watch, log);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
+  for (const warning of configuration.warnings) log.warn(warning);
   worker.start();
   watch.start();
   metrics?.start();
@@ -113,7 +115,8 @@ function createWorker(
   const settings = { ...configuration, workerId: instanceId, instance: instanceOf(configuration) };
   return new Worker(ports, settings, post, {
     ready: (models) => {
-      log.info({ models, slots: configuration.capacity }, 'taking jobs');
+      const { capacity, engineRequests } = configuration;
+      log.info({ models, slots: capacity, engine_requests: engineRequests }, 'taking jobs');
       tellSupervisor({ case: 'ready', models });
     },
     draining: () => tellSupervisor({ case: 'draining' }),
@@ -148,12 +151,13 @@ function createMetrics(
   });
 }
 
-function instanceOf({ instanceId, host, engine }: WorkerConfiguration): Instance {
+function instanceOf({ instanceId, host, engine, engineRequests }: WorkerConfiguration): Instance {
   return {
     id: instanceId,
     host,
     engine: engine.engine,
     ...(engine.model ? { model: engine.model } : {}),
+    engine_requests: engineRequests,
     worker_version: manifest.version,
     boot_id: randomUUID(),
   };
@@ -209,4 +213,9 @@ function tellSupervisor(message: WorkerMessage): void {
 }
 
 // Not import.meta.main, which Node has since 24.2.
-if (process.argv[1] === import.meta.filename) await runMain(() => runWorker(process.env));
+if (process.argv[1] === import.meta.filename) {
+  const [, , engineRequests] = process.argv;
+  await runMain(() =>
+    runWorker(process.env, engineRequests === undefined ? undefined : Number(engineRequests)),
+  );
+}

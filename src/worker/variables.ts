@@ -10,6 +10,9 @@ const MOST_INTERVAL_MS = 10_000;
 const INTERVAL_MAX_MS = 20;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
+/** `auto`: as many as the engine runs side by side. */
+const jobsAtATime = variable.integerOr('auto', 1, 100_000);
+
 /**
  * The worker's own variables as a zod shape. The supervisor checks them together with its own, so that a container
  * names all bad ones at once, before it starts anything.
@@ -19,8 +22,8 @@ export const workerVariables = {
   CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
   CASOLA_API_URL: variable.url('http:', 'https:').optional(),
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
-  CASOLA_MAX_JOBS: variable.integer(1, 100_000).optional(),
-  CASOLA_CAPACITY: variable.integer(1, 100_000).optional(),
+  CASOLA_MAX_JOBS: jobsAtATime.optional(),
+  CASOLA_CAPACITY: jobsAtATime.optional(),
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
@@ -45,6 +48,7 @@ export const workerVariables = {
   XDG_STATE_HOME: variable.text().optional(),
 };
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
+type JobsAtATime = Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>;
 
 /** Variables whose values no message may show, the engine's included. */
 export const WORKER_SECRETS = ['CASOLA_API_TOKEN', ...ENGINE_SECRETS];
@@ -61,11 +65,6 @@ function isHostList(list: string): boolean {
 export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(schema: S): S {
   const always = { when: () => true };
   return schema
-    .refine((given) => !bothGiven(given) || given.CASOLA_CAPACITY === given.CASOLA_MAX_JOBS, {
-      path: ['CASOLA_CAPACITY'],
-      error: 'is another name of CASOLA_MAX_JOBS, which says something else; set only one',
-      ...always,
-    })
     .refine((given) => !((given.CASOLA_RENEW_LEASE_AFTER ?? 0) >= given.CASOLA_LEASE_SECONDS), {
       path: ['CASOLA_RENEW_LEASE_AFTER'],
       error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
@@ -80,7 +79,7 @@ export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(s
         ...always,
       },
     )
-    .refine((given) => !((given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? 0) > pauseThresholdOf(given)), {
+    .refine((given) => !((given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? 0) > highestPause(given)), {
       path: ['CASOLA_BACKPRESSURE_RESUME_THRESHOLD'],
       error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD (a quarter of the slots if left out)',
       ...always,
@@ -92,16 +91,31 @@ export function streamIntervalMaxMs(given: Own): number {
   return given.CASOLA_STREAM_INTERVAL_MAX_MS ?? Math.max(INTERVAL_MAX_MS, given.CASOLA_STREAM_INTERVAL_MS);
 }
 
-/** Jobs at a time. */
-export function slotsOf(given: Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>): number {
-  return given.CASOLA_MAX_JOBS ?? given.CASOLA_CAPACITY ?? 1;
+/**
+ * Jobs at a time. The deployed worker reads both names and uses CASOLA_CAPACITY.
+ * @param sideBySide what `auto` means
+ */
+export function slotsOf({ CASOLA_MAX_JOBS, CASOLA_CAPACITY }: JobsAtATime, sideBySide: number): number {
+  const given = CASOLA_CAPACITY ?? CASOLA_MAX_JOBS ?? 1;
+  return given === 'auto' ? sideBySide : given;
+}
+
+/** What should be said about the number of jobs at a time; null: nothing. */
+export function slotsWarning(given: JobsAtATime, sideBySide: number): string | null {
+  const { CASOLA_MAX_JOBS: jobs, CASOLA_CAPACITY: capacity } = given;
+  if (capacity !== undefined && jobs !== undefined && capacity !== jobs) {
+    return `CASOLA_CAPACITY=${capacity} and CASOLA_MAX_JOBS=${jobs} are two names of one thing: CASOLA_CAPACITY counts, as with the deployed worker; set only one`;
+  }
+  if (capacity !== undefined || jobs !== undefined || sideBySide === 1) return null;
+  return `CASOLA_MAX_JOBS is not set, so this worker takes one job at a time; the engine could run ${sideBySide} side by side: set CASOLA_MAX_JOBS=auto, or a number`;
 }
 
 /** Requests that may wait in the engine before dispatch is paused. */
-export function pauseThresholdOf(given: Own): number {
-  return given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD ?? defaultPauseThreshold(slotsOf(given));
+export function pauseThresholdOf(given: Own, slots: number): number {
+  return given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD ?? defaultPauseThreshold(slots);
 }
 
-function bothGiven(given: Own): boolean {
-  return given.CASOLA_CAPACITY !== undefined && given.CASOLA_MAX_JOBS !== undefined;
+/** The same where `auto` is not known yet: nothing is above it. */
+function highestPause(given: Own): number {
+  return pauseThresholdOf(given, slotsOf(given, Number.POSITIVE_INFINITY));
 }

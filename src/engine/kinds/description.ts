@@ -64,6 +64,8 @@ export interface EngineDescription {
   /** Where the metrics page has a port of its own: which, for an engine that listens on `port`. */
   metricsPort?: (port: number) => number;
   metrics: MetricNames;
+  /** How many requests it runs side by side: the flag that says so (null: it has none), and how many without it. */
+  sideBySide: { flag: string | null; usual: number };
   /** The step of the start that a log line shows, or null. */
   phaseOf(line: string): LogPhase | null;
   /** What an exit means, from its code (null: killed) and the last log lines. */

@@ -11,4 +11,6 @@ export const external: EngineDescription = {
   installHelp: null,
   // Ollama has no /health.
   healthPaths: ['/health', '/v1/models'],
+  // It does not tell. So many do no harm to a server that takes fewer.
+  sideBySide: { flag: null, usual: 8 },
 };

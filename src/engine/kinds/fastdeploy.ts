@@ -34,6 +34,7 @@ export const fastdeploy: EngineDescription = {
     kvCacheUsage: 'fastdeploy:gpu_cache_usage_perc',
     progress: ['fastdeploy:generation_tokens_total', 'fastdeploy:prompt_tokens_total'],
   },
+  sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 8 },
   phaseOf,
   // A start that failed may exit 0: an exit that nobody asked for is a failure whatever its code.
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),

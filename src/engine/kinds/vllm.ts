@@ -35,6 +35,8 @@ export const vllm: EngineDescription = {
       'vllm:iteration_tokens_total_count',
     ],
   },
+  // Without the flag 128 on a CPU, 1024 with 70 GiB or more of GPU memory (not an A100), else this.
+  sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 256 },
   phaseOf: vllmPhase,
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
 };

@@ -33,6 +33,7 @@ describe('the view of workers', () => {
       engine: 'vllm',
       engine_version: '1',
       models: ['old'],
+      engine_requests: 256,
     };
     const heartbeat = { instance_id: 'i', status: 'running', phase: 'ready' } as const;
     const views = workerViews([known('w', { instance, heartbeat, heartbeat_at: 2000 })], [session('w')]);
@@ -52,6 +53,7 @@ describe('the view of workers', () => {
         gpu: 'H100',
         engine: 'vllm',
         engine_version: '1',
+        engine_requests: 256,
         models: ['tiny'],
         connected_at: '1970-01-01T00:00:01.000Z',
         last_heartbeat_at: '1970-01-01T00:00:02.000Z',

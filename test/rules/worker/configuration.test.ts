@@ -55,7 +55,7 @@ test('every fault is named at once, with what was given and what is expected, an
     /CASOLA_WS_URL="https:\/\/queue.example": expected a URL starting with ws:\/\/ or wss:\/\//,
   );
   expect(problem).toMatch(/CASOLA_CONFIG_ID is not set/);
-  expect(problem).toMatch(/CASOLA_MAX_JOBS="many": expected a whole number/);
+  expect(problem).toMatch(/CASOLA_MAX_JOBS="many": expected a whole number from 1 to 100000, or auto/);
   expect(problem).toMatch(/CASOLA_RENEW_LEASE_AFTER="10": expected fewer seconds than CASOLA_LEASE_SECONDS/);
   expect(problem).toMatch(/CASOLA_API_URL="queue.example": expected a URL/);
   expect(problem).toMatch(/VLLM_PORT="99999": expected a port/);
@@ -71,12 +71,47 @@ test('a running engine needs no model', () => {
   expect(engine.url).toContain('http://engine:11434');
 });
 
-test('capacity has two names, which must agree', () => {
-  expect(readWorkerConfiguration({ ...GOOD, CASOLA_CAPACITY: '4' }).capacity).toBe(4);
-  expect(readWorkerConfiguration({ ...GOOD, CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '4' }).capacity).toBe(4);
-  expect(problemOf({ ...GOOD, CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '5' })).toMatch(
-    /CASOLA_CAPACITY="4": is another name of CASOLA_MAX_JOBS/,
+test('capacity has two names; the deployed worker uses CASOLA_CAPACITY, and so does this one, with a warning', () => {
+  const read = (more: object) => {
+    const { capacity, warnings } = readWorkerConfiguration({ ...GOOD, ...more });
+    return [capacity, warnings.length];
+  };
+  expect(read({ CASOLA_CAPACITY: '4' })).toEqual([4, 0]);
+  expect(read({ CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '4' })).toEqual([4, 0]);
+  expect(read({ CASOLA_CAPACITY: '4', CASOLA_MAX_JOBS: '5' })).toEqual([4, 1]);
+});
+
+test.each([
+  [{}, 256],
+  [{ VLLM_EXTRA_ARGS: '--max-num-seqs 32' }, 32],
+  [{ VLLM_EXTRA_ARGS: '--max_num_seqs=32 --data-parallel-size 4 --max-num-seqs 16' }, 64],
+  [{ VLLM_EXTRA_ARGS: '--max-num-seqs many' }, 256],
+  [{ ENGINE: 'fastdeploy' }, 8],
+  [{ ENGINE: 'fastdeploy', VLLM_EXTRA_ARGS: '--max-num-seqs 64' }, 64],
+  [{ ENGINE_URL: 'http://127.0.0.1:11434' }, 8],
+])('CASOLA_MAX_JOBS=auto with %o is %i', (more, slots) => {
+  const auto = readWorkerConfiguration({ ...GOOD, ...more, CASOLA_MAX_JOBS: 'auto' });
+  expect([auto.capacity, auto.engineRequests, auto.warnings]).toEqual([slots, slots, []]);
+  expect(auto.backpressure?.pauseAboveWaiting).toBe(Math.ceil(slots / 4));
+});
+
+test('what the supervisor knows of its engine goes before what the variables say', () => {
+  const given = { ...GOOD, CASOLA_CAPACITY: 'auto', VLLM_EXTRA_ARGS: '--max-num-seqs 32' };
+  expect(readWorkerConfiguration(given, 48).capacity).toBe(48);
+  expect(readWorkerConfiguration({ ...given, CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '12' }, 48)).toMatchObject(
+    {
+      backpressure: { pauseAboveWaiting: 12, resumeAtWaiting: 12 },
+    },
   );
+});
+
+test('one job at a time for want of CASOLA_MAX_JOBS is said, with what the engine could run', () => {
+  const { warnings, capacity } = readWorkerConfiguration({ ...GOOD, VLLM_EXTRA_ARGS: '--max-num-seqs 32' });
+  expect(capacity).toBe(1);
+  expect(warnings).toEqual([
+    expect.stringMatching(/one job at a time.*32 side by side.*CASOLA_MAX_JOBS=auto/),
+  ]);
+  expect(readWorkerConfiguration({ ...GOOD, CASOLA_MAX_JOBS: '1' }).warnings).toEqual([]);
 });
 
 test('a lease shorter than the default is renewed after four fifths of it', () => {
