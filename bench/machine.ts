@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { cpus, loadavg } from 'node:os';
+import { cpus } from 'node:os';
 
 /** Processor time of a process with all its threads, ms: schedstat counts nanoseconds, stat only ticks of 10 ms. */
 export function processorMs(pid: number): number {
@@ -19,13 +19,25 @@ export function residentMegabytes(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-/** Processor time of the whole machine so far, in ticks. */
-export interface Ticks {
+/** The whole machine at one moment. */
+export interface MachineState {
+  /** Processor time so far, in ticks. */
   busy: number;
   all: number;
+  /** How long each process has waited for a processor so far, ns. */
+  waited: Map<string, number>;
+  at: number;
 }
 
-export function machineTicks(): Ticks {
+/** What a figure is to be read with: where all processors are busy, percentiles measure the machine. */
+export interface Noise {
+  /** On average, this run's own processes among them. */
+  busy_processors: number;
+  /** Processes that could run and waited for a processor, on average. */
+  waiting: number;
+}
+
+export function machineState(): MachineState {
   const fields = readFileSync('/proc/stat', 'utf8')
     .split('\n')[0]!
     .trim()
@@ -33,20 +45,38 @@ export function machineTicks(): Ticks {
     .slice(1, 9)
     .map(Number);
   const all = fields.reduce((a, b) => a + b, 0);
-  return { busy: all - fields[3]! - fields[4]!, all };
+  return { busy: all - fields[3]! - fields[4]!, all, waited: waitedOf(), at: performance.now() };
 }
 
-/** How busy the machine was between two looks, in processors. Beside a percentile it says how far to trust it. */
-export function busyProcessors(before: Ticks, after: Ticks): number {
-  return ((after.busy - before.busy) / Math.max(1, after.all - before.all)) * cpus().length;
+export function noiseSince(before: MachineState): Noise {
+  const after = machineState();
+  const busy = ((after.busy - before.busy) / Math.max(1, after.all - before.all)) * cpus().length;
+  let waited = 0;
+  for (const [pid, now] of after.waited) waited += Math.max(0, now - (before.waited.get(pid) ?? 0));
+  const waiting = waited / 1e6 / Math.max(1, after.at - before.at);
+  return { busy_processors: Number(busy.toFixed(2)), waiting: Number(waiting.toFixed(2)) };
+}
+
+/** Of main threads, by process id; the second number of schedstat. */
+function waitedOf(): Map<string, number> {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return new Map(pids.map((pid) => [pid, waitedNanoseconds(pid)]));
+}
+
+function waitedNanoseconds(pid: string): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]);
+  } catch {
+    // It ended meanwhile.
+    return 0;
+  }
 }
 
 /** What figures are to be read with. */
-export function machineFacts(): Record<string, string | number> {
+export function machineFacts() {
   return {
     processors: cpus().length,
     model: cpus()[0]?.model ?? 'unknown',
-    load_before: Number(loadavg()[0]!.toFixed(2)),
     node: process.version,
   };
 }

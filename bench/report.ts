@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { machineFacts } from './machine.ts';
+import { machineFacts, type Noise } from './machine.ts';
 import { median } from './statistics.ts';
 
 /** One figure of the table in docs/performance.md, with its value in every round. */
@@ -13,9 +13,22 @@ export interface Figure {
   goal: number | null;
   atLeast?: boolean;
   rounds: number[];
+  /** Of the machine while it was measured. */
+  noise?: Noise;
+}
+
+/** A run as it is kept. */
+export interface Results {
+  at: string;
+  machine: Noise & { processors: number; model: string; node: string };
+  figures: (Figure & { median: number })[];
 }
 
 const RESULTS = fileURLToPath(new URL('./results/', import.meta.url));
+
+export function resultsFile(name: string): string {
+  return `${RESULTS}${name}.json`;
+}
 
 export function printFigure({ group, name, unit, goal, atLeast, rounds }: Figure): void {
   const mid = median(rounds);
@@ -28,24 +41,26 @@ export function printFigure({ group, name, unit, goal, atLeast, rounds }: Figure
   );
 }
 
+export function noiseText({ busy_processors, waiting }: Noise): string {
+  return `${busy_processors} processors busy, ${waiting} processes waiting for one`;
+}
+
 /** Keeps the figures of one run as JSON: bench/results/<name>.json. */
-export function saveResults(name: string, figures: readonly Figure[], busy: number): string {
+export function saveResults(name: string, figures: readonly Figure[], noise: Noise): string {
   mkdirSync(RESULTS, { recursive: true });
-  const file = `${RESULTS}${name}.json`;
-  const machine = { ...machineFacts(), busy_processors: Number(busy.toFixed(2)) };
-  const told = figures.map((figure) => ({
+  const file = resultsFile(name);
+  const machine = { ...machineFacts(), ...noise };
+  const told: Results['figures'] = figures.map((figure) => ({
     ...figure,
     median: round(median(figure.rounds)),
     rounds: figure.rounds.map(round),
   }));
-  writeFileSync(
-    file,
-    `${JSON.stringify({ at: new Date().toISOString(), machine, figures: told }, null, 1)}\n`,
-  );
+  const results: Results = { at: new Date().toISOString(), machine, figures: told };
+  writeFileSync(file, `${JSON.stringify(results, null, 1)}\n`);
   return file;
 }
 
-function format(value: number): string {
+export function format(value: number): string {
   return Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2);
 }
 

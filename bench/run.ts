@@ -1,12 +1,14 @@
 import { Command } from 'commander';
 import { tearDown } from '../test/support/road.ts';
-import { busyProcessors, machineTicks } from './machine.ts';
-import { type Figure, printFigure, saveResults } from './report.ts';
+import type { Effort } from './effort.ts';
+import { machineState, noiseSince } from './machine.ts';
+import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad } from './road.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { memory } from './scenarios/memory.ts';
+import { realVllm } from './scenarios/real-vllm.ts';
 import { requestCost } from './scenarios/request-cost.ts';
 import { start } from './scenarios/start.ts';
 import { fastStreams, pacedStreams } from './scenarios/streams.ts';
@@ -16,45 +18,66 @@ import { fastStreams, pacedStreams } from './scenarios/streams.ts';
 const given = new Command('bench')
   .description('measures the road against a direct call, in turns, everything on this machine')
   .option('--rounds <count>', 'pairs of direct and road', '5')
-  .option('--only <groups>', 'goals to measure, such as P1,P3')
+  .option('--only <groups>', 'groups to measure, such as P1,P3; vllm runs only when it is named')
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
-  .option('--short', 'sees that everything runs: one round, no figures worth quoting')
+  .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
   .parse()
   .opts<{ rounds: string; only?: string; save?: string; short?: boolean }>();
 
-const rounds = given.short ? 1 : Number(given.rounds);
+/** Of the requests and tokens of a whole run. */
+const SHORT_SHARE = 0.02;
+
+const effort: Effort = given.short
+  ? { rounds: 1, share: SHORT_SHARE }
+  : { rounds: Number(given.rounds), share: 1 };
 const only = given.only?.split(',');
 
-type Scenario = { groups: string[]; needsRoad: boolean; run(road: BenchRoad): Promise<Figure[]> };
+interface Scenario {
+  groups: string[];
+  /** Shares a road with the others that do; they stand first. */
+  needsRoad?: boolean;
+  onRequest?: boolean;
+  /** The second only where it is needed. */
+  run(effort: Effort, road: BenchRoad): Promise<Figure[]>;
+}
 const SCENARIOS: Scenario[] = [
-  { groups: ['P1'], needsRoad: true, run: (road) => firstToken(road, rounds) },
-  { groups: ['P1', 'P1c'], needsRoad: true, run: (road) => pacedStreams(road, rounds) },
-  { groups: ['P1c'], needsRoad: true, run: (road) => requestCost(road, rounds) },
-  { groups: ['P2'], needsRoad: true, run: (road) => fastStreams(road, rounds) },
-  { groups: ['P3'], needsRoad: false, run: () => durableJobs(rounds, given.short ?? false) },
-  { groups: ['P5'], needsRoad: false, run: () => memory() },
-  { groups: ['P6'], needsRoad: false, run: () => dispatchLatency(rounds, given.short ?? false) },
-  { groups: ['P7'], needsRoad: false, run: () => start(rounds) },
+  { groups: ['P1'], needsRoad: true, run: firstToken },
+  { groups: ['P1', 'P1c'], needsRoad: true, run: pacedStreams },
+  { groups: ['P1c'], needsRoad: true, run: requestCost },
+  { groups: ['P2'], needsRoad: true, run: fastStreams },
+  { groups: ['P3'], run: durableJobs },
+  { groups: ['P5'], run: memory },
+  { groups: ['P6'], run: dispatchLatency },
+  { groups: ['P7'], run: start },
+  { groups: ['vllm'], onRequest: true, run: realVllm },
 ];
 
-const chosen = SCENARIOS.filter(({ groups }) => !only || groups.some((group) => only.includes(group)));
+const isWanted = (group: string) => !only || only.includes(group);
+const chosen = SCENARIOS.filter(({ groups, onRequest }) =>
+  onRequest ? only?.some((group) => groups.includes(group)) : groups.some(isWanted),
+);
 const figures: Figure[] = [];
-const before = machineTicks();
+const began = machineState();
+let road: BenchRoad | null = null;
 try {
-  for (const needsRoad of [true, false]) {
-    const scenarios = chosen.filter((scenario) => scenario.needsRoad === needsRoad);
-    const road = needsRoad && scenarios.length > 0 ? await startRoad() : null;
-    for (const scenario of scenarios) {
-      const found = await scenario.run(road as BenchRoad);
-      const wanted = found.filter(({ group }) => !only || only.includes(group));
-      for (const figure of wanted) printFigure(figure);
-      figures.push(...wanted);
+  for (const scenario of chosen) {
+    if (!scenario.needsRoad && road) {
+      await tearDown();
+      road = null;
     }
-    await tearDown();
+    const before = machineState();
+    if (scenario.needsRoad) road ??= await startRoad();
+    const found = await scenario.run(effort, road as BenchRoad);
+    const noise = noiseSince(before);
+    const wanted = found.filter(({ group }) => isWanted(group)).map((figure) => ({ ...figure, noise }));
+    for (const figure of wanted) printFigure(given.short ? { ...figure, goal: null } : figure);
+    console.log(`     meanwhile ${noiseText(noise)}\n`);
+    figures.push(...wanted);
   }
 } finally {
   await tearDown();
 }
-const busy = busyProcessors(before, machineTicks());
-console.log(`\n${busy.toFixed(2)} processors were busy on average, this run's own among them.`);
-if (given.save) console.log(`Kept in ${saveResults(given.save, figures, busy)}`);
+const noise = noiseSince(began);
+console.log(`Over the whole run ${noiseText(noise)}.`);
+if (given.save) console.log(`Kept in ${saveResults(given.save, figures, noise)}`);
+if (given.short) console.log(`bench: ${chosen.length} passed, 0 failed`);

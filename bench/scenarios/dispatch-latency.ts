@@ -1,6 +1,7 @@
 import { Agent, request } from 'undici';
 import WebSocket from 'ws';
 import { startQueue, tearDown } from '../../test/support/road.ts';
+import { type Effort, scaled } from '../effort.ts';
 import type { Figure } from '../report.ts';
 import { median } from '../statistics.ts';
 
@@ -13,10 +14,11 @@ const BATCH = 1000;
 const PING_MS = 10_000;
 
 /** P6: from a submission to the frame at the worker, with much else waiting against nothing else, in turns. */
-export async function dispatchLatency(rounds: number, short: boolean): Promise<Figure[]> {
-  const size = short ? 0.02 : 1;
-  const pending = await compare(rounds, (url) => fillBacklog(url, PENDING * size));
-  const crowd = await compare(rounds, (url) => crowdQueue(url, WORKERS * size, CALLERS * size));
+export async function dispatchLatency(effort: Effort): Promise<Figure[]> {
+  const pending = await compare(effort, (url) => fillBacklog(url, scaled(PENDING, effort)));
+  const crowd = await compare(effort, (url) =>
+    crowdQueue(url, scaled(WORKERS, effort), scaled(CALLERS, effort)),
+  );
   const shared = { group: 'P6', unit: '×' };
   return [
     {
@@ -35,14 +37,14 @@ export async function dispatchLatency(rounds: number, short: boolean): Promise<F
 }
 
 /** Two queues side by side, one of them prepared: how much longer it takes there, in each round. */
-async function compare(rounds: number, prepare: (url: string) => Promise<void>): Promise<number[]> {
+async function compare(effort: Effort, prepare: (url: string) => Promise<void>): Promise<number[]> {
   const quiet = await Probe.start();
   const loaded = await Probe.start();
   await prepare(loaded.url);
   const ratios: number[] = [];
-  for (let round = 0; round < rounds; round++) {
+  for (let round = 0; round < effort.rounds; round++) {
     const times = { quiet: [] as number[], loaded: [] as number[] };
-    for (let sample = 0; sample < SAMPLES; sample++) {
+    for (let sample = 0; sample < scaled(SAMPLES, effort); sample++) {
       times.quiet.push(await quiet.latency());
       times.loaded.push(await loaded.latency());
     }

@@ -3,6 +3,7 @@ import { runDurable, type Side } from '../durable/index.ts';
 import { hasNats, startNats } from '../durable/nats.ts';
 import type { PeerServer } from '../durable/peer-server.ts';
 import { hasRedis, startRedis } from '../durable/redis.ts';
+import { type Effort, scaled } from '../effort.ts';
 import { processorMs } from '../machine.ts';
 import type { Figure } from '../report.ts';
 import { workerdOf } from '../road.ts';
@@ -34,8 +35,8 @@ interface Rounds {
  * P3: durable jobs a second, their results known to the submitter, against BullMQ on Redis and against JetStream in
  * the same run. Everyone's writes are synced to disk before they are acknowledged.
  */
-export async function durableJobs(rounds: number, short: boolean): Promise<Figure[]> {
-  const load = { ...LOAD, jobs: short ? 320 : LOAD.jobs };
+export async function durableJobs(effort: Effort): Promise<Figure[]> {
+  const load = { ...LOAD, jobs: Math.ceil(scaled(LOAD.jobs, effort) / LOAD.inFlight) * LOAD.inFlight };
   const queue = await startQueue();
   const pid = workerdOf(queue);
   const there = PEERS.filter(({ isThere }) => isThere());
@@ -50,7 +51,7 @@ export async function durableJobs(rounds: number, short: boolean): Promise<Figur
   };
   try {
     for (const way of WAYS) await runDurable('ours', { ...load, url: queue.url, way });
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < effort.rounds; round++) {
       for (const [n, { side, server }] of peers.entries()) {
         seen.peers[n]!.rate.push(await runDurable(side, { ...load, url: server.url }));
       }

@@ -1,3 +1,4 @@
+import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import type { LoadPlan } from '../load/plan.ts';
 import type { Figure } from '../report.ts';
@@ -44,14 +45,17 @@ const LOADS: Load[] = [
 ];
 
 /** P1: what the road adds to the time until the first token, direct and road in turns. */
-export async function firstToken(road: BenchRoad, rounds: number): Promise<Figure[]> {
+export async function firstToken(effort: Effort, road: BenchRoad): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const load of LOADS) {
     await pace(road.engineUrl, load.interTokenMs);
-    const ask = (url: string) => runLoad({ url, arrivals: load.arrivals, tokens: load.tokens });
+    const { callers = 1 } = load.arrivals as { callers?: number };
+    const requests = Math.max(callers, scaled(load.arrivals.requests, effort));
+    const arrivals = { ...load.arrivals, requests };
+    const ask = (url: string) => runLoad({ url, arrivals, tokens: load.tokens });
     await ask(road.queueUrl);
     const added: { p50: number[]; p99: number[] } = { p50: [], p99: [] };
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < effort.rounds; round++) {
       const direct = (await ask(road.engineUrl)).firstMs;
       const through = (await ask(road.queueUrl)).firstMs;
       added.p50.push(median(through) - median(direct));

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tearDown } from '../../test/support/road.ts';
+import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import { residentMegabytes } from '../machine.ts';
 import type { Figure } from '../report.ts';
@@ -10,9 +11,9 @@ const STREAMS = 256;
 const SETTLING_MS = 3000;
 
 /** P5: resident memory of a road of its own, idle and while 256 streams run. */
-export async function memory(): Promise<Figure[]> {
+export async function memory(effort: Effort): Promise<Figure[]> {
   const road = await startRoad();
-  await sleep(SETTLING_MS);
+  await sleep(scaled(SETTLING_MS, effort));
   const idle = measure(road.pids);
   await pace(road.engineUrl, 10);
   const peak = { ...idle };
@@ -22,7 +23,7 @@ export async function memory(): Promise<Figure[]> {
     peak.worker = Math.max(peak.worker, now.worker);
   }, 200);
   const arrivals = { kind: 'closed', callers: STREAMS, requests: STREAMS } as const;
-  await runLoad({ url: road.queueUrl, arrivals, tokens: 500 });
+  await runLoad({ url: road.queueUrl, arrivals, tokens: scaled(500, effort) });
   clearInterval(look);
   await tearDown();
   const shared = { group: 'P5', unit: 'MB' };

@@ -1,4 +1,5 @@
 import { startBare } from '../bare/index.ts';
+import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import { processorMs } from '../machine.ts';
 import type { Figure } from '../report.ts';
@@ -9,18 +10,19 @@ const REQUESTS = 2000;
 const CALLERS = 64;
 
 /** P1c: processor time of a streamed request of one token, against a bare object call in the same run. */
-export async function requestCost(road: BenchRoad, rounds: number): Promise<Figure[]> {
+export async function requestCost(effort: Effort, road: BenchRoad): Promise<Figure[]> {
   await pace(road.engineUrl, 0);
   const bare = await startBare();
+  const requests = scaled(REQUESTS, effort);
   const ask = (url: string) =>
-    runLoad({ url, arrivals: { kind: 'closed', callers: CALLERS, requests: REQUESTS }, tokens: 1 });
+    runLoad({ url, arrivals: { kind: 'closed', callers: CALLERS, requests }, tokens: 1 });
   const workerd: number[] = [];
   const worker: number[] = [];
   const absolute: number[] = [];
   try {
     await ask(bare.url);
     await ask(road.queueUrl);
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < effort.rounds; round++) {
       const before = processorMs(bare.pid);
       await ask(bare.url);
       const base = processorMs(bare.pid) - before;
@@ -29,7 +31,7 @@ export async function requestCost(road: BenchRoad, rounds: number): Promise<Figu
       const spent = processorOf(road, used);
       workerd.push(spent.workerd / base);
       worker.push(spent.worker / spent.engine);
-      absolute.push((spent.workerd / REQUESTS) * 1000);
+      absolute.push((spent.workerd / requests) * 1000);
     }
   } finally {
     bare.stop();

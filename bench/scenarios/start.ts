@@ -1,10 +1,11 @@
 import { until } from '../../test/support/poll.ts';
 import { freePort } from '../../test/support/ports.ts';
 import { cli, stateFolder, tearDown } from '../../test/support/road.ts';
+import type { Effort } from '../effort.ts';
 import type { Figure } from '../report.ts';
 
 /** P7: from the command to the first token, with the simulator. */
-export async function start(rounds: number): Promise<Figure[]> {
+export async function start({ rounds }: Effort): Promise<Figure[]> {
   const seconds: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const port = await freePort();

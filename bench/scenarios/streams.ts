@@ -1,3 +1,4 @@
+import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import type { LoadResult } from '../load/plan.ts';
 import { processorMs } from '../machine.ts';
@@ -11,7 +12,7 @@ const INTER_TOKEN_MS = 10;
 const PACED_TOKENS = 300;
 
 /** P1: streams of a token each 10 ms, their whole time and their tail, and the processor time each token takes. */
-export async function pacedStreams(road: BenchRoad, rounds: number): Promise<Figure[]> {
+export async function pacedStreams(effort: Effort, road: BenchRoad): Promise<Figure[]> {
   await pace(road.engineUrl, INTER_TOKEN_MS);
   const figures: Figure[] = [];
   for (const streams of [1, 64, 256]) {
@@ -19,11 +20,11 @@ export async function pacedStreams(road: BenchRoad, rounds: number): Promise<Fig
       runLoad({
         url,
         arrivals: { kind: 'closed', callers: streams, requests: streams },
-        tokens: PACED_TOKENS,
+        tokens: scaled(PACED_TOKENS, effort),
       });
     await ask(road.queueUrl);
     const seen = { whole: [], gap50: [], gap99: [], workerd: [], worker: [] } as Record<string, number[]>;
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < effort.rounds; round++) {
       const direct = await ask(road.engineUrl);
       const used = processorOf(road);
       const through = await ask(road.queueUrl);
@@ -59,16 +60,16 @@ export async function pacedStreams(road: BenchRoad, rounds: number): Promise<Fig
 }
 
 /** P2: tokens a second with an engine as fast as it goes. */
-export async function fastStreams(road: BenchRoad, rounds: number): Promise<Figure[]> {
+export async function fastStreams(effort: Effort, road: BenchRoad): Promise<Figure[]> {
   await pace(road.engineUrl, 0);
   const figures: Figure[] = [];
   for (const streams of [1, 64, 256]) {
-    const tokens = streams === 1 ? 4000 : 64_000 / streams;
+    const tokens = scaled(streams === 1 ? 4000 : 64_000 / streams, effort);
     const ask = (url: string) =>
       runLoad({ url, arrivals: { kind: 'closed', callers: streams, requests: streams * 2 }, tokens });
     await ask(road.queueUrl);
     const ratios: number[] = [];
-    for (let round = 0; round < rounds; round++) {
+    for (let round = 0; round < effort.rounds; round++) {
       const direct = await ask(road.engineUrl);
       ratios.push((await ask(road.queueUrl)).tokensPerSecond / direct.tokensPerSecond);
     }
