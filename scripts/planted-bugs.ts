@@ -168,6 +168,18 @@ const BUGS: readonly Bug[] = [
     becomes: `  let { progress = null`,
   },
   {
+    name: 'a tape takes repeated bytes again',
+    file: 'src/relay/tape.ts',
+    line: 'const fresh = data.subarray(this.#received - offset);',
+    becomes: 'const fresh = data;',
+  },
+  {
+    name: 'a broken tape ends as if whole',
+    file: 'src/relay/tape.ts',
+    line: 'else reader.sink.abort(brokenBy, reader.isBetween && this.#isEventStream);',
+    becomes: 'else reader.sink.end();',
+  },
+  {
     name: 'a cancellation that overtakes its request is forgotten',
     file: 'src/queue/verbs/request.ts',
     line: 'if (core.gone.has(asked.job_id)) return answer(CANCELLED);',

@@ -119,6 +119,8 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
         gone = () => relay.readerGone(id, sink);
         reads = () => relay.readerReads(id, sink);
         relay.attachToTape(id, sink);
+        // Of a signal that fired before, no event comes.
+        if (signal.aborted) gone();
       },
       pull: () => reads(),
       cancel: () => gone(),

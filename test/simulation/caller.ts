@@ -2,8 +2,8 @@ import { HttpError } from '../../src/gateway/errors.ts';
 import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
 import { callQueue, callWorker } from '../../src/gateway/objects.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
-import type { Exchange } from './engine.ts';
 import type { CallerPlan } from './plan.ts';
+import { ReadAnswer } from './read-answer.ts';
 import type { CallerBody } from './relay-host.ts';
 import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
@@ -156,51 +156,5 @@ export class Caller {
         return 'whole';
       }
     }
-  }
-}
-
-/** What one caller has read of one answer. */
-class ReadAnswer {
-  readonly #around: Surroundings;
-  readonly #jobId: string;
-  #exchange: Exchange | null = null;
-  #bytes = 0;
-
-  constructor(around: Surroundings, jobId: string) {
-    this.#around = around;
-    this.#jobId = jobId;
-  }
-
-  take(piece: Uint8Array): void {
-    const { oracle } = this.#around;
-    const text = Buffer.from(piece).toString();
-    this.#exchange ??= oracle.exchangeOf(text);
-    const exchange = this.#exchange;
-    if (!exchange) {
-      this.#wrong(`began with ${text.slice(0, 80)}`);
-      return;
-    }
-    if (exchange.jobId !== this.#jobId) this.#wrong(`has the answer of ${exchange.jobId}`);
-    const expected = exchange.bytes.subarray(this.#bytes, this.#bytes + piece.byteLength);
-    this.#bytes += piece.byteLength;
-    if (this.#bytes > exchange.emitted || !expected.equals(piece)) {
-      this.#wrong(
-        `is not what exchange ${exchange.id} said before byte ${this.#bytes}: ${text.slice(0, 80)}`,
-      );
-    }
-  }
-
-  ended(): void {
-    const exchange = this.#exchange;
-    if (!exchange || this.#bytes !== exchange.bytes.byteLength || exchange.state !== 'whole') {
-      const said = exchange
-        ? `${exchange.bytes.byteLength} bytes, ${exchange.state}, ${exchange.ending}`
-        : 'nothing';
-      this.#wrong(`ended as if whole after ${this.#bytes} bytes; the engine said ${said}`);
-    }
-  }
-
-  #wrong(what: string): void {
-    this.#around.oracle.violated('an answer is one attempt, whole and in order', `${this.#jobId} ${what}`);
   }
 }

@@ -49,6 +49,19 @@ export interface JobPlan {
   /** How long after acceptance it is cancelled; null: never. */
   cancelAfterMs: number | null;
   waits: boolean;
+  /** Its engine is asked for a stream, which these read while the job runs and after; null: it is not. */
+  readers: ReaderPlan[] | null;
+}
+
+/** A reader of a stored job's answer; times in ms. */
+export interface ReaderPlan {
+  id: string;
+  /** After the job is submitted. */
+  comesAfterMs: number;
+  /** Null: at the end. */
+  leavesAfterMs: number | null;
+  readEveryMs: number;
+  readBytes: number;
 }
 
 /** A caller of `/v1`; times are ms after the start. */
@@ -157,9 +170,7 @@ export function drawPlan(seed: number): Plan {
     leaseSeconds,
     graceSeconds: random.pick([3, 10, 10]),
     workers,
-    jobs: list(random.int(0, 14), (index) =>
-      drawJob(new Random(seed, `job ${index}`), index, workers, troubleEndsMs),
-    ),
+    jobs: list(random.int(0, 14), (index) => drawJob(seed, index, workers, troubleEndsMs)),
     callers: list(random.int(0, 10), (index) =>
       drawCaller(new Random(seed, `caller ${index}`), index, workers, troubleEndsMs),
     ),
@@ -197,8 +208,9 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
   }));
 }
 
-function drawJob(random: Random, index: number, workers: readonly WorkerPlan[], endsMs: number): JobPlan {
-  return {
+function drawJob(seed: number, index: number, workers: readonly WorkerPlan[], endsMs: number): JobPlan {
+  const random = new Random(seed, `job ${index}`);
+  const job: JobPlan = {
     id: `j${index}`,
     at: random.int(0, Math.round(endsMs * 0.8)),
     jobType: random.chance(0.6) ? 'chat_completion' : 'engine_request',
@@ -208,7 +220,35 @@ function drawJob(random: Random, index: number, workers: readonly WorkerPlan[], 
     cancelAfterMs: random.chance(0.2) ? random.wait(8000) : null,
     waits: random.chance(0.5),
     configId: random.pick(workers).configId,
+    readers: null,
   };
+  // Base workers cannot stream what is stored.
+  const mayStream = job.jobType === 'engine_request' && !workers.some(({ isBase }) => isBase);
+  if (mayStream) job.readers = drawReaders(new Random(seed, `readers ${index}`), job.id);
+  return job;
+}
+
+function drawReaders(random: Random, jobId: string): ReaderPlan[] | null {
+  if (random.chance(0.4)) return null;
+  return list(random.int(0, 3), (index) => {
+    const [readEveryMs, readBytes] = drawPace(random);
+    return {
+      id: `${jobId}-r${index}`,
+      comesAfterMs: random.wait(15_000),
+      leavesAfterMs: random.chance(0.3) ? random.wait(8000) : null,
+      readEveryMs,
+      readBytes,
+    };
+  });
+}
+
+/** How often somebody reads, ms, and how much, bytes. */
+function drawPace(random: Random): readonly [number, number] {
+  return random.pick([
+    [5, 100_000],
+    [300, 2000],
+    [2000, 600],
+  ] as const);
 }
 
 function drawCaller(
@@ -217,11 +257,7 @@ function drawCaller(
   workers: readonly WorkerPlan[],
   endsMs: number,
 ): CallerPlan {
-  const reads = random.pick([
-    [5, 100_000],
-    [300, 2000],
-    [2000, 600],
-  ] as const);
+  const reads = drawPace(random);
   return {
     id: `c${index}`,
     at: random.int(0, Math.round(endsMs * 0.8)),

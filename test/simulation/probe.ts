@@ -23,6 +23,7 @@ export function probes(workers: readonly WorkerPlan[], at: number): JobPlan[] {
     deadlineSeconds: null,
     cancelAfterMs: null,
     waits: false,
+    readers: null,
   }));
 }
 

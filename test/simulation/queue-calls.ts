@@ -23,7 +23,10 @@ export function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCa
     cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
     status: () => rpc((queue, answer) => answer(queue.status())),
     ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
-    follow: unasked,
+    follow: (id, fence, ms) =>
+      rpc((queue, answer) =>
+        queue.follow(id, fence, ms, (job) => answer(job && { job, ...queue.outputOf(job) })),
+      ),
     list: unasked,
     settlements: unasked,
     listen: unasked,

@@ -139,6 +139,38 @@ export class RelayHost {
     });
   }
 
+  /** The answer of a stored job for one of its readers. The response names its body in `x-body`. */
+  openTape(id: number, signal: AbortSignal, opened: (body: CallerBody) => string): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      this.#opening.add(reject);
+      const stop = this.#relay.openTape(id, (opening) => {
+        this.#opening.delete(reject);
+        if (!opening.ok) {
+          const headers = { [BROKEN_HEADER]: JSON.stringify(opening.reason) };
+          resolve(new Response(null, { status: 502, headers }));
+          return;
+        }
+        const body: CallerBody = new CallerBody(opening.head, () => {
+          if (this.#isAlive) this.#relay.readerReads(id, body);
+        });
+        this.#bodies.add(body);
+        const gone = () => {
+          if (this.#isAlive) this.#relay.readerGone(id, body);
+        };
+        signal.addEventListener('abort', gone);
+        this.#relay.attachToTape(id, body);
+        if (signal.aborted) gone();
+        resolve(new Response(null, { headers: { 'x-body': opened(body) } }));
+      });
+      const leave = () => {
+        if (this.#isAlive) stop();
+      };
+      if (signal.aborted) leave();
+      else signal.addEventListener('abort', leave);
+      this.#arm();
+    });
+  }
+
   breakStream(id: number, reason: BrokenReason): void {
     this.#relay.breakStream(id, reason);
     this.#arm();

@@ -176,16 +176,29 @@ export class Server {
     signal: AbortSignal,
     opened: (body: CallerBody) => void,
   ): Promise<Response> {
+    return this.#fetch(life, () => this.#relay(relay).open(stream, signal, opened));
+  }
+
+  openTape(
+    life: Life,
+    relay: string,
+    stream: number,
+    signal: AbortSignal,
+    opened: (body: CallerBody) => string,
+  ): Promise<Response> {
+    return this.#fetch(life, () => this.#relay(relay).openTape(stream, signal, opened));
+  }
+
+  /** Question and answer with a delay each. */
+  #fetch(life: Life, ask: () => Promise<Response>): Promise<Response> {
     const timeline = this.#process;
     return new Promise((resolve, reject) => {
       timeline.after(this.#random.int(0, 3), () => {
         if (!life.isAlive) return;
-        this.#relay(relay)
-          .open(stream, signal, opened)
-          .then(
-            (response) => timeline.after(this.#random.int(0, 3), () => life.isAlive && resolve(response)),
-            (error) => life.isAlive && reject(error),
-          );
+        ask().then(
+          (response) => timeline.after(this.#random.int(0, 3), () => life.isAlive && resolve(response)),
+          (error) => life.isAlive && reject(error),
+        );
       });
     });
   }

@@ -5,6 +5,7 @@ import { Oracle, type Violation } from './oracle.ts';
 import type { JobPlan, Plan } from './plan.ts';
 import { idleSlot, probes } from './probe.ts';
 import { RETENTION_SECONDS } from './queue-host.ts';
+import { Reader } from './reader.ts';
 import { Server } from './server.ts';
 import { Submitter } from './submitter.ts';
 import { quiescent, Timeline } from './timeline.ts';
@@ -55,6 +56,7 @@ class Simulation {
   readonly #workers: WorkerProcess[];
   readonly #submitters: Submitter[] = [];
   readonly #callers: Caller[] = [];
+  readonly #readers: Reader[] = [];
   readonly #around: Surroundings;
 
   constructor(plan: Plan) {
@@ -113,6 +115,11 @@ class Simulation {
     const submitter = new Submitter(this.#around, job);
     this.#submitters.push(submitter);
     this.#timeline.at(Timeline.START + job.at, () => this.#watch(submitter.run()));
+    for (const plan of job.readers ?? []) {
+      const reader = new Reader(this.#around, job.id, plan);
+      this.#readers.push(reader);
+      this.#timeline.at(Timeline.START + job.at + plan.comesAfterMs, () => this.#watch(reader.run()));
+    }
   }
 
   /** Proof that no slot was lost on the way: as many jobs as slots are all running at once. */
@@ -177,6 +184,8 @@ class Simulation {
     if (submitter) return `${submitter.id} is ${submitter.state}`;
     const caller = this.#callers.find(({ isDone }) => !isDone);
     if (caller) return `${caller.id} is not answered`;
+    const reader = this.#readers.find(({ isDone }) => !isDone);
+    if (reader) return `${reader.id} still reads`;
     const rules = this.#server.queue.rules;
     if (!rules) return 'the queue is down';
     const { running, pending } = rules.status();

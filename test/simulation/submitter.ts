@@ -121,7 +121,11 @@ function submissionOf(plan: JobPlan): SubmitJob {
   const payload =
     plan.jobType === 'chat_completion'
       ? { messages: [{ role: 'user', content: 'hello' }] }
-      : { method: 'POST', path: '/v1/chat/completions', body: '{"model":"tiny","messages":[]}' };
+      : {
+          method: 'POST',
+          path: '/v1/chat/completions',
+          body: JSON.stringify({ model: 'tiny', messages: [], ...(plan.readers && { stream: true }) }),
+        };
   return {
     id: plan.id,
     job_type: plan.jobType,
@@ -129,6 +133,7 @@ function submissionOf(plan: JobPlan): SubmitJob {
     payload: JSON.stringify(payload),
     priority: plan.priority,
     max_attempts: plan.maxAttempts,
+    ...(plan.readers && { stream: true }),
     ...(plan.deadlineSeconds === null ? {} : { deadline_seconds: plan.deadlineSeconds }),
   };
 }
