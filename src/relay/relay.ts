@@ -42,6 +42,8 @@ interface Entry {
   /** Epoch ms of the last record or keep-alive. */
   touched_at: number;
   created_at: number;
+  /** Epoch ms of the first byte; null before. */
+  opened_at: number | null;
   sink: CallerSink | null;
   over_at: number | null;
   /** As last counted among those of all streams. */
@@ -159,8 +161,16 @@ export class Relay {
   }
 
   breakStream(id: number, reason: BrokenReason): void {
-    this.#break(id, reason);
+    this.#break(id, reason.code === 'deadline' ? this.#withFirstByte(id, reason) : reason);
     this.#flush();
+  }
+
+  /** Where the time went, as far as only this end knows. */
+  #withFirstByte(id: number, reason: BrokenReason): BrokenReason {
+    const { opened_at = null, created_at = 0 } = this.#entries.get(id) ?? {};
+    if (opened_at === null) return reason;
+    const seconds = ((opened_at - created_at) / 1000).toFixed(1);
+    return { ...reason, message: `${reason.message}, first token after ${seconds} s` };
   }
 
   /** Once a second while busy. */
@@ -260,6 +270,7 @@ export class Relay {
     const entry = this.#entry(id);
     entry.touched_at = this.#now();
     this.#change(id, change);
+    if (entry.stream.isOpen) entry.opened_at ??= entry.touched_at;
     if (!this.#isOverfull || entry.stream.hasCaller) return;
     this.#cancel(id, 'caller_gone');
     if (this.#isOverfull) this.#forget(id, entry);
@@ -290,6 +301,7 @@ export class Relay {
       ),
       touched_at: now,
       created_at: now,
+      opened_at: null,
       sink: null,
       over_at: null,
       unclaimed_bytes: 0,

@@ -1,7 +1,7 @@
 import type { BrokenReason, Failure, Job, JobError, ReleaseReason } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Log } from '../ports.ts';
-import { idsOf } from '../run/running-job.ts';
+import { idsOf, type RunningJob } from '../run/running-job.ts';
 
 /** Of a failed job's error in the log. */
 const LOGGED_ERROR_CHARACTERS = 1000;
@@ -9,11 +9,18 @@ const LOGGED_ERROR_CHARACTERS = 1000;
 /** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
 export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
 
-export const DEADLINE_PASSED: Failure = {
-  message: 'the deadline of the job passed while it ran',
-  code: 'deadline',
-  retryable: false,
-};
+/** Its deadline passed while it ran: where the time went that it had here. @param nowMs of the worker's clock */
+export function deadlinePassed(running: RunningJob, nowMs: number): Failure {
+  const ran = `it ran ${seconds(running.elapsedMs(nowMs))}`;
+  const { first_token_ms } = running.timing() ?? {};
+  const first = first_token_ms === undefined ? '' : `, its first token came after ${seconds(first_token_ms)}`;
+  const message = `the deadline of the job passed: ${ran}${first}`;
+  return { message, code: 'deadline', retryable: false };
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
 
 export const NOT_RELAYED: BrokenReason = {
   message: 'a job of this kind gives its result to the queue only',

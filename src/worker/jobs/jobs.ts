@@ -11,7 +11,7 @@ import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
-import { brokenBy, DEADLINE_PASSED, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
+import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import { Releases } from './releases.ts';
 import { Slots } from './slots.ts';
@@ -210,7 +210,7 @@ export class Jobs {
     const deadline =
       job.deadline_ms === undefined
         ? null
-        : clock.setTimeout(() => this.#fail(running, DEADLINE_PASSED), job.deadline_ms);
+        : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
     const settlement = await runJob(running, stream, {
       ...this.#ports,
       files: this.#files,

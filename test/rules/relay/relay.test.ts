@@ -208,6 +208,22 @@ describe('an answer through the relay', () => {
     expect(caller.received).toMatch(/^data: 1\n\n(: keep-alive\n\n){3,}$/);
   });
 
+  it('that the queue ends at its time limit says when its first token came', () => {
+    const harness = new RelayHarness();
+    const { caller } = harness.open(1);
+    harness.advance(3);
+    harness.relay.onPing();
+    harness.say(
+      { type: 'head', stream: 1, head: sse },
+      { type: 'bytes', stream: 1, offset: 0, data: text('data: 1\n\n') },
+    );
+    const silent = harness.open(2);
+    const reason = { message: 'it ran 5.0 s', code: 'deadline', retryable: false };
+    for (const stream of [1, 2]) harness.relay.breakStream(stream, reason);
+    expect(caller.broken).toBe('it ran 5.0 s, first token after 3.0 s');
+    expect(silent.openings).toEqual([{ ok: false, reason }]);
+  });
+
   it('breaks when the worker stays away longer than the grace, and at once when the queue says so', () => {
     const harness = new RelayHarness();
     const lost = harness.open(1);

@@ -229,7 +229,9 @@ test('a job is aborted when its deadline passes', async () => {
   await bench.push({ deadline_ms: 5000 });
   await bench.clock.advance(5000);
   expect(bench.engine.last.isAborted).toBe(true);
-  expect(bench.errors).toMatchObject([{ code: 'deadline', retryable: false }]);
+  expect(bench.errors).toMatchObject([
+    { code: 'deadline', retryable: false, error: 'the deadline of the job passed: it ran 5.0 s' },
+  ]);
 });
 
 test('nothing is armed for a job once it is acknowledged', async () => {
