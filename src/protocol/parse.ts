@@ -11,8 +11,15 @@ export type Parsed<T> =
   /** `unknownType` is set when it was a JSON object whose `type` we do not know: ignored, logged once. */
   | { ok: false; message: string; unknownType?: string };
 
-/** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
-export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
+/**
+ * Parses JSON text against a schema; the message names the first thing that is wrong and where.
+ * @param quick gives what the schema surely takes, or null
+ */
+export function parseJson<T>(
+  schema: z.ZodType<T>,
+  text: string,
+  quick?: (data: unknown) => T | null,
+): Parsed<T> {
   if (text.length > SHORT_CHARACTERS && isNestedTooDeep(text)) {
     return { ok: false, message: `nested deeper than ${JSON_DEPTH} levels` };
   }
@@ -22,7 +29,8 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
   } catch (error) {
     return { ok: false, message: `not JSON: ${(error as Error).message}` };
   }
-  return parseValue(schema, data);
+  const value = quick?.(data) ?? null;
+  return value === null ? parseValue(schema, data) : { ok: true, value };
 }
 
 /** The same for a value that is already parsed. */

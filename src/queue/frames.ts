@@ -1,4 +1,9 @@
-import { parseJson, type WorkerFrame, WorkerFrame as WorkerFrameSchema } from '../protocol/index.ts';
+import {
+  parseJson,
+  quickWorkerFrame,
+  type WorkerFrame,
+  WorkerFrame as WorkerFrameSchema,
+} from '../protocol/index.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
@@ -21,7 +26,7 @@ export class Frames {
 
   /** @param newSessionId used if the frame registers the connection */
   hear(connection: Connection, text: string, newSessionId: string): void {
-    const parsed = parseJson(WorkerFrameSchema, text);
+    const parsed = parseJson(WorkerFrameSchema, text, quickWorkerFrame);
     const worker = this.#core.fleet.byConnection(connection);
     if (!parsed.ok) {
       if (parsed.unknownType !== undefined && worker && profileOf(worker).mayBeNewer) {

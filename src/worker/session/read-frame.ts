@@ -1,11 +1,11 @@
-import { type Parsed, parseJson, QueueFrame, unpack } from '../../protocol/index.ts';
+import { type Parsed, parseJson, QueueFrame, quickQueueFrame, unpack } from '../../protocol/index.ts';
 
 /** A frame of the queue. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
 export function readFrame(data: string | Uint8Array): Parsed<QueueFrame> {
-  if (typeof data === 'string') return parseJson(QueueFrame, data);
+  if (typeof data === 'string') return parseJson(QueueFrame, data, quickQueueFrame);
   const packed = unpack(data);
-  if (packed === null) return parseJson(QueueFrame, new TextDecoder().decode(data));
-  const parsed = parseJson(QueueFrame, packed.head);
+  if (packed === null) return parseJson(QueueFrame, new TextDecoder().decode(data), quickQueueFrame);
+  const parsed = parseJson(QueueFrame, packed.head, quickQueueFrame);
   return parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed;
 }
 

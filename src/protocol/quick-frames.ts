@@ -1,0 +1,134 @@
+import type { QueueFrame } from './queue-frames.ts';
+import type { WorkerFrame } from './worker-frames.ts';
+
+/**
+ * The frames of every job, checked without zod, which is several times slower. A check takes what its schema surely
+ * takes, and gives what the schema would give; for everything else it gives null, and the schema decides. Both are
+ * held against the same cases in test/rules/protocol/quick-frames.test.ts.
+ */
+
+type Check = (value: unknown) => boolean;
+/** Fields in the order of the schema. A field that is left out passes if it is in `optional`. */
+interface Shape {
+  fields: readonly (readonly [name: string, check: Check])[];
+  optional: ReadonlySet<string>;
+}
+
+const MOST_ID_CHARACTERS = 256;
+const MOST_STREAM_ID = 0xffff_ffff;
+const ACK_OUTCOMES: ReadonlySet<unknown> = new Set(['accepted', 'stale', 'unknown']);
+
+const isText: Check = (value) => typeof value === 'string';
+const isId: Check = (value) => typeof value === 'string' && value.length > 0;
+const isShortId: Check = (value) => isId(value) && (value as string).length <= MOST_ID_CHARACTERS;
+const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value);
+const isPositive: Check = (value) => isNumber(value) && (value as number) > 0;
+const isNotNegative: Check = (value) => isNumber(value) && (value as number) >= 0;
+const isShare: Check = (value) => isNotNegative(value) && (value as number) <= 1;
+const isInteger: Check = (value) => Number.isSafeInteger(value);
+const isCount: Check = (value) => isInteger(value) && (value as number) >= 0;
+const isAttempt: Check = (value) => isInteger(value) && (value as number) >= 1;
+const isStreamId: Check = (value) => isCount(value) && (value as number) <= MOST_STREAM_ID;
+
+const JOB = shape(
+  {
+    type: (value) => value === 'job',
+    job_id: isId,
+    mode: (value) => value === 'transient' || value === 'persisted',
+    config_id: isText,
+    payload: isPlainObject,
+    fence_token: isCount,
+    payload_url: isText,
+    result_upload_url: isText,
+    job_type: isText,
+    attempt: isAttempt,
+    deadline_ms: isNumber,
+    lease_seconds: isPositive,
+    stream_id: isStreamId,
+  },
+  [
+    'config_id',
+    'payload_url',
+    'result_upload_url',
+    'job_type',
+    'attempt',
+    'deadline_ms',
+    'lease_seconds',
+    'stream_id',
+  ],
+);
+const ACK = shape({
+  type: (value) => value === 'ack',
+  job_id: isId,
+  fence_token: isInteger,
+  outcome: (value) => ACK_OUTCOMES.has(value),
+});
+const LOAD = shape({
+  type: (value) => value === 'load',
+  running: isNotNegative,
+  waiting: isNotNegative,
+  kv_cache_usage: isShare,
+  slots_free: isCount,
+});
+const TIMING = shape({ started_ms: isNotNegative, first_token_ms: isNotNegative }, [
+  'started_ms',
+  'first_token_ms',
+]);
+const USAGE = shape({ prompt_tokens: isCount, completion_tokens: isCount });
+const JOB_RESULT = shape(
+  {
+    type: (value) => value === 'job_result',
+    job_id: isShortId,
+    fence_token: isCount,
+    result: isPlainObject,
+    timing: (value) => isExactly(TIMING, value),
+    usage: (value) => isExactly(USAGE, value),
+  },
+  ['timing', 'usage'],
+);
+
+/** A `job` or an `ack`. @param data parsed JSON */
+export function quickQueueFrame(data: unknown): QueueFrame | null {
+  const type = typeOf(data);
+  if (type === 'job') return taken<QueueFrame>(JOB, data);
+  return type === 'ack' ? taken<QueueFrame>(ACK, data) : null;
+}
+
+/** A `job_result` or a `load`. @param data parsed JSON */
+export function quickWorkerFrame(data: unknown): WorkerFrame | null {
+  const type = typeOf(data);
+  if (type === 'job_result') return taken<WorkerFrame>(JOB_RESULT, data);
+  return type === 'load' ? taken<WorkerFrame>(LOAD, data) : null;
+}
+
+function shape(fields: Record<string, Check>, optional: string[] = []): Shape {
+  return { fields: Object.entries(fields), optional: new Set(optional) };
+}
+
+function typeOf(data: unknown): unknown {
+  return isPlainObject(data) ? (data as { type?: unknown }).type : undefined;
+}
+
+/** The known fields of what has this shape; null: it has not. */
+function taken<T>({ fields, optional }: Shape, data: unknown): T | null {
+  const given = data as Record<string, unknown>;
+  const known: Record<string, unknown> = {};
+  for (const [name, check] of fields) {
+    const value = given[name];
+    if (value === undefined && optional.has(name)) continue;
+    if (!check(value)) return null;
+    known[name] = value;
+  }
+  return known as T;
+}
+
+/** Has this shape and nothing else. */
+function isExactly(shape: Shape, value: unknown): boolean {
+  if (!isPlainObject(value)) return false;
+  const known = taken<object>(shape, value);
+  return known !== null && Object.keys(known).length === Object.keys(value as object).length;
+}
+
+function isPlainObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

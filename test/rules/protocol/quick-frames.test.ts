@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseValue, QueueFrame, quickQueueFrame, quickWorkerFrame } from '../../../src/protocol/index.ts';
+import { WorkerFrame } from '../../../src/protocol/worker-frames.ts';
+
+const JOB = {
+  type: 'job',
+  job_id: 'j1',
+  mode: 'transient',
+  config_id: 'c',
+  payload: { path: '/v1/chat/completions', body: '{}' },
+  fence_token: 7,
+  job_type: 'engine_request',
+  attempt: 1,
+  deadline_ms: 0.5,
+  lease_seconds: 30,
+  stream_id: 3,
+};
+const ACK = { type: 'ack', job_id: 'j1', fence_token: 7, outcome: 'accepted' };
+const RESULT = {
+  type: 'job_result',
+  job_id: 'j1',
+  fence_token: 7,
+  result: { status: 'success' },
+  timing: { started_ms: 0, first_token_ms: 1.5 },
+  usage: { prompt_tokens: 2, completion_tokens: 3 },
+};
+const LOAD = { type: 'load', running: 1, waiting: 0, kv_cache_usage: 0.5, slots_free: 3 };
+
+/** What a stranger may put in the place of any field. */
+const odd = fc.constantFrom<unknown>(
+  undefined,
+  null,
+  true,
+  '',
+  'persisted',
+  'x'.repeat(257),
+  -1,
+  0,
+  0.5,
+  1,
+  2,
+  2 ** 32,
+  2 ** 53,
+  1e300,
+  [],
+  {},
+  { started_ms: -1 },
+  { started_ms: 1, more: 1 },
+  { prompt_tokens: 1 },
+  { prompt_tokens: 1, completion_tokens: 0.5 },
+);
+
+describe.each([
+  ['the queue', quickQueueFrame, QueueFrame, [JOB, ACK]],
+  ['a worker', quickWorkerFrame, WorkerFrame, [RESULT, LOAD]],
+] as const)('quick frames of %s', (_peer, quick, schema, frames) => {
+  it.each<object>([...frames])('take %s as the schema does', (frame) => {
+    expect(quick(frame)).toStrictEqual(parseValue<unknown>(schema, frame).ok && schema.parse(frame));
+    expect(quick({ ...frame, more: 1 })).toStrictEqual(schema.parse(frame));
+  });
+
+  it('take nothing that the schema refuses, and give what it gives, whatever stands in a field', () => {
+    const names = [...new Set(frames.flatMap((frame) => Object.keys(frame))), 'payload_url', 'more'];
+    fc.assert(
+      fc.property(
+        fc.constantFrom<object>(...frames),
+        fc.dictionary(fc.constantFrom(...names), odd, { maxKeys: 3 }),
+        (frame, changed) => {
+          // As it comes from JSON: nothing is undefined.
+          const data: unknown = JSON.parse(JSON.stringify({ ...frame, ...changed }));
+          const taken = quick(data);
+          if (taken === null) return;
+          const parsed = parseValue<unknown>(schema, data);
+          expect(parsed).toStrictEqual({ ok: true, value: taken });
+        },
+      ),
+      { numRuns: 3000 },
+    );
+  });
+
+  it.each([null, 1, 'job', [], {}, { type: 'x' }, { type: 'toString' }])('leave %s to the schema', (data) => {
+    expect(quick(data)).toBeNull();
+  });
+});
