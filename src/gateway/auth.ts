@@ -4,6 +4,7 @@ import { dialectOf, matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
 import type { Scope } from '../settings/scopes.ts';
 import { TokenEntry } from '../settings/token-entry.ts';
+import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
@@ -21,6 +22,9 @@ export function readTokens(text: string | undefined): TokenEntry[] {
   return parsed.entries;
 }
 
+/** Bindings that say who may do what. */
+export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS'>;
+
 /**
  * Lets a request through that may do what `anyOf` names.
  * @returns the token's entry; null where no tokens are configured
@@ -29,11 +33,12 @@ export function readTokens(text: string | undefined): TokenEntry[] {
  */
 export async function authorize(
   request: Request,
-  tokens: readonly TokenEntry[],
+  env: AuthSettings,
   anyOf: readonly Scope[],
 ): Promise<TokenEntry | null> {
+  const tokens = readTokens(env.TOKENS);
   if (tokens.length === 0) {
-    rejectStrangers(request);
+    rejectStrangers(request, env.LOCAL_HOSTS);
     return null;
   }
   const token = tokenIn(request);
@@ -94,10 +99,10 @@ export function requireWorkerId(entry: TokenEntry | null, workerId: string): voi
 /** Whether `authorize` would let it through. */
 export async function isAuthorized(
   request: Request,
-  tokens: readonly TokenEntry[],
+  env: AuthSettings,
   anyOf: readonly Scope[],
 ): Promise<boolean> {
-  return authorize(request, tokens, anyOf).then(
+  return authorize(request, env, anyOf).then(
     () => true,
     () => false,
   );
@@ -132,16 +137,20 @@ const FORWARDED_HEADERS = [
 ];
 
 /**
- * Without tokens only this machine is served. A proxy on this machine would bring everybody else. The host is checked against pages that make their own name
- * point to this machine, the origin against pages that simply call it.
+ * Without tokens only this machine is served. A proxy on this machine would bring everybody else. The host is checked
+ * against pages that make their own name point to this machine, the origin against pages that simply call it.
+ * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */
-export function rejectStrangers(request: Request): void {
+export function rejectStrangers(request: Request, localHosts = ''): void {
   const host = new URL(request.url).hostname;
-  if (!isLoopback(host)) {
+  // Systems connect 0.0.0.0 to their loopback.
+  const isHere =
+    isLoopback(host) || host === '0.0.0.0' || localHosts.split(',').some((name) => name.trim() === host);
+  if (!isHere) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token".`,
+      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token", or, if that is a name of this machine, list it in QUEUE_LOCAL_HOSTS.`,
       'tokens_needed',
     );
   }

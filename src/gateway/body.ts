@@ -36,6 +36,7 @@ export interface HeldBody {
 
 /**
  * A request's body, counted against the memory that bodies may have together (`GATEWAY_MAX_BODIES_BYTES`).
+ * @param variable that sets `maxBytes`; left out: none does
  * @throws HttpError 413 when it is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes too
  *   slowly; what the caller still sends is read first and thrown away
  */
@@ -43,13 +44,17 @@ export async function readBody(
   request: Request,
   env: Env,
   maxBytes: number = limits.PAYLOAD_BYTES,
+  variable?: string,
 ): Promise<HeldBody> {
-  const held = new Reservation(Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default));
+  const forAll = Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default);
+  // One body that is allowed has room, whatever is set for all.
+  const held = new Reservation(Math.max(forAll, Number(env.MAX_BODY_BYTES || 0)));
+  const over = () => tooLarge(maxBytes, variable);
   try {
     const announced = lengthOf(request);
-    if (announced !== null && announced > maxBytes) throw tooLarge(maxBytes);
+    if (announced !== null && announced > maxBytes) throw over();
     if (announced !== null) held.grow(announced);
-    const bytes = await read(request, announced, maxBytes, held);
+    const bytes = await read(request, announced, maxBytes, held, over);
     return { bytes, release: () => held.release() };
   } catch (error) {
     held.release();
@@ -109,6 +114,7 @@ async function read(
   announced: number | null,
   maxBytes: number,
   held: Reservation,
+  over: () => HttpError,
 ): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array();
   if (announced !== null && announced <= SHORT_BYTES) return await readShort(request);
@@ -121,7 +127,7 @@ async function read(
     size += piece.byteLength;
     if (problem !== null) return size <= DISCARDED_BYTES;
     try {
-      if (size > maxBytes) throw tooLarge(maxBytes);
+      if (size > maxBytes) throw over();
       if (size > bytes.byteLength) {
         const longer = Math.min(maxBytes, Math.max(size, 2 * bytes.byteLength));
         held.grow(longer - held.bytes);

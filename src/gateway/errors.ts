@@ -68,12 +68,14 @@ export function otherMethod(method: string, path: string, possible: readonly str
   });
 }
 
-export function tooLarge(maxBytes: number): HttpError {
+/** @param variable that sets the limit; left out: none does */
+export function tooLarge(maxBytes: number, variable?: string): HttpError {
   const most =
     maxBytes < 1024 * 1024
       ? `${Math.floor(maxBytes / 1024)} KiB`
       : `${Math.floor(maxBytes / 1024 / 1024)} MiB`;
-  return new HttpError(413, `The body is larger than ${most}.`, 'too_large');
+  const how = variable === undefined ? '' : ` The variable ${variable} of the queue sets this limit.`;
+  return new HttpError(413, `The body is larger than ${most}.${how}`, 'too_large');
 }
 
 /** Says when to come back; whole seconds, at least one. */

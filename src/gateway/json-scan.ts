@@ -35,6 +35,8 @@ export interface BodyScan {
   requestId: string | null;
   /** Where the model stands: a view of the body. */
   modelValue: Uint8Array | undefined;
+  /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
+  mayBeBytes: boolean;
 }
 
 /** Fields by which engines hand caches to each other. */
@@ -48,6 +50,7 @@ const SCANNED = [
   'stream',
   'stream_options',
   'request_id',
+  'encoding_format',
   ...TRANSFER_PARAMS,
   'vllm_xargs',
   'sampling_params',
@@ -65,7 +68,8 @@ export function scanBody(body: Uint8Array): BodyScan {
   const includeUsage =
     options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
   const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
-  return { facts, requestId: requestIdOf(fields.request_id), modelValue: fields.model };
+  const mayBeBytes = /^"bytes/.test(new TextDecoder().decode(fields.encoding_format?.subarray(0, 8)));
+  return { facts, requestId: requestIdOf(fields.request_id), modelValue: fields.model, mayBeBytes };
 }
 
 /** @throws HttpError 400, as `scanBody` */

@@ -4,6 +4,15 @@ import { UserError } from './exit-codes.ts';
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
   text: () => z.string().trim().min(1),
+  /** @param check throws what is wrong with a text */
+  checkedText: (check: (text: string) => unknown) =>
+    variable.text().superRefine((text, context) => {
+      try {
+        check(text);
+      } catch (error) {
+        context.addIssue({ code: 'custom', message: (error as Error).message });
+      }
+    }),
   url: (...protocols: string[]) =>
     z.string().refine((text) => isUrl(text, protocols), {
       error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,

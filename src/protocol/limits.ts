@@ -11,6 +11,12 @@ export const BASE_QUEUE_FRAME_BYTES = 16 * 1024 * 1024;
 /** workerd closes a socket with 1009 at 32 MiB; the queue closes it earlier, with a reason. */
 export const FRAME_BYTES = 21 * 1024 * 1024;
 
+/**
+ * The most that `GATEWAY_MAX_BODY_BYTES` can be: a body is in memory three times on its way, in the gateway, in the
+ * queue and in a frame. A worker takes frames of its requests up to this length.
+ */
+export const MOST_BODY_BYTES = 256 * 1024 * 1024;
+
 /** A larger payload or result goes by reference instead of in a frame (the base SDK's figure for results). */
 export const INLINE_BYTES = 256 * 1024;
 

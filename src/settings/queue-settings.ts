@@ -135,6 +135,19 @@ export const QUEUE_SETTINGS = {
     min: limits.PAYLOAD_BYTES,
     help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
   },
+  max_body_bytes: {
+    variable: 'GATEWAY_MAX_BODY_BYTES',
+    kind: 'bytes',
+    default: limits.PAYLOAD_BYTES,
+    min: 1024,
+    max: limits.MOST_BODY_BYTES,
+    help: 'bytes of one request body for the engine; a larger one is answered 413',
+  },
+  local_hosts: {
+    variable: 'QUEUE_LOCAL_HOSTS',
+    kind: 'text',
+    help: 'more names of this machine, comma-separated, under which a queue without tokens may be called: `host.docker.internal`',
+  },
   model_aliases: {
     variable: 'QUEUE_MODEL_ALIASES',
     kind: 'text',

@@ -10,7 +10,7 @@ import {
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { instanceIdOf, readEnvironment } from '../process/index.ts';
-import { limits } from '../protocol/index.ts';
+import { inferenceRoutes, limits } from '../protocol/index.ts';
 import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
@@ -129,6 +129,7 @@ function runpodOf(given: Own): RunpodSettings {
     },
     isRawOpenAI: given.RAW_OPENAI_OUTPUT,
     allowsOpenAIFormat: given.ALLOW_OPENAI_FORMAT,
+    routes: inferenceRoutes(given.INFERENCE_ROUTES),
   };
 }
 

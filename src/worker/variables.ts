@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
-import { limits } from '../protocol/index.ts';
+import { inferenceRoutes, limits } from '../protocol/index.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
 /** A reader takes a stream that stands still longer for one that hangs. */
@@ -40,6 +40,7 @@ export const workerVariables = {
   DEFAULT_BATCH_SIZE_GROWTH_FACTOR: variable.number(0).optional(),
   RAW_OPENAI_OUTPUT: variable.flag().default(true),
   ALLOW_OPENAI_FORMAT: variable.flag().default(true),
+  INFERENCE_ROUTES: variable.checkedText(inferenceRoutes).optional(),
   ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
   ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
   WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),

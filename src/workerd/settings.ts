@@ -98,19 +98,8 @@ function settingVariables() {
 }
 
 function settingSchema({ kind, min = 0, max, check }: ReturnType<typeof queueSettings>[number][1]) {
-  if (kind === 'text') return checkedText(check);
+  if (kind === 'text') return check ? variable.checkedText(check) : variable.text();
   return kind === 'seconds' ? variable.seconds(min, max) : variable.integer(min, max);
-}
-
-/** @param check throws what is wrong with a text */
-function checkedText(check: (text: string) => unknown = () => {}) {
-  return variable.text().superRefine((text, context) => {
-    try {
-      check(text);
-    } catch (error) {
-      context.addIssue({ code: 'custom', message: (error as Error).message });
-    }
-  });
 }
 
 function objectSettingsOf(given: Record<string, unknown>): Record<string, string> {

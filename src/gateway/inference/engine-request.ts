@@ -2,19 +2,15 @@ import {
   boundaryOf,
   ContentType,
   formFields,
-  limits,
   MAX_PATH_CHARACTERS,
   pack,
   requestHeaders,
 } from '../../protocol/index.ts';
 import { withoutMark } from '../body.ts';
-import { HttpError, tooLarge } from '../errors.ts';
+import { HttpError } from '../errors.ts';
 import { type RequestFacts, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
 import { isRequestId } from '../request-id.ts';
-
-/** Room in a frame for everything but the payload. */
-const FRAME_ENVELOPE_BYTES = 64 * 1024;
 
 /** Content types that clients put on JSON where nobody named one: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
@@ -22,6 +18,8 @@ const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', '
 /** A caller's request as it goes to an engine. */
 export interface EngineCall {
   facts: RequestFacts;
+  /** Embeddings are asked for as bytes. */
+  mayBeBytes: boolean;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;
   /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
@@ -35,13 +33,14 @@ interface Content {
   /** The body's own `request_id`. */
   requestId: string | null;
   body: Uint8Array;
+  mayBeBytes?: boolean;
 }
 
 /**
  * Reads what the road must know of a request, and packs all of it that its engine gets: method, path, query, the
  * headers of request-headers.ts and the body, byte for byte but for the name of a model that is an alias.
  * @param path with its query
- * @throws HttpError 400, 413, 414
+ * @throws HttpError 400, 414
  */
 export function engineCall(
   request: Request,
@@ -56,7 +55,7 @@ export function engineCall(
       'path_too_long',
     );
   }
-  const { facts, body, type, ...content } = readContent(request, bytes, aliases);
+  const { facts, body, type, mayBeBytes = false, ...content } = readContent(request, bytes, aliases);
   const headers = requestHeaders(request.headers);
   // vLLM lets the header win over the body's own id.
   const requestId = [headers['x-request-id'] ?? null, content.requestId].find(isRequestId) ?? null;
@@ -66,9 +65,7 @@ export function engineCall(
     ...(type === null ? {} : { content_type: type }),
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
-  const payload = pack(head, body);
-  if (payload.byteLength > limits.FRAME_BYTES - FRAME_ENVELOPE_BYTES) throw tooLarge(limits.PAYLOAD_BYTES);
-  return { facts, payload, requestId };
+  return { facts, mayBeBytes, payload: pack(head, body), requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {
@@ -90,11 +87,11 @@ function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases)
 }
 
 function readJson(bytes: Uint8Array, type: string | null, aliases: ModelAliases): Content {
-  const { facts, requestId, modelValue } = scanBody(bytes);
+  const { facts, requestId, modelValue, mayBeBytes } = scanBody(bytes);
   const model = aliases.resolve(facts.model);
   const isAlias = model !== facts.model && modelValue !== undefined;
   const body = isAlias ? replaced(bytes, modelValue, JSON.stringify(model)) : bytes;
-  return { facts: { ...facts, model }, type: checkedType(type), requestId, body };
+  return { facts: { ...facts, model }, type: checkedType(type), requestId, body, mayBeBytes };
 }
 
 function readForm(bytes: Uint8Array, type: string | null, boundary: string, aliases: ModelAliases): Content {

@@ -1,17 +1,18 @@
 import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { STREAM_URL } from '../../relay/calls.ts';
+import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { type Env, objectNamed } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
+import { modelsOf } from '../fleet-views.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
-import type { RequestFacts } from '../json-scan.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
@@ -21,6 +22,8 @@ const WAIT_FOR_SLOT_MS = 600_000;
 
 /** The longest X-Queue-Wait, X-Queue-Deadline and X-Request-Timeout, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
+
+const BODY = QUEUE_SETTINGS.max_body_bytes;
 
 /** The list of routes, read once for each text that describes it. */
 let routes: { text: string; list: RouteList } | null = null;
@@ -66,7 +69,12 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
   const given = limitsOf(request, new URL(request.url).pathname, env);
-  const { bytes, release } = await readBody(request, env);
+  const { bytes, release } = await readBody(
+    request,
+    env,
+    Number(env.MAX_BODY_BYTES || BODY.default),
+    BODY.variable,
+  );
   let read: EngineCall;
   try {
     read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
@@ -75,6 +83,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     throw error;
   }
   const { facts, payload } = read;
+  const kind = earlyKind(path, read);
   const jobId = context.get('ownId');
   const requestId = read.requestId ?? jobId;
   context.set('requestId', requestId);
@@ -85,7 +94,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     job_id: jobId,
     job_type: 'engine_request',
     payload,
-    model: facts.model,
+    model: facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
     tenant: tenantOf(context.get('token')),
     priority: 0,
     ...(read.requestId !== null && { request_id: read.requestId }),
@@ -110,7 +119,6 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   void attempted.then(over, over);
   const errorOf = { dialect: dialectOf(path), requestId };
   const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
-  const kind = earlyKind(path, facts);
   if (kind === null) return await answered;
   return await respondEarly(answered, {
     kind,
@@ -126,11 +134,19 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   });
 }
 
+/** Routes that any engine can answer: without a model, and where there are several. */
+const ABOUT_ENGINES = /^\/(version|ping)(\?|$)/;
+
+async function anyModel(env: Env, queueId: string): Promise<string | null> {
+  const models = await modelsOf(env, queueId);
+  return models.find(({ available }) => available)?.id ?? null;
+}
+
 /** What an answer may begin with before it is there; null: nothing, since it may be audio, or whatever else. */
-function earlyKind(path: string, { stream }: RequestFacts): 'events' | 'json' | null {
+function earlyKind(path: string, { facts, mayBeBytes }: EngineCall): 'events' | 'json' | null {
   if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
-  if (stream) return 'events';
-  return /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
+  if (facts.stream) return 'events';
+  return mayBeBytes || /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
 }
 
 /** How long the request may take, ms. */

@@ -1,7 +1,7 @@
 import type { Context, Hono, MiddlewareHandler } from 'hono';
 import type { Scope } from '../../settings/scopes.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
-import { authorize, readTokens } from '../auth.ts';
+import { authorize } from '../auth.ts';
 import type { Env } from '../env.ts';
 
 /** Hono's view of the gateway. */
@@ -22,7 +22,7 @@ export type GatewayContext = Context<Environment>;
 /** Middleware that asks for a token with one of these scopes. */
 export function needs(...anyOf: Scope[]): MiddlewareHandler<Environment> {
   return async (context, next) => {
-    const entry = await authorize(context.req.raw, readTokens(context.env.TOKENS), anyOf);
+    const entry = await authorize(context.req.raw, context.env, anyOf);
     context.set('token', entry);
     await next();
   };

@@ -1,4 +1,4 @@
-import { limits, payloadText, unpack } from '../../protocol/index.ts';
+import { fitsUtf8, limits, payloadText, unpack } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -19,6 +19,10 @@ import { readPayload, readShortPayload } from '../store/jobs-table.ts';
 const NOT_TEXT = {
   message: 'the worker that serves this model takes no bodies that are not text: upgrade it',
   code: 'unsupported_by_worker',
+} as const;
+const TOO_LARGE = {
+  message: 'the request is larger than the worker that serves this model takes in one frame: upgrade it',
+  code: 'too_large',
 } as const;
 
 /** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
@@ -53,7 +57,7 @@ function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBa
   const written = !takesAnyJob
     ? baseJobFrame(frame, suitsBase, frameBytes)
     : suitsBase
-      ? { text: extendedJobFrame(frame) }
+      ? textFrame(frame, frameBytes)
       : NOT_TEXT;
   if (!('text' in written)) {
     failAttempt(core, job, { ...written, retryable: false }, 'queue');
@@ -61,6 +65,12 @@ function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBa
   }
   worker.connection.sendJob(written.text);
   return true;
+}
+
+/** A body as text may be much longer than it was: a worker closes its socket for a frame that is too long. */
+function textFrame(frame: JobFrame, mostBytes: number): { text: string } | typeof TOO_LARGE {
+  const text = extendedJobFrame(frame);
+  return fitsUtf8(text, mostBytes) ? { text } : TOO_LARGE;
 }
 
 function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: FileAddresses | null } {

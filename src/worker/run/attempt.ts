@@ -1,5 +1,5 @@
 import type { EngineClient } from '../../engine/client/types.ts';
-import type { Usage } from '../../protocol/index.ts';
+import type { RouteList, Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 
 /** What every kind of job is given for one attempt. */
@@ -12,6 +12,8 @@ export interface Attempt {
   payload: object;
   engine: EngineClient;
   signal: AbortSignal;
+  /** What the engine is asked for. */
+  routes: RouteList;
   /** Names that mean whatever the engine serves. */
   modelAliases: ReadonlySet<string>;
   /** The engine's own name for its model; undefined when it does not tell. */

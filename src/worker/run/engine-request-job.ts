@@ -8,7 +8,6 @@ import {
   EngineRequest,
   type EngineRequestResult,
   isEventStream,
-  isInferenceRoute,
   parseValue,
   passableHeaders,
   type RelayedResult,
@@ -113,7 +112,7 @@ function requestOf(attempt: Attempt): EngineRequest {
   const parsed = parseValue(EngineRequest, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
   const { method, path } = parsed.value;
-  if (!isInferenceRoute(method, path)) {
+  if (!attempt.routes.has(method, path)) {
     throw finalFailure(
       'invalid_request',
       `payload.path: ${method} ${path} is no inference route; this worker asks its engine for nothing else`,

@@ -76,6 +76,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     payload,
     engine: ports.engine,
     signal: running.signal,
+    routes: ports.runpod.routes,
     modelAliases: models.aliases,
     servedModel: models.own,
     modelFor: (asked) => (peer?.choosesByModel ? models.named(asked) : models.served(asked)),

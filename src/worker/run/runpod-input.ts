@@ -1,6 +1,7 @@
 import {
   type EngineRequest,
-  isInferenceRoute,
+  inferenceRoutes,
+  type RouteList,
   type RunpodInput,
   runpodStreams,
 } from '../../protocol/index.ts';
@@ -16,12 +17,15 @@ export interface RunpodSettings {
   isRawOpenAI: boolean;
   /** ALLOW_OPENAI_FORMAT: jobs may ask for `use_openai_format`. */
   allowsOpenAIFormat: boolean;
+  /** INFERENCE_ROUTES: what any job may ask the engine for. */
+  routes: RouteList;
 }
 
 export const RUNPOD_DEFAULTS: RunpodSettings = {
   batching: RUNPOD_BATCHING,
   isRawOpenAI: true,
   allowsOpenAIFormat: true,
+  routes: inferenceRoutes(),
 };
 
 /**
@@ -128,7 +132,7 @@ function call(
 ): RunpodCall {
   const body = asked.body ?? undefined;
   const method = String(asked.method ?? (body === undefined ? 'GET' : 'POST')).toUpperCase();
-  if (!isInferenceRoute(method, asked.path)) {
+  if (!settings.routes.has(method, asked.path)) {
     throw finalFailure(
       'invalid_request',
       `input.${field}: ${method} ${asked.path} is no inference route; this worker asks its engine for nothing else`,

@@ -19,7 +19,7 @@ export const dialWebSocket: Dial = (target, events) => {
   const options: ClientOptions & { closeTimeout: number } = {
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
-    maxPayload: limits.FRAME_BYTES,
+    maxPayload: limits.MOST_BODY_BYTES + limits.FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
   };
   const socket = new WebSocket(target.url, options);

@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { authorize, readTokens, requireWorkerId, tenantOf, viewerOf } from '../../../src/gateway/auth.ts';
+import {
+  type AuthSettings,
+  authorize,
+  readTokens,
+  requireWorkerId,
+  tenantOf,
+  viewerOf,
+} from '../../../src/gateway/auth.ts';
 import type { Scope } from '../../../src/settings/scopes.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
@@ -23,8 +30,13 @@ function request(headers: Record<string, string> = {}, url = 'http://queue.examp
 }
 
 /** The status a request is refused with; 200: let through. */
-async function statusOf(asked: Request, anyOf: Scope[], tokens = TOKENS): Promise<number> {
-  return authorize(asked, tokens, anyOf).then(
+async function statusOf(
+  asked: Request,
+  anyOf: Scope[],
+  tokens = TOKENS,
+  more: Partial<AuthSettings> = {},
+): Promise<number> {
+  return authorize(asked, { ...more, TOKENS: JSON.stringify(tokens) }, anyOf).then(
     () => 200,
     (error) => error.status,
   );
@@ -66,7 +78,11 @@ describe('a queue with tokens', () => {
   });
 
   it('says which scope a token has and which is asked for, and does not repeat the token', async () => {
-    const refused = authorize(request({ authorization: 'Bearer wv_worker' }), TOKENS, ['submit', 'read']);
+    const refused = authorize(
+      request({ authorization: 'Bearer wv_worker' }),
+      { TOKENS: JSON.stringify(TOKENS) },
+      ['submit', 'read'],
+    );
     await expect(refused).rejects.toThrow(/has the scope worker; this route asks for submit or read/);
     await expect(refused).rejects.not.toThrow(/wv_worker/);
   });
@@ -74,6 +90,15 @@ describe('a queue with tokens', () => {
 
 describe('a queue without tokens', () => {
   const LOCAL = 'http://127.0.0.1:8788/v1/models';
+
+  it('takes 0.0.0.0 for this machine, and names that are set', async () => {
+    const ask = (url: string, LOCAL_HOSTS?: string) =>
+      statusOf(request({}, url), ['read'], [], LOCAL_HOSTS === undefined ? {} : { LOCAL_HOSTS });
+    expect(await ask('http://0.0.0.0:8788/v1/models')).toBe(200);
+    expect(await ask('http://host.docker.internal:8788/v1/models')).toBe(403);
+    expect(await ask('http://host.docker.internal:8788/v1/models', 'a, host.docker.internal')).toBe(200);
+    expect(await ask('http://evil.example/v1/models', 'host.docker.internal')).toBe(403);
+  });
 
   it.each([
     ['http://127.0.0.1:8788/', {}, 200],
