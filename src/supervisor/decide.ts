@@ -49,6 +49,8 @@ export type SupervisorEvent =
       lastLines: readonly string[];
       at: number;
     }
+  /** Before it was healthy it said why it cannot start, and did not end. */
+  | { event: 'start_hung'; cause: string }
   /** The worker found the engine alive but without progress. */
   | { event: 'engine_hung'; message: string }
   /** `code`: exit code, or 128 + n after signal n. */
@@ -126,6 +128,8 @@ export function decide(now: Situation, event: SupervisorEvent, settings: DecideS
       return onEngineHealthy(now, event.at);
     case 'engine_exited':
       return onEngineExited(now, event, settings.maxRestarts);
+    case 'start_hung':
+      return onStartHung(now, event.cause);
     case 'engine_hung':
       return onEngineHung(now, event.message);
     case 'worker_exited':
@@ -152,6 +156,19 @@ function onMachineChecked(
 function onEngineHealthy(now: Situation, at: number): Decision {
   const state = now.state === 'starting' ? 'running' : now.state;
   return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
+}
+
+/** Its exit is then handled like any other, with the cause that it named. */
+function onStartHung(now: Situation, cause: string): Decision {
+  if (now.engine !== 'alive' || now.state !== 'starting') return [now, []];
+  const text = `the engine does not start and does not end: ${cause}; killing it`;
+  return [
+    now,
+    [
+      { action: 'say', level: 'error', text },
+      { action: 'signal_engine', signal: 'SIGKILL' },
+    ],
+  ];
 }
 
 /** A hung engine is killed; its exit is then handled like any other. */

@@ -1,10 +1,12 @@
 import { createEngineClient } from '../engine/client/client.ts';
 import { EngineHealth } from '../engine/client/health.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
-import type { EngineDescription, LogPhase } from '../engine/kinds/description.ts';
+import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { levelOf } from '../engine/kinds/log-phases.ts';
 import type { ProcessGroup } from '../process/child.ts';
 import type { Logger } from '../process/index.ts';
+import { systemTimers } from '../process/timeout.ts';
+import { DecisiveLine } from './decisive-line.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers } from './processes.ts';
 
@@ -25,6 +27,8 @@ export interface EngineRunPorts {
   onPhase(phase: LogPhase): void;
   /** Its first healthy answer; from then on only the worker checks its health. */
   onHealthy(): void;
+  /** It has said why it cannot start, and hangs. */
+  onHang(failure: EngineFailure): void;
   /** Its process ended and its output has been read. */
   onExit(code: number | null, startError?: Error): void;
 }
@@ -35,18 +39,33 @@ export class EngineRun {
   readonly #output: EngineLog;
   readonly #process: ProcessGroup;
   readonly #stopWatching: () => void;
+  readonly #decisive: DecisiveLine;
+  #hang: EngineFailure | null = null;
   #isStarting = true;
   #progressAt = Number.NEGATIVE_INFINITY;
 
   constructor(ports: EngineRunPorts) {
     this.#ports = ports;
     this.#output = new EngineLog(ports.engine);
+    this.#decisive = new DecisiveLine({
+      engine: ports.engine,
+      timers: systemTimers,
+      onHang: (failure) => {
+        this.#hang = failure;
+        ports.onHang(failure);
+      },
+    });
     this.#process = ports.start(this.#handlers());
     this.#stopWatching = this.#watchFirstHealth();
   }
 
   get lastLines(): readonly string[] {
     return this.#output.lastLines;
+  }
+
+  /** Why it hung before it was healthy; null: it did not. */
+  get hang(): EngineFailure | null {
+    return this.#hang;
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -56,6 +75,7 @@ export class EngineRun {
   /** Stops checking for the first healthy answer. */
   stopWatching(): void {
     this.#isStarting = false;
+    this.#decisive.stop();
     this.#stopWatching();
   }
 
@@ -110,6 +130,7 @@ export class EngineRun {
   #onLine(line: string): void {
     this.#output.keep(line);
     this.#ports.log[levelOf(line)](line);
+    this.#decisive.see(line);
     this.#onPhaseIn(line);
   }
 
@@ -123,6 +144,7 @@ export class EngineRun {
   #onPhaseIn(line: string): void {
     if (!this.#isStarting) return;
     const phase = this.#output.newPhase(line);
+    if (phase) this.#decisive.goesOn();
     // When the engine is ready is decided by the health check, not by its log.
     if (phase && phase.phase !== 'ready') this.#ports.onPhase(phase);
   }

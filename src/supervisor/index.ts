@@ -192,6 +192,7 @@ class Supervisor {
         this.#onPhase({ phase: 'ready', detail: 'the engine is healthy' });
         this.#happen({ event: 'engine_healthy', at: performance.now() });
       },
+      onHang: ({ cause }) => this.#happen({ event: 'start_hung', cause }),
       onExit: (code, startError) => this.#onEngineExit(run, code, startError),
     });
     this.#engine = run;
@@ -218,6 +219,7 @@ class Supervisor {
       const advice = engine.installHelp ?? '';
       return { cause: `its program cannot be run: ${startError.message}`, advice, kind: 'bad_configuration' };
     }
+    if (run.hang !== null) return run.hang;
     const { hang } = this.#situation;
     if (hang !== null) {
       const advice = 'Set ENGINE_HANG_SECONDS higher if a single step of this model may take that long.';

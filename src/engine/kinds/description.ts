@@ -70,4 +70,6 @@ export interface EngineDescription {
   phaseOf(line: string): LogPhase | null;
   /** What an exit means, from its code (null: killed) and the last log lines. */
   explainExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure;
+  /** What a line of a starting engine says of a start that cannot succeed, whether it ends after it or not; or null. */
+  decisiveFailure(line: string): EngineFailure | null;
 }

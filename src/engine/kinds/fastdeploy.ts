@@ -1,5 +1,5 @@
 import type { EngineDescription, LogPhase } from './description.ts';
-import { commonRules, explainBy, type FailureRule } from './failures.ts';
+import { commonRules, decisiveBy, explainBy, type FailureRule } from './failures.ts';
 import { progressIn } from './log-phases.ts';
 import type { EnginePhase } from './report.ts';
 import { VLLM_WORDS } from './vllm.ts';
@@ -38,6 +38,7 @@ export const fastdeploy: EngineDescription = {
   phaseOf,
   // A start that failed may exit 0: an exit that nobody asked for is a failure whatever its code.
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
+  decisiveFailure: (line) => decisiveBy(RULES, line),
 };
 
 const PHASES: [RegExp, EnginePhase][] = [

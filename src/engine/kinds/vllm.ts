@@ -1,5 +1,5 @@
 import type { EngineCommand, EngineDescription, EngineSettings } from './description.ts';
-import { type AdviceWords, commonRules, explainBy } from './failures.ts';
+import { type AdviceWords, commonRules, decisiveBy, explainBy } from './failures.ts';
 import { vllmPhase } from './log-phases.ts';
 
 export const VLLM_WORDS: AdviceWords = {
@@ -39,6 +39,7 @@ export const vllm: EngineDescription = {
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 256 },
   phaseOf: vllmPhase,
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
+  decisiveFailure: (line) => decisiveBy(RULES, line),
 };
 
 /** Arguments that `vllm serve` and the simulator share. */

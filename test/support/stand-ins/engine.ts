@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 
 /**
  * An engine that misbehaves on request, started as `vllm serve` is: healthy after `--load-ms`; with
- * `--fail TEXT` it ends while loading; it spawns a child that outlives it, as vLLM's own processes do.
+ * `--fail TEXT` it ends while loading, with `--complain TEXT` it says so and goes on; it spawns a child that outlives it, as vLLM's own processes do.
  * `POST /die` ends it with code 0, as vLLM ends when its engine process dies.
  */
 const flag = (name: string) => {
@@ -31,6 +31,9 @@ process.on('SIGTERM', () => {
   if (process.argv.includes('--ignore-sigterm')) return;
   process.exit(0);
 });
+
+const complaint = flag('--complain');
+if (complaint !== undefined) process.stderr.write(`Traceback\n${complaint}\n`);
 
 const failure = flag('--fail');
 if (failure !== undefined) {

@@ -1,0 +1,62 @@
+import type { EngineDescription, EngineFailure } from '../engine/kinds/description.ts';
+import type { Timers } from '../process/timeout.ts';
+
+/** An engine that has said why it cannot start and then says nothing more for so long hangs, ms. */
+const QUIET_MS = 5000;
+/** It has this long to end by itself, however much it goes on to say, ms. */
+const AT_MOST_MS = 30_000;
+
+export interface DecisiveLinePorts {
+  engine: Pick<EngineDescription, 'decisiveFailure'>;
+  timers: Timers;
+  /** It neither ended nor went on: it is to be killed. */
+  onHang(failure: EngineFailure): void;
+}
+
+/**
+ * Watches a starting engine for the line that says it will not start on this machine: a driver too old, no GPU, memory
+ * that does not suffice. An engine that is well ends after it; one that hangs would be waited for until the limit of
+ * its start. Its own words can be wrong about what can be done without, so a further step of the start takes them back.
+ */
+export class DecisiveLine {
+  readonly #ports: DecisiveLinePorts;
+  #failure: EngineFailure | null = null;
+  #quiet: unknown = null;
+  #limit: unknown = null;
+  #isOver = false;
+
+  constructor(ports: DecisiveLinePorts) {
+    this.#ports = ports;
+  }
+
+  see(line: string): void {
+    if (this.#isOver) return;
+    const { engine, timers } = this.#ports;
+    if (this.#failure === null) {
+      this.#failure = engine.decisiveFailure(line);
+      if (this.#failure === null) return;
+      this.#limit = timers.setTimeout(() => this.#hangs(), AT_MOST_MS);
+    }
+    timers.clearTimeout(this.#quiet);
+    this.#quiet = timers.setTimeout(() => this.#hangs(), QUIET_MS);
+  }
+
+  /** The start went a step further. */
+  goesOn(): void {
+    this.#failure = null;
+    this.#ports.timers.clearTimeout(this.#quiet);
+    this.#ports.timers.clearTimeout(this.#limit);
+  }
+
+  /** It ended, became healthy, or is being ended. */
+  stop(): void {
+    this.#isOver = true;
+    this.goesOn();
+  }
+
+  #hangs(): void {
+    const failure = this.#failure;
+    this.stop();
+    if (failure) this.#ports.onHang(failure);
+  }
+}
