@@ -6,6 +6,7 @@ import {
   JobSubmission as JobSubmissionSchema,
   openAIType,
   parseValue,
+  runpodStreams,
 } from '../protocol/index.ts';
 import { type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
@@ -59,8 +60,10 @@ function transferProblemOf(body: string): string | null {
 }
 
 /** Why the answer of a job cannot be read as a stream; null: it can. */
-function streamProblemOf(jobType: string, { body }: Record<string, unknown>): string | null {
-  if (jobType !== 'engine_request') return 'stream: only jobs of the type engine_request stream.';
+function streamProblemOf(jobType: string, { body, input }: Record<string, unknown>): string | null {
+  if (jobType === 'runpod')
+    return runpodStreams(Object(input)) ? null : 'stream: the input asks for no stream.';
+  if (jobType !== 'engine_request') return 'stream: only jobs of the types engine_request and runpod stream.';
   const wanted =
     'stream: the engine must be asked for a stream: payload.body needs to be JSON with "stream": true.';
   try {

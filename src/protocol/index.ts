@@ -23,6 +23,7 @@ export * from './queue-frames.ts';
 export * from './quick-frames.ts';
 export * from './request-headers.ts';
 export * from './runpod.ts';
+export * from './runpod-job.ts';
 export * from './telemetry.ts';
 export * from './text.ts';
 export * from './worker-frames.ts';

@@ -257,3 +257,25 @@ it('jobs of other kinds are not RunPod’s', async () => {
   expect(await ask('GET', 'cfg/status/chat-1')).toMatchObject({ status: 404 });
   expect(await ask('GET', 'cfg/stream/chat-1')).toMatchObject({ status: 404 });
 });
+
+it('a job that was submitted as any other streams as its worker makes it, and after', async () => {
+  const { id: queueId, worker } = freshQueue();
+  const played = await worker();
+  const headers = { 'x-queue-id': queueId };
+  const job = { id: 'r-1', job_type: 'runpod', config_id: 'cfg', stream: true, payload: INPUT };
+  const post = (body: object) =>
+    fetch(`${road.url}/api/jobs`, { method: 'POST', headers, body: JSON.stringify(body) });
+  expect((await post(job)).status).toBe(201);
+  played.result(await played.job(), result(['a', 'b']));
+  await played.next('ack');
+  const stream = await fetch(`${road.url}/api/jobs/r-1/stream`, { headers });
+  expect([stream.headers.get('content-type'), await stream.text()]).toEqual([
+    'text/event-stream; charset=utf-8',
+    piece('a') + piece('b'),
+  ]);
+  const whole = await post({ ...job, id: 'r-2', payload: { input: { prompt: 'Hi' } } });
+  expect([whole.status, await whole.json()]).toMatchObject([
+    400,
+    { error: { message: 'stream: the input asks for no stream.' } },
+  ]);
+});

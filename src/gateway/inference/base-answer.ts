@@ -1,4 +1,4 @@
-import type { ChatCompletionSummary, EngineRequestResult } from '../../protocol/index.ts';
+import { type ChatCompletionSummary, type EngineRequestResult, runpodOutput } from '../../protocol/index.ts';
 import { engineResponse } from '../errors.ts';
 import type { RequestFacts } from '../json-scan.ts';
 
@@ -22,10 +22,17 @@ export function answerFromResult(
   if (Array.isArray(result.embeddings)) return embeddings(result, facts.model);
   if (typeof result.audio_base64 === 'string') return speech(result.audio_base64, result.format);
   if (typeof result.text === 'string') return transcription(result);
+  if (result.job_type === 'runpod') return runpodEvents(runpodOutput(result));
   const response = result.response as EngineRequestResult['response'] | undefined;
   if (typeof response?.status !== 'number') return null;
   const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body);
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
+}
+
+/** What a job in RunPod's form yielded, as its worker streams it. */
+function runpodEvents(output: unknown[]): Response {
+  const text = output.map((piece) => `data: ${JSON.stringify({ output: piece })}\n\n`).join('');
+  return new Response(text, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } });
 }
 
 /** @param model as the caller named it: the result does not */

@@ -10,7 +10,7 @@ import { respondEarly } from '../inference/early-response.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
-import { runpodJob } from '../runpod/job.ts';
+import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
 import { rejection } from '../submissions.ts';
@@ -33,7 +33,7 @@ export function runpodRoutes(app: Gateway): void {
     const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
     const viewer = viewerOf(context.get('token'));
     const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then((job) =>
-      Response.json(runpodJob(found(job, id))),
+      Response.json(shownJob(found(job, id))),
     );
     // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
     return respondEarly(done, {
@@ -46,7 +46,7 @@ export function runpodRoutes(app: Gateway): void {
   });
 
   app.on(['GET', 'POST'], '/v2/:endpoint/status/:id', needs('submit', 'read'), async (context) => {
-    return context.json(runpodJob(await jobOf(context)));
+    return context.json(shownJob(await jobOf(context)));
   });
 
   app.on(['GET', 'POST'], '/v2/:endpoint/stream/:id', needs('submit', 'read'), async (context) => {
@@ -70,7 +70,7 @@ export function runpodRoutes(app: Gateway): void {
     const { id } = await jobOf(context);
     const viewer = viewerOf(context.get('token'));
     const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
-    return context.json(runpodJob(job as JobView));
+    return context.json(shownJob(job as JobView));
   });
 
   app.post('/v2/:endpoint/retry/:id', needs('submit'), async (context) => {
@@ -78,7 +78,7 @@ export function runpodRoutes(app: Gateway): void {
     const viewer = viewerOf(context.get('token'));
     const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
     if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
-    const { status } = runpodJob(job);
+    const { status } = shownJob(job);
     const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
     throw new HttpError(400, message, 'not_retryable');
   });

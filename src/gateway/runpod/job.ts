@@ -1,62 +1,11 @@
-import type { JobView } from '../../protocol/index.ts';
+import { type JobView, type RunpodJob, runpodJob, runpodOutput } from '../../protocol/index.ts';
 import { unpackView } from '../../queue/rpc.ts';
 
-/** States of a job at RunPod. */
-export type RunpodStatus = 'IN_QUEUE' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TIMED_OUT';
-
-/** A job as RunPod's API shows it. Fields that do not apply yet are left out; times in ms. */
-export interface RunpodJob {
-  id: string;
-  status: RunpodStatus;
-  /** From the submission until a worker got it. */
-  delayTime?: number;
-  /** From then until its end. */
-  executionTime?: number;
-  workerId?: string;
-  /** Attempts that failed before this one. */
-  retries?: number;
-  output?: unknown;
-  error?: string;
-}
-
-export function runpodStatus({ state, error }: JobView): RunpodStatus {
-  switch (state) {
-    case 'pending':
-      return 'IN_QUEUE';
-    case 'leased':
-      return 'IN_PROGRESS';
-    case 'succeeded':
-      return 'COMPLETED';
-    case 'cancelled':
-      return 'CANCELLED';
-    case 'expired':
-      return 'TIMED_OUT';
-    case 'failed':
-      // Its executionTimeout has passed.
-      return error?.code === 'deadline' ? 'TIMED_OUT' : 'FAILED';
-  }
-}
-
-export function runpodJob(job: JobView): RunpodJob {
-  const status = runpodStatus(job);
-  const shown: RunpodJob = { id: job.id, status };
-  if (job.leased_at !== null && status !== 'IN_QUEUE') {
-    shown.delayTime = between(job.created_at, job.leased_at);
-    if (job.settled_at !== null) shown.executionTime = between(job.leased_at, job.settled_at);
-    if (job.worker_id !== null) shown.workerId = job.worker_id;
-    shown.retries = Math.max(0, job.attempts - (job.state === 'failed' ? 1 : 0));
-  }
-  if (status === 'COMPLETED') shown.output = outputOf(job);
-  if (job.error !== null) shown.error = job.error.message;
-  return shown;
+export function shownJob(job: JobView): RunpodJob {
+  return runpodJob(job, outputOf(job));
 }
 
 /** All that a finished job yielded. */
 export function outputOf(job: JobView): unknown[] {
-  const { output } = Object(unpackView(job).result) as { output?: unknown };
-  return Array.isArray(output) ? output : [];
-}
-
-function between(from: string, to: string): number {
-  return Math.max(0, Date.parse(to) - Date.parse(from));
+  return runpodOutput(unpackView(job).result);
 }

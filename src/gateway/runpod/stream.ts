@@ -1,7 +1,7 @@
-import { isSettled } from '../../protocol/index.ts';
+import { isSettled, type RunpodStatus, runpodStatus } from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
-import { outputOf, type RunpodStatus, runpodStatus } from './job.ts';
+import { outputOf } from './job.ts';
 
 /** How long a call waits for something new, ms: less than the shortest time limit of RunPod's clients. */
 const WAIT_MS = 2000;

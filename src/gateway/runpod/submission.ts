@@ -6,17 +6,13 @@ import { HttpError } from '../errors.ts';
 /** Jobs with `lowPriority` run after all others. */
 const LOW_PRIORITY = -1;
 
-/** Left out of a body, null, empty: as if it were not there. */
-const notHere = (name: string, why: string) =>
-  z
-    .unknown()
-    .refine((value) => !value, `${name} is not supported: ${why}`)
-    .optional();
-
 /** Body of `run` and `runsync`. */
 const Submission = RunpodPayload.extend({
-  webhook: notHere('webhook', 'poll the status, or call runsync'),
-  s3Config: notHere('s3Config', 'the answers of an engine are part of the output'),
+  webhook: z.string('expected a URL').max(2048).nullish(),
+  s3Config: z
+    .unknown()
+    .refine((value) => !value, 'is not supported: answers of an engine are part of the output')
+    .optional(),
 });
 
 /**
@@ -27,7 +23,7 @@ const Submission = RunpodPayload.extend({
 export function readRunpodSubmission(body: unknown, id: string, endpoint: string): SubmitJob {
   const parsed = parseValue(Submission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
-  const { input, policy } = parsed.value;
+  const { input, policy, webhook } = parsed.value;
   return {
     id,
     job_type: 'runpod',
@@ -36,6 +32,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
     priority: policy?.lowPriority ? LOW_PRIORITY : 0,
     max_attempts: limits.MAX_ATTEMPTS,
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
+    ...(webhook ? { webhook } : {}),
     stream: runpodStreams(input),
   };
 }

@@ -1,18 +1,31 @@
+import { runpodJob, runpodOutput } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readShortResult, type StoredJob } from '../store/jobs-table.ts';
 
 /**
  * What is posted of a settled job; null: the job is forgotten. A result that lies in the row of its job is in it,
- * a longer one is told by its address, relative to the queue's.
+ * a longer one is told by its address, relative to the queue's. A job in RunPod's form is posted in that form to its own
+ * webhook; what goes to the webhook of the queue looks the same for all jobs.
  */
 export function webhookBody(core: Core, jobId: string): string | null {
   const job = core.stored.find(jobId);
   if (job === null || job.settled_at === null) return null;
+  if (job.job_type === 'runpod' && job.webhook !== null) return runpodBody(core, job);
   const { result: _, error, settled_at, ...view } = viewOf(core.sql, job, false);
   const data = { ...view, settled_at, error };
   const head = JSON.stringify({ type: `job.${job.state}`, timestamp: settled_at, data }).slice(0, -2);
   return `${head},${resultOf(core, job)}}}`;
+}
+
+/** As RunPod posts it: the job as its API shows it. */
+function runpodBody({ sql, settings }: Core, job: StoredJob): string {
+  const result = job.state === 'succeeded' ? readShortResult(sql, job.id) : null;
+  const output = result === null ? null : runpodOutput(JSON.parse(result));
+  const [config, id, queue] = [job.config_id, job.id, settings.queue_id].map(encodeURIComponent);
+  const isLeftOut = job.state === 'succeeded' && output === null;
+  const address = isLeftOut ? { output_url: `/v2/${config}/status/${id}?queue_id=${queue}` } : {};
+  return JSON.stringify({ ...runpodJob(viewOf(sql, job, false), output), ...address });
 }
 
 /** The last field of `data`. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
 import { configOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
-import { runpodJob } from '../../../src/gateway/runpod/job.ts';
+import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { dialectOf, errorBody, type JobView } from '../../../src/protocol/index.ts';
 
@@ -50,13 +50,13 @@ describe('a job as RunPod shows it', () => {
     ['TIMED_OUT', { ...PENDING, state: 'expired', error: failed('deadline') }, { error: 'it broke' }],
     ['CANCELLED', { ...PENDING, state: 'cancelled', error: failed('cancelled') }, { error: 'it broke' }],
   ])('%s', (status, job, fields) => {
-    expect(runpodJob(job)).toMatchObject({ id: 'j-u1', status, ...fields });
-    if (job.leased_at === null) expect(runpodJob(job)).not.toHaveProperty('delayTime');
+    expect(shownJob(job)).toMatchObject({ id: 'j-u1', status, ...fields });
+    if (job.leased_at === null) expect(shownJob(job)).not.toHaveProperty('delayTime');
   });
 
   test('a long result, which comes as bytes, is read', () => {
     const result = new TextEncoder().encode('{"status":"success","output":["long"]}');
-    expect(runpodJob({ ...OVER, state: 'succeeded', result }).output).toEqual(['long']);
+    expect(shownJob({ ...OVER, state: 'succeeded', result }).output).toEqual(['long']);
   });
 });
 
@@ -86,12 +86,18 @@ describe('a submission', () => {
     expect(read({ input: {}, policy: {}, webhook: null, s3Config: '' })).toMatchObject({ priority: 0 });
   });
 
+  test('has its webhook, which the queue may allow', () => {
+    const webhook = 'https://hooks.example.com/done';
+    expect(read({ input: {}, webhook })).toMatchObject({ webhook });
+    expect(read({ input: {}, webhook: '' })).not.toHaveProperty('webhook');
+  });
+
   test.each([
     [[], /object/],
     [{ prompt: 'Hi' }, /^input: expected an object/],
     [{ input: 'Hi' }, /^input: expected an object/],
-    [{ input: {}, webhook: 'https://example.com' }, /^webhook: webhook is not supported: poll the status/],
-    [{ input: {}, s3Config: {} }, /^s3Config: s3Config is not supported/],
+    [{ input: {}, webhook: 5 }, /^webhook: /],
+    [{ input: {}, s3Config: {} }, /^s3Config: is not supported/],
     [{ input: {}, policy: { ttl: 9999 } }, /^policy.ttl: expected milliseconds from 10000 to 604800000/],
     [
       { input: {}, policy: { executionTimeout: 1 } },

@@ -92,3 +92,43 @@ describe('webhooks', () => {
     ]);
   });
 });
+
+describe('the body for a job in RunPod’s form', () => {
+  function ended(job: object, result: object | null) {
+    const queue = new QueueHarness(settings);
+    const worker = queue.worker('w');
+    const id = queue.job({ job_type: 'runpod', payload: '{"input":{}}', webhook: 'https://a.test/', ...job });
+    const { fence_token } = worker.lastJob();
+    const end = result
+      ? { type: 'job_result', result }
+      : { type: 'job_error', error: 'it broke', code: 'engine_refused', retryable: false };
+    queue.say(worker, { ...end, job_id: id, fence_token });
+    return { id, body: JSON.parse(queue.queue.webhookBody(id)!) };
+  }
+
+  it('is the job as RunPod shows it', () => {
+    const { id, body } = ended({}, { status: 'success', output: ['a', 'b'] });
+    expect(body).toEqual({
+      ...{
+        id,
+        status: 'COMPLETED',
+        output: ['a', 'b'],
+        workerId: 'w',
+        retries: 0,
+        delayTime: 0,
+        executionTime: 0,
+      },
+    });
+    expect(ended({}, null).body).toMatchObject({ status: 'FAILED', error: 'it broke' });
+  });
+
+  it('tells where a long output is', () => {
+    const { id, body } = ended({}, { output: ['x'.repeat(600_000)] });
+    expect(body).not.toHaveProperty('output');
+    expect(body.output_url).toBe(`/v2/cfg/status/${id}?queue_id=q`);
+  });
+
+  it('is that of all jobs where the queue’s own webhook hears of it', () => {
+    expect(ended({ webhook: undefined }, { output: [] }).body).toMatchObject({ type: 'job.succeeded' });
+  });
+});
