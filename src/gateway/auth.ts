@@ -45,7 +45,7 @@ export async function authorize(
   if (!token) {
     throw new HttpError(
       401,
-      'This queue asks for a token: send it as "Authorization: Bearer <token>".',
+      'This queue asks for a token: send it as "Authorization: Bearer <token>", or as "X-Api-Key".',
       'token_missing',
     );
   }
@@ -67,11 +67,12 @@ export async function authorize(
   return entry;
 }
 
-/** Also bare on RunPod's routes: its documentation sends the key so. */
+/** Also bare on RunPod's routes, as its documentation sends the key, and in the header of Anthropic's clients. */
 function tokenIn(request: Request): string | undefined {
   const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
   const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;
-  return form.exec(request.headers.get('authorization') ?? '')?.[1];
+  const { headers } = request;
+  return form.exec(headers.get('authorization') ?? '')?.[1] ?? headers.get('x-api-key') ?? undefined;
 }
 
 /** Whose jobs a token submits; null where no tokens are configured. */

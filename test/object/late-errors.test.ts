@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import OpenAI from 'openai';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
@@ -120,5 +121,36 @@ describe('an error of an answer in one piece that was begun', () => {
     expect(text).toMatch(/^\n/);
     expect(JSON.parse(text)).toMatchObject({ error: { message: 'out of memory', code: 'engine_error' } });
     expect(isWhole).toBe(false);
+  });
+});
+
+describe('the official OpenAI client', () => {
+  it.each(['chat', 'responses'] as const)('raises a late error of a stream: %s', async (api) => {
+    const queue = `q${++queueNumber}`;
+    const played = await worker(queue);
+    const client = new OpenAI({
+      baseURL: `${road.url}/v1`,
+      apiKey: 'none',
+      maxRetries: 0,
+      defaultHeaders: { 'x-queue-id': queue },
+    });
+    const stream: Promise<AsyncIterable<unknown>> =
+      api === 'chat'
+        ? client.chat.completions.create({ model: 'tiny', messages: [], stream: true })
+        : client.responses.create({ model: 'tiny', input: 'x', stream: true });
+    const read = async () => {
+      for await (const _ of await stream);
+    };
+    const raised = read();
+    const id = (await played.job()).stream_id as number;
+    await stream;
+    const reason = { message: 'out of memory', code: 'engine_error', retryable: false, http_status: 507 };
+    played.answer({ type: 'broken', stream: id, reason });
+    await expect(raised).rejects.toMatchObject({
+      code: 'engine_error',
+      type: 'api_error',
+      message: 'out of memory',
+      error: { status: 507 },
+    });
   });
 });

@@ -64,6 +64,13 @@ describe('a queue with tokens', () => {
     expect(await statusOf(asked('/v2/rerank'), ['submit'])).toBe(401);
   });
 
+  it('takes the header of Anthropic’s clients', async () => {
+    expect(await statusOf(request({ 'x-api-key': 'wv_submit' }), ['submit'])).toBe(200);
+    expect(await statusOf(request({ 'x-api-key': 'wv_submi' }), ['submit'])).toBe(401);
+    const both = { 'x-api-key': 'wv_submit', authorization: 'Bearer wv_worker' };
+    expect(await statusOf(request(both), ['submit'])).toBe(403);
+  });
+
   it('refuses a request without a token', async () => {
     expect(await statusOf(request(), ['read'])).toBe(401);
   });
