@@ -28,7 +28,7 @@ export function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCa
         queue.follow(id, fence, ms, (job) => answer(job && { job, ...queue.outputOf(job) })),
       ),
     list: unasked,
-    settlements: unasked,
+    settlements: (wanted) => rpc((queue, answer) => queue.settlements(wanted, answer)),
     listen: unasked,
     nextSettled: unasked,
     leaveListener: unasked,

@@ -7,6 +7,7 @@ import { idleSlot, probes } from './probe.ts';
 import { RETENTION_SECONDS } from './queue-host.ts';
 import { Reader } from './reader.ts';
 import { Server } from './server.ts';
+import { SettlementReader } from './settlement-reader.ts';
 import { Submitter } from './submitter.ts';
 import { quiescent, Timeline } from './timeline.ts';
 import { Trace } from './trace.ts';
@@ -57,6 +58,7 @@ class Simulation {
   readonly #submitters: Submitter[] = [];
   readonly #callers: Caller[] = [];
   readonly #readers: Reader[] = [];
+  readonly #settlements: SettlementReader;
   readonly #around: Surroundings;
 
   constructor(plan: Plan) {
@@ -70,6 +72,7 @@ class Simulation {
       oracle: this.#oracle,
       isTroubled: () => !this.#isPast(plan.troubleEndsMs),
     };
+    this.#settlements = new SettlementReader(this.#around);
     this.#workers = plan.workers.map((worker) => new WorkerProcess(this.#around, worker));
   }
 
@@ -100,6 +103,7 @@ class Simulation {
     this.#server.start();
     for (const worker of this.#workers) worker.start();
     for (const job of jobs) this.#submit(job);
+    this.#watch(this.#settlements.run());
     for (const plan of callers) {
       const caller = new Caller(this.#around, plan);
       this.#callers.push(caller);
@@ -136,6 +140,7 @@ class Simulation {
   async #isQuiet(): Promise<void> {
     if (this.#oracle.violation) return;
     this.#trace.say('--- nothing is left to do');
+    this.#settlements.stop();
     const from = this.#timeline.now;
     this.#oracle.renewals = 0;
     const isOver = () => this.#timeline.now >= from + STAYS_QUIET_MS && this.#leftover() === null;
@@ -186,6 +191,8 @@ class Simulation {
     if (caller) return `${caller.id} is not answered`;
     const reader = this.#readers.find(({ isDone }) => !isDone);
     if (reader) return `${reader.id} still reads`;
+    const untold = this.#settlements.missing(this.#submitters.map(({ id }) => id));
+    if (untold) return `the settlement of ${untold} was not told`;
     const rules = this.#server.queue.rules;
     if (!rules) return 'the queue is down';
     const { running, pending } = rules.status();

@@ -42,7 +42,7 @@ export class WebhookSender {
       const body = queue.webhookBody(webhook.job_id);
       if (body === null) {
         const { job_id, host } = webhook;
-        log('warn', 'webhook dropped: its job was forgotten before the receiver took it', { job_id, host });
+        log('warn', 'webhook dropped: its job is forgotten, or is tried again', { job_id, host });
         return await commit(() => queue.webhooks.done(webhook));
       }
       const problem = await this.#post(webhook, body);
