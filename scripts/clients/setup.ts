@@ -1,32 +1,44 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UserError } from '../../src/process/index.ts';
 import { findPython, SetupSteps } from '../setup-steps.ts';
 
-/** Clients that others wrote, from PyPI, unmodified. */
-const PACKAGES = ['runpod==1.12.0'];
-
-/** Clients of test/clients, ready to run. */
+/** Clients that others wrote, unmodified, ready to run. Their versions are in the lists beside this file. */
 export interface ClientsInstall {
-  /** The Python of a virtual environment that has all of them. */
+  /** The Python of a virtual environment with what requirements.txt lists. */
   python: string;
+  /** Of one with LiteLLM, which asks for other versions than the rest. */
+  pythonWithLiteLLM: string;
+  /** A folder with what package.json lists in its node_modules. */
+  node: string;
 }
+
+const LISTS = ['requirements.txt', 'requirements-litellm.txt', 'package.json'].map(listOf);
 
 const setup = new SetupSteps('clients');
 
+function listOf(name: string): string {
+  return join(import.meta.dirname, name);
+}
+
 /**
- * Makes the installation in `<stateDir>/clients/` if it is not there yet or lacks a package (a minute or two), and
- * says so on stderr. Safe to call from several processes at once: one installs, the others wait.
+ * Makes the installation in `<stateDir>/clients/` if it is not there yet or the lists have changed (a minute or
+ * two), and says so on stderr. Safe to call from several processes at once: one installs, the others wait.
  * @throws UserError naming the step that failed, with the last lines of its output
  */
 export async function ensureClients(stateDir = '.worker-vllm'): Promise<ClientsInstall> {
   const home = resolve(stateDir, 'clients');
-  const install: ClientsInstall = { python: join(home, 'venv/bin/python') };
+  const install: ClientsInstall = {
+    python: join(home, 'venv/bin/python'),
+    pythonWithLiteLLM: join(home, 'venv-litellm/bin/python'),
+    node: home,
+  };
   if (isComplete(home)) return install;
   mkdirSync(home, { recursive: true });
   const unlock = await setup.lock(join(home, 'lock.sqlite'));
   try {
-    if (!isComplete(home)) await make(home, install);
+    if (!isComplete(home)) await make(home);
   } finally {
     unlock();
   }
@@ -34,22 +46,33 @@ export async function ensureClients(stateDir = '.worker-vllm'): Promise<ClientsI
 }
 
 /** What is in the marker of an installation that has everything. */
-const COMPLETE = `${PACKAGES.join('\n')}\n`;
+function recipe(): string {
+  const hash = createHash('sha256');
+  for (const list of LISTS) hash.update(readFileSync(list));
+  return `${hash.digest('hex')}\n`;
+}
 
 function isComplete(home: string): boolean {
   const marker = join(home, 'complete');
-  return existsSync(marker) && readFileSync(marker, 'utf8') === COMPLETE;
+  return existsSync(marker) && readFileSync(marker, 'utf8') === recipe();
 }
 
-async function make(home: string, { python }: ClientsInstall): Promise<void> {
+async function make(home: string): Promise<void> {
   const log = join(home, 'install.log');
-  if (!existsSync(python)) {
-    const base = findPython('the clients', { from: 10, to: 14 });
-    await setup.step('making a virtual environment', log, base, ['-m', 'venv', join(home, 'venv')]);
-  }
+  await makeVenv(log, join(home, 'venv'), 'requirements.txt');
+  await makeVenv(log, join(home, 'venv-litellm'), 'requirements-litellm.txt');
+  copyFileSync(listOf('package.json'), join(home, 'package.json'));
+  const npm = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--prefix', home];
+  await setup.step('installing packages for Node', log, 'npm', npm);
+  writeFileSync(join(home, 'complete'), recipe());
+}
+
+async function makeVenv(log: string, venv: string, list: string): Promise<void> {
+  rmSync(venv, { recursive: true, force: true });
+  const base = findPython('the clients', { from: 10, to: 14 });
+  await setup.step('making a virtual environment', log, base, ['-m', 'venv', venv]);
   const pip = ['-m', 'pip', 'install', '--quiet', '--no-compile', '--disable-pip-version-check'];
-  await setup.step(`installing ${PACKAGES.join(', ')}`, log, python, [...pip, ...PACKAGES]);
-  writeFileSync(join(home, 'complete'), COMPLETE);
+  await setup.step(`installing ${list}`, log, join(venv, 'bin/python'), [...pip, '-r', listOf(list)]);
 }
 
 if (import.meta.main) {
