@@ -1,25 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/queue/rpc.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a queue keeps and how much: ledger, bounds and retention in a real workerd. */
-let stateDir: string;
-let road: RunningWorkerd;
 
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'bounds-'));
-  const bindings = { QUEUE_IDS: 'bounds-*', MAX_PENDING: '3', MAX_WAITING: '1', RETENTION_SECONDS: '4' };
-  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
+const road = startTestWorkerd({
+  QUEUE_IDS: 'bounds-*',
+  MAX_PENDING: '3',
+  MAX_WAITING: '1',
+  RETENTION_SECONDS: '4',
 });
 
 let queueNumber = 0;

@@ -1,33 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Payloads and results by reference, over HTTP, in a real workerd that asks for tokens. */
 const TOKEN = 'secret';
 const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 const MIB = 1024 * 1024;
-let stateDir: string;
-let road: RunningWorkerd;
 let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'files-'));
-  const tokens = [{ name: 'all', sha256: SHA256, scopes: ['admin'] }];
-  road = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { TOKENS: JSON.stringify(tokens), QUEUE_IDS: 'q*' },
-  });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
+const road = startTestWorkerd({
+  TOKENS: JSON.stringify([{ name: 'all', sha256: SHA256, scopes: ['admin'] }]),
+  QUEUE_IDS: 'q*',
 });
 
 async function worker(queue: string, more = {}): Promise<RawWorker> {

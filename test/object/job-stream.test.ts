@@ -1,31 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Stored jobs that stream, through a real workerd; the worker is played by the test. */
-let stateDir: string;
-let road: RunningWorkerd;
 let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'job-stream-'));
-  road = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
-  });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 
 const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'];
 const EVENTS = 'text/event-stream; charset=utf-8';

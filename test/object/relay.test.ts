@@ -1,31 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Answers through gateway, queue and relay in a real workerd; the worker is played by the test. */
-let stateDir: string;
-let road: RunningWorkerd;
 let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'relay-'));
-  road = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
-  });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 
 const eventStream = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
 const bytes = (text: string) => new TextEncoder().encode(text);

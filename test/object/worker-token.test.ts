@@ -1,15 +1,10 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Tokens of workers in a real workerd: what the gateway knows of a token reaches the rules. */
-let stateDir: string;
-let road: RunningWorkerd;
 
 const entry = (token: string, more: object = {}) => ({
   name: token,
@@ -18,16 +13,12 @@ const entry = (token: string, more: object = {}) => ({
   ...more,
 });
 
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'worker-token-'));
-  const tokens = [entry('any'), entry('green', { name: 'grün' }), entry('bound', { worker_id: 'runpod-*' })];
-  const bindings = { TOKENS: JSON.stringify(tokens) };
-  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
+const road = startTestWorkerd({
+  TOKENS: JSON.stringify([
+    entry('any'),
+    entry('green', { name: 'grün' }),
+    entry('bound', { worker_id: 'runpod-*' }),
+  ]),
 });
 
 async function dial(token: string, headers: Record<string, string> = {}): Promise<RawWorker> {
