@@ -38,4 +38,9 @@ export const MIGRATIONS: readonly string[][] = [
     `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
     `CREATE INDEX telemetry_at ON telemetry (at, size)`,
   ],
+  [
+    // card: what its engine says of it, JSON. position: among the models of its worker.
+    `ALTER TABLE models ADD COLUMN card TEXT`,
+    `ALTER TABLE models ADD COLUMN position INTEGER NOT NULL DEFAULT 0`,
+  ],
 ];

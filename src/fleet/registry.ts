@@ -1,6 +1,6 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
-import { type Heartbeat, limits } from '../protocol/index.ts';
+import { type Heartbeat, type Instance, limits } from '../protocol/index.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { chooseConfig } from './choose-config.ts';
 import { MIGRATIONS } from './migrations.ts';
@@ -125,14 +125,19 @@ export class FleetRegistry {
     const { sql } = this.#ports;
     const { worker_id, at } = event;
     if (event.kind === 'registered' || event.kind === 'handed_over') {
-      saveInstance(sql, event, event.instance, at);
+      const { model_cards: _cards, ...instance } = event.instance ?? {};
+      saveInstance(sql, event, event.instance && (instance as Instance), at);
     } else touchWorker(sql, worker_id, at);
     if (event.kind === 'disconnected') saveDisconnect(sql, worker_id, event.reason, at);
     if (event.kind === 'handed_over' && event.heartbeat) {
       saveHeartbeat(sql, worker_id, event.heartbeat, event.heartbeat_at ?? at);
     }
     const names = event.models.length > 0 ? event.models : [event.config_id];
-    for (const model of names) saveModel(sql, model, event, at);
+    const cards = (event.kind === 'registered' && event.instance?.model_cards) || [];
+    for (const [position, id] of names.entries()) {
+      const card = cards.find((one) => one.id === id) ?? null;
+      saveModel(sql, { id, position, card }, event, at);
+    }
     forgetModelsOf(sql, worker_id, limits.KNOWN_MODELS_PER_WORKER);
   }
 

@@ -1,4 +1,4 @@
-import type { Heartbeat, Instance, LogLine, MetricSample } from '../protocol/index.ts';
+import type { Heartbeat, Instance, LogLine, MetricSample, ModelCard } from '../protocol/index.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -68,6 +68,8 @@ export interface KnownModel {
   config_id: string;
   /** Epoch ms when the first worker that serves it registered. */
   first_seen_ms: number;
+  /** What its engine says of it in `/v1/models`; null: it does not tell. */
+  card: ModelCard | null;
 }
 
 export type TelemetryKind = 'logs' | 'metrics';

@@ -1,4 +1,5 @@
 import type { FleetRpc, KnownModel, KnownWorker } from '../fleet/rpc.ts';
+import type { ModelCard } from '../protocol/index.ts';
 import type { QueueRpc, SessionView } from '../queue/rpc.ts';
 import { type Env, objectNamed } from './env.ts';
 import { callQueue } from './objects.ts';
@@ -31,8 +32,12 @@ export interface WorkerView {
 export interface ModelView {
   id: string;
   config_id: string;
+  /** What its engine says of it; null: it does not tell. */
+  card: ModelCard | null;
   /** At least one worker that serves it is connected and does not drain. */
   available: boolean;
+  /** Of its config: `ready`, a worker takes jobs; `paused`, those that are connected take none; `gone`. */
+  state: 'ready' | 'paused' | 'gone';
   /** Epoch ms when a worker first served it. */
   first_seen_ms: number;
 }
@@ -99,13 +104,21 @@ export function modelViews(known: readonly KnownModel[], sessions: readonly Sess
   const models = new Map(known.map((model) => [keyOf(model), model]));
   for (const { config_id, models: served, connected_at: first_seen_ms } of sessions) {
     for (const id of served.length > 0 ? served : [config_id]) {
-      const model = { id, config_id, first_seen_ms };
+      const model = { id, config_id, first_seen_ms, card: null };
       if (!models.has(keyOf(model))) models.set(keyOf(model), model);
     }
   }
   const serving = sessions.filter(({ state }) => state !== 'draining');
-  const available = new Set(serving.flatMap(({ config_id, models: served }) => [config_id, ...served]));
-  return [...models.values()].map((model) => ({ ...model, available: available.has(model.id) }));
+  return [...models.values()].map((model) => {
+    const workers = serving.filter((session) => serves(session, model));
+    const isReady = workers.some(({ state }) => state === 'ready');
+    const available = workers.length > 0;
+    return { ...model, available, state: isReady ? 'ready' : available ? 'paused' : 'gone' };
+  });
+}
+
+function serves({ config_id, models }: SessionView, model: KnownModel): boolean {
+  return config_id === model.config_id && (models.includes(model.id) || config_id === model.id);
 }
 
 function keyOf({ id, config_id }: { id: string; config_id: string }): string {

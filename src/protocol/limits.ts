@@ -94,6 +94,9 @@ export const KNOWN_MODELS_PER_WORKER = 64;
 export const KNOWN_MODELS = 1000;
 export const MODEL_NAME_CHARACTERS = 256;
 
+/** JSON of what an engine says of one of its models; more is not remembered. */
+export const MODEL_CARD_CHARACTERS = 4096;
+
 /** Workers remembered of a queue, connected or not: with the longest last words all of them fit one answer. */
 export const KNOWN_WORKERS = 2000;
 

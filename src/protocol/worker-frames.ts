@@ -25,6 +25,10 @@ export type Feature = (typeof FEATURES)[number];
 export const JobRef = z.object({ job_id: jobId, fence_token: fence });
 export type JobRef = z.infer<typeof JobRef>;
 
+/** An entry of an engine's `/v1/models`, every field as it stands there. */
+export const ModelCard = z.looseObject({ id: z.string().max(512) });
+export type ModelCard = z.infer<typeof ModelCard>;
+
 /** Who is dialling, for people and for model routing. */
 export const Instance = z.object({
   id: z.string().min(1).max(256),
@@ -36,6 +40,8 @@ export const Instance = z.object({
   model: z.string().max(512).optional(),
   /** Every name the engine answers to, from its `/v1/models`. */
   models: z.array(z.string().max(512)).max(1000).optional(),
+  /** What it says of them there, in the same order; not of those that say too much. */
+  model_cards: z.array(ModelCard).max(1000).optional(),
   /** How many requests the engine runs side by side, as far as the worker knows. */
   engine_requests: z.number().int().min(1).max(1e9).optional(),
   worker_version: z.string().max(64).optional(),

@@ -1,6 +1,7 @@
 import { askCanary } from '../engine/client/canary.ts';
 import { HangWatch } from '../engine/client/hang.ts';
 import { EngineHealth, type HealthState } from '../engine/client/health.ts';
+import type { ModelCard } from '../protocol/index.ts';
 import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
@@ -19,6 +20,7 @@ export class EngineWatch {
   readonly #health: EngineHealth;
   readonly #hang: HangWatch;
   #models: string[] = [];
+  #cards: ModelCard[] = [];
 
   constructor(ports: EngineWatchPorts) {
     const { worker } = ports;
@@ -39,7 +41,7 @@ export class EngineWatch {
       isRestarted: ports.reportHang !== null,
       // An engine that is not ours is waited for as if somebody restarted it.
       hung: ports.reportHang ?? ((message) => worker.engineRestarting(message)),
-      recovered: () => worker.engineHealthy(this.#models),
+      recovered: () => worker.engineHealthy(this.#models, this.#cards),
     });
   }
 
@@ -67,10 +69,11 @@ export class EngineWatch {
       this.#hang.unhealthy();
     }
     if (state !== 'healthy') return;
-    const models = await engine.models();
+    const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
     if (this.#health.state !== 'healthy') return;
     this.#models = models;
-    worker.engineHealthy(models);
+    this.#cards = cards;
+    worker.engineHealthy(models, cards);
     this.#hang.healthy();
   }
 }

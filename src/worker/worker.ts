@@ -1,6 +1,7 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
+import type { ModelCard } from '../protocol/index.ts';
 import { Answers } from './answers/answers.ts';
 import { fileAccessOf } from './files/file-access.ts';
 import { uploadResult } from './files/transfer.ts';
@@ -96,12 +97,12 @@ export class Worker {
     this.#heartbeats.say(this.#beat('starting'));
   }
 
-  /** @param models every name the engine answers to, its own first */
-  engineHealthy(models: string[]): void {
+  /** @param models every name the engine answers to, its own first @param cards what it says of them */
+  engineHealthy(models: string[], cards: ModelCard[] = []): void {
     this.#models = models;
     this.#jobs.models.set(models);
     if (!this.#drain) this.#jobs.closedFor = null;
-    this.#session.engineHealthy(models);
+    this.#session.engineHealthy(models, cards);
   }
 
   engineUnhealthy(message: string): void {

@@ -181,6 +181,10 @@ export class SimulatedEngine implements EngineClient {
     return this.isHealthyNow;
   }
 
+  async modelCards(): Promise<never[]> {
+    return [];
+  }
+
   async models(): Promise<string[]> {
     return ['tiny'];
   }

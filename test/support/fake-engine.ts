@@ -125,6 +125,10 @@ export class FakeEngine implements EngineClient {
     return this.healthy;
   }
 
+  async modelCards(): Promise<never[]> {
+    return [];
+  }
+
   async models(): Promise<string[]> {
     this.modelsAsked += 1;
     return this.served;

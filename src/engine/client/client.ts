@@ -5,6 +5,7 @@ import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
 import { readGauges } from './metrics.ts';
+import { type ModelList, readModelList } from './model-list.ts';
 import {
   EngineAnswerInvalid,
   type EngineCall,
@@ -137,6 +138,11 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     return { status: response.statusCode, text: await response.body.text() };
   }
 
+  async function askModels(): Promise<ModelList> {
+    const answer = await ask('/v1/models', ASIDE_TIMEOUT_MS).catch(() => null);
+    return readModelList(answer?.status === 200 ? answer.text : '');
+  }
+
   async function probe(timeoutMs: number): Promise<Probe> {
     try {
       for (const path of engine.healthPaths) {
@@ -164,9 +170,11 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
       return (await probe(timeoutMs)) === 'healthy';
     },
     async models() {
-      const answer = await ask('/v1/models', ASIDE_TIMEOUT_MS).catch(() => null);
-      const names = answer?.status === 200 ? modelNames(answer.text) : [];
+      const { names } = await askModels();
       return names.length === 0 && options.servedFallback ? [options.servedFallback] : names;
+    },
+    async modelCards() {
+      return (await askModels()).cards;
     },
     async gauges() {
       const answer = await askMetrics().catch(() => null);
@@ -214,15 +222,6 @@ function endToEnd(headers: IncomingHttpHeaders): Record<string, string> {
     kept[name] = Array.isArray(value) ? value.join(', ') : value;
   }
   return kept;
-}
-
-function modelNames(text: string): string[] {
-  try {
-    const list = (JSON.parse(text) as { data?: { id?: unknown }[] }).data ?? [];
-    return list.map((model) => model.id).filter((id): id is string => typeof id === 'string');
-  } catch {
-    return [];
-  }
 }
 
 /** Heads that cannot be parsed, are too long, or speak of another protocol. */

@@ -1,3 +1,5 @@
+import type { ModelCard } from '../../protocol/index.ts';
+
 /**
  * What the rest of the road knows of an engine. Implementations: client.ts (HTTP), and the
  * scripted engines of tests.
@@ -74,6 +76,8 @@ export interface EngineClient {
   isHealthy(timeoutMs: number): Promise<boolean>;
   /** Names from `/v1/models`. Empty when the engine does not tell. */
   models(): Promise<string[]>;
+  /** The entries of `/v1/models`, as many as are told further. Empty when the engine does not tell. */
+  modelCards(): Promise<ModelCard[]>;
   /** Null when the engine has no metrics page. */
   gauges(): Promise<EngineGauges | null>;
   /** Closes every connection; requests in flight fail with EngineGone. */

@@ -1,34 +1,45 @@
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { queueIdOf } from '../objects.ts';
-import { type Gateway, needs } from './types.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
 
-/** Models that connected workers serve now. */
+/** Models that connected workers serve now, as their engines tell of them, and the aliases of these. */
 export function modelRoutes(app: Gateway): void {
   app.get('/v1/models', needs('submit', 'read'), async (context) => {
-    const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
-    return context.json({ object: 'list', data: models.filter((model) => model.available).map(openAIModel) });
+    const { listed } = await readModels(context);
+    return context.json({ object: 'list', data: listed });
   });
 
   // Names of models hold slashes, written as they are or as %2F.
   app.get('/v1/models/:id{.+}', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
-    const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
-    const model = models.find((candidate) => candidate.id === id);
-    if (model?.available) return context.json(openAIModel(model));
-    const names = models.filter((candidate) => candidate.available).map((candidate) => candidate.id);
+    const { listed, all } = await readModels(context);
+    const model = listed.find((candidate) => candidate.id === id);
+    if (model) return context.json(model);
+    const names = listed.map((candidate) => candidate.id);
     const there = names.length > 0 ? `Models there are: ${listNames(names)}.` : 'No model is served now.';
-    const why = model ? 'has no worker at the moment' : 'is not known here';
+    const isKnown = all.some((candidate) => candidate.id === id);
+    const why = isKnown ? 'has no worker at the moment' : 'is not known here';
     throw new HttpError(404, `The model "${shortName(id)}" ${why}. ${there}`, 'model_not_found');
   });
 }
 
-function openAIModel(model: ModelView) {
-  return {
-    id: model.id,
-    object: 'model',
-    created: Math.floor(model.first_seen_ms / 1000),
-    owned_by: model.config_id,
-  };
+async function readModels({ env, req }: GatewayContext) {
+  const all = await modelsOf(env, queueIdOf(env, req.raw));
+  const served = all.filter(({ available }) => available);
+  const aliases = [...modelAliases(env.MODEL_ALIASES).models].flatMap(([alias, name]) => {
+    const model = served.find(({ id }) => id === name);
+    return model ? [{ ...openAIModel(model), id: alias, alias_of: name }] : [];
+  });
+  return { all, listed: [...served.map(openAIModel), ...aliases] };
+}
+
+/** The engine's own fields, where it tells them, and the config beside them. */
+function openAIModel({ id, card, first_seen_ms, config_id, state }: ModelView) {
+  const config = { id: config_id, state };
+  if (card) return { ...card, config };
+  const created = Math.floor(first_seen_ms / 1000);
+  return { id, object: 'model', created, owned_by: config_id, config };
 }

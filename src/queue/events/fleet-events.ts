@@ -1,5 +1,5 @@
 import type { FleetEvent } from '../../fleet/rpc.ts';
-import { type Heartbeat, type Instance, limits } from '../../protocol/index.ts';
+import { type Heartbeat, type Instance, limits, type ModelCard } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import {
@@ -87,7 +87,19 @@ function remembered(
 }
 
 function bounded(instance: Instance | null): Instance | null {
-  return instance?.models ? { ...instance, models: boundedNames(instance.models) } : instance;
+  if (!instance) return null;
+  const { models, model_cards, ...rest } = instance;
+  return {
+    ...rest,
+    ...(models && { models: boundedNames(models) }),
+    ...(model_cards && { model_cards: boundedCards(model_cards) }),
+  };
+}
+
+function boundedCards(cards: readonly ModelCard[]): ModelCard[] {
+  return cards
+    .slice(0, limits.KNOWN_MODELS_PER_WORKER)
+    .filter((card) => JSON.stringify(card).length <= limits.MODEL_CARD_CHARACTERS);
 }
 
 function boundedNames(models: readonly string[]): string[] {

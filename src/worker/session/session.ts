@@ -3,6 +3,7 @@ import {
   FEATURES,
   type Instance,
   limits,
+  type ModelCard,
   type QueueFrame,
   type Registered,
   type WorkerFrame,
@@ -78,10 +79,10 @@ export class Session {
     this.#wake(WAKE.started);
   }
 
-  /** @param models every name the engine answers to */
-  engineHealthy(models: string[]): void {
+  /** @param models every name the engine answers to @param cards what it says of them */
+  engineHealthy(models: string[], cards: ModelCard[]): void {
     this.#engineHealthy = true;
-    this.#instance = { ...this.#instance, models };
+    this.#instance = { ...this.#instance, models, ...(cards.length > 0 && { model_cards: cards }) };
     this.#wake(WAKE.engineHealthy);
   }
 

@@ -81,9 +81,9 @@ describe('the view of workers', () => {
 describe('the view of models', () => {
   it('tells which are served now: not by workers that drain, and by base workers under their config', () => {
     const models = [
-      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1 },
-      { id: 'gone', config_id: 'cfg', first_seen_ms: 2 },
-      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3 },
+      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null },
+      { id: 'gone', config_id: 'cfg', first_seen_ms: 2, card: null },
+      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3, card: null },
     ];
     const sessions = [
       session('w'),
@@ -91,10 +91,10 @@ describe('the view of models', () => {
       session('base', { config_id: 'base', models: [], protocol: 'base' }),
     ];
     expect(modelViews(models, sessions)).toEqual([
-      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, available: true },
-      { id: 'gone', config_id: 'cfg', first_seen_ms: 2, available: false },
-      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3, available: false },
-      { id: 'base', config_id: 'base', first_seen_ms: 1000, available: true },
+      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null, available: true, state: 'ready' },
+      { id: 'gone', config_id: 'cfg', first_seen_ms: 2, card: null, available: false, state: 'gone' },
+      { id: 'leaving', config_id: 'cfg', first_seen_ms: 3, card: null, available: false, state: 'gone' },
+      { id: 'base', config_id: 'base', first_seen_ms: 1000, card: null, available: true, state: 'ready' },
     ]);
   });
 });
