@@ -30,6 +30,8 @@ export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
 export interface AnswerStreamEvents {
   /** There is something to send. */
   changed(stream: AnswerStream): void;
+  /** The head of an event stream can be sent; it may wait a little for the first event. */
+  begun(stream: AnswerStream): void;
   /** There are more events to send, which may wait a little for those that follow. */
   more(stream: AnswerStream): void;
   /** The relay wants no more of it. */
@@ -118,8 +120,9 @@ export class AnswerStream {
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
     this.#head = this.isTape ? { ...head, taped: true } : head;
-    if (isEventStream(head.headers)) this.#splitter = new EventSplitter();
-    this.#events.changed(this);
+    if (!isEventStream(head.headers)) return this.#events.changed(this);
+    this.#splitter = new EventSplitter();
+    this.#events.begun(this);
   }
 
   write(piece: Uint8Array): void {

@@ -51,6 +51,7 @@ export class Answers {
   readonly #unknown = new Set<number>();
   readonly #streamEvents = {
     changed: (stream: AnswerStream) => this.#plan(stream),
+    begun: (stream: AnswerStream) => this.#joiner.holdHead(stream),
     more: (stream: AnswerStream) => {
       if (!this.#joiner.holds(stream)) this.#plan(stream);
     },

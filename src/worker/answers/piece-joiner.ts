@@ -16,6 +16,8 @@ export interface StreamInterval {
 const GRID_MS = 5;
 /** More than this of one stream waits for nothing. */
 const JOINED_BYTES = 32 * 1024;
+/** A head without events waits this long for the first: a caller sees nothing of an answer before that anyway. */
+const HEAD_MS = 25;
 /** Timers of Node may run a fraction of a millisecond early. */
 const EARLY_MS = 1;
 
@@ -48,11 +50,19 @@ export class PieceJoiner {
     this.#release = release;
   }
 
+  /** The head of this stream waits for its first event. */
+  holdHead(stream: AnswerStream): void {
+    const nowMs = this.#clock.now();
+    const dueAtMs = nowMs + HEAD_MS;
+    this.#paceOf(stream).dueAtMs = dueAtMs;
+    this.#arm(dueAtMs, nowMs);
+  }
+
   /** Whether what this stream has just brought waits; if not, it is sent now. */
   holds(stream: AnswerStream): boolean {
     const pace = this.#paceOf(stream);
     pace.events += 1;
-    if (pace.dueAtMs !== null && stream.waitingBytes < JOINED_BYTES) return true;
+    if (pace.dueAtMs !== null && pace.events > 1 && stream.waitingBytes < JOINED_BYTES) return true;
     const nowMs = this.#clock.now();
     const dueAtMs = Math.floor((pace.sentAtMs + this.#intervalMs(pace)) / GRID_MS) * GRID_MS;
     if (dueAtMs <= nowMs || stream.waitingBytes >= JOINED_BYTES) {
@@ -106,12 +116,12 @@ export class PieceJoiner {
       if (pace.dueAtMs === null) continue;
       if (pace.dueAtMs > nowMs + EARLY_MS) nextAtMs = Math.min(nextAtMs, pace.dueAtMs);
       else {
-        pace.sentAtMs = nowMs;
+        if (pace.events > 0) pace.sentAtMs = nowMs;
         pace.dueAtMs = null;
         due.push(stream);
       }
     }
     if (nextAtMs < Number.POSITIVE_INFINITY) this.#arm(nextAtMs, nowMs);
-    this.#release(due);
+    if (due.length > 0) this.#release(due);
   }
 }

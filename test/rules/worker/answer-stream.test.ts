@@ -38,7 +38,12 @@ const steps = fc.array(
 test('whatever is lost with a connection, the relay ends up with every byte once', () => {
   fc.assert(
     fc.property(steps, fc.constantFrom('text/event-stream', 'audio/wav'), (all, contentType) => {
-      const stream = new AnswerStream(1, { changed: () => {}, more: () => {}, cancelled: () => {} });
+      const stream = new AnswerStream(1, {
+        changed: () => {},
+        begun: () => {},
+        more: () => {},
+        cancelled: () => {},
+      });
       const relay = new TapeRelay();
       const flush = (isLost = false) => {
         const records: AnswerRecord[] = [];

@@ -17,7 +17,7 @@ async function running(
     await bench.push({ ...STREAM_JOB, job_id: `j${n}`, stream_id: n, fence_token: n + 1 });
   }
   for (const exchange of bench.engine.exchanges) exchange.head(200, EVENTS);
-  await bench.clock.advance(0);
+  await bench.clock.advance(25);
   return bench;
 }
 
@@ -41,6 +41,21 @@ function pieces(bench: WorkerBench, stream = 0): string[][] {
       : [],
   );
 }
+
+test('a head goes with the first event, or alone when that takes long', async () => {
+  const bench = await new WorkerBench({ capacity: 2 }).ready();
+  await bench.push(STREAM_JOB);
+  bench.engine.last.head(200, EVENTS);
+  await bench.clock.advance(20);
+  expect(bench.relay.messages).toEqual([]);
+  bench.engine.last.write('data: a\n\n');
+  await bench.clock.advance(0);
+  expect(bench.relay.messages.map((records) => records.map(({ type }) => type))).toEqual([['head', 'bytes']]);
+  await bench.push({ ...STREAM_JOB, job_id: 'j2', stream_id: 8, fence_token: 2 });
+  bench.engine.last.head(200, EVENTS);
+  await bench.clock.advance(25);
+  expect(bench.relay.messages.at(-1)).toMatchObject([{ type: 'head', stream: 8 }]);
+});
 
 test('with few streams every event goes as it comes', async () => {
   const bench = await running(MANY - 1);
