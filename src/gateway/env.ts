@@ -8,6 +8,8 @@ export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
   FLEET: ObjectNamespace<FleetRpc>;
+  /** Set: the queue object holds the relays of its workers. Else each has an object of its own. */
+  RELAYS_IN_QUEUE?: string;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;
   /** Key of the MACs in the addresses of payloads and results; without it nobody is served there. */

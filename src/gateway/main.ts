@@ -3,6 +3,6 @@ import { createApp } from './app.ts';
 
 export { FleetObject } from '../fleet/object.ts';
 export { QueueObject } from '../queue/object/object.ts';
-export { RelayObject } from '../relay/object.ts';
+export { RelayObject } from '../relay/object/object.ts';
 
 export default { fetch: createApp().fetch };

@@ -1,5 +1,6 @@
 import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
+import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
   BUCKET_UNREADABLE,
   isUnserved,
@@ -12,7 +13,7 @@ import {
   type WaitingRequest,
   WORKER_TOKEN_HEADERS,
 } from '../queue/rpc.ts';
-import { relayName } from '../relay/calls.ts';
+import { RELAY_HEADER, relayName } from '../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
@@ -52,10 +53,12 @@ export function queueIdOf(env: Env, request: Request, named?: string): string {
 export function callQueue<T>(
   env: Env,
   queueId: string,
-  call: (queue: QueueRpc, again: boolean) => Promise<T>,
+  call: (queue: QueueObjectStub, again: boolean) => Promise<T>,
 ): Promise<T> {
   return onceMore(queueId, (again) => call(objectNamed(env.QUEUE, queueId), again));
 }
+
+type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 
 /** The same for the fleet object of a queue. */
 export function callFleet<T>(env: Env, queueId: string, call: (fleet: FleetRpc) => Promise<T>): Promise<T> {
@@ -90,6 +93,7 @@ const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
  * Asks a queue for a worker, and where none that is connected serves the model, once more with the config that the
  * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline, and the
  * queue's workers a moment to come back.
+ * @param more headers of the caller's response beside the engine's
  * @param now epoch ms
  * @throws HttpError 503, as `callQueue`
  */
@@ -97,20 +101,25 @@ export function callWorker(
   env: Env,
   queueId: string,
   wanted: WaitingRequest,
+  more: Record<string, string>,
   now: () => number,
-): Promise<RequestAnswer> {
+): Promise<RequestAnswer | Opened> {
   const startedAt = now();
   const { wait_for_worker_ms, deadline_ms, limit_ms } = wanted;
   const left = (ms: number) => Math.max(0, ms - (now() - startedAt));
   return callQueue(env, queueId, async (queue, again) => {
     const ask = (known?: ConfigChoice) =>
-      queue.request({
-        ...wanted,
-        ...(known && { known }),
-        wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
-        ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
-        ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
-      });
+      askForWorker(
+        queue,
+        {
+          ...wanted,
+          ...(known && { known }),
+          wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
+          ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
+          ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
+        },
+        more,
+      );
     const answer = await ask();
     if (!isUnserved(answer)) return answer;
     const [known] = await chooseConfigs(env, queueId, [wanted.model]);
@@ -188,7 +197,7 @@ export async function dialQueue(
 ): Promise<Response> {
   dialled.queues.add(queueId);
   const headers = new Headers(request.headers);
-  for (const name of Object.values(WORKER_TOKEN_HEADERS)) headers.delete(name);
+  for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
   try {
@@ -201,8 +210,15 @@ export async function dialQueue(
 /** Passes the upgrade of a worker's answer socket to its relay. */
 export function dialRelay(env: Env, queueId: string, workerId: string, request: Request): Promise<Response> {
   const name = relayName(queueId, workerId);
-  dialled.relays.add(name);
-  return objectNamed(env.RELAY, name).fetch(request);
+  if (!env.RELAYS_IN_QUEUE) dialled.relays.add(name);
+  return fetchRelay(env, queueId, name, new Request(request));
+}
+
+/** Asks a relay, wherever it lives. @param name of relayName */
+export function fetchRelay(env: Env, queueId: string, name: string, request: Request): Promise<Response> {
+  if (!env.RELAYS_IN_QUEUE) return objectNamed(env.RELAY, name).fetch(request);
+  request.headers.set(RELAY_HEADER, encodeURIComponent(name));
+  return objectNamed(env.QUEUE, queueId).fetch(request);
 }
 
 /** Tells every connected worker to reconnect, because this process ends. */

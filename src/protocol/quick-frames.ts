@@ -1,5 +1,6 @@
+import { type Parsed, parseJson } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
-import type { WorkerFrame } from './worker-frames.ts';
+import { WorkerFrame } from './worker-frames.ts';
 
 /**
  * The frames of every job, checked without zod, which is several times slower. A check takes what its schema surely
@@ -86,6 +87,11 @@ const JOB_RESULT = shape(
   },
   ['timing', 'usage'],
 );
+
+/** One frame of a worker. */
+export function parseWorkerFrame(text: string): Parsed<WorkerFrame> {
+  return parseJson(WorkerFrame, text, quickWorkerFrame);
+}
 
 /** A `job` or an `ack`. @param data parsed JSON */
 export function quickQueueFrame(data: unknown): QueueFrame | null {

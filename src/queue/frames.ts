@@ -1,9 +1,4 @@
-import {
-  parseJson,
-  quickWorkerFrame,
-  type WorkerFrame,
-  WorkerFrame as WorkerFrameSchema,
-} from '../protocol/index.ts';
+import type { Parsed, WorkerFrame } from '../protocol/index.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
@@ -24,9 +19,30 @@ export class Frames {
     this.#core = core;
   }
 
+  /**
+   * Whether what a frame asks for leaves the tables alone: it ends an attempt at a job in memory, or tells the load,
+   * and no stored job waits for the slot.
+   */
+  staysInMemory(connection: Connection, parsed: Parsed<WorkerFrame>): boolean {
+    if (!parsed.ok) return false;
+    const { fleet, memory, stored } = this.#core;
+    const worker = fleet.byConnection(connection);
+    if (!worker || stored.pending.ofConfig(worker.session.config_id) > 0) return false;
+    const frame = parsed.value;
+    switch (frame.type) {
+      case 'load':
+        return true;
+      case 'job_result':
+      case 'job_error':
+      case 'job_release':
+        return memory.find(frame.job_id) !== null;
+      default:
+        return false;
+    }
+  }
+
   /** @param newSessionId used if the frame registers the connection */
-  hear(connection: Connection, text: string, newSessionId: string): void {
-    const parsed = parseJson(WorkerFrameSchema, text, quickWorkerFrame);
+  hear(connection: Connection, parsed: Parsed<WorkerFrame>, newSessionId: string): void {
     const worker = this.#core.fleet.byConnection(connection);
     if (!parsed.ok) {
       if (parsed.unknownType !== undefined && worker && profileOf(worker).mayBeNewer) {

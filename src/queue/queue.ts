@@ -1,5 +1,5 @@
 import { migrate } from '../durable/migrate.ts';
-import { isSettled, type JobView } from '../protocol/index.ts';
+import { isSettled, type JobView, type Parsed, type WorkerFrame } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
@@ -71,7 +71,7 @@ const TICK_MS = 2000;
  */
 export class Queue {
   readonly #core: Core;
-  readonly #frames: Frames;
+  readonly frames: Frames;
   readonly #standstill: Standstill;
   /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
@@ -80,7 +80,7 @@ export class Queue {
   constructor(ports: Ports, settings: GivenSettings) {
     migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
-    this.#frames = new Frames(this.#core);
+    this.frames = new Frames(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
@@ -256,11 +256,11 @@ export class Queue {
   }
 
   /**
-   * One text frame from a worker.
+   * One frame from a worker.
    * @param newSessionId used if the frame registers the connection
    */
-  onFrame(connection: Connection, text: string, newSessionId: string): void {
-    this.#do(() => this.#frames.hear(connection, text, newSessionId));
+  onFrame(connection: Connection, frame: Parsed<WorkerFrame>, newSessionId: string): void {
+    this.#do(() => this.frames.hear(connection, frame, newSessionId));
   }
 
   onClose(connection: Connection): void {

@@ -20,14 +20,13 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 export const WORKER_TOKEN_HEADERS = { name: 'x-worker-token-name', pattern: 'x-worker-id-pattern' } as const;
 
 /**
- * What the gateway may ask of a queue object, by RPC. Arguments and answers are plain data.
+ * What the gateway may ask of a queue object, by RPC; a worker for a caller that waits it asks for by `fetch`
+ * (request-call.ts). Arguments and answers are plain data.
  * Nothing here throws for a caller's mistake: mistakes are answers.
  */
 export interface QueueCalls {
   /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
-  /** One job whose caller waits. Answers when it is dispatched (or, by a base worker, done), or refused. */
-  request(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;

@@ -1,11 +1,5 @@
-import {
-  type AnswerHead,
-  type AnswerRecord,
-  type BrokenReason,
-  EventEnds,
-  isEventStream,
-  limits,
-} from '../protocol/index.ts';
+import { type AnswerHead, type BrokenReason, EventEnds, isEventStream, limits } from '../protocol/index.ts';
+import { type Reply, stop } from './replies.ts';
 
 /** Where a stream's bytes go: the caller's response, behind whatever carries it. */
 export interface CallerSink {
@@ -23,7 +17,11 @@ export interface CallerSink {
 export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: BrokenReason };
 
 /** The answer to a request for a cancelled stream: its caller is not the one that left. */
-const CANCELLED: BrokenReason = { message: 'the request was cancelled', code: 'cancelled', retryable: false };
+export const CANCELLED: BrokenReason = {
+  message: 'the request was cancelled',
+  code: 'cancelled',
+  retryable: false,
+};
 
 /** What a stream takes beside its bytes and its head, bytes: an estimate. */
 const STREAM_BYTES = 1000;
@@ -34,8 +32,12 @@ const SENT_ON: BrokenReason = {
   retryable: false,
 };
 
-/** Records the relay sends back to the worker. */
-export type Reply = Extract<AnswerRecord, { type: 'pause' | 'resume' | 'taken' | 'cancel' }>;
+/** What the streams of a relay share. */
+export interface StreamPorts {
+  reply(record: Reply): void;
+  /** The relay holds too much that no caller has asked for. */
+  isCrowded(): boolean;
+}
 
 /**
  * One answer on its way from an attempt to its caller.
@@ -64,19 +66,20 @@ export class CallerStream {
   /** Bytes received since the worker was told to pause. */
   #sentWhilePaused = 0;
   #sink: CallerSink | null = null;
+  /** A caller has asked for it. */
+  #isClaimed = false;
+  /** Its caller has all that there will be, or knows why there is nothing. */
+  #isDelivered = false;
   #opening: Opening | null = null;
   /** Why it broke after it had opened. */
   #brokenBy: BrokenReason | null = null;
   #onOpening: ((opening: Opening) => void) | null = null;
   #paused = false;
-  readonly #reply: (record: Reply) => void;
-  readonly #isCrowded: () => boolean;
+  readonly #ports: StreamPorts;
 
-  /** @param isCrowded the relay holds too much that no caller has asked for */
-  constructor(id: number, reply: (record: Reply) => void, isCrowded: () => boolean) {
+  constructor(id: number, ports: StreamPorts) {
     this.id = id;
-    this.#reply = reply;
-    this.#isCrowded = isCrowded;
+    this.#ports = ports;
   }
 
   /** Bytes held for a caller that has not come; 0 once it is there. */
@@ -103,18 +106,37 @@ export class CallerStream {
   }
 
   get hasCaller(): boolean {
-    return this.#sink !== null || this.#onOpening !== null;
+    return this.#isClaimed;
+  }
+
+  /** What is left of it when it is over and its caller needs nothing more of it; null: it is still needed. */
+  get remains(): { state: 'ended' | 'broken' | 'cancelled'; received: number } | null {
+    const state = this.#state;
+    if (state === 'silent' || state === 'open' || !this.#isDelivered) return null;
+    return { state, received: this.#received };
   }
 
   /** Hears once how the stream opens. */
   whenOpening(listener: (opening: Opening) => void): void {
-    if (this.#opening) listener(this.#opening);
-    else if (this.isOver) listener({ ok: false, reason: CANCELLED });
-    else this.#onOpening = listener;
+    this.#isClaimed = true;
+    this.#onOpening = listener;
+    if (this.#opening) this.#settleOpening(this.#opening);
+    else if (this.isOver) this.#settleOpening({ ok: false, reason: CANCELLED });
+  }
+
+  /** All of an answer that ended before its caller was attached, which then needs no stream; null: attach to it. */
+  takeWhole(): Uint8Array | null {
+    if (this.#state !== 'ended' || this.#isDelivered) return null;
+    this.#isDelivered = true;
+    const pieces = this.#tape;
+    this.#tape = [];
+    this.#taped = 0;
+    return pieces.length === 1 ? pieces[0]! : joined(pieces);
   }
 
   /** Connects the caller after a good opening: what came meanwhile goes first. */
   attach(sink: CallerSink): void {
+    this.#isDelivered = true;
     this.#sink = sink;
     const tape = this.#tape;
     this.#tape = [];
@@ -137,11 +159,11 @@ export class CallerStream {
   /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
   onBytes(offset: number, data: Uint8Array): void {
     if (this.isOver) {
-      if (this.#state !== 'ended') this.#reply(this.#stop());
+      if (this.#state !== 'ended') this.#ports.reply(this.#stop());
       return;
     }
     if (offset > this.#received || !this.#head) {
-      this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+      this.#ports.reply({ type: 'taken', stream: this.id, offset: this.#received });
       return;
     }
     const fresh = data.subarray(this.#received - offset);
@@ -149,7 +171,7 @@ export class CallerStream {
     if (this.#paused) this.#sentWhilePaused += fresh.byteLength;
     if (this.#sentWhilePaused > limits.SENT_WHILE_PAUSED_BYTES) {
       this.onBroken(SENT_ON);
-      this.#reply(this.#stop());
+      this.#ports.reply(this.#stop());
       return;
     }
     this.#received += fresh.byteLength;
@@ -162,7 +184,7 @@ export class CallerStream {
   onEnd(size: number): void {
     if (this.isOver) return;
     if (size > this.#received) {
-      this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+      this.#ports.reply({ type: 'taken', stream: this.id, offset: this.#received });
       return;
     }
     this.#open();
@@ -194,7 +216,7 @@ export class CallerStream {
     if (!this.#paused) return;
     this.#paused = false;
     this.#sentWhilePaused = 0;
-    this.#reply({ type: 'resume', stream: this.id });
+    this.#ports.reply({ type: 'resume', stream: this.id });
   }
 
   /** The caller is gone (or its attempt is superseded): the worker aborts the engine request. */
@@ -203,12 +225,11 @@ export class CallerStream {
     this.#state = 'cancelled';
     this.#tape = [];
     this.#taped = 0;
-    if (!this.hasCaller) {
-      this.#head = null;
-      this.#headBytes = 0;
-      this.#opening = null;
-    }
-    this.#reply({ type: 'cancel', stream: this.id, reason });
+    this.#head = null;
+    this.#headBytes = 0;
+    this.#opening = null;
+    if (this.#onOpening) this.#settleOpening({ ok: false, reason: CANCELLED });
+    this.#ports.reply({ type: 'cancel', stream: this.id, reason });
   }
 
   /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
@@ -221,8 +242,7 @@ export class CallerStream {
   }
 
   #stop(): Reply {
-    const reason = this.#state === 'cancelled' ? 'caller_gone' : 'superseded';
-    return { type: 'cancel', stream: this.id, reason };
+    return stop(this.id, this.#state === 'cancelled' ? 'cancelled' : 'broken');
   }
 
   #give(data: Uint8Array): void {
@@ -233,24 +253,36 @@ export class CallerStream {
     // A copy: the piece itself would keep its whole message in memory.
     this.#tape.push(data.slice());
     this.#taped += data.byteLength;
-    if (this.#taped >= limits.RELAY_BUFFER_BYTES || this.#isCrowded()) this.#pause();
+    if (this.#taped >= limits.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();
   }
 
   #pause(): void {
     if (this.#paused || this.isOver) return;
     this.#paused = true;
-    this.#reply({ type: 'pause', stream: this.id });
+    this.#ports.reply({ type: 'pause', stream: this.id });
   }
 
   #report(): void {
     this.#reported = this.#received;
-    this.#reply({ type: 'taken', stream: this.id, offset: this.#received });
+    this.#ports.reply({ type: 'taken', stream: this.id, offset: this.#received });
   }
 
   #settleOpening(opening: Opening): void {
     this.#opening = opening;
     const listener = this.#onOpening;
     this.#onOpening = null;
-    listener?.(opening);
+    if (listener === null) return;
+    if (!opening.ok) this.#isDelivered = true;
+    listener(opening);
   }
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.byteLength;
+  }
+  return whole;
 }

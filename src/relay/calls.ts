@@ -8,11 +8,10 @@ export function relayName(queueId: string, workerId: string): string {
 /**
  * What others may ask of a relay object.
  *
- * The worker dials its answer socket by `fetch` with an upgrade. The gateway asks for one stream by
- * `fetch` of `STREAM_URL + stream_id`; the response is the engine's own (status, headers, body), or one with
- * the header BROKEN_HEADER when the attempt ended before a byte could be given to the caller: its value is a
- * JSON BrokenReason, and another attempt may be made without the caller noticing.
- * Give the caller's request signal along: its abort cancels the stream.
+ * The worker dials its answer socket by `fetch` with an upgrade. The gateway asks for one stream by `fetch` of
+ * `streamUrl`; the response is the engine's own (status, headers, body), or one with the header BROKEN_HEADER when
+ * the attempt ended before a byte could be given to the caller: its value is a JSON BrokenReason, and another attempt
+ * may be made without the caller noticing. Whoever drops the call or the response's body has cancelled the stream.
  */
 export interface RelayCalls {
   /** The queue found that this attempt is lost: tell the caller that waits for it. */
@@ -21,11 +20,26 @@ export interface RelayCalls {
   closeSockets(): Promise<void>;
 }
 
-/** Prefix of the URL under which the gateway opens a stream. The host is a placeholder. */
-export const STREAM_URL = 'https://relay/streams/';
+export const TAPE_PATH = '/tapes/';
+
+/** Where the gateway opens a stream. The host is a placeholder. */
+export function streamUrl(stream: number): string {
+  return `https://relay/streams/${stream}`;
+}
 
 /** The same for the answer of a stored job, which several may read and nobody cancels by leaving. */
-export const TAPE_URL = 'https://relay/tapes/';
+export function tapeUrl(stream: number): string {
+  return `https://relay${TAPE_PATH}${stream}`;
+}
+
+/** Request header: JSON of headers that the response gets beside the engine's, so that it can be passed on as it is. */
+export const ANSWER_HEADERS = 'x-answer-headers';
+
+/**
+ * Request header, set by the gateway alone: the relay that is meant (relayName, percent-encoded), where the queue object
+ * holds the relays of its workers.
+ */
+export const RELAY_HEADER = 'x-relay';
 
 /** Code of the BrokenReason for a reader that came when the beginning of a tape was dropped. */
 export const BEGINNING_DROPPED = 'beginning_dropped';

@@ -7,7 +7,9 @@ import {
   encodeRecords,
   limits,
 } from '../protocol/index.ts';
-import { type CallerSink, CallerStream, type Opening, type Reply } from './caller-stream.ts';
+import { CANCELLED, type CallerSink, type CallerStream, type Opening } from './caller-stream.ts';
+import type { Reply } from './replies.ts';
+import { type Entry, Streams } from './streams.ts';
 import { Tapes } from './tapes.ts';
 
 /** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
@@ -16,7 +18,7 @@ const SILENCE_MS = 1000;
 const UNCLAIMED_MS = 30_000;
 /** The same while the relay holds too much that nobody has asked for, ms. */
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
-/** How long a finished stream is remembered, so that late records of it are not taken for a new one, ms. */
+/** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
 const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
@@ -37,25 +39,12 @@ export interface RelaySettings {
   reconnect_grace_seconds: number;
 }
 
-interface Entry {
-  stream: CallerStream;
-  /** Epoch ms of the last record or keep-alive. */
-  touched_at: number;
-  created_at: number;
-  /** Epoch ms of the first byte; null before. */
-  opened_at: number | null;
-  sink: CallerSink | null;
-  over_at: number | null;
-  /** As last counted among those of all streams. */
-  unclaimed_bytes: number;
-}
-
 /**
  * All answers of one worker, between its answer socket and its callers' responses. Nothing is stored: a
  * caller's response cannot outlive this process either.
  */
 export class Relay {
-  readonly #entries = new Map<number, Entry>();
+  readonly #streams: Streams;
   readonly #now: () => number;
   readonly #settings: RelaySettings;
   #socket: AnswerSocket | null = null;
@@ -63,19 +52,19 @@ export class Relay {
   #heardAt: number;
   #replies: Reply[] = [];
   readonly #tapes: Tapes;
-  /** Held for callers that have not come, all streams together, bytes. */
-  #unclaimedBytes = 0;
 
   constructor(now: () => number, settings: RelaySettings) {
     this.#now = now;
     this.#settings = settings;
     this.#heardAt = now();
-    this.#tapes = new Tapes(now, (reply) => this.#replies.push(reply));
+    const reply = (record: Reply) => void this.#replies.push(record);
+    this.#streams = new Streams(now, reply);
+    this.#tapes = new Tapes(now, reply);
   }
 
   /** Whether `onTick` has anything to watch. */
   get isBusy(): boolean {
-    return this.#entries.size + this.#tapes.size > 0;
+    return this.#streams.size + this.#tapes.size > 0;
   }
 
   /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
@@ -83,8 +72,7 @@ export class Relay {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
     this.#heardAt = this.#now();
-    for (const { stream } of this.#entries.values()) this.#replies.push(...stream.resumePoint());
-    this.#replies.push(...this.#tapes.resumePoints());
+    this.#replies.push(...this.#streams.resumePoints(), ...this.#tapes.resumePoints());
     this.#flush();
   }
 
@@ -117,12 +105,22 @@ export class Relay {
 
   /** A caller asks for a stream; it is told once how the answer opens. */
   open(id: number, listener: (opening: Opening) => void): void {
-    this.#change(id, (stream) => stream.whenOpening(listener));
+    if (this.#streams.isFinished(id)) listener({ ok: false, reason: CANCELLED });
+    else this.#streams.change(id, (stream) => stream.whenOpening(listener));
+  }
+
+  /** The answer of a caller that has just been told of a good opening, where all of it is here; null: attach to it. */
+  takeWhole(id: number): Uint8Array | null {
+    let whole: Uint8Array | null = null;
+    this.#streams.changeKnown(id, (stream) => (whole = stream.takeWhole()));
+    return whole;
   }
 
   attach(id: number, sink: CallerSink): void {
-    this.#entry(id).sink = sink;
-    this.#change(id, (stream) => stream.attach(sink));
+    this.#streams.changeKnown(id, (stream, entry) => {
+      entry.sink = sink;
+      stream.attach(sink);
+    });
     this.#flush();
   }
 
@@ -132,7 +130,7 @@ export class Relay {
    */
   openTape(id: number, listener: (opening: Opening) => void): () => void {
     // It broke before it had a head, and nobody knew that it was a tape.
-    const broken = this.#entries.get(id)?.stream;
+    const broken = this.#streams.get(id)?.stream;
     if (!broken) return this.#tapes.open(id, listener);
     broken.whenOpening(listener);
     return () => {};
@@ -151,7 +149,7 @@ export class Relay {
   }
 
   callerReads(id: number): void {
-    this.#entries.get(id)?.stream.callerReads();
+    this.#streams.get(id)?.stream.callerReads();
     this.#flush();
   }
 
@@ -167,10 +165,17 @@ export class Relay {
 
   /** Where the time went, as far as only this end knows. */
   #withFirstByte(id: number, reason: BrokenReason): BrokenReason {
-    const { opened_at = null, created_at = 0 } = this.#entries.get(id) ?? {};
+    const { opened_at = null, created_at = 0 } = this.#streams.get(id) ?? {};
     if (opened_at === null) return reason;
     const seconds = ((opened_at - created_at) / 1000).toFixed(1);
     return { ...reason, message: `${reason.message}, first token after ${seconds} s` };
+  }
+
+  /** This relay is about to end: every caller hears why. */
+  breakAll(reason: BrokenReason): void {
+    for (const [id] of this.#streams.all()) this.#break(id, reason);
+    this.#tapes.breakAll(reason);
+    this.#flush();
   }
 
   /** Once a second while busy. */
@@ -183,7 +188,8 @@ export class Relay {
       this.#heardAt = now;
     }
     const workerLost = !this.#socket && silentFor >= this.#settings.reconnect_grace_seconds * 1000;
-    for (const [id, entry] of this.#entries) this.#tend(id, entry, now, workerLost);
+    for (const [id, entry] of this.#streams.all()) this.#tend(id, entry, now, workerLost);
+    this.#streams.forgetOldFinished();
     if (workerLost) this.#tapes.breakAll(WORKER_LOST);
     this.#tapes.onTick(SILENCE_MS, KEEP_ALIVE);
     this.#flush();
@@ -191,16 +197,16 @@ export class Relay {
 
   #tend(id: number, entry: Entry, now: number, workerLost: boolean): void {
     const { stream } = entry;
-    const unclaimedMs = this.#isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
+    const unclaimedMs = this.#streams.isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
     const isUnclaimed = !stream.hasCaller && now - entry.created_at >= unclaimedMs;
     if (stream.isOver) {
       entry.over_at ??= now;
-      const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#isCrowded);
-      if (isForgotten) this.#forget(id, entry);
+      const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#streams.isCrowded);
+      if (isForgotten) this.#streams.forget(id, entry);
       return;
     }
     if (workerLost) {
-      this.#change(id, () => stream.onBroken(WORKER_LOST));
+      this.#streams.change(id, () => stream.onBroken(WORKER_LOST));
       return;
     }
     if (isUnclaimed) {
@@ -218,7 +224,7 @@ export class Relay {
       case 'head':
         return this.#received(record.stream, (stream) => stream.onHead(record.head));
       case 'bytes':
-        if (this.#isForgotten(record.stream, record.offset)) return;
+        if (this.#isFinished(record.stream) || this.#isForgotten(record.stream, record.offset)) return;
         return this.#received(record.stream, (stream) => stream.onBytes(record.offset, record.data));
       case 'end':
         if (this.#isForgotten(record.stream, record.size)) return;
@@ -230,23 +236,30 @@ export class Relay {
     }
   }
 
+  /** Bytes of a stream that is over: the worker is told. */
+  #isFinished(id: number): boolean {
+    const reply = this.#streams.replyToFinished(id);
+    if (reply) this.#replies.push(reply);
+    return this.#streams.isFinished(id);
+  }
+
   #malformed(id: number, problem: string): void {
     this.#break(id, { message: `the worker sent a ${problem}`, code: 'worker_error', retryable: false });
   }
 
   /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */
   #isForgotten(id: number, offset: number): boolean {
-    if (offset === 0 || this.#entries.has(id)) return false;
+    if (offset === 0 || this.#streams.has(id)) return false;
     this.#replies.push({ type: 'cancel', stream: id, reason: 'caller_gone' });
     return true;
   }
 
   #cancel(id: number, reason: string): void {
-    this.#change(id, (stream) => stream.cancel(reason));
+    this.#streams.change(id, (stream) => stream.cancel(reason));
   }
 
   #break(id: number, reason: BrokenReason): void {
-    if (!this.#tapes.break(id, reason)) this.#change(id, (stream) => stream.onBroken(reason));
+    if (!this.#tapes.break(id, reason)) this.#streams.change(id, (stream) => stream.onBroken(reason));
     this.#cancelAtWorker(id);
   }
 
@@ -254,60 +267,16 @@ export class Relay {
     this.#replies.push({ type: 'cancel', stream: id, reason: 'superseded' });
   }
 
-  /** Every change of a stream goes through here, which counts what it holds for a caller that has not come. */
-  #change(id: number, change: (stream: CallerStream) => void): void {
-    const entry = this.#entry(id);
-    change(entry.stream);
-    this.#count(entry, entry.stream.unclaimedBytes);
-  }
-
-  #count(entry: Entry, unclaimedBytes: number): void {
-    this.#unclaimedBytes += unclaimedBytes - entry.unclaimed_bytes;
-    entry.unclaimed_bytes = unclaimedBytes;
-  }
-
   #received(id: number, change: (stream: CallerStream) => void): void {
-    const entry = this.#entry(id);
-    entry.touched_at = this.#now();
-    this.#change(id, change);
-    if (entry.stream.isOpen) entry.opened_at ??= entry.touched_at;
-    if (!this.#isOverfull || entry.stream.hasCaller) return;
+    this.#streams.change(id, (stream, entry) => {
+      entry.touched_at = this.#now();
+      change(stream);
+      if (stream.isOpen) entry.opened_at ??= entry.touched_at;
+    });
+    const entry = this.#streams.isOverfull ? this.#streams.get(id) : null;
+    if (entry === null || entry.stream.hasCaller) return;
     this.#cancel(id, 'caller_gone');
-    if (this.#isOverfull) this.#forget(id, entry);
-  }
-
-  get #isCrowded(): boolean {
-    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_BYTES;
-  }
-
-  get #isOverfull(): boolean {
-    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_MOST_BYTES;
-  }
-
-  #forget(id: number, entry: Entry): void {
-    this.#count(entry, 0);
-    this.#entries.delete(id);
-  }
-
-  #entry(id: number): Entry {
-    const known = this.#entries.get(id);
-    if (known) return known;
-    const now = this.#now();
-    const entry: Entry = {
-      stream: new CallerStream(
-        id,
-        (reply) => this.#replies.push(reply),
-        () => this.#isCrowded,
-      ),
-      touched_at: now,
-      created_at: now,
-      opened_at: null,
-      sink: null,
-      over_at: null,
-      unclaimed_bytes: 0,
-    };
-    this.#entries.set(id, entry);
-    return entry;
+    if (this.#streams.isOverfull) this.#streams.forget(id, entry);
   }
 
   /** What was said in one go is one message. */

@@ -1,5 +1,6 @@
 import { type AnswerRecord, type BrokenReason, limits } from '../protocol/index.ts';
-import type { CallerSink, Opening, Reply } from './caller-stream.ts';
+import type { CallerSink, Opening } from './caller-stream.ts';
+import type { Reply } from './replies.ts';
 import { Tape } from './tape.ts';
 
 /** How long a finished tape is kept, ms: by then the job is settled, and its result is the answer. */

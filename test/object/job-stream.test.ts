@@ -2,11 +2,12 @@ import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { relayBindings } from '../support/relay-shape.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Stored jobs that stream, through a real workerd; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
 const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'];
 const EVENTS = 'text/event-stream; charset=utf-8';

@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { relayBindings } from '../support/relay-shape.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Answers through gateway, queue and relay in a real workerd; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
 const eventStream = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
 const bytes = (text: string) => new TextEncoder().encode(text);

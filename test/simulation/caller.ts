@@ -4,7 +4,7 @@ import { callQueue, callWorker } from '../../src/gateway/objects.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import type { CallerPlan } from './plan.ts';
 import { ReadAnswer } from './read-answer.ts';
-import type { CallerBody } from './relay-host.ts';
+import { bodyOf, type CallerBody } from './relay-host.ts';
 import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 
@@ -59,18 +59,13 @@ export class Caller {
     const { timeline } = this.#around;
     const hangUp = new AbortController();
     const { hangsUpAfterMs } = this.#plan;
-    let body: CallerBody | null = null;
     if (hangsUpAfterMs !== null) timeline.after(hangsUpAfterMs, () => this.#hangUp(jobId, hangUp));
     this.#asking = jobId;
     const over = new Promise<'over'>((resolve) => life.whenOver(() => resolve('over')));
     const gone = new Promise<'gone'>((resolve) =>
       hangUp.signal.addEventListener('abort', () => resolve('gone')),
     );
-    const attempted = runAttempts(
-      this.#call(jobId),
-      hangUp.signal,
-      this.#ports(life, (opened) => (body = opened)),
-    );
+    const attempted = runAttempts(this.#call(jobId), hangUp.signal, this.#ports(life));
     const answered = attempted.catch((error: unknown) => {
       if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
       throw error;
@@ -84,7 +79,8 @@ export class Caller {
     if (outcome.kind === 'result' && this.#isOfBase(outcome.worker_id)) {
       return this.#took(jobId, outcome.worker_id, outcome.result);
     }
-    if (outcome.kind === 'result' || body === null) {
+    const body = outcome.kind === 'answer' ? bodyOf(outcome.response) : null;
+    if (body === null) {
       this.#around.oracle.violated('an answer comes over its relay', `${jobId}: ${outcome.kind}`);
       return 'broken';
     }
@@ -125,15 +121,15 @@ export class Caller {
     };
   }
 
-  #ports(life: Life, opened: (body: CallerBody) => void): AttemptLoopPorts {
+  #ports(life: Life): AttemptLoopPorts {
     const { server, timeline } = this.#around;
     const env = server.env(life);
     return {
       queue: {
-        request: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
+        request: (wanted) => callWorker(env, 'q', wanted, {}, () => timeline.now),
         cancel: (id) => callQueue(env, 'q', (queue) => queue.cancel(id, 'caller_gone', null)),
       },
-      openStream: (relay, stream, signal) => server.openStream(life, relay, stream, signal, opened),
+      openStream: (relay, stream) => server.openStream(life, relay, stream),
       waitUntil: (promise) => void promise.catch(() => {}),
       now: () => timeline.now,
       // A timer of a process that has ended never fires.
@@ -147,7 +143,10 @@ export class Caller {
     const answer = new ReadAnswer(this.#around, jobId);
     for (;;) {
       await timeline.sleep(this.#plan.readEveryMs);
-      if (signal.aborted) return 'gone';
+      if (signal.aborted) {
+        body.cancel();
+        return 'gone';
+      }
       if (!life.isAlive) return 'broken';
       for (const piece of body.read(this.#plan.readBytes)) answer.take(piece);
       if (body.isEmpty && body.state === 'aborted') return 'broken';

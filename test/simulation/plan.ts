@@ -22,6 +22,8 @@ export interface Plan {
   commitMs: number;
   /** Longest time an alarm is late, ms. */
   alarmLateMs: number;
+  /** The queue object holds the relays of its workers, as on plain workerd. */
+  relaysInQueue: boolean;
 }
 
 /** Base workers share the config of the extended ones, or have one of their own. */
@@ -188,6 +190,7 @@ export function drawPlan(seed: number): Plan {
     latencyMs: random.pick([2, 20, 80]),
     commitMs: random.pick([0, 3, 40]),
     alarmLateMs: random.pick([0, 100, 4000]),
+    relaysInQueue: new Random(seed, 'shape').chance(0.5),
   };
 }
 

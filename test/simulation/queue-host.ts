@@ -1,8 +1,7 @@
 import type { FleetRpc } from '../../src/fleet/rpc.ts';
-import type { BrokenReason } from '../../src/protocol/index.ts';
+import { type BrokenReason, parseWorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import type { QueueCalls } from '../../src/queue/rpc.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
@@ -11,7 +10,7 @@ import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import { queueCalls, type Rpc } from './queue-calls.ts';
+import { Questions } from './questions.ts';
 import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
 import type { Trace } from './trace.ts';
@@ -26,6 +25,10 @@ export interface QueueHostPorts {
   trace: Trace;
   oracle: Oracle;
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** The answer of one attempt, where this object holds the relays of its workers; else null. */
+  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
+  /** The object is gone, and with it the relays that it held. */
+  relaysGone(): void;
   /** The fleet object, for as long as this life of the server lasts. */
   fleet(): FleetRpc;
 }
@@ -41,8 +44,8 @@ export class QueueHost {
   readonly #random: Random;
   readonly forger: Forger;
   readonly #connections = new Set<ControlConnection>();
-  /** Questions of the gateway that this object has begun to answer. */
-  readonly #asked = new Set<(error: Error) => void>();
+  /** Of the gateway. */
+  readonly questions: Questions;
   #queue: Queue | null = null;
   #report: FleetReport;
   #held: (() => void)[] = [];
@@ -66,9 +69,21 @@ export class QueueHost {
     this.disk = new Disk((change) => ports.oracle.rowChanged(change));
     this.#random = new Random(ports.plan.seed, 'queue');
     this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
-      if (this.#queue) this.#do((queue) => queue.onFrame(by, text, `session-${++this.#sessions}`));
+      if (this.#queue)
+        this.#do((queue) => queue.onFrame(by, parseWorkerFrame(text), `session-${++this.#sessions}`));
     });
     this.#report = this.#newReport();
+    this.questions = new Questions({
+      timeline: ports.timeline,
+      random: this.#random,
+      openHere: ports.openHere,
+      ask: (question) => {
+        if (this.#queue) this.#do(question);
+        return this.#queue !== null;
+      },
+      hold: (output) => this.hold(output),
+      tellFleet: () => this.#report.flush(),
+    });
   }
 
   /** Epoch ms, as `Date.now()` in the object: it never goes back in one life. */
@@ -118,15 +133,16 @@ export class QueueHost {
 
   /** The object dies alone: who waits for it in the same process hears that it is gone. */
   reset(): void {
-    const asked = [...this.#asked];
+    const rejectAll = this.questions.takeUnanswered();
     this.stop(false);
-    for (const reject of asked) reject(Object.assign(new Error('the object was reset'), { retryable: true }));
+    rejectAll();
+    this.#ports.relaysGone();
     this.start();
   }
 
   /** Memory goes, sockets stay; only where nothing is kept in memory. */
   hibernate(): boolean {
-    if (!this.#queue || this.disk.isDirty || this.#asked.size > 0 || this.#queue.nextTick() !== null)
+    if (!this.#queue || this.disk.isDirty || this.questions.unanswered > 0 || this.#queue.nextTick() !== null)
       return false;
     this.#forget();
     this.start();
@@ -152,7 +168,7 @@ export class QueueHost {
     link.accepted({
       text: (text) => {
         if (!connection.isGivenUp) this.oracle.frameHeard(text);
-        this.#do((queue) => queue.onFrame(connection, text, `session-${++this.#sessions}`));
+        this.#do((queue) => queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#sessions}`));
       },
       binary: () => {},
       closed: () => {
@@ -165,27 +181,6 @@ export class QueueHost {
   /** Lets something out when the commit that it speaks of is on disk. */
   hold(output: () => void): void {
     this.#held.push(output);
-  }
-
-  /** What the gateway may ask, each question and answer with a delay of its own. */
-  calls(isAlive: () => boolean): QueueCalls {
-    const rpc: Rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
-      new Promise<T>((resolve, reject) => {
-        const { timeline } = this.#ports;
-        timeline.after(this.#random.int(0, 3), () => {
-          if (!isAlive() || !this.#queue) return;
-          this.#asked.add(reject);
-          const answer = (value: T) =>
-            this.hold(() => {
-              this.#asked.delete(reject);
-              timeline.after(this.#random.int(0, 3), () => {
-                if (isAlive()) resolve(value);
-              });
-            });
-          this.#do((queue) => ask(queue, answer));
-        });
-      });
-    return queueCalls(rpc, () => this.#report.flush());
   }
 
   /** Untold events go with the object. */
@@ -245,7 +240,7 @@ export class QueueHost {
     this.#isEnding = false;
     this.#queue = null;
     this.#held = [];
-    this.#asked.clear();
+    this.questions.takeUnanswered();
     for (const planned of [this.#commit, this.#tick?.planned, this.#alarm?.planned]) {
       if (planned) planned.run = null;
     }

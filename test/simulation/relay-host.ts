@@ -13,15 +13,20 @@ const CALLER_BUFFER_BYTES = 4000;
 /** The body of a caller's response on its way out of the process. */
 export class CallerBody implements CallerSink {
   readonly head: AnswerHead;
-  readonly #reads: () => void;
+  readonly #reader: { reads(): void; gone(): void };
   #buffered: Uint8Array[] = [];
   #bytes = 0;
   state: 'open' | 'ended' | 'aborted' = 'open';
   reason: BrokenReason | null = null;
 
-  constructor(head: AnswerHead, reads: () => void) {
+  constructor(head: AnswerHead, reader: { reads(): void; gone(): void }) {
     this.head = head;
-    this.#reads = reads;
+    this.#reader = reader;
+  }
+
+  /** Its caller hung up, which the runtime notices at the next write. */
+  cancel(): void {
+    if (this.state === 'open') this.#reader.gone();
   }
 
   get isEmpty(): boolean {
@@ -57,7 +62,7 @@ export class CallerBody implements CallerSink {
       taken.push(piece);
     }
     this.#bytes -= bytes;
-    if (this.#bytes < CALLER_BUFFER_BYTES) this.#reads();
+    if (this.#bytes < CALLER_BUFFER_BYTES) this.#reader.reads();
     return taken;
   }
 }
@@ -66,7 +71,14 @@ function isKeepAlive(data: Uint8Array): boolean {
   return data[0] === 0x3a && Buffer.from(data).toString() === ': keep-alive\n\n';
 }
 
-/** One relay object as its runtime runs it; nothing of it is stored. */
+/** What a response carries to its caller. */
+const bodies = new WeakMap<Response, CallerBody>();
+
+export function bodyOf(response: Response): CallerBody | null {
+  return bodies.get(response) ?? null;
+}
+
+/** One relay as its runtime runs it, in an object of its own or the queue's; nothing of it is stored. */
 export class RelayHost {
   readonly #timeline: ProcessTimeline;
   readonly #relay: Relay;
@@ -83,6 +95,10 @@ export class RelayHost {
 
   get isBusy(): boolean {
     return this.#relay.isBusy;
+  }
+
+  get isConnected(): boolean {
+    return this.#links.size > 0;
   }
 
   accept(link: Link): void {
@@ -111,13 +127,8 @@ export class RelayHost {
     this.#arm();
   }
 
-  /** As the gateway asks for it; `opened` has the body, the response what the attempt loop looks at. */
-  open(id: number, signal: AbortSignal, opened: (body: CallerBody) => void): Promise<Response> {
-    const gone = () => {
-      if (this.#isAlive) this.#relay.callerGone(id);
-    };
-    if (signal.aborted) gone();
-    else signal.addEventListener('abort', gone);
+  /** As the gateway or the queue asks for it; `bodyOf` its response is what the caller reads. */
+  open(id: number): Promise<Response> {
     return new Promise((resolve, reject) => {
       this.#opening.add(reject);
       this.#relay.open(id, (opening) => {
@@ -127,13 +138,15 @@ export class RelayHost {
           resolve(new Response(null, { status: 502, headers }));
           return;
         }
-        const body = new CallerBody(opening.head, () => {
-          if (this.#isAlive) this.#relay.callerReads(id);
+        const body = new CallerBody(opening.head, {
+          reads: () => this.#isAlive && this.#relay.callerReads(id),
+          gone: () => this.#isAlive && this.#relay.callerGone(id),
         });
         this.#bodies.add(body);
         this.#relay.attach(id, body);
-        opened(body);
-        resolve(new Response(null, { status: opening.head.status }));
+        const response = new Response(null, { status: opening.head.status });
+        bodies.set(response, body);
+        resolve(response);
       });
       this.#arm();
     });
@@ -150,13 +163,12 @@ export class RelayHost {
           resolve(new Response(null, { status: 502, headers }));
           return;
         }
-        const body: CallerBody = new CallerBody(opening.head, () => {
-          if (this.#isAlive) this.#relay.readerReads(id, body);
-        });
-        this.#bodies.add(body);
         const gone = () => {
           if (this.#isAlive) this.#relay.readerGone(id, body);
         };
+        const reads = () => this.#isAlive && this.#relay.readerReads(id, body);
+        const body: CallerBody = new CallerBody(opening.head, { reads, gone });
+        this.#bodies.add(body);
         signal.addEventListener('abort', gone);
         this.#relay.attachToTape(id, body);
         if (signal.aborted) gone();

@@ -24,7 +24,9 @@ export class Life {
   }
 }
 
-type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'fleet' | 'timeline'> & { timeline: Timeline };
+type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'openHere' | 'relaysGone' | 'fleet' | 'timeline'> & {
+  timeline: Timeline;
+};
 
 /** A queue without events notices late that its clock was set back; until then, it stands still. */
 const UNNOTICED_MS = 30_000;
@@ -51,6 +53,10 @@ export class Server {
       ...ports,
       timeline: this.#process,
       breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
+      openHere: ports.plan.relaysInQueue ? (relay, stream) => this.#relay(relay).open(stream) : null,
+      relaysGone: () => {
+        if (ports.plan.relaysInQueue) this.#endRelays(false);
+      },
       fleet: () => {
         const life = this.#life;
         return this.#fleet.calls(() => life?.isAlive === true);
@@ -111,8 +117,7 @@ export class Server {
     this.#life = null;
     this.#process.frozenUntil = 0;
     this.queue.stop(isPowerLoss);
-    for (const relay of this.#relays.values()) relay.end(isPowerLoss);
-    this.#relays.clear();
+    this.#endRelays(isPowerLoss);
     life.end();
     this.#ports.timeline.after(downMs, () => this.start());
   }
@@ -139,10 +144,14 @@ export class Server {
   }
 
   hibernateQueue(): boolean {
-    return this.#life === null || this.#isFrozen || this.queue.hibernate();
+    if (this.#life === null || this.#isFrozen) return true;
+    // An answer socket keeps its object in memory.
+    const isHeld = this.#ports.plan.relaysInQueue && [...this.#relays.values()].some((r) => r.isConnected);
+    return !isHeld && this.queue.hibernate();
   }
 
   resetRelay(worker: string): void {
+    if (this.#ports.plan.relaysInQueue) return this.resetQueue();
     const name = relayName('q', worker);
     this.#relays.get(name)?.end(false);
     this.#relays.delete(name);
@@ -161,22 +170,19 @@ export class Server {
 
   /** The gateway's bindings, for as long as this life of the process lasts. */
   env(life: Life): Env {
-    const calls = this.queue.calls(() => life.isAlive);
+    const calls = this.queue.questions.calls(() => life.isAlive);
+    const ask = (url: string, init: RequestInit) =>
+      this.queue.questions.fetch(new Request(url, init), () => life.isAlive);
     return {
-      QUEUE: { idFromName: () => 'q', get: () => calls as never },
+      QUEUE: { idFromName: () => 'q', get: () => ({ ...calls, fetch: ask }) as never },
       RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
       FLEET: { idFromName: () => 'q', get: () => this.#fleet.calls(() => life.isAlive) as never },
     };
   }
 
-  openStream(
-    life: Life,
-    relay: string,
-    stream: number,
-    signal: AbortSignal,
-    opened: (body: CallerBody) => void,
-  ): Promise<Response> {
-    return this.#fetch(life, () => this.#relay(relay).open(stream, signal, opened));
+  /** The gateway opens a stream at a relay that has an object of its own. */
+  openStream(life: Life, relay: string, stream: number): Promise<Response> {
+    return this.#fetch(life, () => this.#relay(relay).open(stream));
   }
 
   openTape(
@@ -201,6 +207,11 @@ export class Server {
         );
       });
     });
+  }
+
+  #endRelays(isPowerLoss: boolean): void {
+    for (const relay of this.#relays.values()) relay.end(isPowerLoss);
+    this.#relays.clear();
   }
 
   #relay(name: string): RelayHost {

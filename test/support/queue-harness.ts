@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { BrokenReason } from '../../src/protocol/index.ts';
+import { type BrokenReason, parseWorkerFrame } from '../../src/protocol/index.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import {
   type FileTicket,
@@ -140,7 +140,7 @@ export class QueueHarness {
 
   say(connection: FakeConnection, frame: unknown): void {
     const text = typeof frame === 'string' ? frame : JSON.stringify(frame);
-    this.queue.onFrame(connection, text, `session-${++this.#next}`);
+    this.queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#next}`);
   }
 
   drop(connection: FakeConnection): void {

@@ -1,4 +1,5 @@
 import { type BrokenReason, type Failure, RELEASE_REASONS } from '../../protocol/index.ts';
+import type { Opened } from '../../queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 
@@ -10,12 +11,13 @@ const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
 export interface AttemptLoopPorts {
   queue: {
-    request(job: WaitingRequest): Promise<RequestAnswer>;
+    /** A worker, or the answer itself where the queue object holds the relay. */
+    request(job: WaitingRequest): Promise<RequestAnswer | Opened>;
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };
-  /** The relay's response for one stream; rejects when the signal fires. */
-  openStream(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  /** The relay's response for one stream, where the relay has an object of its own. */
+  openStream(relay: string, streamId: number): Promise<Response>;
   /** Keeps the process at work for a promise nobody waits for. */
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
@@ -25,7 +27,7 @@ export interface AttemptLoopPorts {
 /** How one caller's request ended, before any of it is put into HTTP. */
 export type Outcome =
   /** The engine's own answer; its body may still be on its way. */
-  | { kind: 'answer'; response: Response; worker_id: string }
+  | { kind: 'answer'; response: Response }
   /** A worker without an answer socket finished it. */
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
   /** Final, or the last of the attempts. */
@@ -92,18 +94,23 @@ async function attempt(
     return GONE;
   }
   if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
+  if (dispatched.kind === 'opened') return outcomeOf(dispatched.response);
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;
   try {
-    response = await orAborted(ports.openStream(dispatched.relay, dispatched.stream_id, signal), signal);
+    response = await orAborted(ports.openStream(dispatched.relay, dispatched.stream_id), signal);
   } catch (error) {
     if (signal.aborted) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
     return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
   }
-  if (response === GONE) return GONE;
+  return response === GONE ? GONE : outcomeOf(response);
+}
+
+/** What a relay says of one stream. */
+function outcomeOf(response: Response): Extract<Outcome, { kind: 'answer' | 'failed' }> {
   const broken = response.headers.get(BROKEN_HEADER);
-  if (broken === null) return { kind: 'answer', response, worker_id: dispatched.worker_id };
+  if (broken === null) return { kind: 'answer', response };
   return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0 };
 }
 

@@ -1,11 +1,11 @@
 import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
-import { STREAM_URL } from '../../relay/calls.ts';
+import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { tenantOf } from '../auth.ts';
 import { readBody } from '../body.ts';
-import { type Env, objectNamed } from '../env.ts';
+import type { Env } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
@@ -14,7 +14,7 @@ import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import { modelAliases } from '../model-aliases.ts';
-import { callQueue, callWorker, queueIdOf } from '../objects.ts';
+import { callQueue, callWorker, fetchRelay, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
@@ -87,8 +87,13 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const jobId = context.get('ownId');
   const requestId = read.requestId ?? jobId;
   context.set('requestId', requestId);
+  const headers = { 'x-job-id': jobId, 'x-request-id': requestId };
   const hungUp = new AbortController();
-  request.signal.addEventListener('abort', () => hungUp.abort());
+  request.signal.addEventListener('abort', () => {
+    // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this.
+    release();
+    hungUp.abort();
+  });
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const call: WaitingRequest = {
     job_id: jobId,
@@ -103,18 +108,18 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
   const attempted = runAttempts(call, hungUp.signal, {
     queue: {
-      request: (wanted) => callWorker(env, queueId, wanted, Date.now),
+      request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
-    openStream: (relay, streamId, signal) =>
+    openStream: (relay, streamId) => {
       // A redirect of the engine's is its answer; followed, it would lead into the relay.
-      objectNamed(env.RELAY, relay).fetch(new Request(STREAM_URL + streamId, { signal, redirect: 'manual' })),
+      const init = { redirect: 'manual', headers: { [ANSWER_HEADERS]: JSON.stringify(headers) } } as const;
+      return fetchRelay(env, queueId, relay, new Request(streamUrl(streamId), init));
+    },
     waitUntil: (promise) => context.executionCtx.waitUntil(promise),
     now: () => Date.now(),
     sleep,
   });
-  // The runtime drops a request whose caller hung up, unless something is still waited for: the cancellation.
-  context.executionCtx.waitUntil(attempted.catch(() => {}));
   const over = () => release();
   void attempted.then(over, over);
   const errorOf = { dialect: dialectOf(path), requestId };
@@ -122,7 +127,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   if (kind === null) return await answered;
   return await respondEarly(answered, {
     kind,
-    headers: { 'x-job-id': jobId, 'x-request-id': requestId },
+    headers,
     errorOf,
     timers: globalThis,
     hangUp: () => hungUp.abort(),

@@ -1,9 +1,8 @@
-import { TAPE_URL } from '../../relay/calls.ts';
+import { tapeUrl } from '../../relay/calls.ts';
 import { viewerOf } from '../auth.ts';
-import { objectNamed } from '../env.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
-import { callQueue, queueIdOf } from '../objects.ts';
+import { callQueue, fetchRelay, queueIdOf } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */
@@ -19,7 +18,7 @@ export function jobStreamRoute(app: Gateway): void {
     const answered = followJob(id, hungUp.signal, {
       follow: (fence, waitMs) => callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, viewer)),
       openTape: (relay, streamId, signal) =>
-        objectNamed(env.RELAY, relay).fetch(new Request(TAPE_URL + streamId, { signal, redirect: 'manual' })),
+        fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
       now: () => Date.now(),
     });
     const named = answered.then((response) => {

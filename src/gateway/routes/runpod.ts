@@ -1,14 +1,13 @@
 import type { JobView } from '../../protocol/index.ts';
 import { packJobs } from '../../queue/rpc.ts';
-import { TAPE_URL } from '../../relay/calls.ts';
+import { tapeUrl } from '../../relay/calls.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
-import { objectNamed } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { modelAliases } from '../model-aliases.ts';
-import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { callQueue, fetchRelay, queueIdOf, submitJobs } from '../objects.ts';
 import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
@@ -53,13 +52,14 @@ export function runpodRoutes(app: Gateway): void {
     const { env } = context;
     const id = context.req.param('id') as string;
     const viewer = viewerOf(context.get('token'));
+    const queueId = queueIdOf(env, context.req.raw);
     const stream = await nextPieces(id, {
       follow: async (fence, waitMs) => {
         const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, viewer));
         return followed?.job.job_type === 'runpod' ? followed : null;
       },
       openTape: (relay, streamId, signal) =>
-        objectNamed(env.RELAY, relay).fetch(new Request(TAPE_URL + streamId, { signal, redirect: 'manual' })),
+        fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
       take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, viewer)),
       sleep,
     });

@@ -42,6 +42,11 @@ export class Commits {
     });
   }
 
+  /** Work has gathered that is not done yet: what comes after it may not overtake it. */
+  get isGathering(): boolean {
+    return this.#batch.length > 0;
+  }
+
   /** Does work that needs no commit, at once. */
   atOnce(work: () => void): Promise<void> {
     return new Promise((resolve, reject) => {

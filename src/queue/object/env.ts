@@ -5,6 +5,8 @@ export interface QueueEnv extends QueueSettingBindings {
   QUEUE: DurableObjectNamespace;
   RELAY: DurableObjectNamespace;
   FLEET: DurableObjectNamespace;
+  /** Set: this object holds the relays of its workers. Else each has an object of its own. */
+  RELAYS_IN_QUEUE?: string;
   /** For long payloads and results; absent: they stay in rows. */
   FILES?: R2Bucket;
   /** Reaches private addresses too, for webhooks to hosts that the operator named so; absent on Cloudflare. */

@@ -1,7 +1,16 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
 import type { FleetRpc } from '../../fleet/rpc.ts';
-import { CLOSE, fileKeyMac, type JobView, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import {
+  CLOSE,
+  fileKeyMac,
+  type JobView,
+  limits,
+  PING_TEXT,
+  PONG_TEXT,
+  parseWorkerFrame,
+} from '../../protocol/index.ts';
+import { RELAY_HEADER } from '../../relay/calls.ts';
 import { settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
 import {
@@ -32,13 +41,13 @@ import type { QueueEnv } from './env.ts';
 import { FleetReport } from './fleet-report.ts';
 import { log } from './log.ts';
 import { portsOf } from './ports.ts';
+import { Relays } from './relays.ts';
+import { Resets } from './resets.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
 import { Timer } from './timer.ts';
+import { answerRequest } from './waiting-requests.ts';
 import { WebhookSender } from './webhook-sender.ts';
-
-/** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
-const LAST_WORDS_MS = 50;
 
 /**
  * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
@@ -53,10 +62,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     done: () => {
       this.#queue.answerListeners();
       this.#timer.arm(this.#queue.nextTick());
-      if (this.#queue.clock.standsStill()) void this.#takeNewClock();
+      const { clock } = this.#queue;
+      if (clock.standsStill()) void this.#resets.forNewClock(clock, () => this.#roundTrip());
     },
     roundTrip: () => this.#roundTrip(),
-    failed: (error) => this.#startAgain(error),
+    failed: (error) => this.#resets.afterError(error),
   });
   readonly #fleet = new FleetReport({
     send: (events) => this.#fleetObject().record(events),
@@ -67,12 +77,21 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       }),
   });
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
-  #isEnding = false;
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
     this.#commits.atOnce(() => this.#queue.onTick(at)).catch(() => {});
   });
   #alarm!: StoredAlarm;
+  /** Null: they have objects of their own. */
+  readonly #relays = Relays.of(this.env);
+  readonly #resets = new Resets(this.ctx, this.#relays);
+  readonly #requestPorts = {
+    // In no batch: a dispatch writes nothing, and the caller waits for its first token.
+    ask: (job: WaitingRequest) =>
+      this.#answered<RequestAnswer | Unserved>((answer) => this.#queue.request(job, answer)),
+    tellFleet: () => this.#fleet.flush(),
+    relays: this.#relays,
+  };
 
   constructor(ctx: DurableObjectState, env: QueueEnv) {
     super(ctx, env);
@@ -84,6 +103,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         portsOf(ctx, env, {
           alarm: this.#alarm,
           connection: (socket) => this.#sockets.connection(socket),
+          relays: this.#relays,
           defer: (effect) => this.#commits.defer(effect),
           tellFleet: (event) => this.#fleet.tell(event),
           log,
@@ -114,7 +134,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     });
   }
 
+  /** A worker's control socket; the request of a caller that waits; or what is meant for a worker's relay. */
   override async fetch(request: Request): Promise<Response> {
+    const relay = request.headers.get(RELAY_HEADER);
+    if (relay !== null && this.#relays) return this.#relays.named(decodeURIComponent(relay)).fetch(request);
+    const answer = await answerRequest(request, this.#requestPorts);
+    if (answer) return answer;
     if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
       return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
     }
@@ -133,7 +158,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
       return;
     }
-    await this.#commits.together(() => this.#queue.onFrame(connection, message, crypto.randomUUID()));
+    const frame = parseWorkerFrame(message);
+    const take = () => this.#queue.onFrame(connection, frame, crypto.randomUUID());
+    const needsCommit = this.#commits.isGathering || !this.#queue.frames.staysInMemory(connection, frame);
+    await (needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take));
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
@@ -165,15 +193,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     // The fleet object is asked next.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
-  }
-
-  /** In no batch: a dispatch writes nothing, and the caller waits for its first token. */
-  async request(job: WaitingRequest): Promise<RequestAnswer | Unserved> {
-    const answer = await this.#answered<RequestAnswer | Unserved>((answer) =>
-      this.#queue.request(job, answer),
-    );
-    if (isUnserved(answer)) await this.#fleet.flush();
-    return answer;
   }
 
   async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
@@ -278,27 +297,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.#queue.leave();
     for (const socket of this.ctx.getWebSockets())
       this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');
-    // The runtime keeps the connection of a hibernatable socket after its close handshake, and a process with
-    // open connections does not end: an object that aborts drops them.
-    setTimeout(() => this.ctx.abort('queue restarting'), LAST_WORDS_MS);
-  }
-
-  /** Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. */
-  #startAgain(error: unknown): void {
-    const message = 'the queue failed where it should not; it starts again from what is stored';
-    log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
-    setTimeout(() => this.ctx.abort('the queue starts again after an error'), LAST_WORDS_MS);
-  }
-
-  /** Without a timer: those stand still as well. */
-  async #takeNewClock(): Promise<void> {
-    if (this.#isEnding) return;
-    this.#isEnding = true;
-    log('warn', 'the clock was set back; the queue starts again to take it');
-    this.ctx.storage.transactionSync(() => this.#queue.clock.leaveWord());
-    await this.ctx.storage.sync();
-    await this.#roundTrip();
-    this.ctx.abort('the queue starts again with a new clock');
+    this.#resets.withProcess();
   }
 
   #roundTrip(): Promise<void> {

@@ -2,9 +2,12 @@ import { sqlOf } from '../../durable/storage.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import type { Connection, Ports } from '../store/ports.ts';
 import { machineTime } from '../store/times.ts';
+import type { Relays } from './relays.ts';
 
 interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {
   connection(socket: WebSocket): Connection;
+  /** Null: they have objects of their own. */
+  relays: Relays | null;
   /** Does something that leaves the object once the work that asks for it is through. */
   defer(effect: () => void): void;
 }
@@ -13,7 +16,7 @@ interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {
 export function portsOf(
   ctx: DurableObjectState,
   { RELAY }: { RELAY: DurableObjectNamespace },
-  { alarm, connection, defer, tellFleet, log }: PortParts,
+  { alarm, connection, relays, defer, tellFleet, log }: PortParts,
 ): Ports {
   const sql = sqlOf(ctx.storage);
   return {
@@ -24,6 +27,7 @@ export function portsOf(
     random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,
     connections: () => ctx.getWebSockets().map(connection),
     breakStream: (relay, stream, reason) => {
+      if (relays) return defer(() => relays.named(relay).breakStream(stream, reason));
       const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
       defer(() => ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
     },

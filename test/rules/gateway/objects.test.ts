@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { callWorker } from '../../../src/gateway/objects.ts';
+import { readRequest, sayAnswer } from '../../../src/queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
 const CALL: WaitingRequest = {
@@ -19,15 +20,15 @@ async function askedOfRestartingQueue(wanted: WaitingRequest): Promise<WaitingRe
   const asked: WaitingRequest[] = [];
   let now = 0;
   const queue = {
-    request: async (call: WaitingRequest) => {
-      asked.push(call);
-      if (asked.length > 1) return ANSWER;
+    fetch: async (url: string, init: RequestInit) => {
+      asked.push((await readRequest(new Request(url, init))) as WaitingRequest);
+      if (asked.length > 1) return sayAnswer(ANSWER);
       now += 40_000;
       throw Object.assign(new Error('the object was reset'), { retryable: true });
     },
   };
   const env = { QUEUE: { idFromName: () => 'q', get: () => queue as never } } as Partial<Env>;
-  expect(await callWorker(env as Env, 'q', wanted, () => now)).toEqual(ANSWER);
+  expect(await callWorker(env as Env, 'q', wanted, {}, () => now)).toEqual(ANSWER);
   return asked;
 }
 

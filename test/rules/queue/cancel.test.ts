@@ -42,9 +42,15 @@ describe('a request that is cancelled by its id', () => {
     queue.queue.cancel('mine', 'cancelled');
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'mine', reason: 'cancelled' }]);
     expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled', retryable: false } }]);
+  });
+
+  it('is broken off at its relay too when its caller is gone, which may wait there for the first byte', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
     queue.request({ job_id: 'gone' });
     queue.queue.cancel('gone', 'caller_gone');
-    expect(queue.broken).toHaveLength(1);
+    expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'gone', reason: 'caller_gone' }]);
+    expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled' } }]);
   });
 
   it('is rejected where it comes after its cancellation, for a minute', () => {

@@ -1,0 +1,45 @@
+import { type BrokenReason, limits } from '../../protocol/index.ts';
+import { RelayHost } from '../../relay/object/host.ts';
+import type { RelaySettings } from '../../relay/relay.ts';
+import type { QueueEnv } from './env.ts';
+
+const LEFT: BrokenReason = {
+  message: 'the queue starts again',
+  code: 'worker_error',
+  retryable: true,
+};
+
+/** The relays of a queue's workers, where the queue's own object holds them (docs/decisions/one-hop.md). */
+export class Relays {
+  readonly #settings: RelaySettings;
+  readonly #hosts = new Map<string, RelayHost>();
+
+  /** Null: this object holds none. */
+  static of(env: QueueEnv): Relays | null {
+    const grace = Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
+    return env.RELAYS_IN_QUEUE ? new Relays({ reconnect_grace_seconds: grace }) : null;
+  }
+
+  private constructor(settings: RelaySettings) {
+    this.#settings = settings;
+  }
+
+  /** @param name of relayName */
+  named(name: string): RelayHost {
+    const known = this.#hosts.get(name);
+    if (known) return known;
+    // Few workers, and a new one is rare.
+    for (const [other, host] of this.#hosts) if (host.isIdle) this.#hosts.delete(other);
+    const host = new RelayHost(this.#settings);
+    this.#hosts.set(name, host);
+    return host;
+  }
+
+  /** The object is about to end, and every response with it: their callers hear why. */
+  leave(): void {
+    for (const host of this.#hosts.values()) {
+      host.breakAll(LEFT);
+      host.closeSocket();
+    }
+  }
+}

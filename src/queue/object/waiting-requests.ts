@@ -1,0 +1,28 @@
+import { answerHeadersOf, readRequest, sayAnswer } from '../request-call.ts';
+import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
+import type { Relays } from './relays.ts';
+
+interface RequestPorts {
+  ask(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
+  /** Tells the fleet object all that it has not heard yet. */
+  tellFleet(): Promise<void>;
+  /** Null: they have objects of their own. */
+  relays: Relays | null;
+}
+
+/**
+ * What the gateway is answered that asks for a worker: the engine's answer itself where its relay is here, else what
+ * the queue says. Null: the request asks for something else.
+ */
+export async function answerRequest(
+  request: Request,
+  { ask, tellFleet, relays }: RequestPorts,
+): Promise<Response | null> {
+  const job = await readRequest(request);
+  if (job === null) return null;
+  const said = await ask(job);
+  if (isUnserved(said)) await tellFleet();
+  else if (said.kind === 'stream' && relays)
+    return relays.named(said.relay).open(said.stream_id, answerHeadersOf(request));
+  return sayAnswer(said);
+}

@@ -1,0 +1,52 @@
+import { type Reply, stop } from './replies.ts';
+
+/** How long a finished stream is remembered, so that late records of it are not taken for a new one, ms. */
+const REMEMBER_MS = 60_000;
+
+/** What is remembered of a stream that is over and of which its caller has everything. */
+interface Finished {
+  state: 'ended' | 'cancelled' | 'broken';
+  /** Bytes of its answer that came. */
+  received: number;
+  /** Epoch ms */
+  over_at: number;
+}
+
+/** Streams that are over, without what they held. */
+export class FinishedStreams {
+  /** In the order in which they ended. */
+  readonly #streams = new Map<number, Finished>();
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  has(id: number): boolean {
+    return this.#streams.has(id);
+  }
+
+  add(id: number, finished: Finished): void {
+    this.#streams.set(id, finished);
+  }
+
+  /** What the worker is told that goes on sending; null: nothing. */
+  replyToBytes(id: number): Reply | null {
+    const finished = this.#streams.get(id);
+    return finished === undefined || finished.state === 'ended' ? null : stop(id, finished.state);
+  }
+
+  /** After the worker's socket came back: where each of them stands. */
+  resumePoints(): Reply[] {
+    return [...this.#streams].map(([id, { state, received }]) =>
+      state === 'ended' ? { type: 'taken', stream: id, offset: received } : stop(id, state),
+    );
+  }
+
+  /** @param now epoch ms */
+  forgetOld(now: number): void {
+    for (const [id, { over_at }] of this.#streams) {
+      if (now - over_at < REMEMBER_MS) return;
+      this.#streams.delete(id);
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
+import { type AnswerSocket, Relay, type RelaySettings } from '../relay.ts';
+import { brokenResponse, quietly, sinkOf, streamedResponse, wholeResponse } from './responses.ts';
+
+const TICK_MS = 1000;
+
+/** Headers that a response gets beside the engine's own. */
+type Headers = Record<string, string>;
+
+/**
+ * The relay's rules in workerd: sockets in, responses out, one timer. It stores nothing. It lives in a relay object of
+ * its own, or in the queue object of its worker (docs/decisions/one-hop.md).
+ */
+export class RelayHost {
+  readonly #relay: Relay;
+  #socket: WebSocket | null = null;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(settings: RelaySettings) {
+    this.#relay = new Relay(() => Date.now(), settings);
+  }
+
+  /** Neither connected nor in use: nothing is lost with it. */
+  get isIdle(): boolean {
+    return this.#socket === null && !this.#relay.isBusy;
+  }
+
+  /** A worker's answer socket, or a reader of one answer (calls.ts). */
+  async fetch(request: Request): Promise<Response> {
+    if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return this.#accept();
+    const id = Number(request.url.slice(request.url.lastIndexOf('/') + 1));
+    const more = JSON.parse(request.headers.get(ANSWER_HEADERS) ?? '{}') as Headers;
+    if (request.url.includes(TAPE_PATH)) return this.#openTape(id, more, request.signal);
+    request.signal.addEventListener('abort', () => this.#relay.callerGone(id));
+    return this.open(id, more);
+  }
+
+  /**
+   * The answer of one attempt, as soon as it opens. Cancelling the response's body cancels the stream.
+   * @param more headers of the response beside the engine's
+   */
+  async open(id: number, more: Headers): Promise<Response> {
+    const opening = await new Promise<Parameters<Parameters<Relay['open']>[1]>[0]>((resolve) => {
+      this.#relay.open(id, resolve);
+      this.#arm();
+    });
+    if (!opening.ok) return brokenResponse(opening.reason);
+    // What came in one message has all been taken by now.
+    const whole = this.#relay.takeWhole(id);
+    return whole === null ? this.#respond(id, opening.head, more) : wholeResponse(opening.head, whole, more);
+  }
+
+  /** The queue found that this attempt is lost. */
+  breakStream(stream: number, reason: BrokenReason): void {
+    this.#relay.breakStream(stream, reason);
+    this.#arm();
+  }
+
+  /** The process, or the object that this lives in, is about to end: whoever is reading hears why. */
+  breakAll(reason: BrokenReason): void {
+    this.#relay.breakAll(reason);
+  }
+
+  /** Closes the answer socket with 1012: the process is about to end. */
+  closeSocket(): void {
+    this.#socket?.close(CLOSE.restarting, 'queue restarting');
+  }
+
+  /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
+  #accept(): Response {
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.accept();
+    server.binaryType = 'arraybuffer';
+    const socket: AnswerSocket = {
+      send: (message) => quietly(() => server.send(message)),
+      close: (code, reason) => quietly(() => server.close(code, reason)),
+    };
+    server.addEventListener('message', ({ data }) => {
+      if (typeof data !== 'string') {
+        this.#relay.onMessage(socket, data as ArrayBuffer);
+        this.#arm();
+      } else if (data === PING_TEXT) {
+        this.#relay.onPing();
+        quietly(() => server.send(PONG_TEXT));
+      }
+    });
+    const closed = () => {
+      quietly(() => server.close(CLOSE.done, ''));
+      if (this.#socket === server) this.#socket = null;
+      this.#relay.onSocketClosed(socket);
+    };
+    server.addEventListener('close', closed);
+    server.addEventListener('error', closed);
+    this.#socket = server;
+    this.#relay.onSocket(socket);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  #openTape(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
+    const relay = this.#relay;
+    const opened = new Promise<Response>((resolve) => {
+      const stop = relay.openTape(id, (opening) => {
+        resolve(
+          opening.ok ? this.#respondFromTape(id, opening.head, more, signal) : brokenResponse(opening.reason),
+        );
+      });
+      if (signal.aborted) stop();
+      else signal.addEventListener('abort', stop);
+    });
+    this.#arm();
+    return opened;
+  }
+
+  #respondFromTape(id: number, head: AnswerHead, more: Headers, signal: AbortSignal): Response {
+    const relay = this.#relay;
+    let gone = () => {};
+    let reads = () => {};
+    signal.addEventListener('abort', () => gone());
+    return streamedResponse(
+      head,
+      {
+        start: (controller) => {
+          const sink = sinkOf(controller, head);
+          gone = () => relay.readerGone(id, sink);
+          reads = () => relay.readerReads(id, sink);
+          relay.attachToTape(id, sink);
+          // Of a signal that fired before, no event comes.
+          if (signal.aborted) gone();
+        },
+        pull: () => reads(),
+        cancel: () => gone(),
+      },
+      more,
+    );
+  }
+
+  #respond(id: number, head: AnswerHead, more: Headers): Response {
+    const relay = this.#relay;
+    return streamedResponse(
+      head,
+      {
+        start: (controller) => relay.attach(id, sinkOf(controller, head)),
+        pull: () => relay.callerReads(id),
+        cancel: () => relay.callerGone(id),
+      },
+      more,
+    );
+  }
+
+  #arm(): void {
+    if (this.#timer !== null || !this.#relay.isBusy) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#relay.onTick();
+      this.#arm();
+    }, TICK_MS);
+  }
+}

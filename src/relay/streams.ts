@@ -1,0 +1,121 @@
+import { limits } from '../protocol/index.ts';
+import { type CallerSink, CallerStream, type StreamPorts } from './caller-stream.ts';
+import { FinishedStreams } from './finished.ts';
+import type { Reply } from './replies.ts';
+
+/** A stream of which something is still to be given to its caller. */
+export interface Entry {
+  stream: CallerStream;
+  /** Epoch ms of the last record or keep-alive. */
+  touched_at: number;
+  created_at: number;
+  /** Epoch ms of the first byte; null before. */
+  opened_at: number | null;
+  sink: CallerSink | null;
+  over_at: number | null;
+  /** As last counted among those of all streams. */
+  unclaimed_bytes: number;
+}
+
+/** All streams of a relay, and how much they hold together for callers that have not come. */
+export class Streams {
+  readonly #entries = new Map<number, Entry>();
+  readonly #finished = new FinishedStreams();
+  readonly #now: () => number;
+  readonly #ports: StreamPorts;
+  #unclaimedBytes = 0;
+
+  constructor(now: () => number, reply: (record: Reply) => void) {
+    this.#now = now;
+    this.#ports = { reply, isCrowded: () => this.isCrowded };
+  }
+
+  get size(): number {
+    return this.#entries.size + this.#finished.size;
+  }
+
+  get isCrowded(): boolean {
+    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_BYTES;
+  }
+
+  get isOverfull(): boolean {
+    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_MOST_BYTES;
+  }
+
+  has(id: number): boolean {
+    return this.#entries.has(id) || this.#finished.has(id);
+  }
+
+  /** It is over, and its caller has everything. */
+  isFinished(id: number): boolean {
+    return this.#finished.has(id);
+  }
+
+  /** What the worker is told that sends bytes of a finished stream; null: nothing. */
+  replyToFinished(id: number): Reply | null {
+    return this.#finished.replyToBytes(id);
+  }
+
+  get(id: number): Entry | null {
+    return this.#entries.get(id) ?? null;
+  }
+
+  /** Those that are not finished. */
+  all(): Iterable<[id: number, entry: Entry]> {
+    return this.#entries;
+  }
+
+  resumePoints(): Reply[] {
+    const points = [...this.#entries.values()].flatMap(({ stream }) => stream.resumePoint());
+    return [...points, ...this.#finished.resumePoints()];
+  }
+
+  /** Every change of a stream goes through here. One that nobody has heard of begins with it. */
+  change(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
+    if (this.#finished.has(id)) return;
+    if (!this.#entries.has(id)) this.#entries.set(id, this.#begun(id));
+    this.changeKnown(id, change);
+  }
+
+  /** The same; one that nobody has heard of is left alone. One that is finished by it leaves only a note. */
+  changeKnown(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
+    const entry = this.#entries.get(id);
+    if (!entry) return;
+    change(entry.stream, entry);
+    const { remains } = entry.stream;
+    if (remains === null) {
+      this.#count(entry, entry.stream.unclaimedBytes);
+      return;
+    }
+    this.forget(id, entry);
+    this.#finished.add(id, { ...remains, over_at: this.#now() });
+  }
+
+  forget(id: number, entry: Entry): void {
+    this.#count(entry, 0);
+    this.#entries.delete(id);
+  }
+
+  forgetOldFinished(): void {
+    this.#finished.forgetOld(this.#now());
+  }
+
+  #count(entry: Entry, unclaimedBytes: number): void {
+    this.#unclaimedBytes += unclaimedBytes - entry.unclaimed_bytes;
+    entry.unclaimed_bytes = unclaimedBytes;
+  }
+
+  #begun(id: number): Entry {
+    const now = this.#now();
+    const stream = new CallerStream(id, this.#ports);
+    return {
+      stream,
+      touched_at: now,
+      created_at: now,
+      opened_at: null,
+      sink: null,
+      over_at: null,
+      unclaimed_bytes: 0,
+    };
+  }
+}

@@ -1,0 +1,121 @@
+import type { Queue } from '../../src/queue/queue.ts';
+import { readRequest, sayAnswer } from '../../src/queue/request-call.ts';
+import { isUnserved, type QueueCalls, type RequestAnswer, type Unserved } from '../../src/queue/rpc.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
+import type { Random } from './random.ts';
+
+interface QuestionPorts {
+  timeline: ProcessTimeline;
+  random: Random;
+  /** The answer of one attempt, where the queue object holds the relays of its workers; else null. */
+  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
+  /** @returns false: there is no queue at the moment */
+  ask(question: (queue: Queue) => void): boolean;
+  /** Lets something out when the commit that it speaks of is on disk. */
+  hold(output: () => void): void;
+  /** Tells the fleet object all that it has not heard yet. */
+  tellFleet(): Promise<unknown>;
+}
+
+/** Puts one question to the queue as it is then, and brings the answer back. */
+type Rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void) => Promise<T>;
+
+/** What the gateway asks of the queue object, each question and answer with a delay of its own. */
+export class Questions {
+  readonly #ports: QuestionPorts;
+  readonly #unanswered = new Set<(error: Error) => void>();
+
+  constructor(ports: QuestionPorts) {
+    this.#ports = ports;
+  }
+
+  /** Those that the object has begun to answer. */
+  get unanswered(): number {
+    return this.#unanswered.size;
+  }
+
+  /** Nobody answers them any more. @returns tells whoever asked that the object is gone */
+  takeUnanswered(): () => void {
+    const rejects = [...this.#unanswered];
+    this.#unanswered.clear();
+    const error = Object.assign(new Error('the object was reset'), { retryable: true });
+    return () => {
+      for (const reject of rejects) reject(error);
+    };
+  }
+
+  /** By RPC. */
+  calls(isAlive: () => boolean): QueueCalls {
+    return queueCalls(
+      <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
+        this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
+    );
+  }
+
+  /** By `fetch`: a worker, and the answer with it where the queue object holds the relays. */
+  async fetch(request: Request, isAlive: () => boolean): Promise<Response> {
+    const { openHere, hold, tellFleet } = this.#ports;
+    const job = await readRequest(request);
+    if (job === null) throw new Error('the gateway asks for nothing else by fetch');
+    return await this.#ask<Response>(isAlive, (queue, bring) => {
+      const answer = (said: RequestAnswer | Unserved) =>
+        hold(() => {
+          if (isUnserved(said)) void tellFleet().then(() => bring(sayAnswer(said)));
+          else if (openHere && said.kind === 'stream')
+            openHere(said.relay, said.stream_id).then(bring, () => {});
+          else bring(sayAnswer(said));
+        });
+      queue.request(job, answer);
+    });
+  }
+
+  #ask<T>(isAlive: () => boolean, ask: (queue: Queue, bring: (value: T) => void) => void): Promise<T> {
+    const { timeline, random } = this.#ports;
+    return new Promise<T>((resolve, reject) => {
+      timeline.after(random.int(0, 3), () => {
+        if (!isAlive()) return;
+        this.#unanswered.add(reject);
+        const bring = (value: T) => {
+          this.#unanswered.delete(reject);
+          timeline.after(random.int(0, 3), () => {
+            if (isAlive()) resolve(value);
+          });
+        };
+        if (!this.#ports.ask((queue) => ask(queue, bring))) this.#unanswered.delete(reject);
+      });
+    });
+  }
+}
+
+/** What the gateway may ask by RPC. */
+function queueCalls(rpc: Rpc): QueueCalls {
+  const unasked = () => Promise.reject(new Error('not part of this run'));
+  return {
+    submit: (jobs) =>
+      rpc((queue, answer) => {
+        const ids = jobs.map((job) => job.id ?? 'x');
+        answer(queue.submit(jobs, ids));
+      }),
+    get: (id) => rpc((queue, answer) => answer(queue.get(id))),
+    wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
+    cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
+    status: () => rpc((queue, answer) => answer(queue.status())),
+    ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
+    follow: (id, fence, ms) =>
+      rpc((queue, answer) =>
+        queue.follow(id, fence, ms, (job) => answer(job && { job, ...queue.outputOf(job) })),
+      ),
+    list: unasked,
+    settlements: (wanted) => rpc((queue, answer) => queue.settlements(wanted, answer)),
+    listen: unasked,
+    nextSettled: unasked,
+    leaveListener: unasked,
+    waitingLines: unasked,
+    sessions: unasked,
+    hasSession: unasked,
+    closeSockets: unasked,
+    takeOutput: unasked,
+    purge: unasked,
+    retry: unasked,
+  };
+}
