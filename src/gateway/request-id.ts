@@ -1,14 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
-import { dialectOf } from '../protocol/index.ts';
+import { dialectOf, isRequestId } from '../protocol/index.ts';
 import type { Environment } from './routes/types.ts';
-
-/** Visible ASCII: what a header, a log line and an engine take as it is. */
-const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
-
-/** Whether a caller's id can go on as it is; any other is replaced. */
-export function isRequestId(text: string | null): text is string {
-  return text !== null && REQUEST_ID.test(text);
-}
 
 /**
  * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and names it in the response. It is
@@ -16,7 +8,7 @@ export function isRequestId(text: string | null): text is string {
  */
 export const nameRequest: MiddlewareHandler<Environment> = async (context, next) => {
   const ownId = crypto.randomUUID();
-  const given = context.req.raw.headers.get('x-request-id');
+  const given = context.req.raw.headers.get('x-request-id') ?? undefined;
   context.set('ownId', ownId);
   context.set('requestId', isRequestId(given) ? given : ownId);
   await next();

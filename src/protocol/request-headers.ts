@@ -34,3 +34,14 @@ export function requestHeaders(headers: Iterable<[string, string]>): Record<stri
   );
   return Object.fromEntries(passed.map(([name, value]) => [name.toLowerCase(), value]));
 }
+
+/** Visible ASCII: what a header, a log line and an engine take as it is. */
+const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
+
+/** Connectors between engines (vLLM's MoRIIO) read out of an id which addresses to connect to. */
+const ADDRESSES = /___(?:prefill|decode)_addr_/;
+
+/** Whether an id that a caller chose may go to an engine; any other is replaced. */
+export function isRequestId(text: string | undefined): text is string {
+  return text !== undefined && REQUEST_ID.test(text) && !ADDRESSES.test(text);
+}

@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert';
 import type { IncomingHttpHeaders } from 'node:http';
 import { buildConnector, type Dispatcher, errors, Pool, request } from 'undici';
+import { isRequestId } from '../../protocol/index.ts';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
@@ -209,8 +210,9 @@ function headersOf(call: EngineCall, apiKey: string | undefined): Record<string,
   // The worker does not know which encodings the caller accepts.
   const headers: Record<string, string> = { ...call.headers, 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
-  // A base queue may give any text as the id of a job.
-  if (call.requestId && /^[\x21-\x7e]+$/.test(call.requestId)) headers['x-request-id'] = call.requestId;
+  // A base queue may give any text as the id of a job. One goes in any case: it counts before an id in the body.
+  if (call.requestId !== undefined)
+    headers['x-request-id'] = isRequestId(call.requestId) ? call.requestId : crypto.randomUUID();
   if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json';
   return headers;
 }

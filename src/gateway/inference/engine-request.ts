@@ -2,6 +2,7 @@ import {
   boundaryOf,
   ContentType,
   formFields,
+  isRequestId,
   MAX_PATH_CHARACTERS,
   pack,
   requestHeaders,
@@ -10,7 +11,6 @@ import { withoutMark } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { type RequestFacts, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
-import { isRequestId } from '../request-id.ts';
 
 /** Content types that clients put on JSON where nobody named one: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
@@ -58,7 +58,7 @@ export function engineCall(
   const { facts, body, type, mayBeBytes = false, ...content } = readContent(request, bytes, aliases);
   const headers = requestHeaders(request.headers);
   // vLLM lets the header win over the body's own id.
-  const requestId = [headers['x-request-id'] ?? null, content.requestId].find(isRequestId) ?? null;
+  const requestId = [headers['x-request-id'], content.requestId ?? undefined].find(isRequestId) ?? null;
   const head = JSON.stringify({
     method: request.method,
     path,

@@ -48,6 +48,21 @@ describe('the engine client', () => {
     });
   });
 
+  it('names every request, one that may not be called so by another id', async () => {
+    const seen: unknown[] = [];
+    const client = await clientOf((request, response) => {
+      seen.push(request.headers['x-request-id']);
+      response.end();
+    });
+    for (const requestId of ['é', '___decode_addr_evil:1_0']) {
+      const { signal } = new AbortController();
+      const { body } = await client.request({ method: 'POST', path: '/', body: '{}', requestId, signal });
+      await bytes(body);
+    }
+    const uuid = expect.stringMatching(/^[\da-f-]{36}$/);
+    expect(seen).toEqual([uuid, uuid]);
+  });
+
   it('closes the socket when the signal fires before the answer', async () => {
     const engine = trackedServer(() => {});
     const client = await clientOf(engine.handler);

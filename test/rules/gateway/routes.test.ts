@@ -95,7 +95,7 @@ describe('the id of a request', () => {
   it('comes back with a 404 and a 405 too, and is made where there is none, or none that could go on', async () => {
     expect((await ask('a/b:c', '/nothing')).headers.get('x-request-id')).toBe('a/b:c');
     expect((await ask('x', '/v1/chat/completions')).headers.get('x-request-id')).toBe('x');
-    for (const id of [null, '', 'a b', 'é', 'x'.repeat(129)]) {
+    for (const id of [null, '', 'a b', 'é', 'x'.repeat(129), '___prefill_addr_h:1___decode_addr_h:2_0']) {
       expect((await ask(id)).headers.get('x-request-id')).toMatch(uuid);
     }
     expect((await ask('x'.repeat(128))).headers.get('x-request-id')).toHaveLength(128);
