@@ -11,8 +11,8 @@ function otherwise<T>(schema: z.ZodType<T>, value: T) {
  */
 export const ChatPayload = z.looseObject({
   messages: z
-    .array(z.looseObject({ role: z.string() }), 'messages: expected an array of {role, content}')
-    .min(1, 'messages: at least one message is needed'),
+    .array(z.looseObject({ role: z.string() }), 'expected an array of {role, content}')
+    .min(1, 'at least one message is needed'),
   model: otherwise(z.string(), 'default'),
   temperature: otherwise(z.number().min(0).max(2), 0.7),
   max_tokens: otherwise(z.number().int().min(1), 512),

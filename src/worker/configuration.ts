@@ -39,6 +39,8 @@ export interface WorkerConfiguration {
   capacity: number;
   /** How many requests the engine runs side by side. */
   engineRequests: number;
+  /** When the platform created this container, epoch s; null: it does not say. */
+  createdAt: number | null;
   /** For the log, once. */
   warnings: string[];
   leaseSeconds: number;
@@ -94,6 +96,7 @@ export function readWorkerConfiguration(
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
     capacity,
     engineRequests: sideBySide,
+    createdAt: given.CASOLA_CREATED_AT ?? null,
     warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,

@@ -113,10 +113,13 @@ function createWorker(
   const { apiUrl, token, instanceId } = configuration;
   const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
   const settings = { ...configuration, workerId: instanceId, instance: instanceOf(configuration) };
+  let isFirst = true;
   return new Worker(ports, settings, post, {
     ready: (models) => {
       const { capacity, engineRequests } = configuration;
-      log.info({ models, slots: capacity, engine_requests: engineRequests }, 'taking jobs');
+      const times = isFirst ? sinceCreated(configuration.createdAt) : {};
+      isFirst = false;
+      log.info({ models, slots: capacity, engine_requests: engineRequests, ...times }, 'taking jobs');
       tellSupervisor({ case: 'ready', models });
     },
     draining: () => tellSupervisor({ case: 'draining' }),
@@ -126,6 +129,11 @@ function createWorker(
       ended(exitCode);
     },
   });
+}
+
+/** What a cold start took, from the creation of the container to its first readiness. @param createdAt epoch s */
+function sinceCreated(createdAt: number | null): { since_created_s?: number } {
+  return createdAt === null ? {} : { since_created_s: Math.round(Date.now() / 1000 - createdAt) };
 }
 
 function createMetrics(

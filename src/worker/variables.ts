@@ -24,6 +24,7 @@ export const workerVariables = {
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
   CASOLA_MAX_JOBS: jobsAtATime.optional(),
   CASOLA_CAPACITY: jobsAtATime.optional(),
+  CASOLA_CREATED_AT: variable.number(0).optional(),
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),

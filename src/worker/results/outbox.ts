@@ -3,7 +3,7 @@ import { withTimeout } from '../../process/timeout.ts';
 import { fitsUtf8, type JobRef, limits } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import { grants, type Peer } from '../session/peer.ts';
-import { frameText, type Settlement, settlementText } from './settlement.ts';
+import { frameText, type Settlement, tooLargeText } from './settlement.ts';
 import type { SpooledSettlement } from './spool.ts';
 
 /** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
@@ -217,7 +217,15 @@ export class Outbox {
       kept.upload?.abort();
       kept.uploadUrl = undefined;
     }
-    const isSent = this.#ports.sendText(settlementText(settlement, peer));
+    const text = frameText(settlement, peer);
+    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer));
+    if (isSent && text === null) {
+      const { job_id } = settlement;
+      this.#ports.log.warn(
+        { job_id, code: 'too_large' },
+        'job failed: its result is too large for a frame to this queue',
+      );
+    }
     if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
   }
 

@@ -10,10 +10,8 @@ export function frameText(settlement: Settlement, peer: Peer): string | null {
   return fitsUtf8(text, peer.frameBytes) ? text : null;
 }
 
-/** The same, or the text of an error that says that it is too large. */
-export function settlementText(settlement: Settlement, peer: Peer): string {
-  const text = frameText(settlement, peer);
-  if (text !== null) return text;
+/** The error that goes in place of a frame that is too large. */
+export function tooLargeText(settlement: Settlement, peer: Peer): string {
   const limit = peer.frameBytes;
   const tooLarge: JobError = {
     type: 'job_error',
