@@ -17,7 +17,10 @@ beforeAll(async () => {
   clients = await installExamples();
   queue = await startQueue();
   const worker = await startWorker(queue.url, 'real', {
-    engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny'].join(' '),
+    engineArgs: [
+      ...[...TINY_MODEL_ARGS, '--served-model-name', 'tiny'],
+      ...['--enable-auto-tool-choice', '--tool-call-parser', 'hermes'],
+    ].join(' '),
     env: {
       ...vllm.env,
       ENGINE: 'vllm',
