@@ -57,6 +57,10 @@ const chosen = SCENARIOS.filter(({ groups, onRequest }) =>
   onRequest ? only?.some((group) => groups.includes(group)) : groups.some(isWanted),
 );
 const figures: Figure[] = [];
+// What was started has groups of its own, which a Ctrl-C does not reach.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void tearDown().finally(() => process.exit(1)));
+}
 const began = machineState();
 let road: BenchRoad | null = null;
 try {

@@ -85,7 +85,7 @@ async function bundlePrograms() {
     },
     logLevel: 'error',
   });
-  // Or its helper process would keep this one alive.
+  // Or its helper process would stay as long as this one.
   await stop();
   return result;
 }

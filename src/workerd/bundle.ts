@@ -15,9 +15,9 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 /** @returns paths of all that went into it, from the root of the checkout */
 export async function buildGateway(outfile: string): Promise<string[]> {
-  // Installed only where the sources are. Its other form leaves a helper process running.
-  const { buildSync } = await import('esbuild');
-  const { metafile } = buildSync({
+  // Installed only where the sources are.
+  const { build, stop } = await import('esbuild');
+  const { metafile } = await build({
     absWorkingDir: ROOT,
     entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
     outfile,
@@ -29,5 +29,7 @@ export async function buildGateway(outfile: string): Promise<string[]> {
     external: ['cloudflare:*'],
     logLevel: 'silent',
   });
+  // Or its helper process would stay as long as this one.
+  await stop();
   return Object.keys(metafile.inputs);
 }

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { findOldNode } from '../support/old-node.ts';
+import { until } from '../support/poll.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
-import { cleanEnvironment } from '../support/road.ts';
+import { cleanEnvironment, processesWith } from '../support/road.ts';
 
 /** A checkout as it is edited: its programs are built when its sources have changed. */
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
@@ -33,6 +34,15 @@ async function run(args: string[], node = process.execPath, env: NodeJS.ProcessE
   return { code, output: command.output() };
 }
 
+function parentOf(pid: number): number {
+  try {
+    return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  } catch {
+    // It ended meanwhile.
+    return 0;
+  }
+}
+
 function edit(path: string, from: string, to: string): void {
   const file = join(checkout, path);
   writeFileSync(file, readFileSync(file, 'utf8').replace(from, to));
@@ -57,6 +67,23 @@ describe('a checkout', () => {
   it('runs what was edited at the next start', async () => {
     edit('src/cli.ts', 'Examine the state folder of a queue.', 'An edited description.');
     expect((await run(['--help'])).output).toContain('An edited description.');
+  });
+
+  it('leaves no helper of the build behind in a process that goes on', async () => {
+    edit('src/cli.ts', 'An edited description.', 'Edited again.');
+    const queue = startProcess(
+      process.execPath,
+      [join(checkout, 'bin/worker-vllm.js'), 'queue', '--port', '0'],
+      {
+        env: cleanEnvironment({ WORKER_VLLM_STATE: join(checkout, 'state') }),
+      },
+    );
+    await queue.waitForLine(/listening at/);
+    await until(
+      async () => (await processesWith('esbuild')).every((pid) => parentOf(pid) !== queue.pid),
+      'none is left',
+    );
+    await queue.stop();
   });
 
   it('names sources in its stacks', async () => {
