@@ -1,10 +1,28 @@
 import type { Alarm, Row, Sql, SqlValue } from './ports.ts';
 
-/** The database of a Durable Object as its rules take it. */
-export function sqlOf(storage: DurableObjectStorage): Sql {
+/**
+ * The database of a Durable Object as its rules take it. Rows are made here of arrays of values: as the runtime's own
+ * objects, a wide one costs half as much again.
+ */
+export function sqlOf({ sql }: DurableObjectStorage): Sql {
+  /** Names of the columns by query; of those alone that answer rows. */
+  const columns = new Map<string, string[]>();
   return {
-    exec: (query: string, ...bindings: SqlValue[]) => storage.sql.exec(query, ...bindings).toArray() as Row[],
+    exec: (query: string, ...bindings: SqlValue[]) => {
+      const cursor = sql.exec(query, ...bindings);
+      const names = columns.get(query);
+      if (names) return Array.from(cursor.raw<SqlValue[]>(), (values) => rowOf(names, values));
+      const found = cursor.toArray() as Row[];
+      if (found.length > 0) columns.set(query, cursor.columnNames);
+      return found;
+    },
   };
+}
+
+function rowOf(names: readonly string[], values: readonly SqlValue[]): Row {
+  const row: Row = {};
+  for (let n = 0; n < names.length; n++) row[names[n]!] = values[n]!;
+  return row;
 }
 
 /** The alarm of a Durable Object, which its rules read without waiting. */

@@ -66,12 +66,13 @@ export interface NewJobRow {
   webhook: string | null;
 }
 
+/** The row as it is then is put together here: reading it back would cost more than writing it. */
 export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
-  return row<StoredJob>(
+  const { seq } = row<{ seq: number }>(
     sql,
     `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, stream, webhook)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING ${COLUMNS}`,
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
     job.id,
     job.job_type,
     job.config_id,
@@ -84,7 +85,29 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.stream,
     job.webhook,
   )!;
+  const { payload: _, ...given } = job;
+  return { ...NEW, ...given, seq };
 }
+
+/** Columns of a job that nobody was ever given: the defaults of the table. */
+const NEW = {
+  lives: 'stored',
+  state: 'pending',
+  attempts: 0,
+  fence_token: 0,
+  worker_id: null,
+  attempt_errors: '[]',
+  error: null,
+  progress: null,
+  status_message: null,
+  leased_at: null,
+  started_at: null,
+  first_token_at: null,
+  settled_at: null,
+  run_after: null,
+  lease_expires_at: null,
+  lease_orphaned: 0,
+} as const;
 
 export function findJob(sql: Sql, id: string): StoredJob | null {
   return row<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id);
