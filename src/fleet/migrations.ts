@@ -43,4 +43,13 @@ export const MIGRATIONS: readonly string[][] = [
     `ALTER TABLE models ADD COLUMN card TEXT`,
     `ALTER TABLE models ADD COLUMN position INTEGER NOT NULL DEFAULT 0`,
   ],
+  [
+    `CREATE TABLE responses (
+       seq INTEGER PRIMARY KEY AUTOINCREMENT,
+       id TEXT NOT NULL UNIQUE,
+       worker_id TEXT NOT NULL,
+       tenant TEXT,
+       at INTEGER NOT NULL
+     )`,
+  ],
 ];

@@ -64,6 +64,14 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
     return this.#registry.workers();
   }
 
+  async keepResponse(id: string, workerId: string, tenant: string | null): Promise<void> {
+    this.#commit(() => this.#registry.keepResponse(id, workerId, tenant));
+  }
+
+  async ownerOfResponse(id: string, viewer: string | null): Promise<string | null> {
+    return this.#registry.ownerOfResponse(id, viewer);
+  }
+
   async models(): Promise<KnownModel[]> {
     return this.#registry.models();
   }

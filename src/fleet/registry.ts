@@ -12,6 +12,7 @@ import {
   newestModels,
   saveModel,
 } from './model-table.ts';
+import { findResponse, forgetResponses, saveResponse } from './response-table.ts';
 import type {
   ConfigChoice,
   FleetEvent,
@@ -104,6 +105,18 @@ export class FleetRegistry {
       workers.set(worker_id, { ...(workers.get(worker_id) ?? first), heartbeat: beat, heartbeat_at: at });
     }
     return [...workers.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  }
+
+  keepResponse(id: string, worker_id: string, tenant: string | null): void {
+    const { sql, now } = this.#ports;
+    saveResponse(sql, { id, worker_id, tenant }, now());
+    forgetResponses(sql, limits.KNOWN_RESPONSES);
+  }
+
+  /** @param viewer null sees all */
+  ownerOfResponse(id: string, viewer: string | null): string | null {
+    const response = findResponse(this.#ports.sql, id);
+    return response && (viewer === null || viewer === response.tenant) ? response.worker_id : null;
   }
 
   models(): KnownModel[] {

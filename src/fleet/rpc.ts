@@ -12,6 +12,10 @@ export interface FleetRpc {
   record(events: FleetEvent[]): Promise<void>;
   /** Every worker heard of within the retention time, by worker id. */
   workers(): Promise<KnownWorker[]>;
+  /** The engine beside this worker keeps a response. */
+  keepResponse(id: string, workerId: string, tenant: string | null): Promise<void>;
+  /** Whose engine keeps it; null: nobody's that is known, or it is another tenant's. @param viewer null sees all */
+  ownerOfResponse(id: string, viewer: string | null): Promise<string | null>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
   /**

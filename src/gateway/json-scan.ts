@@ -28,11 +28,20 @@ export interface RequestFacts {
   includeUsage: boolean;
 }
 
+/** What a request for a response (`/v1/responses`) says of those that the engine keeps. */
+export interface ResponseWishes {
+  /** The one that it goes on from. */
+  previousId: string | null;
+  /** Whether the engine may keep it. */
+  isKept: boolean;
+}
+
 /** What else the gateway looks for. */
 export interface BodyScan {
   facts: RequestFacts;
   /** The body's own `request_id`. */
   requestId: string | null;
+  response: ResponseWishes;
   /** Where the model stands: a view of the body. */
   modelValue: Uint8Array | undefined;
   /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
@@ -51,6 +60,8 @@ const SCANNED = [
   'stream_options',
   'request_id',
   'encoding_format',
+  'previous_response_id',
+  'store',
   ...TRANSFER_PARAMS,
   'vllm_xargs',
   'sampling_params',
@@ -69,7 +80,8 @@ export function scanBody(body: Uint8Array): BodyScan {
     options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
   const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
   const mayBeBytes = /^"bytes/.test(new TextDecoder().decode(fields.encoding_format?.subarray(0, 8)));
-  return { facts, requestId: requestIdOf(fields.request_id), modelValue: fields.model, mayBeBytes };
+  const response = { previousId: idOf(fields.previous_response_id), isKept: !isFalse(fields.store) };
+  return { facts, requestId: idOf(fields.request_id), response, modelValue: fields.model, mayBeBytes };
 }
 
 /** @throws HttpError 400, as `scanBody` */
@@ -108,7 +120,11 @@ function isNull(value: Uint8Array): boolean {
   return value.byteLength === 4 && parse(value) === null;
 }
 
-function requestIdOf(value: Uint8Array | undefined): string | null {
+function isFalse(value: Uint8Array | undefined): boolean {
+  return value?.byteLength === 5 && parse(value) === false;
+}
+
+function idOf(value: Uint8Array | undefined): string | null {
   if (value === undefined || value.byteLength > REQUEST_ID_BYTES || value[0] !== QUOTE) return null;
   return parse(value) as string;
 }

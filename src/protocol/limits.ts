@@ -97,6 +97,9 @@ export const MODEL_NAME_CHARACTERS = 256;
 /** JSON of what an engine says of one of its models; more is not remembered. */
 export const MODEL_CARD_CHARACTERS = 4096;
 
+/** Responses of which is remembered whose engine keeps them. */
+export const KNOWN_RESPONSES = 10_000;
+
 /** Workers remembered of a queue, connected or not: with the longest last words all of them fit one answer. */
 export const KNOWN_WORKERS = 2000;
 

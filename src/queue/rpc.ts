@@ -143,6 +143,19 @@ export type SubmitAnswer =
   /** Too much is pending for the config or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
+/**
+ * In place of a model: whatever this worker serves, and nobody else will do, since the engine beside it has what is
+ * asked for. The gateway lets no caller write such a name.
+ */
+export function workerAlone(workerId: string): string {
+  return `\0${workerId}`;
+}
+
+/** The worker that such a name stands for; null: it is a model. */
+export function workerNamed(model: string | null): string | null {
+  return model?.startsWith('\0') ? model.slice(1) : null;
+}
+
 export interface WaitingRequest {
   /** The gateway's own id; becomes the engine's request id. */
   job_id: string;
@@ -177,7 +190,7 @@ export type RequestAnswer =
   /**
    * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
    * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
-   * `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
+   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
    */
   | {
       kind: 'refused';
@@ -185,6 +198,7 @@ export type RequestAnswer =
         | 'unknown_model'
         | 'ambiguous_model'
         | 'no_worker'
+        | 'worker_gone'
         | 'no_slot'
         | 'queue_full'
         | 'deadline'

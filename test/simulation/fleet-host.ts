@@ -45,6 +45,8 @@ export class FleetHost {
       record: (events) => rpc((registry) => registry.record(events)),
       workers: () => rpc((registry) => registry.workers()),
       models: () => rpc((registry) => registry.models()),
+      keepResponse: (...kept) => rpc((registry) => registry.keepResponse(...kept)),
+      ownerOfResponse: (...asked) => rpc((registry) => registry.ownerOfResponse(...asked)),
       chooseConfigs: (models) => rpc((registry) => registry.chooseConfigs(models)),
     };
   }

@@ -9,17 +9,23 @@ import {
 } from '../../protocol/index.ts';
 import { withoutMark } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { type RequestFacts, rejectTransferParams, scanBody } from '../json-scan.ts';
+import { type RequestFacts, type ResponseWishes, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
 
 /** Content types that clients put on JSON where nobody named one: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
+
+/** No model has them, and names of the queue's own do (`workerAlone`). */
+const CONTROL = /\p{Cc}/u;
+
+const NO_WISHES: ResponseWishes = { previousId: null, isKept: true };
 
 /** A caller's request as it goes to an engine. */
 export interface EngineCall {
   facts: RequestFacts;
   /** Embeddings are asked for as bytes. */
   mayBeBytes: boolean;
+  response: ResponseWishes;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;
   /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
@@ -34,6 +40,7 @@ interface Content {
   requestId: string | null;
   body: Uint8Array;
   mayBeBytes?: boolean;
+  response?: ResponseWishes;
 }
 
 /**
@@ -55,7 +62,11 @@ export function engineCall(
       'path_too_long',
     );
   }
-  const { facts, body, type, mayBeBytes = false, ...content } = readContent(request, bytes, aliases);
+  const content = readContent(request, bytes, aliases);
+  const { facts, body, type, mayBeBytes = false, response = NO_WISHES } = content;
+  if (CONTROL.test(facts.model ?? '')) {
+    throw new HttpError(400, 'model: expected no control characters.', 'invalid_model');
+  }
   const headers = requestHeaders(request.headers);
   // vLLM lets the header win over the body's own id.
   const requestId = [headers['x-request-id'], content.requestId ?? undefined].find(isRequestId) ?? null;
@@ -65,7 +76,7 @@ export function engineCall(
     ...(type === null ? {} : { content_type: type }),
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
-  return { facts, mayBeBytes, payload: pack(head, body), requestId };
+  return { facts, mayBeBytes, response, payload: pack(head, body), requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {
@@ -87,11 +98,11 @@ function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases)
 }
 
 function readJson(bytes: Uint8Array, type: string | null, aliases: ModelAliases): Content {
-  const { facts, requestId, modelValue, mayBeBytes } = scanBody(bytes);
+  const { facts, modelValue, ...rest } = scanBody(bytes);
   const model = aliases.resolve(facts.model);
   const isAlias = model !== facts.model && modelValue !== undefined;
   const body = isAlias ? replaced(bytes, modelValue, JSON.stringify(model)) : bytes;
-  return { facts: { ...facts, model }, type: checkedType(type), requestId, body, mayBeBytes };
+  return { ...rest, facts: { ...facts, model }, type: checkedType(type), body };
 }
 
 function readForm(bytes: Uint8Array, type: string | null, boundary: string, aliases: ModelAliases): Content {

@@ -78,6 +78,7 @@ const REJECTIONS = {
   unknown_model: { status: 404, code: 'model_not_found' },
   ambiguous_model: { status: 400, code: 'model_required' },
   no_worker: { status: 503, code: 'no_worker' },
+  worker_gone: { status: 404, code: 'response_not_found' },
   no_slot: { status: 503, code: 'no_slot' },
   queue_full: { status: 429, code: 'queue_full' },
   deadline: { status: 503, code: 'deadline' },

@@ -3,7 +3,7 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
-import { tenantOf } from '../auth.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
@@ -11,6 +11,7 @@ import { modelsOf } from '../fleet-views.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
+import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-responses.ts';
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import { modelAliases } from '../model-aliases.ts';
@@ -83,6 +84,15 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     throw error;
   }
   const { facts, payload } = read;
+  const token = context.get('token');
+  const owner = await ownerOf(env, queueId, path, read.response.previousId, viewerOf(token)).catch(
+    (error) => {
+      release();
+      throw error;
+    },
+  );
+  const tenant = tenantOf(token);
+  const isKept = read.response.isKept && makesResponse(request.method, path);
   const kind = earlyKind(path, read);
   const jobId = context.get('ownId');
   const requestId = read.requestId ?? jobId;
@@ -99,8 +109,8 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     job_id: jobId,
     job_type: 'engine_request',
     payload,
-    model: facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
-    tenant: tenantOf(context.get('token')),
+    model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
+    tenant,
     priority: 0,
     ...(read.requestId !== null && { request_id: read.requestId }),
     ...waitsOf(given),
@@ -123,7 +133,10 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const over = () => release();
   void attempted.then(over, over);
   const errorOf = { dialect: dialectOf(path), requestId };
-  const answered = attempted.then((outcome) => respond(outcome, { jobId, facts, errorOf }, Date.now()));
+  const answered = attempted.then((outcome) => {
+    const answer = respond(outcome, { jobId, facts, errorOf }, Date.now());
+    return isKept ? rememberingOwner(env, queueId, jobId, tenant, answer) : answer;
+  });
   if (kind === null) return await answered;
   return await respondEarly(answered, {
     kind,

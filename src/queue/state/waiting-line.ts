@@ -1,3 +1,4 @@
+import { workerAlone } from '../rpc.ts';
 import type { MemoryJob } from './job.ts';
 import { add } from './pending.ts';
 import { Soonest } from './soonest.ts';
@@ -34,7 +35,7 @@ export class WaitingLine {
   nextFor({ session, models, declined }: Worker): MemoryJob | null {
     if (this.#size === 0) return null;
     let first: Place | null = null;
-    for (const model of [null, session.config_id, ...models]) {
+    for (const model of [null, session.config_id, ...models, workerAlone(session.worker_id)]) {
       const place = this.#places.get(model)?.find(({ job }) => !declined.has(job.id));
       if (place && (first === null || goesBefore(place, first))) first = place;
     }

@@ -1,4 +1,5 @@
 import { BASE_WORKER, EXTENDED_WORKER, type Load, type WorkerProfile } from '../../protocol/index.ts';
+import { workerAlone } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 
 /** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
@@ -44,9 +45,9 @@ export function hasFeature(worker: Worker, feature: string): boolean {
   return worker.session.features.includes(feature);
 }
 
-/** Whether a worker answers to a model name: one its engine serves, or its config's own name. */
-export function servesModel(worker: Worker, model: string): boolean {
-  return worker.session.config_id === model || worker.models.includes(model);
+/** Whether a worker answers to a model name: one its engine serves, its config's own name, or one for it alone. */
+export function servesModel({ session, models }: Worker, model: string): boolean {
+  return session.config_id === model || models.includes(model) || workerAlone(session.worker_id) === model;
 }
 
 /** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */

@@ -2,7 +2,7 @@ import { shortName } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { timePassed } from '../attempts/time-passed.ts';
 import { emit } from '../events/emit.ts';
-import type { RequestAnswer } from '../rpc.ts';
+import { type RequestAnswer, workerNamed } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, type Worker } from '../state/worker.ts';
@@ -146,6 +146,11 @@ function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): strin
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
 function noWorker({ model, config_id, known_models }: MemoryJob): Rejection {
+  const alone = workerNamed(model);
+  if (alone !== null) {
+    const message = `the worker "${shortName(alone)}", which has what is asked for, is not connected any more`;
+    return { kind: 'refused', reason: 'worker_gone', message, retry_after_seconds: 0 };
+  }
   const asked = `the model "${shortName(model ?? '')}"`;
   if (model !== null && config_id === '') {
     return {

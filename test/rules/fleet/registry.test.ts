@@ -136,3 +136,19 @@ describe('models', () => {
     expect(fleet.choose(null)).toEqual({ kind: 'config', config_id: 'cfg-b' });
   });
 });
+
+describe('responses that engines keep', () => {
+  it('are found by their own tenant, over restarts, and the oldest are forgotten', () => {
+    const fleet = new FleetHarness();
+    fleet.registry.keepResponse('resp_1', 'a', 'tenant');
+    fleet.registry.keepResponse('resp_2', 'b', null);
+    fleet.restart();
+    expect(fleet.registry.ownerOfResponse('resp_1', 'tenant')).toBe('a');
+    expect(fleet.registry.ownerOfResponse('resp_1', null)).toBe('a');
+    expect(fleet.registry.ownerOfResponse('resp_1', 'other')).toBeNull();
+    expect(fleet.registry.ownerOfResponse('resp_2', null)).toBe('b');
+    for (let at = 0; at < 10_000; at++) fleet.registry.keepResponse(`more_${at}`, 'a', null);
+    expect(fleet.registry.ownerOfResponse('resp_1', null)).toBeNull();
+    expect(fleet.registry.ownerOfResponse('more_0', null)).toBe('a');
+  });
+});

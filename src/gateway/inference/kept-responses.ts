@@ -1,0 +1,76 @@
+import type { Viewer } from '../../queue/rpc.ts';
+import { workerAlone } from '../../queue/rpc.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { callFleet, callQueue } from '../objects.ts';
+
+/**
+ * Responses that an engine keeps (`/v1/responses`): what is asked about one goes to the worker whose engine has it.
+ * Which that is, the fleet object remembers of the newest of them; ids stay as engines make them.
+ */
+
+const MADE = '/v1/responses';
+const ABOUT_ONE = /^\/v1\/responses\/([^/?]+)(?:\/cancel)?(?:\?|$)/;
+
+/** An engine names a response in the beginning of its answer; it is looked for no further, bytes. */
+const LOOKED_AT_BYTES = 16 * 1024;
+
+/** What stands in place of the model in a request about a response that is kept; null: it is about none. */
+export async function ownerOf(
+  env: Env,
+  queueId: string,
+  path: string,
+  previousId: string | null,
+  viewer: Viewer,
+): Promise<string | null> {
+  const [, asked] = ABOUT_ONE.exec(path) ?? [];
+  // Its own renderer, not a response.
+  const id = asked === undefined || asked === 'render' ? previousId : decodeURIComponent(asked);
+  if (id === null) return null;
+  const worker = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
+  if (worker !== null) return workerAlone(worker);
+  // What goes on from an unknown one is the engine's to refuse.
+  if (id === previousId) return null;
+  const message = `No response "${id.slice(0, 128)}" is known here: engines keep those that are made with "store" for some time, and lose them when they end.`;
+  throw new HttpError(404, message, 'response_not_found');
+}
+
+/** Whether what is asked for may be asked about later. */
+export function makesResponse(method: string, path: string): boolean {
+  return method === 'POST' && path.split('?', 1)[0] === MADE;
+}
+
+/** The answer as it is; before its caller reads the id of the response, it is known who has it. */
+export function rememberingOwner(
+  env: Env,
+  queueId: string,
+  jobId: string,
+  tenant: string | null,
+  answer: Response,
+): Response {
+  if (!answer.ok || !answer.body) return answer;
+  const remember = async (id: string) => {
+    const ledger = await callQueue(env, queueId, (queue) => queue.ledger(jobId, null));
+    const worker = ledger?.steps.findLast(({ worker_id }) => worker_id !== null)?.worker_id;
+    if (worker) await callFleet(env, queueId, (fleet) => fleet.keepResponse(id, worker, tenant));
+  };
+  return new Response(answer.body.pipeThrough(idWatch(remember)), answer);
+}
+
+/** @param found is waited for before the piece with the id goes on */
+function idWatch(found: (id: string) => Promise<void>): TransformStream<Uint8Array, Uint8Array> {
+  let beginning: string | null = '';
+  const decoder = new TextDecoder('latin1');
+  return new TransformStream({
+    async transform(piece, controller) {
+      if (beginning !== null) {
+        beginning += decoder.decode(piece.subarray(0, LOOKED_AT_BYTES), { stream: true });
+        const [, id] = /"id":\s*"(resp_[^"\\]{1,200})"/.exec(beginning) ?? [];
+        if (id !== undefined || beginning.length > LOOKED_AT_BYTES) beginning = null;
+        // Whoever cannot be remembered is answered all the same.
+        if (id !== undefined) await found(id).catch(() => {});
+      }
+      controller.enqueue(piece);
+    },
+  });
+}
