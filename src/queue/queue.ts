@@ -3,46 +3,36 @@ import { isSettled, type JobView, type Parsed, type WorkerFrame } from '../proto
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
-import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
+import { Files } from './files.ts';
 import { Frames } from './frames.ts';
-import {
-  type FileTicket,
-  type FileUploadAnswer,
-  type FollowedJob,
-  type JobListWanted,
-  type JobPage,
-  type LedgerView,
-  maySee,
-  type OutputCursor,
-  type QueueStatus,
-  type RequestAnswer,
-  type RetryAnswer,
-  type SessionView,
-  type SettledJobs,
-  type SettlementsAnswer,
-  type SettlementsWanted,
-  type SubmitAnswer,
-  type Unserved,
-  type Viewer,
-  type WaitingRequest,
+import type {
+  FollowedJob,
+  JobListWanted,
+  JobPage,
+  LedgerView,
+  OutputCursor,
+  QueueStatus,
+  RequestAnswer,
+  RetryAnswer,
+  SessionView,
+  SettledJobs,
+  SettlementsAnswer,
+  SettlementsWanted,
+  SubmitAnswer,
+  Unserved,
+  Viewer,
+  WaitingRequest,
 } from './rpc.ts';
 import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
-import {
-  abandonFiles,
-  type BucketFile,
-  confirmDeletions,
-  type Deletion,
-  takeDeletions,
-} from './store/blob-table.ts';
-import { viewOf } from './store/job-view.ts';
+import { type Deletion, takeDeletions } from './store/blob-table.ts';
 import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
 import { readOutputCursor } from './store/output-cursor.ts';
@@ -57,8 +47,9 @@ import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
 import { retry } from './verbs/retry.ts';
 import { settlements } from './verbs/settlements.ts';
-import { beginPayload, type NewJob, submit as submitJobs } from './verbs/submit.ts';
+import { type NewJob, submit as submitJobs } from './verbs/submit.ts';
 import { takeOutput } from './verbs/take-output.ts';
+import { follow, get, wait } from './verbs/wait.ts';
 import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
@@ -72,6 +63,8 @@ const TICK_MS = 2000;
 export class Queue {
   readonly #core: Core;
   readonly frames: Frames;
+  /** Payloads and results that go by reference. */
+  readonly files: Files;
   readonly #standstill: Standstill;
   /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
@@ -81,6 +74,7 @@ export class Queue {
     migrate(ports.sql, MIGRATIONS);
     this.#core = createCore(ports, completeSettings(settings));
     this.frames = new Frames(this.#core);
+    this.files = new Files(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
@@ -107,41 +101,12 @@ export class Queue {
 
   /** @param viewer to whom another tenant's job does not exist */
   get(jobId: string, viewer: Viewer = null): JobView | null {
-    const job = this.#core.stored.find(jobId);
-    return job === null || !maySee(viewer, job.tenant) ? null : viewOf(this.#core.sql, job);
+    return get(this.#core, jobId, viewer);
   }
 
   /** Null: no such job is stored, nor among the newest of those whose caller waited. */
   ledger(jobId: string, viewer: Viewer = null): LedgerView | null {
     return ledgerOf(this.#core, jobId, viewer) ?? recentLedgerOf(this.#core, jobId, viewer);
-  }
-
-  readFile(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
-    return readFile(this.#core, ticket, form);
-  }
-
-  mayStoreFile(ticket: FileTicket): FileUploadAnswer {
-    return mayStoreFile(this.#core, ticket);
-  }
-
-  storeFile(ticket: FileTicket, result: Parameters<typeof storeFile>[2]): FileUploadAnswer {
-    return storeFile(this.#core, ticket, result);
-  }
-
-  beginPayload(job: NewJob, file: BucketFile): boolean {
-    return beginPayload(this.#core, job, file);
-  }
-
-  beginUpload(ticket: FileTicket, key: string): FileUploadAnswer {
-    return beginUpload(this.#core, ticket, key);
-  }
-
-  abandonFiles(files: readonly BucketFile[]): void {
-    abandonFiles(this.#core, files);
-  }
-
-  confirmDeletions(deletion: Deletion): void {
-    confirmDeletions(this.#core, deletion);
   }
 
   list(wanted: JobListWanted): JobPage {
@@ -164,12 +129,7 @@ export class Queue {
 
   /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
   wait(jobId: string, waitMs: number, answer: (view: JobView | null) => void, viewer: Viewer = null): void {
-    const view = this.get(jobId, viewer);
-    if (view === null || isSettled(view.state) || waitMs <= 0) {
-      answer(view);
-      return;
-    }
-    this.#core.stored.waiters.add(jobId, { until: this.#core.now() + waitMs, answer });
+    wait(this.#core, jobId, waitMs, answer, viewer);
   }
 
   /**
@@ -184,11 +144,7 @@ export class Queue {
     answer: (view: JobView | null) => void,
     viewer: Viewer = null,
   ): void {
-    const view = this.get(jobId, viewer);
-    const isNew =
-      view !== null && (isSettled(view.state) || (view.state === 'leased' && view.fence_token > fence));
-    if (view === null || isNew || waitMs <= 0) answer(view);
-    else this.#core.stored.followers.add(jobId, { until: this.#core.now() + waitMs, answer });
+    follow(this.#core, jobId, fence, waitMs, answer, viewer);
   }
 
   /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */

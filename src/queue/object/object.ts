@@ -265,7 +265,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer> {
-    return this.#queue.mayStoreFile(ticket);
+    return this.#queue.files.mayStore(ticket);
   }
 
   storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {

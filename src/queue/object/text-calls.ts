@@ -62,7 +62,7 @@ export class TextCalls {
     const files = await this.#putPayloads(jobs, sent, ids);
     const answers = await commit(() => {
       const answers = queue.submit(jobs, ids, listener);
-      queue.abandonFiles(files);
+      queue.files.abandon(files);
       return answers;
     });
     for (const answer of answers) {
@@ -76,7 +76,7 @@ export class TextCalls {
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {
-    const read = () => this.#ports.queue.readFile(ticket, form);
+    const read = () => this.#ports.queue.files.read(ticket, form);
     const answer = read();
     if (!answer.ok) return answer;
     if ('text' in answer) return { ok: true, bytes: encode(answer.text) };
@@ -96,15 +96,15 @@ export class TextCalls {
     const { queue, bucket, commit } = this.#ports;
     const text = () => new TextDecoder().decode(bytes);
     if (bucket === null || bytes.byteLength <= limits.ROW_TEXT_CHARACTERS) {
-      return commit(() => queue.storeFile(ticket, text()));
+      return commit(() => queue.files.store(ticket, text()));
     }
     const file: BucketFile = { key: this.#newKey(), owner: { kind: 'job', id: ticket.job_id } };
-    const begun = await commit(() => queue.beginUpload(ticket, file.key));
+    const begun = await commit(() => queue.files.beginUpload(ticket, file.key));
     if (!begun.ok) return begun;
     const isPut = await this.#put(bucket, file.key, bytes);
     return commit(() => {
-      const answer = queue.storeFile(ticket, isPut ? { key: file.key, text } : text());
-      queue.abandonFiles([file]);
+      const answer = queue.files.store(ticket, isPut ? { key: file.key, text } : text());
+      queue.files.abandon([file]);
       return answer;
     });
   }
@@ -127,7 +127,7 @@ export class TextCalls {
     try {
       if (bucket === null) throw new Error(UNBOUND);
       await bucket.delete(keys);
-      await commit(() => queue.confirmDeletions(deletion));
+      await commit(() => queue.files.confirmDeletions(deletion));
     } catch (error) {
       log('warn', 'the bucket did not delete what is not needed any more; trying again later', {
         keys: keys.length,
@@ -154,7 +154,7 @@ export class TextCalls {
       files.push({ job, owner, key: this.#newKey(), bytes });
     }
     if (files.length === 0) return [];
-    const begun = await commit(() => files.filter((file) => queue.beginPayload(file.job, file)));
+    const begun = await commit(() => files.filter((file) => queue.files.beginPayload(file.job, file)));
     await Promise.all(
       begun.map(async ({ job, key, bytes }) => {
         if (await this.#put(bucket, key, bytes)) job.long_payload!.key = key;

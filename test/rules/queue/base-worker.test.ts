@@ -272,12 +272,12 @@ describe('workers that speak only the base', () => {
     const { payload, payload_url } = worker.lastJob();
     expect(payload).toEqual({});
     expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
-    const file = queue.queue.readFile(ticketOf(payload_url), 'base');
+    const file = queue.queue.files.read(ticketOf(payload_url), 'base');
     expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
 
     const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
     queue.request({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
-    const waited = queue.queue.readFile(ticketOf(worker.lastJob().payload_url), 'base');
+    const waited = queue.queue.files.read(ticketOf(worker.lastJob().payload_url), 'base');
     expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
     expect(worker.lastJob().result_upload_url).toBeUndefined();
   });

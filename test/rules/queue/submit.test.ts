@@ -70,7 +70,7 @@ describe('submission', () => {
     const text = '😀é'.repeat(700_000);
     const id = queue.job({ payload: JSON.stringify({ text }) });
     const ticket = ticketOf(worker.lastJob().payload_url);
-    expect(queue.queue.readFile(ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
+    expect(queue.queue.files.read(ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
     queue.say(worker, result(worker.lastJob(), text));
     expect(unpackView(queue.queue.get(id) as JobView).result).toEqual({ value: text });
   });

@@ -28,7 +28,7 @@ describe('a payload', () => {
     const large = worker.lastJob();
     expect(large.payload).toEqual({});
     expect(large.payload_url).toMatch(/^jobs\/job-\d+\/payload\?queue_id=q&fence_token=1&key=[0-9a-f]{64}$/);
-    expect(queue.queue.readFile(ticketOf(large.payload_url), 'own')).toEqual({ ok: true, text: LARGE });
+    expect(queue.queue.files.read(ticketOf(large.payload_url), 'own')).toEqual({ ok: true, text: LARGE });
     queue.job({ payload: JSON.stringify({ text: 'a'.repeat(200_000) }) });
     expect(worker.lastJob()).toMatchObject({ payload: { text: expect.any(String) } });
     expect(worker.lastJob().payload_url).toBeUndefined();
@@ -39,7 +39,7 @@ describe('a payload', () => {
     const worker = queue.worker('w');
     const id = queue.job({ payload: LARGE });
     const ticket = ticketOf(worker.lastJob().payload_url);
-    const read = (change: object) => queue.queue.readFile({ ...ticket, ...change }, 'own');
+    const read = (change: object) => queue.queue.files.read({ ...ticket, ...change }, 'own');
     expect(read({ key: '' })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ key: `${ticket.key}0` })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ job_id: 'other' })).toEqual({ ok: false, reason: 'unknown' });
@@ -82,8 +82,8 @@ describe('a result', () => {
     const worker = queue.worker('w');
     const id = queue.job();
     const ticket = ticketOf(worker.lastJob().result_upload_url);
-    expect(queue.queue.storeFile(ticket, '{"first":true}')).toEqual({ ok: true });
-    expect(queue.queue.storeFile(ticket, RESULT)).toEqual({ ok: true });
+    expect(queue.queue.files.store(ticket, '{"first":true}')).toEqual({ ok: true });
+    expect(queue.queue.files.store(ticket, RESULT)).toEqual({ ok: true });
     expect(queue.state(id)).toBe('leased');
     announce(queue, worker);
     expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded' });
@@ -91,7 +91,7 @@ describe('a result', () => {
     expect(stored(queue).uploads).toBe(0);
     announce(queue, worker);
     expect(worker.frames('ack').map(({ outcome }) => outcome)).toEqual(['accepted', 'accepted']);
-    expect(queue.queue.storeFile(ticket, '{}')).toEqual({ ok: false, reason: 'stale' });
+    expect(queue.queue.files.store(ticket, '{}')).toEqual({ ok: false, reason: 'stale' });
     expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
   });
 
@@ -100,12 +100,12 @@ describe('a result', () => {
     const first = queue.worker('first');
     const id = queue.job();
     const old = ticketOf(first.lastJob().result_upload_url);
-    queue.queue.storeFile(old, '{"of":"first"}');
+    queue.queue.files.store(old, '{"of":"first"}');
     queue.drop(first);
     const second = queue.worker('second');
     queue.advance(20);
     expect(second.lastJob().job_id).toBe(id);
-    expect(queue.queue.storeFile(old, '{}')).toEqual({ ok: false, reason: 'stale' });
+    expect(queue.queue.files.store(old, '{}')).toEqual({ ok: false, reason: 'stale' });
     const back = queue.worker('first');
     announce(queue, back, first.lastJob());
     expect(lastAck(back)).toMatchObject({ outcome: 'stale' });
@@ -119,7 +119,7 @@ describe('a result', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
     const [sent, cancelled] = [queue.job(), queue.job()];
-    for (const job of worker.frames('job')) queue.queue.storeFile(ticketOf(job.result_upload_url), RESULT);
+    for (const job of worker.frames('job')) queue.queue.files.store(ticketOf(job.result_upload_url), RESULT);
     expect(stored(queue).uploads).toBeGreaterThan(2);
     const [job] = worker.frames('job');
     queue.say(worker, { type: 'job_result', job_id: sent, fence_token: job?.fence_token, result: { a: 1 } });
@@ -135,7 +135,7 @@ describe('a result', () => {
     const ticket = ticketOf(worker.lastJob().result_upload_url);
     queue.advance(11.1);
     expect(queue.state(id)).toBe('pending');
-    expect(queue.queue.storeFile(ticket, '{"late":1}')).toEqual({ ok: true });
+    expect(queue.queue.files.store(ticket, '{"late":1}')).toEqual({ ok: true });
     announce(queue, worker);
     expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
   });
@@ -146,7 +146,7 @@ describe('a result', () => {
     const id = queue.job();
     const { result_upload_url } = worker.lastJob();
     expect(result_upload_url).toMatch(/^https:\/\/queue\.test\/jobs\//);
-    queue.queue.storeFile(ticketOf(result_upload_url), RESULT);
+    queue.queue.files.store(ticketOf(result_upload_url), RESULT);
     announce(queue, worker);
     expect(worker.frames('job_result_ref')).toEqual([{ type: 'job_result_ref', job_id: id }]);
     expect(worker.frames('ack')).toEqual([]);
