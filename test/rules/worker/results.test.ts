@@ -275,3 +275,11 @@ test('a base queue never gets a frame larger than it takes', async () => {
     { type: 'job_error', job_id: 'j1', fence_token: 1, error: expect.stringContaining('larger than') },
   ]);
 });
+
+test('a base queue is told neither times nor tokens, which it does not know', async () => {
+  const bench = await new WorkerBench().readyWithBase();
+  await bench.push({ job_type: undefined });
+  bench.engine.last.complete();
+  await settled();
+  expect(Object.keys(bench.results[0]!).sort()).toEqual(['fence_token', 'job_id', 'result', 'type']);
+});
