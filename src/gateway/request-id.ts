@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
-import { dialectOf, isRequestId } from '../protocol/index.ts';
+import { type Dialect, dialectOf, isRequestId } from '../protocol/index.ts';
 import type { Environment } from './routes/types.ts';
 
 /**
@@ -12,12 +12,17 @@ export const nameRequest: MiddlewareHandler<Environment> = async (context, next)
   context.set('ownId', ownId);
   context.set('requestId', isRequestId(given) ? given : ownId);
   await next();
-  const requestId = context.get('requestId');
   const { res } = context;
-  // The name by which Anthropic's clients look for it.
-  if (dialectOf(context.req.path) === 'anthropic') res.headers.set('request-id', requestId);
-  // The response to an upgrade is handed back as it is; one of an object has its name, and may not be changed.
-  if (res.status !== 101 && res.headers.get('x-request-id') !== requestId) {
-    res.headers.set('x-request-id', requestId);
+  // The response to an upgrade is handed back as it is; an answer of an object has these already, and may not be changed.
+  if (res.status === 101) return;
+  const headers = requestIdHeaders(context.get('requestId'), dialectOf(context.req.path));
+  for (const [name, value] of Object.entries(headers)) {
+    if (res.headers.get(name) !== value) res.headers.set(name, value);
   }
 };
+
+/** What names a request in its response; Anthropic's clients look for a name of their own. */
+export function requestIdHeaders(requestId: string, dialect: Dialect): Record<string, string> {
+  const headers = { 'x-request-id': requestId };
+  return dialect === 'anthropic' ? { ...headers, 'request-id': requestId } : headers;
+}

@@ -74,6 +74,15 @@ describe('the id of a request', () => {
     expect(await ledger.text()).toContain('request in-body');
   });
 
+  it('comes back under the name that Anthropic’s clients look for too', async () => {
+    const queue = `q${++queueNumber}`;
+    const played = await worker(queue);
+    const answered = ask(queue, { 'x-request-id': 'mine' }, '/v1/messages');
+    answerShortly(played, await played.job());
+    const response = await answered;
+    expect([response.status, response.headers.get('request-id')]).toEqual([200, 'mine']);
+  });
+
   it('comes back with refusals of the queue and of the engine', async () => {
     const queue = `q${++queueNumber}`;
     const refused = await ask(queue, { 'x-request-id': 'a' });
@@ -89,6 +98,17 @@ describe('the id of a request', () => {
     expect([response.status, response.headers.get('x-request-id')]).toEqual([400, 'b']);
     expect(response.headers.get('x-job-id')).toBeTruthy();
   });
+});
+
+it('a web page of this machine may read an answer', async () => {
+  const queue = `q${++queueNumber}`;
+  const played = await worker(queue);
+  const answered = ask(queue, { origin: 'http://localhost:3000', 'x-request-id': 'mine' });
+  answerShortly(played, await played.job());
+  const response = await answered;
+  expect([response.status, await response.text()]).toEqual([200, '{}']);
+  expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:3000');
+  expect(response.headers.get('x-request-id')).toBe('mine');
 });
 
 describe('a time limit', () => {

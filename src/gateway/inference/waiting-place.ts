@@ -1,6 +1,9 @@
 /** How old the places may be that callers are told, ms. */
 const FRESH_MS = 900;
 
+/** Queues are made by asking for them: what is kept of them is bounded. */
+const MOST_QUEUES = 1000;
+
 /** What each queue said last; data alone, which requests may share. */
 const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
 
@@ -19,6 +22,7 @@ export async function waitingPlace(
   const before = known.get(queueId);
   if (before === undefined || now() - before.askedAt >= FRESH_MS) {
     const places = before?.places ?? new Map();
+    if (known.size >= MOST_QUEUES) known.clear();
     // Others that come meanwhile make do with what was said last.
     known.set(queueId, { askedAt: now(), places });
     // A queue that restarts says it the next time.

@@ -16,6 +16,7 @@ import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, fetchRelay, queueIdOf } from '../objects.ts';
+import { requestIdHeaders } from '../request-id.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
@@ -97,7 +98,8 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   const jobId = context.get('ownId');
   const requestId = read.requestId ?? jobId;
   context.set('requestId', requestId);
-  const headers = { 'x-job-id': jobId, 'x-request-id': requestId };
+  const errorOf = { dialect: dialectOf(path), requestId };
+  const headers = { 'x-job-id': jobId, ...requestIdHeaders(requestId, errorOf.dialect) };
   const hungUp = new AbortController();
   request.signal.addEventListener('abort', () => {
     // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this.
@@ -132,7 +134,6 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   });
   const over = () => release();
   void attempted.then(over, over);
-  const errorOf = { dialect: dialectOf(path), requestId };
   const answered = attempted.then((outcome) => {
     const answer = respond(outcome, { jobId, facts, errorOf }, Date.now());
     return isKept ? rememberingOwner(env, queueId, jobId, tenant, answer) : answer;
