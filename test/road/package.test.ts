@@ -98,7 +98,7 @@ describe('the published package', () => {
        const client = new JobClient({ url: 'http://127.0.0.1' });
        export const job: Promise<JobView> = client.submit({ job_type: 'engine_request', payload: {} });
        // @ts-expect-error
-       export const wrong = client.submit({ job_type: 'no such type', payload: {} });
+       export const wrong = client.submit({ job_type: 7, payload: {} });
        export const frame: WorkerFrame['type'] = 'job_result';
        export const failure: string = Failure.parse({ message: '' }).code;
        export const status: number | null = new QueueError('', null).status;`,
