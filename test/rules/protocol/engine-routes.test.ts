@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   EngineRequest,
+  inferenceRoutes,
   isInferenceRoute,
   isPlainPath,
   JobSubmission,
@@ -48,6 +49,79 @@ describe('the routes of an engine that jobs may ask for', () => {
     ['constructor', '/v1/completions'],
   ])('leave out %s %s', (method, path) => {
     expect(isInferenceRoute(method, path)).toBe(false);
+  });
+});
+
+/** Every route of vLLM 0.32.0 that is no inference, from its source. */
+const ADMINISTRATION = [
+  '/abort_requests',
+  '/collective_rpc',
+  '/docs',
+  '/fault_tolerance/apply',
+  '/fault_tolerance/status',
+  '/finish_weight_update',
+  '/get_world_size',
+  '/health',
+  '/inference/v1/abort_requests',
+  '/init_weight_transfer_engine',
+  '/is_paused',
+  '/is_scaling_elastic_ep',
+  '/is_sleeping',
+  '/kv_event_sources',
+  '/load',
+  '/metrics',
+  '/openapi.json',
+  '/pause',
+  '/release_kv_cache_memory',
+  '/reset_encoder_cache',
+  '/reset_mm_cache',
+  '/reset_prefix_cache',
+  '/resume',
+  '/scale_elastic_ep',
+  '/server_info',
+  '/shutdown_weight_transfer_engine',
+  '/sleep',
+  '/start_draft_weight_update',
+  '/start_profile',
+  '/start_weight_update',
+  '/stop_profile',
+  '/tokenizer_info',
+  '/update_weight_version',
+  '/update_weights',
+  '/v1/load_lora_adapter',
+  '/v1/unload_lora_adapter',
+  '/wake_up',
+  '/weight_checker',
+  '/weight_info',
+];
+
+describe('routes that administer an engine', () => {
+  it.each(ADMINISTRATION)('do not include %s with any method', (path) => {
+    expect(inferenceRoutes().methodsOf(path)).toEqual([]);
+    expect(inferenceRoutes().methodsOf(`${path}/`)).toEqual([]);
+  });
+});
+
+describe('a list of routes', () => {
+  it('can be longer, shorter, or another', () => {
+    const changed = inferenceRoutes('+POST /v1/ocr, -POST /invocations,+GET /v1/ocr/{id}');
+    expect(changed.methodsOf('/v1/ocr')).toEqual(['POST']);
+    expect(changed.has('GET', '/v1/ocr/7?page=1')).toBe(true);
+    expect(changed.methodsOf('/invocations')).toEqual([]);
+    expect(changed.has('POST', '/v1/completions')).toBe(true);
+    const whole = inferenceRoutes('POST /v1/a.b, GET /version');
+    expect([whole.has('POST', '/v1/a.b'), whole.has('POST', '/v1/axb')]).toEqual([true, false]);
+    expect(whole.methodsOf('/v1/completions')).toEqual([]);
+  });
+
+  it.each([
+    ['/v1/ocr', /expected routes such as/],
+    ['+PATCH /v1/ocr', /expected routes such as/],
+    ['+POST /../sleep', /expected routes such as/],
+    ['POST /a, -POST /v1/completions', /either every entry has a sign, or none/],
+    ['-POST /nothing', /none of the routes/],
+  ])('that is %j is refused', (text, problem) => {
+    expect(() => inferenceRoutes(text)).toThrow(problem);
   });
 });
 

@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import { type Child, startProcess } from '../support/processes.ts';
+import { cli, type QueueProcess, startQueue, tearDown, untilReady } from '../support/road.ts';
+
+/** Routes of real vLLM, asked directly and by the road. Those that other models serve are its own 404s here. */
+let server: Child;
+let engineUrl: string;
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  const vllm = await ensureVllm();
+  const port = await freePort();
+  engineUrl = `http://127.0.0.1:${port}`;
+  const address = ['--served-model-name', 'tiny', '--host', '127.0.0.1', '--port', String(port)];
+  server = startProcess(vllm.vllmCommand, ['serve', vllm.modelDir, ...TINY_MODEL_ARGS, ...address], {
+    env: { ...process.env, ...vllm.env, VLLM_ENABLE_RESPONSES_API_STORE: '1' },
+    name: 'vllm serve',
+  });
+  let ended = false;
+  void server.exited.then(() => {
+    ended = true;
+  });
+  await until(async () => ended || (await fetch(`${engineUrl}/health`)).ok, 'vLLM is healthy', {
+    timeoutMs: 240_000,
+  });
+  if (ended) throw new Error(`vLLM ended while it started:\n${server.output()}`);
+  queue = await startQueue({ env: { QUEUE_MODEL_ALIASES: 'gpt-4o=tiny' } });
+  cli(['work'], {
+    ENGINE_URL: engineUrl,
+    CASOLA_WS_URL: queue.url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: queue.url,
+    CASOLA_CONFIG_ID: 'cfg',
+    CASOLA_INSTANCE_ID: 'w',
+    CASOLA_MAX_JOBS: '4',
+  });
+  await untilReady(queue.url, 'w');
+});
+afterAll(async () => {
+  await tearDown();
+  await server?.stop();
+});
+
+async function ask(url: string, method: string, path: string, body?: object, headers = {}) {
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...(body && { 'content-type': 'application/json' }), ...headers },
+    ...(body && { body: JSON.stringify({ model: 'tiny', ...body }) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    type: response.headers.get('content-type'),
+    text,
+    headers: response.headers,
+  };
+}
+
+/** Without ids and times, which each answer has of its own. */
+function common(text: string): string {
+  return text
+    .replace(/"(id|item_id)":\s*"[^"]*"/g, '"$1":"…"')
+    .replace(/"(created|created_at)":\s*[\d.]+/g, '"$1":0')
+    .replace(/\b(resp|msg|chatcmpl|cmpl)[-_][0-9a-f-]+/g, '$1');
+}
+
+const messages = [{ role: 'user', content: 'Say größer 🙂' }];
+const few = { max_tokens: 6, temperature: 0, seed: 1 };
+
+describe('by the road and directly', () => {
+  it.each([
+    ['GET', '/version', undefined],
+    ['GET', '/ping', undefined],
+    ['POST', '/ping', undefined],
+    ['POST', '/tokenize', { prompt: 'größer 🙂', return_token_strs: true }],
+    ['POST', '/tokenize', { messages }],
+    ['POST', '/detokenize', { tokens: [40, 41, 42] }],
+    ['POST', '/v1/messages/count_tokens', { messages }],
+    ['POST', '/v1/chat/completions', { messages, ...few }],
+    ['POST', '/v1/chat/completions', { messages, ...few, stream: true }],
+    ['POST', '/v1/chat/completions/batch', { messages: [messages, messages], ...few }],
+    ['POST', '/v1/completions', { prompt: 'hello', ...few }],
+    ['POST', '/v1/messages', { messages, ...few }],
+    ['POST', '/v1/messages', { messages, ...few, stream: true }],
+    ['POST', '/v1/responses', { input: 'hello', max_output_tokens: 6, temperature: 0, store: false }],
+    ['POST', '/invocations', { messages, ...few }],
+    ['POST', '/generative_scoring', { query: 'a', items: ['b'], label_token_ids: [40, 41] }],
+    ['POST', '/rerank', { query: 'a', documents: ['b'] }],
+    ['POST', '/v1/score', { text_1: 'a', text_2: 'b' }],
+    ['POST', '/pooling', { input: 'a' }],
+    ['POST', '/classify', { input: 'a' }],
+    ['POST', '/v1/embeddings', { input: 'a' }],
+    ['POST', '/v2/embed', { texts: ['a'] }],
+    ['POST', '/v1/audio/speech', { input: 'a' }],
+    ['POST', '/tokenize', {}],
+    ['POST', '/v1/chat/completions', { messages, temperature: -1 }],
+    ['GET', '/v1/responses/none', undefined],
+  ] as const)('%s %s is the same: %j', async (method, path, body) => {
+    const direct = await ask(engineUrl, method, path, body);
+    const through = await ask(queue.url, method, path, body);
+    if (path.startsWith('/v1/responses/')) return expect(through.status).toBe(404);
+    expect([through.status, through.type, common(through.text)]).toEqual([
+      direct.status,
+      direct.type,
+      common(direct.text),
+    ]);
+  });
+
+  it('the list of models is the same, with the config beside it', async () => {
+    const direct = JSON.parse((await ask(engineUrl, 'GET', '/v1/models')).text);
+    const [own, alias] = JSON.parse((await ask(queue.url, 'GET', '/v1/models')).text).data;
+    const { config, created: _at, permission: _theirs, ...rest } = own;
+    const { created: _then, permission: _its, ...wanted } = direct.data[0];
+    expect([rest, config]).toEqual([wanted, { id: 'cfg', state: 'ready' }]);
+    expect(alias).toMatchObject({ id: 'gpt-4o', root: wanted.root, max_model_len: wanted.max_model_len });
+  });
+
+  it('the id of a request and the load of the engine come back', async () => {
+    const headers = { 'x-request-id': 'mine-1', 'endpoint-load-metrics-format': 'JSON' };
+    const answer = await ask(queue.url, 'POST', '/v1/chat/completions', { messages, ...few }, headers);
+    expect(JSON.parse(answer.text).id).toBe('chatcmpl-mine-1');
+    const direct = await ask(engineUrl, 'POST', '/v1/chat/completions', { messages, ...few }, headers);
+    expect(answer.headers.has('endpoint-load-metrics')).toBe(direct.headers.has('endpoint-load-metrics'));
+  });
+
+  it('a kept response is found again, and cancelled while it is made', async () => {
+    const made = JSON.parse(
+      (await ask(queue.url, 'POST', '/v1/responses', { input: 'a', max_output_tokens: 4 })).text,
+    );
+    const found = await ask(queue.url, 'GET', `/v1/responses/${made.id}`);
+    expect([found.status, JSON.parse(found.text).id]).toEqual([200, made.id]);
+    const long = { input: 'a', max_output_tokens: 1500, background: true };
+    const begun = JSON.parse((await ask(queue.url, 'POST', '/v1/responses', long)).text);
+    const cancelled = await ask(queue.url, 'POST', `/v1/responses/${begun.id}/cancel`);
+    expect([cancelled.status, JSON.parse(cancelled.text).status]).toEqual([200, 'cancelled']);
+  });
+});
