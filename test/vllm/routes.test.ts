@@ -58,9 +58,10 @@ async function ask(url: string, method: string, path: string, body?: object, hea
   };
 }
 
-/** Without ids and times, which each answer has of its own. */
+/** Without ids and times, which each answer has of its own, and the blanks before one that took long. */
 function common(text: string): string {
   return text
+    .replace(/^\n+/, '')
     .replace(/"(id|item_id)":\s*"[^"]*"/g, '"$1":"…"')
     .replace(/"(created|created_at)":\s*[\d.]+/g, '"$1":0')
     .replace(/\b(resp|msg|chatcmpl|cmpl)[-_][0-9a-f-]+/g, '$1');
