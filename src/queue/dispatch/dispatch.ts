@@ -5,6 +5,7 @@ import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { nextReadyJob } from '../store/jobs-table.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';
+import { isLeftToOthers } from './suitability.ts';
 
 /**
  * Who runs what next: one pass at the end of every verb, over what the verb freed or made ready, so that between
@@ -48,13 +49,16 @@ function fillConfig(core: Core, configId: string): void {
 /** A slot for a job whose caller waits, if one is free. */
 function placeWaiting(core: Core, job: MemoryJob): boolean {
   if (!core.memory.isWaiting(job)) return true;
-  const worker = chooseLive(
-    core,
-    (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
-  );
-  if (!worker) return false;
-  send(core, worker, job);
-  return true;
+  for (;;) {
+    const worker = chooseLive(
+      core,
+      (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
+    );
+    if (!worker) return false;
+    if (isLeftToOthers(core, worker, job)) continue;
+    send(core, worker, job);
+    return true;
+  }
 }
 
 /** A job given to a worker that is gone would wait for its lease to run out: one that is not heard loses its socket. */
@@ -72,6 +76,6 @@ function dispatchNext(core: Core, worker: Worker): boolean {
     core.stored.pending.ofConfig(config_id) === 0 ? null : nextReadyJob(core.sql, config_id, worker.declined);
   const next = chooseJob(stored, core.memory.waiting.nextFor(worker));
   if (next === null) return false;
-  send(core, worker, next);
+  if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
   return true;
 }

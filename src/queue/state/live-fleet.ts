@@ -1,6 +1,6 @@
 import type { Connection } from '../store/ports.ts';
 import type { Openings } from './openings.ts';
-import type { Worker } from './worker.ts';
+import { profileOf, type Worker } from './worker.ts';
 
 /** The workers whose sockets are open, by connection and by id, and those that may be back any moment. */
 export class Fleet {
@@ -52,7 +52,17 @@ export class Fleet {
     this.changes += 1;
     this.#byConnection.delete(connection.id);
     if (this.#byId.get(worker.session.worker_id) === worker) this.#byId.delete(worker.session.worker_id);
+    this.#takeBackWhatWasLeft();
     return worker;
+  }
+
+  /** Workers of the base protocol decline only what they leave to others (dispatch/suitability.ts). */
+  #takeBackWhatWasLeft(): void {
+    for (const worker of this.#byId.values()) {
+      if (profileOf(worker).takesAnyJob || worker.declined.size === 0) continue;
+      worker.declined.clear();
+      this.#openings.worker(worker);
+    }
   }
 
   byConnection(connection: Connection): Worker | null {

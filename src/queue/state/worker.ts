@@ -15,7 +15,10 @@ export interface Worker {
    * Each dispatch uses one of these up and each end gives one back; null before the first frame.
    */
   ceiling: number | null;
-  /** Jobs it released because it cannot meet their deadline at its present load. */
+  /**
+   * Jobs it released because it cannot meet their deadline at its present load; of a worker of the base protocol,
+   * those that it leaves to others.
+   */
   declined: Set<string>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   suspect: boolean;

@@ -1,0 +1,32 @@
+import { payloadText } from '../../protocol/index.ts';
+import { suitsBase } from '../peers/job-frame.ts';
+import type { Job } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { mayRun, profileOf, type Worker } from '../state/worker.ts';
+import { payloadFile } from '../store/blob-table.ts';
+import { readPayload } from '../store/jobs-table.ts';
+
+/**
+ * Whether a worker that speaks only the base protocol leaves this job, which it cannot run, to a connected one that
+ * can; it counts as declined by the first. Without such a worker the job is sent, and fails with the reason.
+ */
+export function isLeftToOthers(core: Core, worker: Worker, job: Job): boolean {
+  if (profileOf(worker).takesAnyJob || !othersMayRun(core, job) || isSuited(core, job)) return false;
+  worker.declined.add(job.id);
+  return true;
+}
+
+function othersMayRun(core: Core, job: Job): boolean {
+  for (const other of core.fleet.all()) {
+    if (!profileOf(other).takesAnyJob) continue;
+    if (job.lives === 'memory' ? mayRun(other, job.model) : other.session.config_id === job.config_id)
+      return true;
+  }
+  return false;
+}
+
+function isSuited(core: Core, job: Job): boolean {
+  const text = job.lives === 'memory' ? payloadText(job.payload) : readPayload(core.sql, job.id);
+  if (text !== null) return suitsBase(job.job_type, text);
+  return job.lives === 'stored' && payloadFile(core.sql, job.id)?.suits_base === 1;
+}
