@@ -4,12 +4,14 @@ import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
   BUCKET_UNREADABLE,
   isUnserved,
+  packText,
   type QueueRpc,
   type RequestAnswer,
   type Sent,
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
+  unpackText,
   type WaitingRequest,
   WORKER_TOKEN_HEADERS,
 } from '../queue/rpc.ts';
@@ -18,6 +20,7 @@ import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
+import { type ModelAliases, modelAliases } from './model-aliases.ts';
 import { storageFault } from './storage-faults.ts';
 
 /** The queue of a request that names none. */
@@ -135,9 +138,11 @@ export function callWorker(
 export function submitJobs(
   env: Env,
   queueId: string,
-  jobs: Sent<SubmitJob>[],
+  given: Sent<SubmitJob>[],
   listener?: string,
 ): Promise<SubmitAnswer[]> {
+  const aliases = modelAliases(env.MODEL_ALIASES);
+  const jobs = aliases.models.size === 0 ? given : given.map((job) => withOwnModel(job, aliases));
   return callQueue(env, queueId, async (queue) => {
     const answers = await queue.submit(jobs, listener);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
@@ -154,6 +159,15 @@ export function submitJobs(
     const answersAgain = again.values();
     return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
   });
+}
+
+/** A job for the model that its caller's name for it stands for. */
+function withOwnModel(job: Sent<SubmitJob>, aliases: ModelAliases): Sent<SubmitJob> {
+  if (job.model === undefined) return job;
+  const model = aliases.resolve(job.model);
+  if (model === job.model) return job;
+  const payload = { ...(JSON.parse(unpackText(job.payload)) as object), model };
+  return { ...job, model, payload: packText(JSON.stringify(payload)) };
 }
 
 function chooseConfigs(env: Env, queueId: string, models: (string | null)[]): Promise<ConfigChoice[]> {

@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
+import {
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
 
 /** `/v1/models`, as clients that look there see it. */
 let queue: QueueProcess;
@@ -60,6 +68,15 @@ describe('the list of models', () => {
   it('has aliases of models that are served', async () => {
     const aliases = (await listed(queue.url)).slice(3);
     expect(aliases).toMatchObject([{ id: 'gpt-4o', alias_of: 'zeta', max_model_len: 4096 }]);
+  });
+
+  it('has aliases that stored jobs may name too', async () => {
+    const payload = { model: 'gpt-4o', messages: [{ role: 'user', content: 'a' }], max_tokens: 1 };
+    const { id } = await submit(queue.url, { job_type: 'chat_completion', payload });
+    expect(await settled(queue.url, id)).toMatchObject({
+      state: 'succeeded',
+      result: { completion: { model: 'zeta' } },
+    });
   });
 
   it('has each of them alone, whatever is in its name', async () => {
