@@ -59,7 +59,7 @@ export class Relay {
     this.#heardAt = now();
     const reply = (record: Reply) => void this.#replies.push(record);
     this.#streams = new Streams(now, reply);
-    this.#tapes = new Tapes(now, reply);
+    this.#tapes = new Tapes(now, reply, (id) => this.#streams.rememberBroken(id));
   }
 
   /** Whether `onTick` has anything to watch. */
@@ -219,7 +219,8 @@ export class Relay {
   }
 
   #onRecord(record: AnswerRecord): void {
-    if (this.#tapes.take(record)) return;
+    // One that was given up before its head said that it is a tape stays given up: its worker may not end it.
+    if (!this.#streams.has(record.stream) && this.#tapes.take(record)) return;
     switch (record.type) {
       case 'head':
         return this.#received(record.stream, (stream) => stream.onHead(record.head));

@@ -96,6 +96,11 @@ export class Streams {
     this.#entries.delete(id);
   }
 
+  /** Late records of what was given up under this id begin nothing new. */
+  rememberBroken(id: number): void {
+    this.#finished.add(id, { state: 'broken', received: 0, over_at: this.#now() });
+  }
+
   forgetOldFinished(): void {
     this.#finished.forgetOld(this.#now());
   }

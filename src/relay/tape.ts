@@ -77,6 +77,10 @@ export class Tape {
     return this.#state === 'ended' || this.#state === 'broken';
   }
 
+  get isBroken(): boolean {
+    return this.#state === 'broken';
+  }
+
   /** Somebody reads it, or waits for it to open. */
   get isRead(): boolean {
     return this.#readers.size > 0 || this.#openings.size > 0;

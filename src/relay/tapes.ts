@@ -18,12 +18,15 @@ export class Tapes {
   readonly #kept = new Map<number, Kept>();
   readonly #now: () => number;
   readonly #reply: (record: Reply) => void;
+  readonly #forgotten: (id: number) => void;
   /** What all of them keep. */
   #bytes = 0;
 
-  constructor(now: () => number, reply: (record: Reply) => void) {
+  /** @param forgotten is told of a broken tape that is forgotten: its worker may go on sending */
+  constructor(now: () => number, reply: (record: Reply) => void, forgotten: (id: number) => void) {
     this.#now = now;
     this.#reply = reply;
+    this.#forgotten = forgotten;
   }
 
   get size(): number {
@@ -117,6 +120,7 @@ export class Tapes {
   #forget(id: number, tape: Tape): void {
     this.#bytes -= tape.bytes;
     this.#kept.delete(id);
+    if (tape.isBroken) this.#forgotten(id);
   }
 
   #entry(id: number): Kept {

@@ -154,6 +154,8 @@ it('a worker that is lost breaks its tapes, and what is over is forgotten', () =
   bench.advance(11);
   expect(reader.broken).toMatch(/did not come back/);
   bench.advance(11);
+  // Its id is remembered a minute longer.
+  bench.advance(61);
   expect(bench.relay.isBusy).toBe(false);
   stop();
 });
@@ -162,6 +164,24 @@ it('a reader that leaves before anything came leaves nothing behind', () => {
   const bench = new RelayHarness();
   read(bench).stop();
   expect(bench.relay.isBusy).toBe(false);
+});
+
+it('what a worker sends late of a tape that was given up begins no other', () => {
+  for (const isRead of [true, false]) {
+    const bench = new RelayHarness();
+    const reading = isRead ? read(bench) : null;
+    const reason = { message: 'lost', code: 'lease_expired', retryable: true } as const;
+    bench.relay.breakStream(7, reason);
+    reading?.stop();
+    bench.advance(11);
+    bench.say(head, bytes(0, 'data: 1\n\n'));
+    expect(bench.sent.at(-1)).toEqual({ type: 'cancel', stream: 7, reason: 'superseded' });
+    for (let second = 0; second < 120; second++) {
+      bench.relay.onPing();
+      bench.advance(1);
+    }
+    expect(bench.relay.isBusy).toBe(false);
+  }
 });
 
 it('readers are kept alive with comments while the engine is silent', () => {
