@@ -3,6 +3,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ClientsInstall } from '../../scripts/clients/setup.ts';
 import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { ranScript } from '../support/client-scripts.ts';
 import { EXPECTED, EXPECTED_OF_AN_ENGINE, installExamples, runExample } from '../support/examples.ts';
 import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueue, startWorker, tearDown, untilReady } from '../support/road.ts';
@@ -54,6 +55,41 @@ describe('over real vLLM', () => {
       ({ source, flags }) => new RegExp(source.replace(': +\\S', ':'), `${flags}s`),
     );
     await runExample(clients, name, queue.url, lenient);
+  });
+
+  it('OpenAI’s Python client calls tools, gets JSON of a schema, streams and aborts', async () => {
+    const seen = await ranScript(clients.python, 'openai_client.py', queue.url, 'tiny', '--tools');
+    expect(seen).toMatchObject({
+      chat: { tokens: expect.any(Number) },
+      stream: seen.chat,
+      request_id: 'req-of-python',
+      unknown_model: [404, expect.anything()],
+      bad_request: 400,
+      tool: 'weather',
+      structured: { city: expect.stringMatching(/^(Paris|Oslo)$/) },
+    });
+  });
+
+  it('Anthropic’s Python client streams what it gets whole', async () => {
+    expect(await ranScript(clients.python, 'anthropic_client.py', queue.url, 'tiny')).toMatchObject({
+      same_text: true,
+      stop: true,
+      count: true,
+      unknown_model: [404, 'error', 'not_found_error'],
+    });
+  });
+
+  it('RunPod’s form answers', async () => {
+    const response = await fetch(`${queue.url}/v2/default/runsync`, {
+      method: 'POST',
+      body: JSON.stringify({
+        input: { prompt: 'Hello', sampling_params: { max_tokens: 8, temperature: 0 } },
+      }),
+    });
+    expect(await response.json()).toMatchObject({
+      status: 'COMPLETED',
+      output: [{ choices: [{ tokens: [expect.any(String)] }] }],
+    });
   });
 
   it('vllm bench serve runs without naming the model', async () => {
