@@ -14,7 +14,6 @@ interface Finished {
 
 /** Streams that are over, without what they held. */
 export class FinishedStreams {
-  /** In the order in which they ended. */
   readonly #streams = new Map<number, Finished>();
 
   get size(): number {
@@ -44,9 +43,10 @@ export class FinishedStreams {
 
   /** @param now epoch ms */
   forgetOld(now: number): void {
-    for (const [id, { over_at }] of this.#streams) {
-      if (now - over_at < REMEMBER_MS) return;
-      this.#streams.delete(id);
+    for (const [id, finished] of this.#streams) {
+      // The clock may have been set back since.
+      finished.over_at = Math.min(finished.over_at, now);
+      if (now - finished.over_at >= REMEMBER_MS) this.#streams.delete(id);
     }
   }
 }

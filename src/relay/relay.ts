@@ -200,7 +200,8 @@ export class Relay {
     const unclaimedMs = this.#streams.isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
     const isUnclaimed = !stream.hasCaller && now - entry.created_at >= unclaimedMs;
     if (stream.isOver) {
-      entry.over_at ??= now;
+      // The clock may have been set back since.
+      entry.over_at = Math.min(entry.over_at ?? now, now);
       const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#streams.isCrowded);
       if (isForgotten) this.#streams.forget(id, entry);
       return;

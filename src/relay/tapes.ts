@@ -91,7 +91,8 @@ export class Tapes {
     for (const [id, kept] of this.#kept) {
       const { tape } = kept;
       if (tape.isOver) {
-        kept.over_at ??= now;
+        // The clock may have been set back since.
+        kept.over_at = Math.min(kept.over_at ?? now, now);
         if (!tape.isRead && now - kept.over_at >= KEEP_MS) this.#forget(id, tape);
       } else if (now - kept.touched_at >= silenceMs) {
         tape.keepAlive(comment);

@@ -184,6 +184,19 @@ it('what a worker sends late of a tape that was given up begins no other', () =>
   }
 });
 
+it('what is over is forgotten as soon when the clock was set back', () => {
+  const bench = new RelayHarness();
+  bench.say(head, bytes(0, 'data: 1\n\n'), died);
+  bench.relay.breakStream(8, died.reason);
+  bench.advance(1);
+  bench.nowMs -= 3_600_000;
+  for (let second = 0; second < 140; second++) {
+    bench.relay.onPing();
+    bench.advance(1);
+  }
+  expect(bench.relay.isBusy).toBe(false);
+});
+
 it('readers are kept alive with comments while the engine is silent', () => {
   const bench = new RelayHarness();
   const { reader } = read(bench);
