@@ -21,7 +21,7 @@ const called = await client.chat.completions.create({
   max_tokens: 64,
 });
 const [call] = called.choices[0].message.tool_calls;
-console.log('tool call:', call.function.name, JSON.parse(call.function.arguments));
+console.log('tool call:', call.function.name, call.function.arguments);
 
 const structured = await client.chat.completions.create({
   model,
@@ -29,4 +29,4 @@ const structured = await client.chat.completions.create({
   response_format: { type: 'json_schema', json_schema: { name: 'capital', schema: city } },
   max_tokens: 64,
 });
-console.log('structured:', JSON.parse(structured.choices[0].message.content));
+console.log('structured:', structured.choices[0].message.content);

@@ -96,6 +96,7 @@ if "--tools" in sys.argv:
         temperature=0,
         response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
     )
-    seen["structured"] = json.loads(structured.choices[0].message.content)
+    # A model of random weights may fill all its tokens with blanks between the braces.
+    seen["structured"] = structured.choices[0].message.content.lstrip()[:1]
 
 print(json.dumps(seen))

@@ -28,7 +28,7 @@ export const EXPECTED: Record<string, RegExp[]> = {
 
 /** What needs an engine that can call tools: the simulator cannot. Arguments that make sense need a trained model. */
 export const EXPECTED_OF_AN_ENGINE: Record<string, RegExp[]> = {
-  'openai-tools.mjs': [/^tool call: get_weather /m, /^structured: \{ city: '\w+' \}$/m],
+  'openai-tools.mjs': [/^tool call: get_weather /m, /^structured: +\{/m],
 };
 
 /** Names of the files in examples/. */

@@ -66,7 +66,7 @@ describe('over real vLLM', () => {
       unknown_model: [404, expect.anything()],
       bad_request: 400,
       tool: 'weather',
-      structured: { city: expect.stringMatching(/^(Paris|Oslo)$/) },
+      structured: '{',
     });
   });
 
