@@ -43,7 +43,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a reconnect does not renew the lease',
     file: 'src/queue/verbs/register.ts',
-    line: 'storeOf(core, job).extend(job, worker_id, core.now() + leaseSecondsFor(core, worker) * 1000);',
+    line: 'storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);',
     becomes: '',
   },
   {
@@ -121,8 +121,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a dispatch pass does not look at slots that were freed',
     file: 'src/queue/state/live-fleet.ts',
-    line: 'this.#openings.worker(worker);',
-    becomes: '',
+    line: 'worker.running.delete(jobId);\n    this.#openings.worker(worker);',
+    becomes: 'worker.running.delete(jobId);',
   },
   {
     name: 'a base worker back on a new connection is taken to have its calls still',

@@ -1,5 +1,6 @@
 import { isSettled, type JobView } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
+import { revoke } from '../attempts/revoke.ts';
 import { maySee, type Viewer } from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
@@ -13,8 +14,19 @@ export function cancel(
 ): JobView | { id: string; state: 'cancelled' } | null {
   if (reason === 'caller_gone') core.gone.add(jobId);
   const job = findJob(core, jobId);
+  if (job === null && reason === 'caller_gone') revokeUnknown(core, jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;
   if (!isSettled(job.state)) endUnfinished(core, job, 'cancelled', reason, 'cancelled by the caller');
   if (job.lives === 'memory') return { id: jobId, state: 'cancelled' };
   return viewOf(core.sql, core.stored.find(jobId) ?? job);
+}
+
+/** A request from before a restart of the queue, which a worker still runs: only its worker knows of it. */
+function revokeUnknown(core: Core, jobId: string): void {
+  for (const { session, running } of core.fleet.all()) {
+    const fence = running.get(jobId);
+    if (fence === undefined) continue;
+    revoke(core, session.worker_id, jobId, 'caller_gone');
+    core.fleet.freeSlot(session.worker_id, jobId, fence);
+  }
 }

@@ -89,9 +89,10 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     const { job_id, fence_token } = attempt;
     const job = findJob(core, job_id);
     const claim = claimOf(job, worker, attempt);
-    if (claim === 'stale') lost.push(job_id);
+    const isUnwanted = job === null && core.gone.has(job_id);
+    if (claim === 'stale' || isUnwanted) lost.push(job_id);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
-    if (claim === 'stale' || claim === 'settled_by_it') continue;
+    if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);

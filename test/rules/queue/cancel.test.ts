@@ -82,4 +82,21 @@ describe('a request that is cancelled by its id', () => {
     expect(queue.request({ job_id: 'gone-0' })).toMatchObject([{ kind: 'stream' }]);
     expect(queue.request({ job_id: 'gone-1' })).toMatchObject([{ reason: 'cancelled' }]);
   });
+
+  it('ends what a worker still runs for it after a restart, whichever is heard first', () => {
+    for (const isCancelledFirst of [true, false]) {
+      const queue = new QueueHarness();
+      queue.worker('w');
+      queue.request({ job_id: 'c' });
+      queue.restart();
+      const jobs = [{ job_id: 'c', fence_token: 1 }];
+      if (isCancelledFirst) queue.queue.cancel('c', 'caller_gone', null);
+      const worker = queue.worker('w', { jobs });
+      if (!isCancelledFirst) queue.queue.cancel('c', 'caller_gone', null);
+      const revoked = worker.frames('registered').flatMap((frame) => frame.revoked as { job_id: string }[]);
+      expect([...revoked, ...worker.frames('job_revoked')]).toMatchObject([{ job_id: 'c' }]);
+      queue.request({ job_id: 'next' });
+      expect(worker.lastJob().job_id).toBe('next');
+    }
+  });
 });
