@@ -10,6 +10,18 @@ import type { Sql } from './ports.ts';
  */
 export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
   return {
+    ...summaryOf(job),
+    fence_token: job.fence_token,
+    result: withResult && job.state === 'succeeded' ? resultOf(sql, job.id) : null,
+    error: job.error === null ? null : (JSON.parse(job.error) as Failure),
+    attempt_errors: attemptErrors(job),
+  };
+}
+
+/** What a list shows of a job as well. */
+export function summaryOf(job: StoredJob) {
+  const at = (ms: number | null) => (ms === null ? null : iso(ms));
+  return {
     id: job.id,
     job_type: job.job_type,
     config_id: job.config_id,
@@ -18,16 +30,12 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
     attempts: job.attempts,
     max_attempts: job.max_attempts,
     stream: job.stream === 1,
-    fence_token: job.fence_token,
     worker_id: job.state === 'pending' ? null : job.worker_id,
     progress: job.progress,
     status_message: job.status_message,
     created_at: iso(job.created_at),
-    leased_at: job.leased_at === null ? null : iso(job.leased_at),
-    settled_at: job.settled_at === null ? null : iso(job.settled_at),
-    result: withResult && job.state === 'succeeded' ? resultOf(sql, job.id) : null,
-    error: job.error === null ? null : (JSON.parse(job.error) as Failure),
-    attempt_errors: attemptErrors(job),
+    leased_at: at(job.leased_at),
+    settled_at: at(job.settled_at),
   };
 }
 

@@ -1,6 +1,6 @@
-import { iso, type JobListWanted, type JobPage, type ListedJob } from '../rpc.ts';
+import type { JobListWanted, JobPage, ListedJob } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { shortErrorOf } from '../store/job-view.ts';
+import { shortErrorOf, summaryOf } from '../store/job-view.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import { jobsBefore, type ListPlace, listedJobs } from '../store/list-table.ts';
 
@@ -34,22 +34,5 @@ function placeOf({ created_at, seq }: StoredJob): ListPlace {
 }
 
 function listed(job: StoredJob): ListedJob {
-  const at = (ms: number | null) => (ms === null ? null : iso(ms));
-  return {
-    id: job.id,
-    job_type: job.job_type,
-    config_id: job.config_id,
-    state: job.state,
-    priority: job.priority,
-    attempts: job.attempts,
-    max_attempts: job.max_attempts,
-    stream: job.stream === 1,
-    worker_id: job.state === 'pending' ? null : job.worker_id,
-    progress: job.progress,
-    status_message: job.status_message,
-    created_at: iso(job.created_at),
-    leased_at: at(job.leased_at),
-    settled_at: at(job.settled_at),
-    error: shortErrorOf(job),
-  };
+  return { ...summaryOf(job), error: shortErrorOf(job) };
 }
