@@ -1,33 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** RunPod's endpoints through a real workerd; the worker is played by the test. */
-let stateDir: string;
-let road: RunningWorkerd;
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 let queueNumber = 0;
-
-const start = () =>
-  startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
-  });
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'runpod-'));
-  road = await start();
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
 
 const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'];
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, taped: true };
@@ -137,8 +115,7 @@ it('a stream is polled piece by piece, over a restart of the queue, and each pie
   expect(third).toEqual([{ output: 'c' }]);
   played.result(job, result(['a', 'b', 'c', 'd']));
   await played.next('ack');
-  await road.stop();
-  road = await start();
+  await road.restart();
   expect(await poll()).toEqual({ id, status: 'COMPLETED', stream: [{ output: 'd' }] });
   expect(await poll()).toEqual({ id, status: 'COMPLETED', stream: [] });
 });
