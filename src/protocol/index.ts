@@ -12,6 +12,7 @@ export * from './engine-routes.ts';
 export * from './event-stream.ts';
 export * from './failures.ts';
 export * from './file-keys.ts';
+export type * from './fleet-view.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';
 export * as limits from './limits.ts';
