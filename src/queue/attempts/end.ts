@@ -7,6 +7,8 @@ import type { Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { revoke } from './revoke.ts';
 
+export const CANCELLED = 'cancelled by the caller';
+
 /** Who ended a job or an attempt: where it was not its worker, its relay does not know yet. */
 export type EndedBy = 'worker' | 'caller' | 'queue';
 
@@ -41,8 +43,16 @@ export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   if (job.state !== 'leased') return;
   const isRelayed = job.lives === 'memory' ? job.reply === null : job.stream === 1;
   if (!isRelayed) return;
-  const relay = relayName(core.settings.queue_id, job.worker_id ?? '');
-  core.breakStream(relay, streamIdOf(job.fence_token), reason);
+  breakStream(core, job.worker_id ?? '', job.fence_token, reason);
+}
+
+/** The same of a request from before the queue's restart, whose caller is gone: a relay may outlive the queue. */
+export function breakUnknown(core: Core, workerId: string, fence: number): void {
+  breakStream(core, workerId, fence, { message: CANCELLED, code: 'cancelled', retryable: false });
+}
+
+function breakStream(core: Core, workerId: string, fence: number, reason: Failure): void {
+  core.breakStream(relayName(core.settings.queue_id, workerId), streamIdOf(fence), reason);
 }
 
 function stepOf({ state }: Ending): JobStep {

@@ -1,5 +1,5 @@
 import { isSettled, type JobView } from '../../protocol/index.ts';
-import { endUnfinished } from '../attempts/end.ts';
+import { breakUnknown, CANCELLED, endUnfinished } from '../attempts/end.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { maySee, type Viewer } from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';
@@ -16,7 +16,7 @@ export function cancel(
   const job = findJob(core, jobId);
   if (job === null && reason === 'caller_gone') revokeUnknown(core, jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;
-  if (!isSettled(job.state)) endUnfinished(core, job, 'cancelled', reason, 'cancelled by the caller');
+  if (!isSettled(job.state)) endUnfinished(core, job, 'cancelled', reason, CANCELLED);
   if (job.lives === 'memory') return { id: jobId, state: 'cancelled' };
   return viewOf(core.sql, core.stored.find(jobId) ?? job);
 }
@@ -27,6 +27,7 @@ function revokeUnknown(core: Core, jobId: string): void {
     const fence = running.get(jobId);
     if (fence === undefined) continue;
     revoke(core, session.worker_id, jobId, 'caller_gone');
+    breakUnknown(core, session.worker_id, fence);
     core.fleet.freeSlot(session.worker_id, jobId, fence);
   }
 }

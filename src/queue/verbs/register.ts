@@ -1,5 +1,6 @@
 import { CLOSE, type JobRef, limits, type Register, type Registered } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
+import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { denyWorkerId } from '../attempts/worker-id.ts';
@@ -91,6 +92,7 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     const claim = claimOf(job, worker, attempt);
     const isUnwanted = job === null && core.gone.has(job_id);
     if (claim === 'stale' || isUnwanted) lost.push(job_id);
+    if (isUnwanted) breakUnknown(core, worker.session.worker_id, fence_token);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
