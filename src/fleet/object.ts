@@ -13,6 +13,8 @@ import type {
   FleetRpc,
   KnownModel,
   KnownWorker,
+  QueueShare,
+  RecordAnswer,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
@@ -56,8 +58,8 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
     return this.#registry.telemetry(workerId, kind, query);
   }
 
-  async record(events: FleetEvent[]): Promise<void> {
-    this.#commit(() => this.#registry.record(events));
+  async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
+    return this.#commit(() => this.#registry.record(events, share));
   }
 
   async workers(): Promise<KnownWorker[]> {
@@ -92,7 +94,7 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
     }, SAVE_AFTER_MS);
   }
 
-  #commit(work: () => void): void {
-    this.ctx.storage.transactionSync(work);
+  #commit<T>(work: () => T): T {
+    return this.ctx.storage.transactionSync(work);
   }
 }

@@ -18,6 +18,8 @@ import type {
   FleetEvent,
   KnownModel,
   KnownWorker,
+  QueueShare,
+  RecordAnswer,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
@@ -60,6 +62,8 @@ export class FleetRegistry {
   /** Newer than what is stored, by worker id: a worker that sends many costs one write for all of them. */
   readonly #unsaved = new Map<string, { beat: Heartbeat; at: number }>();
   readonly #telemetry: Telemetry;
+  /** Whether the queue has told all of its numbers since this object started. */
+  #hasShare = false;
 
   constructor(ports: FleetPorts, settings: FleetSettings) {
     migrate(ports.sql, MIGRATIONS);
@@ -93,9 +97,11 @@ export class FleetRegistry {
     this.#bound();
   }
 
-  record(events: readonly FleetEvent[]): void {
+  record(events: readonly FleetEvent[], share?: QueueShare): RecordAnswer {
     for (const event of events) this.#record(event);
+    if (share?.full) this.#hasShare = true;
     this.#bound();
+    return { wants: this.#hasShare ? null : 'full' };
   }
 
   workers(): KnownWorker[] {

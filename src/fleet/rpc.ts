@@ -8,8 +8,11 @@ export interface FleetRpc {
   keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void>;
   /** A page of them. */
   telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage>;
-  /** What only the queue sees of its workers, oldest first. An event told twice changes nothing. */
-  record(events: FleetEvent[]): Promise<void>;
+  /**
+   * What only the queue sees of its workers, oldest first, and what has changed of its numbers. What is told twice
+   * changes nothing.
+   */
+  record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer>;
   /** Every worker heard of within the retention time, by worker id. */
   workers(): Promise<KnownWorker[]>;
   /** The engine beside this worker keeps a response. */
@@ -45,6 +48,73 @@ export type FleetEvent =
       heartbeat: Heartbeat | null;
       heartbeat_at: number | null;
     });
+
+/** `full`: the fleet object has just started, and has lost what it was told of the queue's numbers. */
+export interface RecordAnswer {
+  wants: 'full' | null;
+}
+
+/**
+ * The queue's numbers as the fleet object shows them: at most one share a second, and only when something changed.
+ * Counts are cumulative, so that a share that is lost or comes twice does no harm.
+ */
+export interface QueueShare {
+  /** Epoch ms of the queue's clock. */
+  at: number;
+  /** Everything, after a start of either object; else only what changed since the share that was taken last. */
+  full: boolean;
+  /** Connected workers that changed. */
+  sessions: SessionShare[];
+  /** Ids of workers that are no longer connected. */
+  gone: string[];
+  /** Configs that changed. */
+  configs: ConfigShare[];
+}
+
+/** A connected worker, as `SessionView` of queue/rpc.ts. */
+interface SessionShare {
+  worker_id: string;
+  config_id: string;
+  state: 'ready' | 'paused' | 'draining';
+  protocol: 'base' | 'extended';
+  capacity: number;
+  running: number;
+  /** Epoch ms */
+  connected_at: number;
+  models: string[];
+}
+
+export interface ConfigShare {
+  config_id: string;
+  /** Jobs that wait: of callers on a connection, and stored ones. */
+  callers: number;
+  stored: number;
+  /** Both together, highest priority first. */
+  by_priority: { priority: number; waiting: number }[];
+  /** Epoch ms when the one that waits longest was submitted; null: none waits. */
+  oldest_since: number | null;
+  running: number;
+  /** Since the queue was made. */
+  totals: ConfigTotals;
+  /**
+   * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last of all that were measured. Empty:
+   * nothing was measured yet.
+   */
+  wait_buckets: number[];
+  first_token_buckets: number[];
+  duration_buckets: number[];
+}
+
+interface ConfigTotals {
+  submitted: number;
+  succeeded: number;
+  failed: number;
+  cancelled: number;
+  expired: number;
+  rejected: number;
+  tokens_in: number;
+  tokens_out: number;
+}
 
 interface WorkerEvent {
   worker_id: string;

@@ -1,4 +1,5 @@
 import { migrate } from '../durable/migrate.ts';
+import type { QueueShare } from '../fleet/rpc.ts';
 import { isSettled, type JobView, type Parsed, type WorkerFrame } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
@@ -30,6 +31,7 @@ import type {
 import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
+import { share } from './state/share.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
 import { type Deletion, takeDeletions } from './store/blob-table.ts';
@@ -204,6 +206,11 @@ export class Queue {
 
   hasSession(workerId: string, sessionId: string): boolean {
     return this.#core.fleet.byId(workerId)?.session.session_id === sessionId;
+  }
+
+  /** All of its numbers that the fleet object shows. */
+  share(): QueueShare {
+    return share(this.#core);
   }
 
   /** @param configId whose jobs are counted by how they stand */

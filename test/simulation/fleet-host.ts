@@ -42,7 +42,7 @@ export class FleetHost {
       heartbeat: (beat) => rpc((registry) => registry.heartbeat(beat)),
       keepTelemetry: (workerId, batch) => rpc((registry) => void registry.keepTelemetry(workerId, batch)),
       telemetry: (workerId, kind, query) => rpc((registry) => registry.telemetry(workerId, kind, query)),
-      record: (events) => rpc((registry) => registry.record(events)),
+      record: (...told) => rpc((registry) => registry.record(...told)),
       workers: () => rpc((registry) => registry.workers()),
       models: () => rpc((registry) => registry.models()),
       keepResponse: (...kept) => rpc((registry) => registry.keepResponse(...kept)),

@@ -187,7 +187,8 @@ export class QueueHost {
   #newReport(): FleetReport {
     const life = this.#life;
     return new FleetReport({
-      send: (events) => this.#ports.fleet().record(events),
+      send: (events, share) => this.#ports.fleet().record(events, share),
+      share: () => (this.#queue as Queue).share(),
       after: (ms, run) =>
         this.#ports.timeline.after(ms, () => {
           if (life === this.#life) run();
@@ -209,6 +210,7 @@ export class QueueHost {
       return;
     }
     this.#armTick();
+    this.#report.changed();
     this.#watchClock();
     if (!this.disk.isDirty) this.#letOut();
     else if (this.#ports.plan.commitMs === 0) this.#committed();

@@ -1,4 +1,5 @@
-import type { FleetEvent } from '../../fleet/rpc.ts';
+import type { FleetEvent, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
+import { ShareChanges } from './share-changes.ts';
 
 /** Events wait this long for others to be sent with, ms. */
 const SEND_AFTER_MS = 1000;
@@ -8,7 +9,9 @@ const EVENTS_A_CALL = 200;
 const MOST_EVENTS = 2000;
 
 interface FleetReportPorts {
-  send(events: FleetEvent[]): Promise<void>;
+  send(events: FleetEvent[], share: QueueShare | undefined): Promise<RecordAnswer>;
+  /** All of the queue's numbers as they are now. */
+  share(): QueueShare;
   /** Runs something later, ms. */
   after(ms: number, run: () => void): void;
   /** Called at the first call that fails, not again before one works. */
@@ -16,11 +19,13 @@ interface FleetReportPorts {
 }
 
 /**
- * What the queue tells its fleet object: in order, at most one call a second, and sent again when a call fails.
+ * What the queue tells its fleet object: events in order, with what has changed of its numbers; at most one call a
+ * second, and sent again when a call fails.
  * Nothing waits for it but who reads the fleet.
  */
 export class FleetReport {
   readonly #ports: FleetReportPorts;
+  readonly #changes = new ShareChanges();
   #events: FleetEvent[] = [];
   #isPlanned = false;
   #isFailing = false;
@@ -32,6 +37,11 @@ export class FleetReport {
 
   tell(event: FleetEvent): void {
     this.#events.push(event);
+    this.#plan();
+  }
+
+  /** Numbers may have changed. */
+  changed(): void {
     this.#plan();
   }
 
@@ -51,11 +61,18 @@ export class FleetReport {
   }
 
   async #send(): Promise<void> {
-    while (this.#events.length > 0) {
+    while (true) {
       const events = this.#events.splice(0, EVENTS_A_CALL);
+      const change = this.#events.length > 0 ? null : this.#changes.of(this.#ports.share());
+      if (events.length === 0 && change === null) return;
       try {
-        await this.#ports.send(events);
+        const { wants } = await this.#ports.send(events, change?.share);
+        change?.taken();
+        if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
+        if (this.#events.length > 0) continue;
+        if (wants === 'full') this.#plan();
+        return;
       } catch (error) {
         if (!this.#isFailing) this.#ports.failed(error);
         this.#isFailing = true;

@@ -1,6 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
-import type { FleetRpc } from '../../fleet/rpc.ts';
 import {
   CLOSE,
   fileKeyMac,
@@ -38,10 +37,10 @@ import {
 } from '../rpc.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
-import { FleetReport } from './fleet-report.ts';
 import { log } from './log.ts';
 import { portsOf } from './ports.ts';
 import { Relays } from './relays.ts';
+import { reportToFleet } from './report-to-fleet.ts';
 import { Resets } from './resets.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
@@ -61,6 +60,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     transaction: (work) => this.ctx.storage.transactionSync(work),
     done: () => {
       this.#queue.answerListeners();
+      this.#fleet.changed();
       this.#timer.arm(this.#queue.nextTick());
       const { clock } = this.#queue;
       if (clock.standsStill()) void this.#resets.forNewClock(clock, () => this.#roundTrip());
@@ -68,14 +68,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#resets.afterError(error),
   });
-  readonly #fleet = new FleetReport({
-    send: (events) => this.#fleetObject().record(events),
-    after: (ms, run) => void setTimeout(run, ms),
-    failed: (error) =>
-      log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {
-        error: String(error),
-      }),
-  });
+  readonly #fleet = reportToFleet(this.env, this.#queueId, () => this.#queue.share());
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
@@ -313,10 +306,5 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   get #queueId(): string {
     return this.ctx.id.name ?? 'vllm-queue';
-  }
-
-  #fleetObject(): FleetRpc {
-    const { FLEET } = this.env;
-    return FLEET.get(FLEET.idFromName(this.#queueId)) as unknown as FleetRpc;
   }
 }

@@ -24,6 +24,11 @@ export class Pending {
     return this.#counted().configs.get(configId) ?? 0;
   }
 
+  /** Those of which jobs wait. */
+  configs(): Iterable<string> {
+    return this.#counted().configs.keys();
+  }
+
   ofTenant(tenant: string): number {
     return this.#counted().tenants.get(tenant) ?? 0;
   }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { FleetEvent } from '../../../src/fleet/rpc.ts';
+import type { FleetEvent, QueueShare } from '../../../src/fleet/rpc.ts';
 import { FleetReport } from '../../../src/queue/object/fleet-report.ts';
 
 const event = (worker_id: string): FleetEvent => ({
@@ -10,20 +10,36 @@ const event = (worker_id: string): FleetEvent => ({
   at: 0,
 });
 
+const session = (worker_id: string, running: number) => ({
+  worker_id,
+  config_id: 'cfg',
+  state: 'ready' as const,
+  protocol: 'extended' as const,
+  capacity: 4,
+  running,
+  connected_at: 0,
+  models: [],
+});
+
 function report() {
   const sent: string[][] = [];
+  const shares: QueueShare[] = [];
+  const queue: { sessions: QueueShare['sessions'] } = { sessions: [] };
   const planned: { ms: number; run: () => void }[] = [];
   const failures: string[] = [];
-  const fleet = { isReachable: true };
+  const fleet: { isReachable: boolean; wants: 'full' | null } = { isReachable: true, wants: null };
   const report = new FleetReport({
-    send: async (events) => {
+    send: async (events, share) => {
       if (!fleet.isReachable) throw new Error('the fleet object restarts');
-      sent.push(events.map(({ worker_id }) => worker_id));
+      if (events.length > 0) sent.push(events.map(({ worker_id }) => worker_id));
+      if (share) shares.push(share);
+      return { wants: fleet.wants };
     },
+    share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], configs: [] }),
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),
   });
-  return { report, sent, planned, fleet, failures };
+  return { report, sent, shares, queue, planned, fleet, failures };
 }
 
 it('events of a second go to the fleet object in one call', async () => {
@@ -54,4 +70,43 @@ it('events of a call that failed are sent again, before newer ones, and the outa
   planned.at(-1)?.run();
   await toFleet.flush();
   expect(sent).toEqual([['a', 'b']]);
+});
+
+it('the fleet object is told of all numbers once, then of those that changed', async () => {
+  const { report: toFleet, shares, queue } = report();
+  queue.sessions = [session('a', 0), session('b', 0)];
+  await toFleet.flush();
+  await toFleet.flush();
+  queue.sessions = [session('b', 1)];
+  await toFleet.flush();
+  expect(
+    shares.map(({ full, sessions, gone }) => [full, sessions.map(({ running }) => running), gone]),
+  ).toEqual([
+    [true, [0, 0], []],
+    [false, [1], ['a']],
+  ]);
+});
+
+it('numbers of a call that failed are told with the next one', async () => {
+  const { report: toFleet, shares, queue, fleet } = report();
+  await toFleet.flush();
+  fleet.isReachable = false;
+  queue.sessions = [session('a', 0)];
+  await toFleet.flush();
+  fleet.isReachable = true;
+  await toFleet.flush();
+  expect(shares.map(({ sessions }) => sessions.length)).toEqual([0, 1]);
+});
+
+it('a fleet object that has lost the numbers is told all of them again, a second later', async () => {
+  const { report: toFleet, shares, queue, planned, fleet } = report();
+  queue.sessions = [session('a', 0)];
+  await toFleet.flush();
+  fleet.wants = 'full';
+  toFleet.tell(event('a'));
+  await toFleet.flush();
+  fleet.wants = null;
+  planned.at(-1)?.run();
+  await toFleet.flush();
+  expect(shares.map(({ full }) => full)).toEqual([true, true]);
 });
