@@ -6,6 +6,7 @@ import { join } from 'node:path';
 const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (node)': ['tsc', '-p', 'tsconfig.json'],
   'types (workerd)': ['tsc', '-p', 'tsconfig.workerd.json'],
+  'types (dashboard)': ['tsc', '-p', 'tsconfig.dashboard.json'],
   'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '.'],
   'rooms and cycles': ['depcruise', '--output-type', 'err-long', 'src', 'test', 'scripts', 'bench'],
   'unused exports, files and dependencies': ['knip'],

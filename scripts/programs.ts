@@ -13,6 +13,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { buildGateway } from '../src/workerd/bundle.ts';
+import { freshDashboard } from '../src/workerd/dashboard.ts';
 
 /**
  * What runs from a checkout, an image and the published package: each program as one file, with the parts that
@@ -54,7 +55,12 @@ export async function buildPrograms(keptMs = KEPT_MS): Promise<void> {
   const gateway = join(FOLDER, 'gateway.js');
   const inputs = await buildGateway(unfinished(gateway));
   renameSync(unfinished(gateway), gateway);
-  put(join(FOLDER, 'licenses.txt'), licensesOf([...Object.keys(metafile.inputs), ...inputs]));
+  const dashboard = await freshDashboard();
+  put(join(FOLDER, 'dashboard.bin'), readFileSync(dashboard.path));
+  put(
+    join(FOLDER, 'licenses.txt'),
+    licensesOf([...Object.keys(metafile.inputs), ...inputs, ...dashboard.inputs]),
+  );
   for (const { path, contents } of files.filter(isProgram)) put(path, contents);
   put(FINGERPRINT, sources);
   removeOldParts(new Set(files.map(({ path }) => basename(path))), keptMs);

@@ -59,7 +59,9 @@ function namesIn(imports: string, path: string): string[] {
 }
 
 function faultIn(rows: Row[], sources: string): string | undefined {
-  const exists = (name: string) => existsSync(join(sources, name)) || existsSync(join(sources, `${name}.ts`));
+  const exists = (name: string) =>
+    existsSync(join(sources, name)) ||
+    ['ts', 'tsx'].some((end) => existsSync(join(sources, `${name}.${end}`)));
   const named = rows.flatMap(({ path, mayImport }) => [path, ...mayImport]);
   const dead = named.find((name) => !exists(name));
   if (dead) return `there is no src/${dead}`;
@@ -107,5 +109,5 @@ function rule(
 /** A folder and all in it, or one file. */
 function exactly(path: string): string {
   const plain = path.replace(/(?:\/|\.ts)$/, '').replaceAll(/[.-]/g, '\\$&');
-  return `^src/${plain}(?:/|\\.ts$)`;
+  return `^src/${plain}(?:/|\\.tsx?$)`;
 }

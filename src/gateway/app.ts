@@ -10,14 +10,18 @@ import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
 import { modelRoutes } from './routes/models.ts';
+import { pageRoutes } from './routes/page.ts';
 import { payloadRoutes } from './routes/payloads.ts';
 import { runpodRoutes } from './routes/runpod.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
 import type { Gateway, GatewayContext } from './routes/types.ts';
 
-/** The gateway: every route, and how everything that is not one ends. */
-export function createApp(): Gateway {
+/**
+ * The gateway: every route, and how everything that is not one ends.
+ * @param page the dashboard's files (dashboard/archive.ts); left out: there is no page
+ */
+export function createApp(page?: ArrayBuffer): Gateway {
   // With a slash at the end or without.
   const app: Gateway = new Hono({ strict: false });
   app.use(nameRequest);
@@ -34,6 +38,7 @@ export function createApp(): Gateway {
   payloadRoutes(app);
   runpodRoutes(app);
   socketRoutes(app);
+  if (page) pageRoutes(app, page);
   rejectOtherMethods(app);
   inferenceRoute(app);
 

@@ -1,5 +1,6 @@
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import * as limits from '../protocol/limits.ts';
+import { checkBasePath } from './base-path.ts';
 import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
 
@@ -173,6 +174,12 @@ export const QUEUE_SETTINGS = {
     kind: 'text',
     check: checkOrigins,
     help: 'origins whose web pages may call with a token of theirs, comma-separated, `*` for any characters: `https://app.example.com,https://*.example.org`; pages of this machine always may',
+  },
+  base_path: {
+    variable: 'QUEUE_BASE_PATH',
+    kind: 'text',
+    check: checkBasePath,
+    help: 'path under which a proxy that strips it shows the page, where its users leave the slash at the end away: `/fleet`; `forwarded` believes the header `X-Forwarded-Prefix`',
   },
   webhook_hosts: {
     variable: 'QUEUE_WEBHOOK_HOSTS',

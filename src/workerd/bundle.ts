@@ -1,13 +1,24 @@
 import { copyFileSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freshDashboard } from './dashboard.ts';
 
-/** Beside the programs that `npm run build` makes; there is none in `src/`. */
-const BUILT = fileURLToPath(new URL('./gateway.js', import.meta.url));
+/** The modules of the worker: the gateway with its objects, and the page's files, which it imports. */
+export const MODULES = { main: 'main.js', dashboard: 'dashboard.bin' };
 
-/** The gateway and its objects in one file: as built with the programs, else from the sources. */
-export async function bundle(outfile: string): Promise<void> {
-  if (existsSync(BUILT)) copyFileSync(BUILT, outfile);
-  else await buildGateway(outfile);
+/** Beside the programs that `npm run build` makes; there are none in `src/`. */
+const BUILT = {
+  main: fileURLToPath(new URL('./gateway.js', import.meta.url)),
+  dashboard: fileURLToPath(new URL('./dashboard.bin', import.meta.url)),
+};
+
+/** Puts the modules into a folder: as built with the programs, else from the sources. */
+export async function bundle(folder: string): Promise<void> {
+  const main = join(folder, MODULES.main);
+  if (existsSync(BUILT.main)) copyFileSync(BUILT.main, main);
+  else await buildGateway(main);
+  const dashboard = existsSync(BUILT.dashboard) ? BUILT.dashboard : (await freshDashboard()).path;
+  copyFileSync(dashboard, join(folder, MODULES.dashboard));
 }
 
 /** What paths are relative to, wherever the command was given. */
@@ -27,6 +38,14 @@ export async function buildGateway(outfile: string): Promise<string[]> {
     target: 'es2024',
     conditions: ['workerd', 'worker', 'browser'],
     external: ['cloudflare:*'],
+    plugins: [
+      {
+        name: 'modules of data stay modules, beside the main one',
+        setup({ onResolve }) {
+          onResolve({ filter: /\.bin$/ }, () => ({ path: `./${MODULES.dashboard}`, external: true }));
+        },
+      },
+    ],
     logLevel: 'silent',
   });
   // Or its helper process would stay as long as this one.

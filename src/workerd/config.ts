@@ -17,8 +17,8 @@ export interface WorkerdConfig {
   address: string;
   /** Absolute folder of the objects' databases. */
   dataDir: string;
-  /** Name of the bundle beside the configuration file. */
-  bundle: string;
+  /** Names of the files beside the configuration file that are its modules: the code, and the page's files. */
+  modules: { main: string; dashboard: string };
   /** Variables of workerd's own environment that the worker sees under the same name. */
   variables: string[];
 }
@@ -33,7 +33,10 @@ export function workerdConfig(config: WorkerdConfig): string {
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = (
-      modules = [(name = "main.js", esModule = embed ${text(config.bundle)})],
+      modules = [
+        (name = ${text(config.modules.main)}, esModule = embed ${text(config.modules.main)}),
+        (name = ${text(config.modules.dashboard)}, data = embed ${text(config.modules.dashboard)}),
+      ],
       compatibilityDate = ${text(COMPATIBILITY_DATE)},
       compatibilityFlags = [${COMPATIBILITY_FLAGS.map(text).join(', ')}],
       # A uniqueKey names the folder of its objects: changing one loses every job.

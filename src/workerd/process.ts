@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { guardGroup } from '../process/child.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
-import { bundle } from './bundle.ts';
+import { bundle, MODULES } from './bundle.ts';
 import { workerdConfig } from './config.ts';
 import { descriptorLimit, warnOfLowLimit, watchDescriptors } from './descriptors.ts';
 import { fileKeySecret } from './file-key-secret.ts';
@@ -116,13 +116,13 @@ async function spawnWorkerd(
     ...bindings,
     INTERNAL_SECRET: secret,
   };
-  await bundle(join(folders.program, 'main.js'));
+  await bundle(folders.program);
   const address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const config = join(folders.program, 'config.capnp');
   const names = Object.keys(variables);
   await writeFile(
     config,
-    workerdConfig({ address, dataDir: folders.data, bundle: 'main.js', variables: names }),
+    workerdConfig({ address, dataDir: folders.data, modules: MODULES, variables: names }),
   );
   return spawn(program, ['serve', config, '--control-fd=3'], {
     detached: true,

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Miniflare, type MiniflareOptions } from 'miniflare';
-import { bundle } from '../../src/workerd/bundle.ts';
+import { bundle, MODULES } from '../../src/workerd/bundle.ts';
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/workerd/config.ts';
 
 /** The queue in workerd as wrangler runs it locally, with its stand-in for an R2 bucket bound as FILES. */
@@ -20,7 +20,7 @@ export interface MiniflareQueue {
 
 /** @param variables of the gateway and its objects */
 export async function startMiniflareQueue(variables: Record<string, string>): Promise<MiniflareQueue> {
-  const contents = await bundled();
+  const modules = await bundled();
   const object = (exportName: string) => ({ type: 'durable-object' as const, worker: 'queue', exportName });
   const stored = { type: 'durable-object', storage: 'sqlite' } as const;
   const options = (isBound: boolean): MiniflareOptions => ({
@@ -38,7 +38,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
           name: 'queue',
           compatibilityDate: COMPATIBILITY_DATE,
           compatibilityFlags: COMPATIBILITY_FLAGS,
-          manifest: { mainModule: 'main.js', modules: { 'main.js': { type: 'esm', contents } } },
+          manifest: { mainModule: MODULES.main, modules },
           env: {
             ...Object.fromEntries(
               Object.entries({ QUEUE_IDS: '*', FILE_KEY_SECRET: 'secret of tests', ...variables }).map(
@@ -67,11 +67,17 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   };
 }
 
-async function bundled(): Promise<string> {
+async function bundled() {
   const folder = await mkdtemp(join(tmpdir(), 'bundle-'));
   try {
-    await bundle(join(folder, 'main.js'));
-    return await readFile(join(folder, 'main.js'), 'utf8');
+    await bundle(folder);
+    return {
+      [MODULES.main]: { type: 'esm' as const, contents: await readFile(join(folder, MODULES.main), 'utf8') },
+      [MODULES.dashboard]: {
+        type: 'data' as const,
+        contents: await readFile(join(folder, MODULES.dashboard)),
+      },
+    };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { MODULES } from '../../../src/workerd/bundle.ts';
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS, workerdConfig } from '../../../src/workerd/config.ts';
 
 describe('the configuration of workerd', () => {
@@ -8,7 +9,7 @@ describe('the configuration of workerd', () => {
     const cloudflare = JSON.parse(text.replace(/^\s*\/\/.*$/gm, ''));
     expect(cloudflare.compatibility_date).toBe(COMPATIBILITY_DATE);
     expect(cloudflare.compatibility_flags).toEqual(COMPATIBILITY_FLAGS);
-    const config = workerdConfig({ address: 'a:1', dataDir: '/d', bundle: 'main.js', variables: [] });
+    const config = workerdConfig({ address: 'a:1', dataDir: '/d', modules: MODULES, variables: [] });
     for (const { name, class_name } of cloudflare.durable_objects.bindings) {
       expect(config).toContain(`(name = "${name}", durableObjectNamespace = "${class_name}")`);
       expect(config).toMatch(
@@ -18,7 +19,7 @@ describe('the configuration of workerd', () => {
   });
 
   it('names variables without holding their values', () => {
-    const config = workerdConfig({ address: 'a:1', dataDir: '/d', bundle: 'main.js', variables: ['TOKENS'] });
+    const config = workerdConfig({ address: 'a:1', dataDir: '/d', modules: MODULES, variables: ['TOKENS'] });
     expect(config).toContain('(name = "TOKENS", fromEnvironment = "TOKENS")');
   });
 });

@@ -1,0 +1,39 @@
+import { computed, signal } from '@preact/signals';
+
+/** What the server's clock is ahead of this machine's, ms: learnt from whatever it sends. */
+let offset = 0;
+
+/** Epoch ms by the server's clock; changes once a second while the tab is visible. */
+export const now = signal(Date.now());
+
+/** @param at when the server made what has just arrived, epoch ms */
+export function learnClock(at: number): void {
+  const next = at - Date.now();
+  // What an answer takes on its way makes the server's clock look late, never early.
+  if (next > offset || Math.abs(next - offset) > 2000) offset = next;
+  tick();
+}
+
+function tick(): void {
+  now.value = Date.now() + offset;
+}
+
+const STORED = 'worker-vllm.utc';
+
+/** Whether exact times are shown in UTC. */
+export const isUtc = signal(localStorage.getItem(STORED) === '1');
+
+export function switchUtc(): void {
+  isUtc.value = !isUtc.value;
+  localStorage.setItem(STORED, isUtc.value ? '1' : '0');
+}
+
+export const timeZone = computed(() => (isUtc.value ? 'UTC' : undefined));
+
+/** One timer for all that ticks on the page. */
+export function startClock(): void {
+  setInterval(() => {
+    if (!document.hidden) tick();
+  }, 1000);
+  document.addEventListener('visibilitychange', tick);
+}

@@ -1,0 +1,54 @@
+import type { WorkerState } from '../../protocol/fleet-view.ts';
+import type { JobState } from '../../protocol/jobs.ts';
+import { Mark, type Shape } from './mark.tsx';
+
+type Tone = 'good' | 'work' | 'idle' | 'drain' | 'warn' | 'bad';
+
+interface Look {
+  word: string;
+  shape: Shape;
+  tone: Tone;
+}
+
+export const WORKER_LOOKS: Record<WorkerState, Look> = {
+  error: { word: 'Error', shape: 'cross', tone: 'bad' },
+  lost: { word: 'Lost', shape: 'dashed', tone: 'idle' },
+  late: { word: 'Late', shape: 'triangle', tone: 'warn' },
+  paused: { word: 'Paused', shape: 'triangle', tone: 'warn' },
+  starting: { word: 'Starting', shape: 'hollow', tone: 'idle' },
+  loading: { word: 'Loading', shape: 'ring', tone: 'work' },
+  draining: { word: 'Draining', shape: 'half', tone: 'drain' },
+  running: { word: 'Running', shape: 'ring', tone: 'work' },
+  ready: { word: 'Ready', shape: 'full', tone: 'good' },
+  stopped: { word: 'Stopped', shape: 'bar', tone: 'drain' },
+};
+
+/** Worst first, as lists are sorted. */
+export const WORKER_STATES = Object.keys(WORKER_LOOKS) as WorkerState[];
+
+const JOB_LOOKS: Record<JobState, Look> = {
+  pending: { word: 'Waiting', shape: 'hollow', tone: 'idle' },
+  leased: { word: 'Running', shape: 'ring', tone: 'work' },
+  succeeded: { word: 'Succeeded', shape: 'tick', tone: 'good' },
+  failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
+  cancelled: { word: 'Cancelled', shape: 'bar', tone: 'drain' },
+  expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
+};
+
+/** @param share how much of its progress, or of its slots, is filled */
+export function WorkerMark({ state, share }: { state: WorkerState; share?: number | null }) {
+  return <State look={WORKER_LOOKS[state]} share={share} />;
+}
+
+export function JobMark({ state }: { state: JobState }) {
+  return <State look={JOB_LOOKS[state]} />;
+}
+
+function State({ look: { word, shape, tone }, share }: { look: Look; share?: number | null }) {
+  return (
+    <span class={`state ${tone}`}>
+      <Mark shape={shape} share={share} />
+      {word}
+    </span>
+  );
+}

@@ -1,0 +1,131 @@
+/** What stands for a value that is not known; never 0. */
+export const UNKNOWN = '–';
+
+type Known<T> = T | null | undefined;
+
+/** `850 ms`, `4.2 s`, `1 m 05 s`, `3 h 12 m`, `2 d 4 h`. */
+export function duration(ms: Known<number>): string {
+  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
+  const value = Math.max(0, ms);
+  if (value < 999.5) return `${Math.round(value)} ms`;
+  if (value < 9_950) return `${(value / 1000).toFixed(1)} s`;
+  return inUnits(Math.round(value / 1000));
+}
+
+/** An age that ticks: whole seconds at its smallest. */
+export function age(ms: Known<number>): string {
+  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
+  return inUnits(Math.max(0, Math.floor(ms / 1000)));
+}
+
+function inUnits(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} m ${twoDigits(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return `${hours} h ${twoDigits(minutes % 60)} m`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** `1:12`, for a time beside the one it is expected to take. */
+export function stopwatch(ms: Known<number>): string {
+  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}:${twoDigits(seconds % 60)}`;
+  return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
+}
+
+function twoDigits(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** `1,284`. */
+export function count(value: Known<number>): string {
+  return value == null || !Number.isFinite(value) ? UNKNOWN : Math.round(value).toLocaleString('en-US');
+}
+
+const SCALES: [number, string][] = [
+  [1e12, ' T'],
+  [1e9, ' G'],
+  [1e6, ' M'],
+  [1e3, ' k'],
+  [1, ''],
+];
+
+/** Three significant figures: `0.42`, `9.5`, `312`, `12.4 k`, `1.2 M`. */
+export function amount(value: Known<number>): string {
+  if (value == null || !Number.isFinite(value)) return UNKNOWN;
+  const size = Math.abs(value);
+  // What rounds to the next unit is shown in it.
+  const [scale, unit] = SCALES.find(([from]) => size >= from * 0.9995) ?? [1, ''];
+  return `${threeFigures(value / scale)}${unit}`;
+}
+
+function threeFigures(value: number): string {
+  const size = Math.abs(value);
+  if (size >= 99.95) return String(Math.round(value));
+  return String(Number(value.toFixed(size >= 9.995 ? 1 : size >= 0.995 ? 1 : 2)));
+}
+
+/** GB are 10⁹ bytes. */
+export function bytes(value: Known<number>): string {
+  return value == null ? UNKNOWN : `${amount(value)}${Math.abs(value) >= 999.5 ? '' : ' '}B`;
+}
+
+/** `61/80 GB`. */
+export function memory(used: Known<number>, total: Known<number>): string {
+  if (used == null && total == null) return UNKNOWN;
+  const gigabytes = (value: Known<number>) => (value == null ? UNKNOWN : String(Math.round(value / 1e9)));
+  return `${gigabytes(used)}/${gigabytes(total)} GB`;
+}
+
+/** @param share from 0 to 1 */
+export function percent(share: Known<number>): string {
+  if (share == null || !Number.isFinite(share)) return UNKNOWN;
+  // Neither all nor nothing is claimed before it is so.
+  const rounded = Math.round(share * 100);
+  if (rounded === 100 && share < 1) return '99 %';
+  if (rounded === 0 && share > 0) return '<1 %';
+  return `${rounded} %`;
+}
+
+/** `$1.84/h`. */
+export function price(dollarsAnHour: Known<number>): string {
+  return dollarsAnHour == null ? UNKNOWN : `$${dollarsAnHour.toFixed(2)}/h`;
+}
+
+/** The first 12 characters of an id, as lists show it. */
+export function shortId(id: string): string {
+  return id.length > 12 ? `${id.slice(0, 12)}…` : id;
+}
+
+/** `14:02:11`, with the day where it is another, and the zone. @param timeZone left out: this machine's */
+export function exactTime(at: Known<number>, timeZone?: string, now = Date.now()): string {
+  if (at == null) return UNKNOWN;
+  const day = new Intl.DateTimeFormat('sv-SE', {
+    timeZone,
+    year: 'numeric',
+    month: '2-digit',
+    day: '2-digit',
+  });
+  const time = clockTime(at, timeZone);
+  const date = day.format(at);
+  return date === day.format(now) ? time : `${date} ${time}`;
+}
+
+/** `14:02:11 CET`. */
+export function clockTime(at: number, timeZone?: string): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    timeZoneName: 'short',
+  }).format(at);
+}
+
+/** `1 worker`, `3 workers`. */
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}

@@ -1,0 +1,30 @@
+import type { FleetFrame, FleetView } from '../protocol/fleet-view.ts';
+
+/** The view after a frame; rows that it does not name stay the same objects. Null: a frame is missing before it. */
+export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView | null {
+  if (frame.type === 'full') return frame.view;
+  if (!view) return null;
+  const { version, at, summary, attention, gone } = frame;
+  return {
+    ...view,
+    version,
+    at,
+    summary,
+    attention,
+    configs: replaced(view.configs, frame.configs, gone.configs, ({ config_id }) => config_id),
+    workers: replaced(view.workers, frame.workers, gone.workers, ({ worker_id }) => worker_id),
+  };
+}
+
+function replaced<Row>(rows: Row[], changed: Row[], gone: string[], idOf: (row: Row) => string): Row[] {
+  if (changed.length === 0 && gone.length === 0) return rows;
+  const left = new Map(changed.map((row) => [idOf(row), row]));
+  const removed = new Set(gone);
+  const kept = rows.flatMap((row) => {
+    const id = idOf(row);
+    const newer = left.get(id);
+    left.delete(id);
+    return removed.has(id) && !newer ? [] : [newer ?? row];
+  });
+  return [...kept, ...left.values()];
+}

@@ -1,0 +1,94 @@
+import { signal } from '@preact/signals';
+import { switchUtc } from './clock.ts';
+import { go } from './router.ts';
+
+/** What the help lists; the keys work as soon as the page is loaded. */
+export const SHORTCUTS: [keys: string, meaning: string][] = [
+  ['/', 'search'],
+  ['g f', 'fleet'],
+  ['g q', 'queue'],
+  ['g j', 'jobs'],
+  ['g s', 'spend'],
+  ['g t', 'try it'],
+  ['j k', 'next row, row before'],
+  ['Enter', 'open the row'],
+  ['Esc', 'back'],
+  ['c', 'copy the id'],
+  ['Shift T', 'times in UTC, or as on this machine'],
+  ['?', 'this list'],
+];
+
+export const isHelpOpen = signal(false);
+
+const VIEWS: Record<string, string> = { f: '', q: 'queue', j: 'jobs', s: 'spend', t: 'try' };
+/** The second key of a pair counts for so long, ms. */
+const PAIR_MS = 1500;
+
+/** What a table with rows does on `j` and `k`; the one shown last counts. */
+export type MoveRow = (by: 1 | -1) => void;
+let moveRow: MoveRow | null = null;
+
+/** @returns takes it away again */
+export function onMoveRow(move: MoveRow): () => void {
+  moveRow = move;
+  return () => {
+    if (moveRow === move) moveRow = null;
+  };
+}
+
+export function startShortcuts(): void {
+  let first = { key: '', at: 0 };
+  addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (isTyping(event.target)) {
+      if (event.key === 'Escape') (event.target as HTMLElement).blur();
+      return;
+    }
+    const isPair = first.key === 'g' && event.timeStamp - first.at < PAIR_MS;
+    const view = isPair ? VIEWS[event.key] : undefined;
+    first = { key: event.key, at: event.timeStamp };
+    if (view !== undefined) go(view);
+    else if (!act(event.key)) return;
+    event.preventDefault();
+  });
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof Element && target.matches('input, textarea, select, [contenteditable]');
+}
+
+/** @returns whether the key means something */
+function act(key: string): boolean {
+  switch (key) {
+    case '/':
+      document.querySelector<HTMLInputElement>('#search')?.focus();
+      return true;
+    case '?':
+      isHelpOpen.value = !isHelpOpen.value;
+      return true;
+    case 'Escape':
+      if (isHelpOpen.value) isHelpOpen.value = false;
+      else history.back();
+      return true;
+    case 'T':
+      switchUtc();
+      return true;
+    case 'c':
+      return copyId();
+    case 'j':
+    case 'k':
+      moveRow?.(key === 'j' ? 1 : -1);
+      return moveRow !== null;
+    default:
+      return false;
+  }
+}
+
+/** Of the row that has the focus, else of what the view is about. */
+function copyId(): boolean {
+  const row = document.activeElement?.closest<HTMLElement>('[data-id]');
+  const id = (row ?? document.querySelector<HTMLElement>('main [data-id]:not(tr)'))?.dataset.id;
+  if (!id) return false;
+  void navigator.clipboard?.writeText(id);
+  return true;
+}

@@ -1,0 +1,85 @@
+import { computed, signal } from '@preact/signals';
+
+/** The page's root, as the gateway wrote it into the document; it stands when the address changes. */
+const ROOT = new URL(
+  document.querySelector('meta[name="base"]')?.getAttribute('content') || './',
+  location.href,
+);
+
+/** The address of a path of the page or its API, whatever path a proxy puts in front. @param path without a slash first */
+export function at(path: string): string {
+  return new URL(path, ROOT).href;
+}
+
+/** The same, without the page's own scheme and host, for links. */
+export function href(path: string): string {
+  const url = new URL(path, ROOT);
+  return url.pathname + url.search;
+}
+
+interface Place {
+  /** From the page's root, without a slash first or last: `workers/vast-17`. */
+  path: string;
+  /** Filters, as they stand in the address. */
+  query: URLSearchParams;
+}
+
+const place = signal(readPlace());
+
+export const path = computed(() => place.value.path);
+export const query = computed(() => place.value.query);
+
+function readPlace(): Place {
+  const rest = location.pathname.startsWith(ROOT.pathname)
+    ? location.pathname.slice(ROOT.pathname.length)
+    : '';
+  return { path: rest.replaceAll(/^\/|\/$/g, ''), query: new URLSearchParams(location.search) };
+}
+
+/** Where each address was scrolled to, so that going back shows the same rows. */
+const scrolled = new Map<string, number>();
+history.scrollRestoration = 'manual';
+
+/** Goes to a path of the page. */
+export function go(to: string): void {
+  scrolled.set(location.href, scrollY);
+  history.pushState(null, '', at(to));
+  place.value = readPlace();
+  scrollTo(0, 0);
+}
+
+/** Changes the address's filters without a step in the history; null or '' takes one out. */
+export function filter(changes: Record<string, string | null>): void {
+  const changed = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) changed.set(name, value);
+    else changed.delete(name);
+  }
+  const search = changed.toString();
+  history.replaceState(null, '', search ? `?${search}` : location.pathname);
+  place.value = readPlace();
+}
+
+/** Follows the browser's buttons, and links of the page without loading it anew. */
+export function startRouter(): void {
+  addEventListener('popstate', () => {
+    place.value = readPlace();
+    requestAnimationFrame(() => scrollTo(0, scrolled.get(location.href) ?? 0));
+  });
+  document.addEventListener('click', (event) => {
+    const link = (event.target as Element).closest('a');
+    const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+    if (!link || !isPlain || event.defaultPrevented || link.target || link.hasAttribute('download')) return;
+    const url = new URL(link.href);
+    if (url.origin !== location.origin || !url.pathname.startsWith(ROOT.pathname)) return;
+    const to = url.pathname.slice(ROOT.pathname.length);
+    if (!isView(to)) return;
+    event.preventDefault();
+    go(to + url.search);
+  });
+}
+
+/** Not a file or an answer of the API. */
+function isView(to: string): boolean {
+  return /^(?:|(?:workers|queue|jobs|spend|try)(?:\/[^/]*)?)\/?$/.test(to);
+}

@@ -1,0 +1,78 @@
+import type { Attention as Item } from '../../protocol/fleet-view.ts';
+import { Age } from '../controls/age.tsx';
+import { Mark } from '../controls/mark.tsx';
+import * as format from '../format.ts';
+import { fleet } from '../live.ts';
+import { href, path } from '../router.ts';
+
+/** So many are shown, on a view that is about something else fewer. */
+const MOST = { fleet: 6, elsewhere: 2 };
+
+/** What needs somebody, worst first; nothing where nothing does. */
+export function Attention() {
+  const items = fleet.value?.attention ?? [];
+  if (items.length === 0 || path.value === 'try') return null;
+  const most = path.value === '' ? MOST.fleet : MOST.elsewhere;
+  return (
+    <section class="attention" aria-label="Needs attention">
+      <h2>
+        Needs attention <span class="number">{items.length}</span>
+      </h2>
+      <ol>
+        {items.slice(0, most).map((item) => (
+          <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+        ))}
+      </ol>
+      {items.length > most && <More items={items.slice(most)} isOpen={path.value === ''} />}
+    </section>
+  );
+}
+
+function More({ items }: { items: Item[]; isOpen: boolean }) {
+  return (
+    <details>
+      <summary>{format.plural(items.length, 'more')}</summary>
+      <ol>
+        {items.map((item) => (
+          <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+        ))}
+      </ol>
+    </details>
+  );
+}
+
+function Row({ item }: { item: Item }) {
+  const isError = item.severity === 'error';
+  return (
+    <li class={isError ? 'bad' : 'warn'}>
+      <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error' : 'Warning'} />
+      <p>
+        <span class="what">{item.text}</span> <span class="advice">{item.advice}</span>
+      </p>
+      <Age at={item.since} />
+      <Open item={item} />
+    </li>
+  );
+}
+
+/** One step to where the cause is. */
+function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
+  if (worker_id !== null) {
+    return (
+      <a class="button" href={href(`workers/${encodeURIComponent(worker_id)}`)}>{`Open ${worker_id}`}</a>
+    );
+  }
+  if (code === 'success_rate' && config_id !== null) {
+    return (
+      <a class="button" href={href(`jobs?state=failed&config_id=${encodeURIComponent(config_id)}`)}>
+        Failed jobs
+      </a>
+    );
+  }
+  if (config_id === null) return null;
+  return (
+    <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
+      Open the queue
+    </a>
+  );
+}

@@ -1,0 +1,78 @@
+import type { FleetSummary, Verdict } from '../../protocol/fleet-view.ts';
+import { Mark, type Shape } from '../controls/mark.tsx';
+import * as format from '../format.ts';
+import { connection, dataAge, fleet } from '../live.ts';
+import { href } from '../router.ts';
+
+const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = {
+  serving: { word: 'Serving', shape: 'full', tone: 'good' },
+  degraded: { word: 'Degraded', shape: 'triangle', tone: 'warn' },
+  not_serving: { word: 'Not serving', shape: 'cross', tone: 'bad' },
+  empty: { word: 'No workers yet', shape: 'hollow', tone: 'idle' },
+};
+
+/** The verdict on everything, in view wherever one is. */
+export function StatusBar() {
+  const view = fleet.value;
+  return (
+    <section class="status-bar" aria-label="Verdict">
+      {view ? <Summary summary={view.summary} /> : <p class="verdict idle">Asking the queue …</p>}
+      <Freshness />
+    </section>
+  );
+}
+
+function Summary({ summary }: { summary: FleetSummary }) {
+  const { word, shape, tone } = VERDICTS[summary.verdict];
+  const { ready_workers, workers, busy_slots, slots, waiting, oldest_wait_ms, tokens_per_second } = summary;
+  return (
+    <>
+      <p class={`verdict ${tone}`}>
+        <Mark shape={shape} />
+        <strong>{word}</strong>
+        <span class="reason" title={summary.text}>
+          {summary.text}
+        </span>
+      </p>
+      <ul class="figures">
+        <Figure name="ready" value={`${format.count(ready_workers)}/${format.count(workers)}`} to="" />
+        <Figure name="slots busy" value={`${format.count(busy_slots)}/${format.count(slots)}`} to="" />
+        <Figure
+          name={oldest_wait_ms === null ? 'waiting' : `waiting, ${format.age(oldest_wait_ms)}`}
+          value={format.count(waiting)}
+          to="queue"
+        />
+        <Figure name="tokens/s" value={format.amount(tokens_per_second)} to="queue" />
+      </ul>
+    </>
+  );
+}
+
+function Figure({ name, value, to }: { name: string; value: string; to: string }) {
+  return (
+    <li>
+      <a href={href(to)}>
+        <b>{value}</b> {name}
+      </a>
+    </li>
+  );
+}
+
+/** How old what is shown is, and how it comes. */
+function Freshness() {
+  const isOld = connection.value !== 'live' && connection.value !== 'polling';
+  const shape = connection.value === 'live' ? 'full' : isOld ? 'dashed' : 'ring';
+  const word = {
+    live: 'Live',
+    polling: 'Every 5 s',
+    connecting: 'Connecting',
+    lost: 'Lost',
+    denied: 'No access',
+  }[connection.value];
+  return (
+    <p class={`freshness ${isOld ? 'warn' : 'good'}`} title="How old the data shown is">
+      <Mark shape={shape} /> {word}
+      {dataAge.value !== null && <span class="number"> {format.age(dataAge.value)}</span>}
+    </p>
+  );
+}

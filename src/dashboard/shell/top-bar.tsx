@@ -1,0 +1,89 @@
+import { useState } from 'preact/hooks';
+import { isUtc, switchUtc } from '../clock.ts';
+import { isHelpOpen } from '../keyboard.ts';
+import { fleet } from '../live.ts';
+import { go, href, path } from '../router.ts';
+
+const VIEWS: [path: string, name: string][] = [
+  ['', 'Fleet'],
+  ['queue', 'Queue'],
+  ['jobs', 'Jobs'],
+  ['spend', 'Spend'],
+  ['try', 'Try it'],
+];
+
+/** Of a fleet of a thousand, more would not be read. */
+const MOST_SUGGESTIONS = 12;
+
+/** Where one can go: the views, and any id. */
+export function TopBar() {
+  const current = path.value.split('/')[0]!.replace('workers', '');
+  return (
+    <header class="top-bar">
+      <nav aria-label="Views">
+        {VIEWS.map(([to, name]) => (
+          <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
+      <Search />
+      <button
+        type="button"
+        class="quiet"
+        aria-pressed={isUtc.value}
+        title="Show times in UTC (Shift T)"
+        onClick={switchUtc}
+      >
+        UTC
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        aria-label="Keyboard shortcuts"
+        title="Keyboard shortcuts (?)"
+        onClick={() => (isHelpOpen.value = true)}
+      >
+        ?
+      </button>
+    </header>
+  );
+}
+
+/** A worker's id opens it; anything else is looked for among the jobs. */
+function Search() {
+  const [text, setText] = useState('');
+  const wanted = text.trim();
+  const workers = wanted
+    ? (fleet.value?.workers ?? []).filter(({ worker_id }) => worker_id.includes(wanted))
+    : [];
+  const open = (event: Event) => {
+    event.preventDefault();
+    if (!wanted) return;
+    const worker = workers.find(({ worker_id }) => worker_id === wanted) ?? workers[0];
+    go(worker ? `workers/${encodeURIComponent(worker.worker_id)}` : `jobs?id=${encodeURIComponent(wanted)}`);
+    setText('');
+  };
+  return (
+    <search>
+      <form onSubmit={open}>
+        <input
+          id="search"
+          type="search"
+          placeholder="Job or worker id  /"
+          aria-label="Search a job or a worker by its id"
+          autocomplete="off"
+          spellcheck={false}
+          list="search-workers"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <datalist id="search-workers">
+          {workers.slice(0, MOST_SUGGESTIONS).map(({ worker_id }) => (
+            <option key={worker_id} value={worker_id} />
+          ))}
+        </datalist>
+      </form>
+    </search>
+  );
+}

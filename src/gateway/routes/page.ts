@@ -1,0 +1,76 @@
+import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts';
+import { HttpError } from '../errors.ts';
+import { pagePath } from '../page-path.ts';
+import type { Gateway, GatewayContext } from './types.ts';
+
+/** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
+const VIEWS = ['/', '/workers/:id', '/queue', '/jobs', '/jobs/:id', '/spend', '/try'];
+
+const IMMUTABLE = 'public, max-age=31536000, immutable';
+
+/** The dashboard: one document for all of its views, and the files that it loads. */
+export function pageRoutes(app: Gateway, packed: ArrayBuffer): void {
+  const page = unpackPage(packed);
+  const files = new Map(page.files.map((file) => [file.name, file]));
+  for (const view of VIEWS) {
+    app.get(view, (context) => (isBrowser(context) ? documentOf(page, context) : context.notFound()));
+  }
+  app.get('/assets/:name', (context) => {
+    const file = files.get(context.req.param('name'));
+    if (file) return asset(file, context.req.header('accept-encoding') ?? '');
+    throw new HttpError(404, 'The page has no such file; reload it.', 'asset_not_found');
+  });
+}
+
+/** A person's, not a client of the API. */
+function isBrowser({ req }: GatewayContext): boolean {
+  return /\btext\/html\b/.test(req.header('accept') ?? '');
+}
+
+function documentOf({ index, version }: Page, { req, env }: GatewayContext): Response {
+  const root = pagePath(req.raw, env.BASE_PATH);
+  const etag = `"${version}${root.replaceAll(/[^\w./-]/g, '')}"`;
+  const headers = {
+    'content-type': 'text/html; charset=utf-8',
+    'cache-control': 'no-cache',
+    vary: 'accept',
+    etag,
+    'content-security-policy': contentSecurityPolicy(req.raw),
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+  };
+  if (req.header('if-none-match')?.includes(etag)) return new Response(null, { status: 304, headers });
+  return new Response(index.replaceAll('{{root}}', root), { headers });
+}
+
+/** Nothing of another host, nothing inline. Safari before 15.4 does not take a WebSocket for `'self'`. */
+function contentSecurityPolicy(request: Request): string {
+  const { host } = new URL(request.url);
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data:",
+    `connect-src 'self' ws://${host} wss://${host}`,
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; ');
+}
+
+/** The name changes with the content, so it never has to be asked for again. */
+function asset({ contentType, plain, brotli }: PageFile, accepted: string): Response {
+  const headers = {
+    'content-type': contentType,
+    'cache-control': IMMUTABLE,
+    'x-content-type-options': 'nosniff',
+    vary: 'accept-encoding',
+  };
+  if (!/\bbr\b/.test(accepted)) return new Response(plain, { headers });
+  // The bytes go out as they are; only workerd knows the option.
+  const init = { headers: { ...headers, 'content-encoding': 'br' }, encodeBody: 'manual' } as const;
+  return new Response(brotli, init);
+}

@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
+import { describe, expect, it } from 'vitest';
+import { unpackPage } from '../../src/dashboard/archive.ts';
+import { freshDashboard } from '../../src/workerd/dashboard.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** What a browser loads before it shows anything, compressed, bytes. */
+const MOST_FIRST_BYTES = 100_000;
+
+const workerd = startTestWorkerd();
+
+const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
+
+async function documentAt(path: string): Promise<string> {
+  const response = await fetch(`${workerd.url}${path}`, asBrowser);
+  expect(response.status).toBe(200);
+  return await response.text();
+}
+
+/** Addresses of the files that the document names. */
+async function filesOf(path: string): Promise<string[]> {
+  const document = await documentAt(path);
+  const names = [...document.matchAll(/(?:src|href)="([^"]*assets\/[^"]+)"/g)].map(([, name]) => name!);
+  return names.map((name) => new URL(name, `${workerd.url}${path}`).href);
+}
+
+describe('the page', () => {
+  it.each(['/', '/workers/w-1', '/workers/w-1/', '/queue', '/jobs', '/jobs/j-1', '/spend', '/try'])(
+    'is there at %s for browsers, with files that it finds from there',
+    async (path) => {
+      const files = await filesOf(path);
+      expect(files).toHaveLength(2);
+      for (const file of files) expect((await fetch(file)).status).toBe(200);
+    },
+  );
+
+  it('leaves these addresses to nobody else', async () => {
+    const response = await fetch(`${workerd.url}/`, { headers: { accept: 'application/json' } });
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ error: { code: 'route_not_found' } });
+  });
+
+  it('may load nothing from another host, and nothing inline', async () => {
+    const { headers } = await fetch(`${workerd.url}/`, asBrowser);
+    expect(headers.get('content-security-policy')).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self';/,
+    );
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(await documentAt('/')).not.toMatch(/ style=|<style|<script(?![^>]* src=)|(?:src|href)="https?:/);
+  });
+
+  it('is asked for again, and answered 304 while it is the same', async () => {
+    const { headers } = await fetch(`${workerd.url}/`, asBrowser);
+    expect(headers.get('cache-control')).toBe('no-cache');
+    const again = await fetch(`${workerd.url}/`, {
+      headers: { ...asBrowser.headers, 'if-none-match': headers.get('etag')! },
+    });
+    expect(again.status).toBe(304);
+  });
+
+  it('has files that are kept for good, compressed for those who take it', async () => {
+    for (const file of await filesOf('/')) {
+      const plain = await fetch(file, { headers: { 'accept-encoding': 'identity' } });
+      expect(plain.headers.get('cache-control')).toContain('immutable');
+      expect(plain.headers.get('content-encoding')).toBeNull();
+      const compressed = await fetch(file, { headers: { 'accept-encoding': 'gzip, br' } });
+      expect(compressed.headers.get('content-encoding')).toBe('br');
+      expect(await compressed.text()).toBe(await plain.text());
+    }
+  });
+
+  it('shows something after 100 KB at most', async () => {
+    const archive = readFileSync((await freshDashboard()).path);
+    const { index, files } = unpackPage(new Uint8Array(archive).buffer);
+    const first = files.filter(({ name }) => index.includes(name));
+    expect(first).toHaveLength(2);
+    for (const { plain, brotli } of first) expect(brotliDecompressSync(brotli)).toEqual(Buffer.from(plain));
+    expect(first.reduce((sum, { brotli }) => sum + brotli.length, index.length)).toBeLessThan(
+      MOST_FIRST_BYTES,
+    );
+  });
+
+  it('says that a file of another version is gone', async () => {
+    const response = await fetch(`${workerd.url}/assets/main-OLDER.js`);
+    expect(response.status).toBe(404);
+    expect(await response.text()).toContain('reload');
+  });
+});
