@@ -52,4 +52,8 @@ export const MIGRATIONS: readonly string[][] = [
        at INTEGER NOT NULL
      )`,
   ],
+  [
+    // was_running: jobs that it ran when its last connection ended.
+    `ALTER TABLE workers ADD COLUMN was_running INTEGER`,
+  ],
 ];

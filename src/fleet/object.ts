@@ -1,11 +1,12 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
-import type { Heartbeat } from '../protocol/index.ts';
+import type { FleetView, Heartbeat } from '../protocol/index.ts';
 import {
   completeQueueSettings,
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
+import { LiveViewers, type ViewerSocket, type Watching } from './live-viewers.ts';
 import { FleetRegistry } from './registry.ts';
 import type {
   ConfigChoice,
@@ -14,7 +15,9 @@ import type {
   KnownModel,
   KnownWorker,
   QueueShare,
+  QueueTells,
   RecordAnswer,
+  RefusedWorker,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
@@ -24,29 +27,53 @@ import type {
 /** Heartbeats, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
 
+/** Sockets of viewers; a person has a few. */
+const MOST_VIEWERS = 1000;
+
+interface FleetEnv extends QueueSettingBindings {
+  QUEUE: DurableObjectNamespace;
+}
+
 /**
- * The Durable Object around the registry, one for each queue id: its storage, its clock and the timer after
- * which what workers sent is stored. It has a thread and a database of its own, so that no job waits for it.
+ * The Durable Object around the registry, one for each queue id: its storage, its clock, the timer after which what
+ * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
+ * no job waits for it.
  */
-export class FleetObject extends DurableObject<QueueSettingBindings> implements FleetRpc {
+export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
   #registry!: FleetRegistry;
+  #viewers!: LiveViewers;
+  /** The queue is being asked for all of its numbers. */
+  #asking: Promise<void> | null = null;
   #alarm!: StoredAlarm;
   #saving: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(ctx: DurableObjectState, env: QueueSettingBindings) {
+  constructor(ctx: DurableObjectState, env: FleetEnv) {
     super(ctx, env);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('ping', 'pong'));
     ctx.blockConcurrencyWhile(async () => {
       this.#alarm = await StoredAlarm.read(ctx.storage);
       this.#registry = new FleetRegistry(
-        { sql: sqlOf(ctx.storage), alarm: this.#alarm, now: () => Date.now() },
+        {
+          queueId: this.#queueId,
+          sql: sqlOf(ctx.storage),
+          alarm: this.#alarm,
+          now: () => Date.now(),
+        },
         completeQueueSettings(settingsFromBindings(env)),
       );
+      this.#viewers = new LiveViewers({
+        sockets: () => ctx.getWebSockets().map((socket) => this.#viewerOf(socket)),
+        view: this.#registry.view,
+        now: () => Date.now(),
+        after: (ms, run) => void setTimeout(run, ms),
+      });
     });
   }
 
   async heartbeat(beat: Heartbeat): Promise<void> {
     this.#registry.heartbeat(beat);
     this.#saveSoon();
+    this.#viewers.changed();
   }
 
   async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
@@ -59,7 +86,43 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
   }
 
   async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
-    return this.#commit(() => this.#registry.record(events, share));
+    const answer = this.#commit(() => this.#registry.record(events, share));
+    this.#viewers.changed();
+    return answer;
+  }
+
+  async view(): Promise<FleetView> {
+    await this.#hearOfQueue();
+    this.#registry.view.refresh(Date.now());
+    return this.#registry.view.view();
+  }
+
+  async refused(refused: RefusedWorker): Promise<void> {
+    this.#registry.refused(refused);
+    this.#viewers.changed();
+  }
+
+  /** `GET /api/fleet/live`: the socket of one who looks at the fleet. */
+  override async fetch(_upgrade: Request): Promise<Response> {
+    if (this.ctx.getWebSockets().length >= MOST_VIEWERS) {
+      return new Response(`${MOST_VIEWERS} viewers look at this fleet already; poll GET /api/fleet instead`, {
+        status: 503,
+      });
+    }
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server);
+    this.#viewers.opened(this.#viewerOf(server));
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    await this.#hearOfQueue();
+    this.#viewers.onMessage(this.#viewerOf(socket), typeof message === 'string' ? message : '');
+  }
+
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    // 1005 and 1006 say what was missing and may not be sent.
+    this.#viewerOf(socket).close(code === 1005 || code === 1006 ? 1000 : code, '');
   }
 
   async workers(): Promise<KnownWorker[]> {
@@ -87,6 +150,34 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
     this.#commit(() => this.#registry.onAlarm());
   }
 
+  /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
+  async #hearOfQueue(): Promise<void> {
+    if (this.#registry.hasShare) return;
+    const { QUEUE } = this.env;
+    const queue = QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
+    this.#asking ??= queue.tellFleet().then(
+      () => {},
+      // What is shown then is what heartbeats tell. The queue tells the rest when it can.
+      () => {},
+    );
+    await this.#asking;
+    this.#asking = null;
+  }
+
+  #viewerOf(socket: WebSocket): ViewerSocket {
+    return {
+      load: () => socket.deserializeAttachment() as Watching,
+      save: (watching) => socket.serializeAttachment(watching),
+      pingedAt: () => this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0,
+      send: (text) => quietly(() => socket.send(text)),
+      close: (code, reason) => quietly(() => socket.close(code, reason)),
+    };
+  }
+
+  get #queueId(): string {
+    return this.ctx.id.name ?? 'vllm-queue';
+  }
+
   #saveSoon(): void {
     this.#saving ??= setTimeout(() => {
       this.#saving = null;
@@ -96,5 +187,14 @@ export class FleetObject extends DurableObject<QueueSettingBindings> implements 
 
   #commit<T>(work: () => T): T {
     return this.ctx.storage.transactionSync(work);
+  }
+}
+
+/** A socket that is gone throws on use, and is not among the object's sockets any more. */
+function quietly(use: () => void): void {
+  try {
+    use();
+  } catch {
+    // Told by webSocketClose.
   }
 }

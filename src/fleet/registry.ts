@@ -1,8 +1,11 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
-import { type Heartbeat, type Instance, limits } from '../protocol/index.ts';
+import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { chooseConfig } from './choose-config.ts';
+import { RecentIncidents } from './incidents.ts';
+import { KnownConfigs } from './known-configs.ts';
+import { KnownWorkers } from './known-workers.ts';
 import { MIGRATIONS } from './migrations.ts';
 import {
   forgetModels,
@@ -12,6 +15,7 @@ import {
   newestModels,
   saveModel,
 } from './model-table.ts';
+import { Projection } from './projection.ts';
 import { findResponse, forgetResponses, saveResponse } from './response-table.ts';
 import type {
   ConfigChoice,
@@ -20,30 +24,20 @@ import type {
   KnownWorker,
   QueueShare,
   RecordAnswer,
+  RefusedWorker,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
   TelemetryQuery,
 } from './rpc.ts';
 import { Telemetry } from './telemetry.ts';
-import {
-  forgetWorkers,
-  longestUnheard,
-  saveDisconnect,
-  saveHeartbeat,
-  saveInstance,
-  storedWorkers,
-  touchWorker,
-} from './worker-table.ts';
 
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
 const SWEEP_PAUSE_MS = 1000;
 
-/** What is kept of a heartbeat's error: with it every worker that is known fits into one answer. */
-const LAST_WORDS_CHARACTERS = 4096;
-
 /** The ports of the registry's rules. */
 export interface FleetPorts {
+  queueId: string;
   sql: Sql;
   alarm: Alarm;
   /** Epoch ms */
@@ -59,9 +53,12 @@ export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'mode
 export class FleetRegistry {
   readonly #ports: FleetPorts;
   readonly #settings: FleetSettings;
-  /** Newer than what is stored, by worker id: a worker that sends many costs one write for all of them. */
-  readonly #unsaved = new Map<string, { beat: Heartbeat; at: number }>();
+  readonly #workers: KnownWorkers;
+  readonly #configs = new KnownConfigs();
+  readonly #incidents = new RecentIncidents();
   readonly #telemetry: Telemetry;
+  /** What everybody is shown of all this. */
+  readonly view: Projection;
   /** Whether the queue has told all of its numbers since this object started. */
   #hasShare = false;
 
@@ -70,13 +67,18 @@ export class FleetRegistry {
     this.#ports = ports;
     this.#settings = settings;
     this.#telemetry = new Telemetry(ports);
+    this.#workers = new KnownWorkers(ports.sql);
+    this.view = new Projection(ports.queueId, {
+      workers: () => this.#workers.all(),
+      configs: (named) => this.#configs.facts(named),
+      incidents: () => this.#incidents.all(),
+      tokensHistory: () => ({ values: [], until: Number.POSITIVE_INFINITY }),
+    });
   }
 
   heartbeat(beat: Heartbeat): void {
-    const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
-    const kept = error_message === undefined ? beat : { ...beat, error_message };
-    this.#unsaved.set(beat.worker_id ?? beat.instance_id, { beat: kept, at: this.#ports.now() });
-    if (this.#unsaved.size >= limits.KNOWN_WORKERS) this.save();
+    this.#workers.beat(beat, this.#ports.now());
+    if (this.#workers.size > 2 * limits.KNOWN_WORKERS) this.save();
   }
 
   /** @returns whether it must be saved at once */
@@ -91,26 +93,33 @@ export class FleetRegistry {
 
   /** Stores the newest heartbeats, log lines and samples, all in one commit. */
   save(): void {
-    for (const [workerId, { beat, at }] of this.#unsaved) saveHeartbeat(this.#ports.sql, workerId, beat, at);
-    this.#unsaved.clear();
+    this.#workers.save();
     this.#telemetry.save();
     this.#bound();
   }
 
   record(events: readonly FleetEvent[], share?: QueueShare): RecordAnswer {
     for (const event of events) this.#record(event);
-    if (share?.full) this.#hasShare = true;
-    this.#bound();
+    if (share) {
+      this.#workers.share(share);
+      this.#configs.share(share);
+      this.#hasShare ||= share.full;
+    }
+    if (events.length > 0) this.#bound();
     return { wants: this.#hasShare ? null : 'full' };
   }
 
+  /** Whether the queue has told all of its numbers since this object started. */
+  get hasShare(): boolean {
+    return this.#hasShare;
+  }
+
   workers(): KnownWorker[] {
-    const workers = new Map(storedWorkers(this.#ports.sql).map((worker) => [worker.worker_id, worker]));
-    for (const [worker_id, { beat, at }] of this.#unsaved) {
-      const first = { worker_id, config_id: beat.config_id ?? null, instance: null, disconnected: null };
-      workers.set(worker_id, { ...(workers.get(worker_id) ?? first), heartbeat: beat, heartbeat_at: at });
-    }
-    return [...workers.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+    return [...this.#workers.all()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  }
+
+  refused(refused: RefusedWorker): void {
+    this.#incidents.refused(refused, this.#ports.now());
   }
 
   keepResponse(id: string, worker_id: string, tenant: string | null): void {
@@ -131,7 +140,13 @@ export class FleetRegistry {
 
   chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
     const known = newestModels(this.#ports.sql);
-    return models.map((model) => chooseConfig(known, model));
+    return models.map((model) => {
+      const choice = chooseConfig(known, model);
+      if (choice.kind === 'unknown' && model) {
+        this.#incidents.unknownModel(shortName(model), choice.models, this.#ports.now());
+      }
+      return choice;
+    });
   }
 
   onAlarm(): void {
@@ -143,14 +158,7 @@ export class FleetRegistry {
   #record(event: FleetEvent): void {
     const { sql } = this.#ports;
     const { worker_id, at } = event;
-    if (event.kind === 'registered' || event.kind === 'handed_over') {
-      const { model_cards: _cards, ...instance } = event.instance ?? {};
-      saveInstance(sql, event, event.instance && (instance as Instance), at);
-    } else touchWorker(sql, worker_id, at);
-    if (event.kind === 'disconnected') saveDisconnect(sql, worker_id, event.reason, at);
-    if (event.kind === 'handed_over' && event.heartbeat) {
-      saveHeartbeat(sql, worker_id, event.heartbeat, event.heartbeat_at ?? at);
-    }
+    this.#workers.record(event);
     const names = event.models.length > 0 ? event.models : [event.config_id];
     const cards = (event.kind === 'registered' && event.instance?.model_cards) || [];
     for (const [position, id] of names.entries()) {
@@ -165,10 +173,10 @@ export class FleetRegistry {
     const { sql, alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;
     const modelsMs = this.#settings.model_retention_seconds * 1000;
-    forgetWorkers(sql, now() - workersMs, limits.KNOWN_WORKERS);
+    this.#workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
     forgetModels(sql, now() - modelsMs, limits.KNOWN_MODELS);
     const oldest: [number | null, number][] = [
-      [longestUnheard(sql), workersMs],
+      [this.#workers.longestUnheard(), workersMs],
       [longestUnseen(sql), modelsMs],
       [this.#telemetry.bound(now() - workersMs), workersMs],
     ];

@@ -1,4 +1,4 @@
-import type { Heartbeat, Instance, LogLine, MetricSample, ModelCard } from '../protocol/index.ts';
+import type { FleetView, Heartbeat, Instance, LogLine, MetricSample, ModelCard } from '../protocol/index.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -13,6 +13,10 @@ export interface FleetRpc {
    * changes nothing.
    */
   record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer>;
+  /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
+  view(): Promise<FleetView>;
+  /** A worker was refused at the gateway. In memory only. */
+  refused(refused: RefusedWorker): Promise<void>;
   /** Every worker heard of within the retention time, by worker id. */
   workers(): Promise<KnownWorker[]>;
   /** The engine beside this worker keeps a response. */
@@ -49,6 +53,19 @@ export type FleetEvent =
       heartbeat_at: number | null;
     });
 
+/** What a fleet object asks of its queue. */
+export interface QueueTells {
+  /** Has it record all of the queue's numbers; done when it has. */
+  tellFleet(): Promise<void>;
+}
+
+export interface RefusedWorker {
+  /** A clause: "its token is not known here". */
+  why: string;
+  /** What would mend it. */
+  advice: string;
+}
+
 /** `full`: the fleet object has just started, and has lost what it was told of the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
@@ -72,7 +89,7 @@ export interface QueueShare {
 }
 
 /** A connected worker, as `SessionView` of queue/rpc.ts. */
-interface SessionShare {
+export interface SessionShare {
   worker_id: string;
   config_id: string;
   state: 'ready' | 'paused' | 'draining';

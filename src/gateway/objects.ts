@@ -221,6 +221,11 @@ export async function dialQueue(
   }
 }
 
+/** Passes the upgrade of one who looks at a fleet to its object. */
+export function watchFleet(env: Env, queueId: string, request: Request): Promise<Response> {
+  return objectNamed(env.FLEET, queueId).fetch(new Request(request));
+}
+
 /** Passes the upgrade of a worker's answer socket to its relay. */
 export function dialRelay(env: Env, queueId: string, workerId: string, request: Request): Promise<Response> {
   const name = relayName(queueId, workerId);

@@ -60,6 +60,8 @@ export interface QueueCalls {
   waitingLines(): Promise<string[][]>;
   /** Workers that are connected now; the fleet object has heard of them by then. */
   sessions(): Promise<SessionView[]>;
+  /** Tells the fleet object all of the queue's numbers, as after a start; done when it has them. */
+  tellFleet(): Promise<void>;
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
   /** A failed or expired job is tried again under its id. Null: no such job. */

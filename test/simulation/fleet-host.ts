@@ -43,6 +43,8 @@ export class FleetHost {
       keepTelemetry: (workerId, batch) => rpc((registry) => void registry.keepTelemetry(workerId, batch)),
       telemetry: (workerId, kind, query) => rpc((registry) => registry.telemetry(workerId, kind, query)),
       record: (...told) => rpc((registry) => registry.record(...told)),
+      view: () => rpc((registry) => registry.view.view()),
+      refused: (refused) => rpc((registry) => registry.refused(refused)),
       workers: () => rpc((registry) => registry.workers()),
       models: () => rpc((registry) => registry.models()),
       keepResponse: (...kept) => rpc((registry) => registry.keepResponse(...kept)),
@@ -66,6 +68,9 @@ export class FleetHost {
       exec: (query: string, ...bindings: (string | number | null)[]) =>
         this.#database.prepare(query).all(...bindings) as unknown as Row[],
     };
-    return new FleetRegistry({ sql, alarm, now: () => this.#timeline.now }, completeQueueSettings({}));
+    return new FleetRegistry(
+      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now },
+      completeQueueSettings({}),
+    );
   }
 }

@@ -116,6 +116,7 @@ function queueCalls(rpc: Rpc): QueueCalls {
     closeSockets: unasked,
     takeOutput: unasked,
     purge: unasked,
+    tellFleet: unasked,
     retry: unasked,
   };
 }

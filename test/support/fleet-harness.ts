@@ -88,6 +88,6 @@ export class FleetHarness {
         this.alarmAt = null;
       },
     };
-    return new FleetRegistry({ sql, alarm, now: this.#now }, this.#settings);
+    return new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
   }
 }

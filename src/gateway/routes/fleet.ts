@@ -3,8 +3,8 @@ import { isAuthorized, requireWorkerId } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
-import { callFleet, callQueue, queueIdOf } from '../objects.ts';
-import { type Gateway, needs } from './types.ts';
+import { callFleet, callQueue, queueIdOf, watchFleet } from '../objects.ts';
+import { type Gateway, needs, requireUpgrade } from './types.ts';
 
 /** Far more than a heartbeat with its longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
@@ -20,6 +20,19 @@ export function fleetRoutes(app: Gateway): void {
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
     await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
     return context.json({ status: 'ok' });
+  });
+
+  app.get('/api/fleet', needs('read'), async (context) => {
+    const queueId = queueIdOf(context.env, context.req.raw);
+    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
+  });
+
+  app.get('/api/fleet/live', needs('read'), (context) => {
+    requireUpgrade(
+      context,
+      'This address is for WebSocket connections of viewers: poll GET /api/fleet instead.',
+    );
+    return watchFleet(context.env, queueIdOf(context.env, context.req.raw), context.req.raw);
   });
 
   app.get('/api/workers', needs('read'), async (context) => {

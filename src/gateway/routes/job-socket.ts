@@ -1,19 +1,15 @@
 import { packJobs } from '../../queue/rpc.ts';
 import { tenantOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
-import { HttpError } from '../errors.ts';
 import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
 
 /** Where programs that submit many jobs dial. */
 export function jobSocketRoute(app: Gateway): void {
   app.get('/api/jobs/socket', needs('submit'), (context) => {
-    if (context.req.header('upgrade')?.toLowerCase() !== 'websocket') {
-      const message = 'This address is for WebSocket connections of programs that submit jobs.';
-      throw new HttpError(426, message, 'upgrade_required', { upgrade: 'websocket' });
-    }
+    requireUpgrade(context, 'This address is for WebSocket connections of programs that submit jobs.');
     return serve(context);
   });
 }

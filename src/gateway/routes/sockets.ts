@@ -1,12 +1,12 @@
 import { equalInConstantTime, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, needs, requireUpgrade } from './types.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
 export function socketRoutes(app: Gateway): void {
   app.get('/ws', needs('worker'), (context) => {
-    requireUpgrade(context);
+    requireUpgrade(context, 'This address is for WebSocket connections of workers.');
     const token = context.get('token');
     const workerId = context.req.query('worker_id');
     if (workerId) requireWorkerId(token, workerId);
@@ -14,7 +14,7 @@ export function socketRoutes(app: Gateway): void {
   });
 
   app.get('/answers', needs('worker'), async (context) => {
-    requireUpgrade(context);
+    requireUpgrade(context, 'This address is for WebSocket connections of workers.');
     const workerId = context.req.query('worker_id');
     if (!workerId)
       throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
@@ -36,12 +36,5 @@ export function socketRoutes(app: Gateway): void {
       return context.notFound();
     await closeAllSockets(context.env);
     return context.json({ status: 'ok' });
-  });
-}
-
-function requireUpgrade(context: GatewayContext): void {
-  if (context.req.header('upgrade')?.toLowerCase() === 'websocket') return;
-  throw new HttpError(426, 'This address is for WebSocket connections of workers.', 'upgrade_required', {
-    upgrade: 'websocket',
   });
 }

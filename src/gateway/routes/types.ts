@@ -3,6 +3,7 @@ import type { Scope } from '../../settings/scopes.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import { authorize } from '../auth.ts';
 import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
 
 /** Hono's view of the gateway. */
 export interface Environment {
@@ -26,4 +27,10 @@ export function needs(...anyOf: Scope[]): MiddlewareHandler<Environment> {
     context.set('token', entry);
     await next();
   };
+}
+
+/** @throws HttpError 426 where the request is not for a WebSocket */
+export function requireUpgrade(context: GatewayContext, message: string): void {
+  if (context.req.header('upgrade')?.toLowerCase() === 'websocket') return;
+  throw new HttpError(426, message, 'upgrade_required', { upgrade: 'websocket' });
 }

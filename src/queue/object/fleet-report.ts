@@ -45,6 +45,11 @@ export class FleetReport {
     this.#plan();
   }
 
+  /** The fleet object has lost its share: the next one is whole. */
+  forget(): void {
+    this.#changes.forget();
+  }
+
   /** Sends what is waiting at once; done when the fleet object has heard of all that was told so far, or did not answer. */
   flush(): Promise<void> {
     this.#sending = this.#sending.then(() => this.#send());

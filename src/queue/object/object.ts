@@ -275,6 +275,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.sessions();
   }
 
+  async tellFleet(): Promise<void> {
+    this.#fleet.forget();
+    await this.#fleet.flush();
+  }
+
   async hasSession(workerId: string, sessionId: string): Promise<boolean> {
     return this.#queue.hasSession(workerId, sessionId);
   }

@@ -40,7 +40,9 @@ function routes(): { method: string; path: string }[] {
 
 async function ask(env: Env, { method, path }: { method: string; path: string }, query: string) {
   const body = method === 'GET' ? null : JSON.stringify({ instance_id: 'i', status: 'running' });
-  const headers = { upgrade: /^\/(ws|answers|api\/jobs\/socket)$/.test(path) ? 'websocket' : '' };
+  const headers = {
+    upgrade: /^\/(ws|answers|api\/jobs\/socket|api\/fleet\/live)$/.test(path) ? 'websocket' : '',
+  };
   const request = new Request(`http://localhost${path}?worker_id=w&${query}`, { method, body, headers });
   return await createApp().fetch(request, env, context as never);
 }

@@ -1,0 +1,149 @@
+import type { Sql } from '../durable/ports.ts';
+import type { Heartbeat, Instance } from '../protocol/index.ts';
+import type { FleetEvent, QueueShare, SessionShare } from './rpc.ts';
+import type { WorkerFacts } from './view/facts.ts';
+import {
+  forgetWorker,
+  saveDisconnect,
+  saveHeartbeat,
+  saveInstance,
+  storedWorkers,
+  touchWorker,
+} from './worker-table.ts';
+
+/** What is kept of a heartbeat's error: with it every worker that is known fits into one answer. */
+const LAST_WORDS_CHARACTERS = 4096;
+
+/**
+ * Every worker that is known: in memory, and on disk but for its connection, which the queue tells again. What is known
+ * of a worker is a value: a change makes another.
+ */
+export class KnownWorkers {
+  readonly #sql: Sql;
+  readonly #byId: Map<string, WorkerFacts>;
+  /** Ids of those whose heartbeat is newer than what is stored. */
+  readonly #unsaved = new Set<string>();
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+    this.#byId = new Map(
+      storedWorkers(sql).map((worker) => [worker.worker_id, { ...worker, session: null }]),
+    );
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  all(): Iterable<WorkerFacts> {
+    return this.#byId.values();
+  }
+
+  get(workerId: string): WorkerFacts | undefined {
+    return this.#byId.get(workerId);
+  }
+
+  /** Stored by the next `save`. @returns what was known before */
+  beat(beat: Heartbeat, at: number): WorkerFacts | undefined {
+    const id = beat.worker_id ?? beat.instance_id;
+    const before = this.#byId.get(id);
+    const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
+    const heartbeat = error_message === undefined ? beat : { ...beat, error_message };
+    const config_id = before?.session?.config_id ?? beat.config_id ?? before?.config_id ?? null;
+    this.#set(id, at, { config_id, heartbeat, heartbeat_at: at });
+    this.#unsaved.add(id);
+    return before;
+  }
+
+  /** Stores the newest heartbeats. */
+  save(): void {
+    for (const id of this.#unsaved) {
+      const worker = this.#byId.get(id);
+      if (worker) saveHeartbeat(this.#sql, worker);
+    }
+    this.#unsaved.clear();
+  }
+
+  /** Stores what the queue tells of a worker. */
+  record(event: FleetEvent): void {
+    const { worker_id: id, config_id, at } = event;
+    if (event.kind === 'connected') {
+      if (this.#byId.has(id)) this.#set(id, at, {});
+      touchWorker(this.#sql, id, at);
+    } else if (event.kind === 'disconnected') {
+      this.#disconnected(id, event.reason, at);
+    } else {
+      const { model_cards: _cards, ...rest } = event.instance ?? {};
+      const instance = event.instance && (rest as Instance);
+      this.#set(id, at, { config_id, instance, disconnected: null, was_running: null });
+      saveInstance(this.#sql, event, instance, at);
+      if (event.kind !== 'handed_over' || !event.heartbeat) return;
+      this.#set(id, at, { heartbeat: event.heartbeat, heartbeat_at: event.heartbeat_at ?? at });
+      this.#unsaved.add(id);
+    }
+  }
+
+  /** The connections there are. Kept in memory only. */
+  share({ at, full, sessions, gone }: QueueShare): void {
+    const there = new Set(sessions.map(({ worker_id }) => worker_id));
+    if (full) {
+      for (const { worker_id: id, session } of this.#byId.values()) {
+        if (session && !there.has(id)) this.#set(id, at, { session: null });
+      }
+    }
+    for (const id of gone) if (this.#byId.get(id)?.session) this.#set(id, at, { session: null });
+    for (const session of sessions) this.#connected(session, at);
+  }
+
+  /** Forgets those last heard of by then, and beyond `most` those not heard of for the longest. */
+  bound(heardBy: number, most: number): void {
+    const oldestFirst = this.#byId.size > most ? [...this.#byId.values()].sort(byHeardAt) : this.all();
+    let left = this.#byId.size;
+    for (const { worker_id: id, heard_at } of oldestFirst) {
+      if (heard_at > heardBy && left <= most) continue;
+      left -= 1;
+      this.#byId.delete(id);
+      this.#unsaved.delete(id);
+      forgetWorker(this.#sql, id);
+    }
+  }
+
+  /** When the worker not heard of for the longest was heard of, epoch ms; null: there is none. */
+  longestUnheard(): number | null {
+    let longest: number | null = null;
+    for (const { heard_at } of this.#byId.values()) longest = Math.min(longest ?? heard_at, heard_at);
+    return longest;
+  }
+
+  #connected(session: SessionShare, at: number): void {
+    const { config_id } = session;
+    this.#set(session.worker_id, at, { session, config_id, disconnected: null, was_running: null });
+  }
+
+  #disconnected(id: string, reason: string, at: number): void {
+    const before = this.#byId.get(id);
+    if (!before) return;
+    const was_running = before.session?.running ?? before.heartbeat?.running ?? null;
+    this.#set(id, at, { session: null, disconnected: { at, reason }, was_running });
+    saveDisconnect(this.#sql, id, { at, reason, was_running });
+  }
+
+  #set(worker_id: string, at: number, changes: Partial<WorkerFacts>): void {
+    const before = this.#byId.get(worker_id) ?? {
+      worker_id,
+      config_id: null,
+      instance: null,
+      heartbeat: null,
+      heartbeat_at: null,
+      disconnected: null,
+      was_running: null,
+      session: null,
+      heard_at: at,
+    };
+    this.#byId.set(worker_id, { ...before, heard_at: Math.max(before.heard_at, at), ...changes });
+  }
+}
+
+function byHeardAt(a: WorkerFacts, b: WorkerFacts): number {
+  return a.heard_at - b.heard_at;
+}

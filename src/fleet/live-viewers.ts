@@ -1,0 +1,141 @@
+import * as z from 'zod';
+import type { FleetViewerFrame } from '../protocol/index.ts';
+import type { Projection } from './projection.ts';
+
+/** A viewer gets at most one frame in this time, ms. */
+const FRAME_EVERY_MS = 1000;
+/**
+ * A viewer that nothing was heard of for so long gets no more frames until it is heard, ms. Its `ping` waits for the
+ * `pong` before it, which comes behind all frames: one that does not keep up falls silent, and nothing piles up.
+ */
+const SILENT_AFTER_MS = 30_000;
+/** One that is silent for so long is gone, ms. */
+const GONE_AFTER_MS = 300_000;
+
+const ViewerFrame = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('watch'),
+    epoch: z.string().max(64).optional(),
+    version: z.number().int().min(0).optional(),
+  }),
+  z.object({ type: z.literal('pause') }),
+]) satisfies z.ZodType<FleetViewerFrame>;
+
+/** What a viewer looks at; stays with its socket while the object sleeps. */
+export interface Watching {
+  isPaused: boolean;
+  /** Of which the version is; null: it knows nothing. */
+  epoch: string | null;
+  version: number;
+  /** Epoch ms of the last frame to it. */
+  sentAt: number;
+  /** Epoch ms of its last message, pings aside. */
+  heardAt: number;
+}
+
+export interface ViewerSocket {
+  load(): Watching;
+  save(watching: Watching): void;
+  /** Epoch ms of the last ping that the runtime answered; 0: there was none. */
+  pingedAt(): number;
+  send(text: string): void;
+  close(code: number, reason: string): void;
+}
+
+export interface LiveViewersPorts {
+  sockets(): ViewerSocket[];
+  view: Pick<Projection, 'epoch' | 'version' | 'refresh' | 'frame'>;
+  now(): number;
+  /** Runs something later, ms; keeps the object awake until then. */
+  after(ms: number, run: () => void): void;
+}
+
+/**
+ * Those who look at the fleet. While anybody does, the view is looked at every second, since workers fall silent without
+ * an event; while nobody does, nothing runs. A viewer is sent what is new since the version it has, so that one that was
+ * paused, or slow, goes on with the newest state.
+ */
+export class LiveViewers {
+  readonly #ports: LiveViewersPorts;
+  /** Epoch ms when the view was last found to have changed. */
+  #changedAt = 0;
+  /** Counts looks, so that of several planned ones only the newest happens. */
+  #looks = 0;
+
+  constructor(ports: LiveViewersPorts) {
+    this.#ports = ports;
+  }
+
+  /** A socket was opened: nothing is sent before it asks. */
+  opened(socket: ViewerSocket): void {
+    const heardAt = this.#ports.now();
+    socket.save({ isPaused: true, epoch: null, version: 0, sentAt: 0, heardAt });
+  }
+
+  onMessage(socket: ViewerSocket, text: string): void {
+    const frame = ViewerFrame.safeParse(parsed(text));
+    if (!frame.success) {
+      socket.close(1008, 'expected {"type":"watch"} or {"type":"pause"}');
+      return;
+    }
+    const heardAt = this.#ports.now();
+    const before = socket.load();
+    if (frame.data.type === 'pause') {
+      socket.save({ ...before, isPaused: true, heardAt });
+      return;
+    }
+    const { epoch = null, version = 0 } = frame.data;
+    socket.save({ ...before, isPaused: false, epoch, version, heardAt });
+    this.#look();
+  }
+
+  /** Something may look different: viewers are told at once, or a second after the frame before. */
+  changed(): void {
+    if (this.#ports.now() - this.#changedAt >= FRAME_EVERY_MS) this.#look();
+  }
+
+  #look(): void {
+    const { view, now, after } = this.#ports;
+    const at = now();
+    const watching = this.#watching(at);
+    if (watching.length === 0) return;
+    const before = view.version;
+    view.refresh(at);
+    if (view.version !== before) this.#changedAt = at;
+    for (const { socket, viewer } of watching) {
+      if (at - viewer.sentAt >= FRAME_EVERY_MS) this.#send(socket, viewer, at);
+    }
+    this.#looks += 1;
+    const planned = this.#looks;
+    after(FRAME_EVERY_MS, () => {
+      if (planned === this.#looks) this.#look();
+    });
+  }
+
+  /** Those who look now, and keep up. */
+  #watching(at: number): { socket: ViewerSocket; viewer: Watching }[] {
+    return this.#ports.sockets().flatMap((socket) => {
+      const viewer = socket.load();
+      const silentFor = at - Math.max(viewer.heardAt, socket.pingedAt());
+      if (silentFor > GONE_AFTER_MS) socket.close(1001, 'nothing was heard of this viewer for 5 minutes');
+      return viewer.isPaused || silentFor > SILENT_AFTER_MS ? [] : [{ socket, viewer }];
+    });
+  }
+
+  #send(socket: ViewerSocket, viewer: Watching, at: number): void {
+    const { view } = this.#ports;
+    const { epoch, version } = view;
+    const known = viewer.epoch === epoch ? viewer.version : null;
+    if (known === version) return;
+    socket.send(view.frame(known));
+    socket.save({ ...viewer, epoch, version, sentAt: at });
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,230 @@
+import type {
+  Attention,
+  ConfigRow,
+  FleetFrame,
+  FleetSummary,
+  FleetView,
+  WorkerRow,
+} from '../protocol/index.ts';
+import { attentionIn } from './view/attention.ts';
+import { configRow } from './view/config-row.ts';
+import type { ConfigFacts, Incidents, WorkerFacts } from './view/facts.ts';
+import { summaryOf } from './view/summary.ts';
+import { workerRow } from './view/worker-row.ts';
+import { type StateNow, stateOf } from './view/worker-state.ts';
+
+/** Workers that are gone are shown for so long, ms; `GET /api/workers` tells of them longer. */
+const STOPPED_SHOWN_MS = 3_600_000;
+const LOST_SHOWN_MS = 24 * 3_600_000;
+/** Rows that went are remembered so that viewers are told; one that knows less gets everything. */
+const MOST_GONE = 1000;
+
+export interface FleetSources {
+  workers(): Iterable<WorkerFacts>;
+  /** @param named configs that workers are for */
+  configs(named: Iterable<string>, now: number): ConfigFacts[];
+  incidents(): Incidents;
+  /** Its newest 60 minutes, and when there is another, epoch ms. */
+  tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
+}
+
+/** A row as it is shown, and in which version it changed last. */
+interface Shown<R> {
+  row: R;
+  /** JSON of the row. */
+  text: string;
+  version: number;
+}
+
+/** Of what a worker's row was made. */
+interface MadeOf {
+  facts: WorkerFacts;
+  expectedStartMs: number | null;
+  state: StateNow;
+  /** From when on time alone may have changed it. */
+  until: number;
+}
+
+interface Gone {
+  kind: 'workers' | 'configs';
+  id: string;
+  version: number;
+}
+
+/**
+ * The one view of the fleet, in versions: each row knows the version that changed it, so that what is new to a viewer is
+ * the rows above the version it has.
+ */
+export class Projection {
+  readonly epoch: string = crypto.randomUUID();
+  readonly #queueId: string;
+  readonly #sources: FleetSources;
+  #version = 0;
+  #at = 0;
+  readonly #made = new Map<string, MadeOf>();
+  readonly #workers = new Map<string, Shown<WorkerRow>>();
+  readonly #configs = new Map<string, Shown<ConfigRow>>();
+  #gone: Gone[] = [];
+  /** Viewers of an older version have not been told of all rows that went. */
+  #knowsGoneSince = 0;
+  #summary!: FleetSummary;
+  #attention: Attention[] = [];
+  #head = '';
+  /** Frames of this version by the version that they follow; null: the full one. */
+  readonly #frames = new Map<number | null, string>();
+
+  constructor(queueId: string, sources: FleetSources) {
+    this.#queueId = queueId;
+    this.#sources = sources;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Brings the view up to what is known now; its version grows if that changes anything. @param now epoch ms */
+  refresh(now: number): void {
+    const facts = [...this.#sources.workers()];
+    const named = facts.flatMap((one) => configOf(one) ?? []);
+    const configs = this.#sources.configs(named, now);
+    const changes = [this.#refreshWorkers(facts, configs, now), this.#refreshConfigs(configs, now)];
+    const [configRows, workerRows] = [this.#configRows(), this.#workerRows()];
+    const shown = { configs: configRows, workers: workerRows, incidents: this.#sources.incidents() };
+    const attention = attentionIn(shown, now);
+    const summary = summaryOf(configRows, workerRows, now);
+    const head = `"summary":${JSON.stringify(summary)},"attention":${JSON.stringify(attention)}`;
+    if (head === this.#head && !changes.includes(true)) return;
+    [this.#summary, this.#attention, this.#head] = [summary, attention, head];
+    this.#version += 1;
+    this.#at = now;
+    this.#frames.clear();
+  }
+
+  view(): FleetView {
+    return {
+      version: this.#version,
+      epoch: this.epoch,
+      at: this.#at,
+      queue_id: this.#queueId,
+      summary: this.#summary,
+      attention: this.#attention,
+      configs: this.#configRows(),
+      workers: this.#workerRows(),
+    };
+  }
+
+  /**
+   * What is new to a viewer of a version, as JSON of a FleetFrame.
+   * @param known its version; null: it knows nothing of this epoch
+   */
+  frame(known: number | null): string {
+    const base = known !== null && known >= this.#knowsGoneSince && known <= this.#version ? known : null;
+    let text = this.#frames.get(base);
+    if (text === undefined) {
+      text = base === null ? this.#fullFrame() : this.#changedFrame(base);
+      this.#frames.set(base, text);
+    }
+    return text;
+  }
+
+  #fullFrame(): string {
+    return JSON.stringify({ type: 'full', view: this.view() } satisfies FleetFrame);
+  }
+
+  #changedFrame(base: number): string {
+    const changed = (shown: Iterable<Shown<unknown>>) =>
+      [...shown].flatMap(({ version, text }) => (version > base ? text : [])).join();
+    const gone = (kind: Gone['kind']) =>
+      this.#gone.filter((one) => one.kind === kind && one.version > base).map(({ id }) => id);
+    return [
+      `{"type":"changed","version":${this.#version},"at":${this.#at},${this.#head}`,
+      `"configs":[${changed(this.#configs.values())}]`,
+      `"workers":[${changed(this.#workers.values())}]`,
+      `"gone":${JSON.stringify({ workers: gone('workers'), configs: gone('configs') })}}`,
+    ].join();
+  }
+
+  /** @returns whether any row looks different now */
+  #refreshWorkers(all: readonly WorkerFacts[], configs: readonly ConfigFacts[], now: number): boolean {
+    const expected = new Map(configs.map((one) => [one.config_id, one.expected_start_ms]));
+    const rows = new Map<string, WorkerRow>();
+    for (const facts of all) {
+      const id = facts.worker_id;
+      const expectedStartMs = expected.get(configOf(facts) ?? '') ?? null;
+      const before = this.#made.get(id);
+      const isSame = before?.facts === facts && before.expectedStartMs === expectedStartMs;
+      const shown = this.#workers.get(id);
+      if (isSame && now < before.until) {
+        if (shown) rows.set(id, shown.row);
+        continue;
+      }
+      const state = withSince(stateOf(facts, now), before?.state, now);
+      const tokens = this.#sources.tokensHistory(id, now);
+      const hidden = hiddenAt(state);
+      const until = Math.min(state.until, tokens.until, hidden > now ? hidden : Number.POSITIVE_INFINITY);
+      this.#made.set(id, { facts, expectedStartMs, state, until });
+      if (hidden <= now) continue;
+      rows.set(id, workerRow(facts, { state, expectedStartMs, tokensHistory: tokens.values }));
+    }
+    const known = new Set(all.map(({ worker_id }) => worker_id));
+    for (const id of this.#made.keys()) if (!known.has(id)) this.#made.delete(id);
+    return this.#show('workers', this.#workers, rows);
+  }
+
+  #refreshConfigs(configs: readonly ConfigFacts[], now: number): boolean {
+    const workers = Map.groupBy(this.#workerRows(), ({ config_id }) => config_id);
+    const shown = configs.filter(({ config_id, share }) => share || workers.has(config_id));
+    const rows = shown.map((config): [string, ConfigRow] => [
+      config.config_id,
+      configRow(config, workers.get(config.config_id) ?? [], now),
+    ]);
+    return this.#show('configs', this.#configs, new Map(rows));
+  }
+
+  /** Takes over what looks different. @returns whether anything does */
+  #show<R>(kind: Gone['kind'], shown: Map<string, Shown<R>>, rows: ReadonlyMap<string, R>): boolean {
+    const version = this.#version + 1;
+    let hasChanged = false;
+    for (const [id, row] of rows) {
+      const before = shown.get(id);
+      if (before?.row === row) continue;
+      const text = JSON.stringify(row);
+      if (before?.text === text) continue;
+      shown.set(id, { row, text, version });
+      hasChanged = true;
+    }
+    for (const id of shown.keys()) {
+      if (rows.has(id)) continue;
+      shown.delete(id);
+      this.#gone.push({ kind, id, version });
+      hasChanged = true;
+    }
+    const [dropped] = this.#gone.splice(0, Math.max(0, this.#gone.length - MOST_GONE)).slice(-1);
+    if (dropped) this.#knowsGoneSince = dropped.version;
+    return hasChanged;
+  }
+
+  #workerRows(): WorkerRow[] {
+    return [...this.#workers.values()].map(({ row }) => row);
+  }
+
+  #configRows(): ConfigRow[] {
+    return [...this.#configs.values()].map(({ row }) => row);
+  }
+}
+
+function configOf({ session, config_id }: WorkerFacts): string | null {
+  return session?.config_id ?? config_id;
+}
+
+/** A state that began while this object looked on began then. */
+function withSince(state: StateNow, before: StateNow | undefined, now: number): StateNow {
+  if (state.since !== null || !before) return state;
+  return { ...state, since: before.state === state.state ? before.since : now };
+}
+
+function hiddenAt({ state, since }: StateNow): number {
+  if (since === null) return Number.POSITIVE_INFINITY;
+  if (state === 'lost') return since + LOST_SHOWN_MS;
+  return state === 'stopped' ? since + STOPPED_SHOWN_MS : Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,194 @@
+import type { Attention, ConfigRow, WorkerRow } from '../../protocol/index.ts';
+import { backlogOf, LONG_WAIT_MS, waitingIn } from './config-row.ts';
+import type { Incidents } from './facts.ts';
+import { firstLine, jobsWait, percent, span } from './words.ts';
+import { lastHeard, startTimes } from './worker-words.ts';
+
+/** A start is slow beyond so many times the usual, and at least this much more, ms. */
+const SLOW_START = 1.5;
+const SLOW_START_MS = 60_000;
+/** Where no start of the config has been seen yet, ms. */
+const SLOW_FIRST_START_MS = 20 * 60_000;
+/** A success rate below this over an hour with so many ended jobs. */
+const LOW_SUCCESS_RATE = 0.9;
+const JOBS_FOR_A_RATE = 20;
+/** What is over is told for so long, ms. */
+const TOLD_FOR_MS = 10 * 60_000;
+const LOST_TOLD_FOR_MS = 60 * 60_000;
+
+/** What the items are made of. */
+export interface Shown {
+  configs: readonly ConfigRow[];
+  workers: readonly WorkerRow[];
+  incidents: Incidents;
+}
+
+/** What needs somebody, the worst first, of the same kind the longest first. */
+export function attentionIn(shown: Shown, now: number): Attention[] {
+  const items = [
+    ...shown.configs.flatMap((config) => {
+      const workers = shown.workers.filter(({ config_id }) => config_id === config.config_id);
+      return [...waitItems(config, workers, now), ...successItems(config, now)];
+    }),
+    ...shown.workers.flatMap((worker) => workerItems(worker, now)),
+    ...incidentItems(shown.incidents, now),
+  ];
+  return items.sort((a, b) => rankOf(a) - rankOf(b) || a.since - b.since);
+}
+
+function waitItems(config: ConfigRow, workers: readonly WorkerRow[], now: number): Attention[] {
+  const waiting = waitingIn(config);
+  if (waiting === 0) return [];
+  const oldest = config.oldest_wait_ms ?? 0;
+  const about = { config_id: config.config_id, worker_id: null, since: now - oldest };
+  const text = `${config.config_id}: ${jobsWait(waiting)}, the oldest for ${span(oldest)}: ${config.why_waiting}.`;
+  if (config.ready_workers === 0) {
+    return [
+      {
+        code: 'no_ready_worker',
+        severity: 'error',
+        ...about,
+        text,
+        advice: howToGetOne(config, workers, now),
+      },
+    ];
+  }
+  if (oldest < LONG_WAIT_MS) return [];
+  return [{ code: 'jobs_wait', severity: 'warning', ...about, text, advice: howToServeMore(config) }];
+}
+
+function howToGetOne(config: ConfigRow, workers: readonly WorkerRow[], now: number): string {
+  const lefts = workers
+    .filter(({ state }) => state === 'starting' || state === 'loading')
+    .map((worker) => startTimes(worker, now)?.left ?? null);
+  const left = Math.min(...lefts.filter((ms) => ms !== null));
+  if (left > 0 && left < Number.POSITIVE_INFINITY) return `Expected in about ${span(left + 30_000)}.`;
+  if (lefts.length > 0) return 'Follow the log of the worker that loads.';
+  const failed = workers.find(({ state, error }) => state === 'error' && error?.advice);
+  if (failed?.error?.advice) return failed.error.advice;
+  return `Start a worker with CASOLA_CONFIG_ID=${config.config_id}.`;
+}
+
+/** By what one worker ended lately, how many more would keep up. */
+function howToServeMore({ now, ready_workers, config_id }: ConfigRow): string {
+  const ended = now.succeeded + now.failed + now.cancelled + now.expired;
+  const more = ended === 0 ? 1 : Math.ceil((now.submitted * ready_workers) / ended) - ready_workers;
+  if (more <= 0) return 'More end than come: the queue gets shorter by itself.';
+  const verb = more === 1 ? 'more worker' : 'more workers';
+  return `${more} ${verb} with CASOLA_CONFIG_ID=${config_id} would keep up.`;
+}
+
+function successItems({ config_id, hour }: ConfigRow, now: number): Attention[] {
+  const bad = hour.failed + hour.expired;
+  const all = bad + hour.succeeded;
+  if (all < JOBS_FOR_A_RATE || hour.succeeded / all >= LOW_SUCCESS_RATE) return [];
+  return [
+    {
+      code: 'success_rate',
+      severity: 'warning',
+      config_id,
+      worker_id: null,
+      text: `${config_id}: ${bad} of ${all} jobs failed within the hour (${percent(bad / all)}).`,
+      advice: 'Look at the newest failed jobs: their errors say why.',
+      since: now - 3_600_000,
+    },
+  ];
+}
+
+function workerItems(worker: WorkerRow, now: number): Attention[] {
+  const item = itemOf(worker, now);
+  if (!item) return [];
+  const since = worker.state_since ?? worker.heartbeat_at ?? now;
+  return [{ config_id: worker.config_id, worker_id: worker.worker_id, since, ...item }];
+}
+
+type Item = Pick<Attention, 'code' | 'severity' | 'text' | 'advice'> & { since?: number };
+
+function itemOf(worker: WorkerRow, now: number): Item | null {
+  const { worker_id: id, state, error } = worker;
+  if (state === 'error') {
+    return {
+      code: 'worker_error',
+      severity: 'error',
+      text: `${id} failed: ${firstLine(error?.message ?? 'it does not say why')}.`.replace(/\.\.$/, '.'),
+      advice: error?.advice ?? 'Read the last lines of its log.',
+    };
+  }
+  if (state === 'lost' || state === 'late') return missing(worker, now);
+  if (state === 'starting' || state === 'loading') return slowStart(worker, now);
+  if (state !== 'paused') return null;
+  return {
+    code: 'engine_backlog',
+    severity: 'warning',
+    text: `${id} takes no jobs for now: ${backlogOf(worker)}.`,
+    advice: 'It goes on by itself. If it does so often, give it fewer slots or add a worker.',
+  };
+}
+
+function missing(worker: WorkerRow, now: number): Item | null {
+  const { worker_id: id, state, disconnected } = worker;
+  if (state === 'late' || now - (worker.state_since ?? now) > LOST_TOLD_FOR_MS) return null;
+  const how = disconnected ? `; its connection ended: ${firstLine(disconnected.reason, 100)}` : '';
+  return {
+    code: 'worker_lost',
+    severity: 'warning',
+    text: `${id} has not been heard of for ${span(now - lastHeard(worker, now))}; it ${worker.was_doing}${how}.`,
+    advice: 'Look at its machine. Jobs that it ran were given to others.',
+  };
+}
+
+function slowStart(worker: WorkerRow, now: number): Item | null {
+  const times = startTimes(worker, now);
+  if (!times) return null;
+  const usual = worker.expected_start_ms;
+  const most = usual === null ? SLOW_FIRST_START_MS : Math.max(usual * SLOW_START, usual + SLOW_START_MS);
+  if (times.taken <= most) return null;
+  const than = usual === null ? '' : `, usually ${span(usual)}`;
+  const phase = worker.phase === null ? '' : ` It is in the phase "${worker.phase}".`;
+  return {
+    code: 'start_slow',
+    severity: 'warning',
+    text: `${worker.worker_id} has been starting for ${span(times.taken)}${than}.${phase}`,
+    advice: 'Read the last lines of its log.',
+    since: now - times.taken,
+  };
+}
+
+function incidentItems({ refusal, unknown_models }: Incidents, now: number): Attention[] {
+  const nobody = { config_id: null, worker_id: null };
+  const items: Attention[] = [];
+  if (refusal && now - refusal.at <= TOLD_FOR_MS) {
+    const text = `A worker was refused: ${refusal.why}.`;
+    const { advice, at: since } = refusal;
+    items.push({ code: 'token_refused', severity: 'warning', ...nobody, text, advice, since });
+  }
+  for (const { at, model, models } of unknown_models) {
+    if (now - at > TOLD_FOR_MS) continue;
+    const known = models === '' ? 'no model is known yet' : `there are ${models}`;
+    items.push({
+      code: 'unknown_model',
+      severity: 'warning',
+      ...nobody,
+      text: `A caller asked for the model "${model}", which no worker serves; ${known}.`,
+      advice: 'Mend the name, give it as an alias in MODEL_ALIASES, or start a worker for it.',
+      since: at,
+    });
+  }
+  return items;
+}
+
+const WORST_FIRST: Attention['code'][] = [
+  'no_ready_worker',
+  'worker_error',
+  'jobs_wait',
+  'worker_lost',
+  'success_rate',
+  'start_slow',
+  'engine_backlog',
+  'token_refused',
+  'unknown_model',
+];
+
+function rankOf({ code, severity }: Attention): number {
+  return WORST_FIRST.indexOf(code) + (severity === 'error' ? 0 : WORST_FIRST.length);
+}

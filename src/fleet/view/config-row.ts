@@ -1,0 +1,81 @@
+import type { ConfigRow, WorkerRow } from '../../protocol/index.ts';
+import type { ConfigFacts } from './facts.ts';
+import { counted, percent, perSecond } from './words.ts';
+import { atWork, doing, isReady } from './worker-words.ts';
+
+/** Jobs that wait longer than this although workers are ready need somebody, ms. */
+export const LONG_WAIT_MS = 60_000;
+
+const MINUTE_MS = 60_000;
+
+/** A config as it is shown. @param workers its own */
+export function configRow(config: ConfigFacts, workers: readonly WorkerRow[], now: number): ConfigRow {
+  const { share } = config;
+  const connected = workers.filter(({ state }) => isReady(state) || state === 'paused');
+  const there = workers.filter(({ state }) => atWork(state));
+  const row: ConfigRow = {
+    config_id: config.config_id,
+    models: [...new Set(workers.flatMap(({ models }) => models))].sort(),
+    workers: there.length,
+    ready_workers: workers.filter(({ state }) => isReady(state)).length,
+    slots: sum(connected, ({ slots }) => slots),
+    busy_slots: sum(connected, ({ running }) => running),
+    waiting: { callers: share?.callers ?? 0, stored: share?.stored ?? 0 },
+    by_priority: share?.by_priority ?? [],
+    oldest_wait_ms: share?.oldest_since == null ? null : Math.max(0, now - share.oldest_since),
+    why_waiting: null,
+    now: config.now,
+    hour: config.hour,
+    day: config.day,
+  };
+  return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, workers, now) };
+}
+
+export function waitingIn({ waiting }: ConfigRow): number {
+  return waiting.callers + waiting.stored;
+}
+
+/** Why jobs of a config wait: no worker, none of them ready, none with a free slot, or none that may take them. */
+function whyWaiting(config: ConfigRow, workers: readonly WorkerRow[], now: number): string {
+  if (config.ready_workers === 0) return whyNoneReady(workers, now);
+  if (config.busy_slots >= config.slots) {
+    const { submitted, succeeded, failed, cancelled, expired } = config.now;
+    const ended = succeeded + failed + cancelled + expired;
+    const rates = `${perSecond(submitted, MINUTE_MS)} come, ${perSecond(ended, MINUTE_MS)} end`;
+    const slots = config.slots === 1 ? 'its only slot is' : `all ${config.slots} slots are`;
+    return `${slots} busy: ${rates}`;
+  }
+  const paused = workers.find(({ state }) => state === 'paused');
+  if (paused) return `${paused.worker_id} takes no jobs for now: ${backlogOf(paused)}`;
+  return 'slots are free, but these jobs wait before they are tried again, or no worker meets their deadlines';
+}
+
+/** "its only worker loads, 62 %, usually 3 min", "it has no worker". */
+export function whyNoneReady(workers: readonly WorkerRow[], now: number): string {
+  const there = workers.filter(({ state }) => atWork(state));
+  const [nearest] = [...(there.length > 0 ? there : workers)].sort((a, b) => rankOf(a) - rankOf(b));
+  if (!nearest) return 'it has no worker';
+  if (there.length === 0)
+    return `it has no worker; the last one, ${nearest.worker_id}, ${doing(nearest, now)}`;
+  if (there.length === 1) return `its only worker ${doing(nearest, now)}`;
+  return `none of its ${there.length} workers is ready: ${nearest.worker_id} ${doing(nearest, now)}`;
+}
+
+/** What an engine has too much of. */
+export function backlogOf({ engine_waiting, kv_cache_usage }: WorkerRow): string {
+  const parts = [
+    ...(engine_waiting ? [`${counted(engine_waiting, 'request')} wait in its engine`] : []),
+    ...(kv_cache_usage !== null ? [`its KV cache is ${percent(kv_cache_usage)} full`] : []),
+  ];
+  return parts.length > 0 ? parts.join(', ') : 'its engine has a backlog';
+}
+
+const NEAREST_TO_READY = ['paused', 'loading', 'starting', 'late', 'draining', 'error', 'lost', 'stopped'];
+
+function rankOf({ state, progress }: WorkerRow): number {
+  return NEAREST_TO_READY.indexOf(state) - (progress ?? 0) / 2;
+}
+
+function sum<T>(list: readonly T[], of: (one: T) => number | null): number {
+  return list.reduce((total, one) => total + (of(one) ?? 0), 0);
+}

@@ -1,0 +1,46 @@
+import type { ConfigRates } from '../../protocol/index.ts';
+import type { ConfigShare, KnownWorker, SessionShare } from '../rpc.ts';
+
+/** What the projection is made of. Times in epoch ms of the server's clock, but for those in heartbeats. */
+
+export interface WorkerFacts extends KnownWorker {
+  /** When its heartbeat came, or the queue told of it. */
+  heard_at: number;
+  /** Its connection; null: there is none. */
+  session: SessionShare | null;
+  /** Jobs that it ran when its last connection ended; null: unknown. */
+  was_running: number | null;
+}
+
+export interface ConfigFacts {
+  config_id: string;
+  /** What the queue last told of it; null: nothing. */
+  share: ConfigShare | null;
+  /** How long a start usually takes, created to healthy, ms; null: none was seen. */
+  expected_start_ms: number | null;
+  now: ConfigRates;
+  hour: ConfigRates;
+  day: ConfigRates;
+}
+
+/** What the gateway saw and no object keeps. */
+export interface Incidents {
+  /** The newest attempt of a worker to connect that was refused. */
+  refusal: Refusal | null;
+  /** Models that callers asked for and nobody serves, newest last. */
+  unknown_models: readonly UnknownModel[];
+}
+
+export interface Refusal {
+  at: number;
+  /** A clause: "its token is not known here". */
+  why: string;
+  advice: string;
+}
+
+export interface UnknownModel {
+  at: number;
+  model: string;
+  /** Those that are known, as an error lists them; empty: none. */
+  models: string;
+}

@@ -1,0 +1,76 @@
+import type { ConfigRow, FleetSummary, Verdict, WorkerRow } from '../../protocol/index.ts';
+import { LONG_WAIT_MS, waitingIn, whyNoneReady } from './config-row.ts';
+import { counted, jobsWait, span } from './words.ts';
+import { atWork, isReady } from './worker-words.ts';
+
+/** The whole fleet in one line. */
+export function summaryOf(
+  configs: readonly ConfigRow[],
+  workers: readonly WorkerRow[],
+  now: number,
+): FleetSummary {
+  const { verdict, text } = verdictOf(configs, workers, now);
+  const there = workers.filter(({ state }) => atWork(state));
+  const speeds = there.flatMap(({ tokens_per_second }) => tokens_per_second ?? []);
+  const waits = configs.flatMap(({ oldest_wait_ms }) => oldest_wait_ms ?? []);
+  return {
+    verdict,
+    text,
+    workers: there.length,
+    ready_workers: there.filter(({ state }) => isReady(state)).length,
+    slots: sum(configs, ({ slots }) => slots),
+    busy_slots: sum(configs, ({ busy_slots }) => busy_slots),
+    waiting: sum(configs, waitingIn),
+    oldest_wait_ms: waits.length > 0 ? Math.max(...waits) : null,
+    tokens_per_second: speeds.length > 0 ? sum(speeds, (speed) => speed) : null,
+  };
+}
+
+function verdictOf(
+  configs: readonly ConfigRow[],
+  workers: readonly WorkerRow[],
+  now: number,
+): { verdict: Verdict; text: string } {
+  const problems = configs
+    .flatMap((config) => {
+      const problem = problemOf(config, workers, now);
+      return problem === null ? [] : [{ config, problem }];
+    })
+    .sort((a, b) => (b.config.oldest_wait_ms ?? -1) - (a.config.oldest_wait_ms ?? -1));
+  const [worst] = problems;
+  const because = worst ? `${worst.config.config_id}: ${worst.problem}` : '';
+  if (workers.length === 0 && !worst) return { verdict: 'empty', text: 'No worker has connected yet.' };
+  if (!workers.some(({ state }) => isReady(state))) {
+    const text = worst ? `Not serving: ${because}.` : 'Not serving: no worker is running.';
+    return { verdict: 'not_serving', text };
+  }
+  // One that has neither workers nor jobs is not in use.
+  const inUse = configs.filter((config) => config.workers > 0 || waitingIn(config) > 0);
+  if (!worst) return { verdict: 'serving', text: fine(inUse, workers) };
+  const count = `${inUse.length - problems.length} of ${counted(inUse.length, 'config')} fine`;
+  return { verdict: 'degraded', text: inUse.length === 1 ? `${because}.` : `${count}; ${because}.` };
+}
+
+/** What is wrong with a config, after its name; null: it is fine. */
+function problemOf(config: ConfigRow, workers: readonly WorkerRow[], now: number): string | null {
+  const waiting = waitingIn(config);
+  const oldest = config.oldest_wait_ms ?? 0;
+  const own = workers.filter(({ config_id }) => config_id === config.config_id);
+  const isNoneReady = config.ready_workers === 0;
+  if (waiting > 0 && (isNoneReady || oldest > LONG_WAIT_MS)) {
+    return `${jobsWait(waiting)} ${span(oldest)} because ${config.why_waiting}`;
+  }
+  return isNoneReady && config.workers > 0 ? whyNoneReady(own, now) : null;
+}
+
+function fine(inUse: readonly ConfigRow[], workers: readonly WorkerRow[]): string {
+  const ready = workers.filter(({ state }) => isReady(state)).length;
+  const there = workers.filter(({ state }) => atWork(state)).length;
+  const what = inUse.length === 1 ? `${inUse[0]?.config_id} is fine` : `All ${inUse.length} configs are fine`;
+  const who = ready === there ? counted(ready, 'worker') : `${ready} of ${there} workers`;
+  return `${what}: ${who} ready.`;
+}
+
+function sum<T>(list: readonly T[], of: (one: T) => number): number {
+  return list.reduce((total, one) => total + of(one), 0);
+}

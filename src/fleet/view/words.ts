@@ -1,0 +1,37 @@
+/** Numbers and names as sentences have them. */
+
+/** `40 s`, `3 min`, `5 h`, `2 d`: one unit, rounded down. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** `1 job`, `14 jobs`. */
+export function counted(count: number, noun: string, plural = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : plural}`;
+}
+
+/** `1 job waits`, `14 jobs wait`. */
+export function jobsWait(count: number): string {
+  return count === 1 ? '1 job waits' : `${count} jobs wait`;
+}
+
+/** Of a share from 0 to 1: `62 %`. */
+export function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
+
+/** Of a number over a span: `3.1/s`, `120/s`. */
+export function perSecond(count: number, ms: number): string {
+  const rate = (count * 1000) / ms;
+  return `${rate < 10 ? rate.toFixed(1) : Math.round(rate)}/s`;
+}
+
+/** First line, shortened: what an error says, within a sentence. */
+export function firstLine(text: string, most = 200): string {
+  const line = text.trim().split('\n', 1)[0]!.trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}

@@ -1,0 +1,69 @@
+import type { WorkerRow } from '../../protocol/index.ts';
+import type { WorkerFacts } from './facts.ts';
+import { counted, percent } from './words.ts';
+import { intervalMs, type StateNow } from './worker-state.ts';
+
+/** What is known of a worker beside its own facts. */
+export interface WorkerContext {
+  state: StateNow;
+  expectedStartMs: number | null;
+  tokensHistory: (number | null)[];
+}
+
+/** A worker as it is shown. What one that is gone last measured is not shown as if it were now. */
+export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRow {
+  const { session, heartbeat: beat, instance } = worker;
+  const { state, since } = context.state;
+  const isGone = state === 'lost' || state === 'stopped';
+  const live = isGone ? null : beat;
+  const isStarting = state === 'starting' || state === 'loading' || state === 'late';
+  return {
+    worker_id: worker.worker_id,
+    config_id: session?.config_id ?? worker.config_id,
+    state,
+    state_since: since,
+    phase: live?.phase ?? null,
+    phase_since: live?.phase_since_ms ?? null,
+    progress: isStarting ? (live?.progress ?? null) : null,
+    expected_start_ms: context.expectedStartMs,
+    start: beat?.start ?? {},
+    models: session?.models ?? instance?.models ?? (beat?.model === undefined ? [] : [beat.model]),
+    slots: session?.capacity ?? beat?.capacity ?? null,
+    running: isGone ? null : (session?.running ?? beat?.running ?? null),
+    engine_running: live?.engine_running ?? null,
+    engine_waiting: live?.engine_waiting ?? null,
+    kv_cache_usage: live?.kv_cache_usage ?? null,
+    tokens_per_second: live?.tokens_per_second ?? null,
+    tokens_history: context.tokensHistory,
+    first_token_ms: live?.first_token_ms ?? null,
+    gpus: beat?.gpus ?? (instance?.gpu === undefined ? [] : [{ name: instance.gpu }]),
+    heartbeat_at: worker.heartbeat_at,
+    heartbeat_interval_ms: beat ? intervalMs(beat) : null,
+    connected_at: session?.connected_at ?? null,
+    protocol: session?.protocol ?? null,
+    engine: beat?.engine ?? instance?.engine ?? null,
+    engine_version: beat?.engine_version ?? instance?.engine_version ?? null,
+    worker_version: beat?.worker_version ?? instance?.worker_version ?? null,
+    host: beat?.host ?? instance?.host ?? null,
+    missed_renewals: beat?.missed_renewals ?? null,
+    spool_bytes: beat?.spool_bytes ?? null,
+    error: errorOf(worker, state === 'error'),
+    was_doing: state === 'lost' ? wasDoing(worker) : null,
+    disconnected: worker.disconnected,
+  };
+}
+
+function errorOf({ heartbeat, heartbeat_at }: WorkerFacts, hasFailed: boolean): WorkerRow['error'] {
+  if (!heartbeat || (heartbeat.error_message === undefined && !hasFailed)) return null;
+  const message = heartbeat.error_message || `it said "${heartbeat.status}" and not why`;
+  return { message, advice: heartbeat.advice ?? null, at: heartbeat_at ?? 0 };
+}
+
+function wasDoing({ heartbeat, was_running, disconnected }: WorkerFacts): string {
+  const running = was_running ?? heartbeat?.running ?? 0;
+  if (running > 0) return `was running ${counted(running, 'job')}`;
+  if (disconnected) return 'was idle';
+  const { phase, progress } = heartbeat ?? {};
+  if (phase === undefined || phase === 'ready') return 'was starting';
+  return progress === undefined ? `was loading (${phase})` : `was loading (${phase}, ${percent(progress)})`;
+}

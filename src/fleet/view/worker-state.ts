@@ -1,0 +1,54 @@
+import type { Heartbeat, WorkerState } from '../../protocol/index.ts';
+import type { WorkerFacts } from './facts.ts';
+
+/** Of workers that do not tell their interval, as the base protocol has it. */
+const USUAL_INTERVAL_MS = 60_000;
+/** A heartbeat is late beyond so many intervals: one, and what the way may take. */
+const LATE_INTERVALS = 1.25;
+const LOST_INTERVALS = 3;
+
+export interface StateNow {
+  state: WorkerState;
+  /** Epoch ms; null: what is known does not tell. */
+  since: number | null;
+  /** From when on time alone may have changed it, epoch ms; infinite: never. */
+  until: number;
+}
+
+const FOREVER = Number.POSITIVE_INFINITY;
+
+export function intervalMs(beat: Heartbeat | null): number {
+  return beat?.interval_seconds === undefined ? USUAL_INTERVAL_MS : beat.interval_seconds * 1000;
+}
+
+/** By its connection where it has one, else by its heartbeats and their age. */
+export function stateOf(worker: WorkerFacts, now: number): StateNow {
+  const { session, heartbeat, heartbeat_at } = worker;
+  if (!session) return unconnected(worker, now);
+  // What it said before it connected is about an earlier process.
+  const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
+  if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
+  const state = session.state === 'ready' && session.running > 0 ? 'running' : session.state;
+  return { state, since: null, until: FOREVER };
+}
+
+function unconnected(worker: WorkerFacts, now: number): StateNow {
+  const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
+  if (heartbeat?.status === 'stopping') return { state: 'stopped', since: heartbeat_at, until: FOREVER };
+  if (saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
+  const interval = intervalMs(heartbeat);
+  const lostAt = heard_at + LOST_INTERVALS * interval;
+  if (now > lostAt) return { state: 'lost', since: lostAt, until: FOREVER };
+  // A process that starts again is not late because the one before it is gone.
+  const startsAgain = heartbeat?.status === 'starting' && (heartbeat_at ?? 0) > (disconnected?.at ?? 0);
+  const endedAt = startsAgain ? undefined : disconnected?.at;
+  const lateAt = endedAt ?? heard_at + LATE_INTERVALS * interval;
+  if (now >= lateAt) return { state: 'late', since: lateAt, until: lostAt + 1 };
+  const isLoading = heartbeat?.phase !== undefined && heartbeat.phase !== 'ready';
+  const since = (isLoading ? heartbeat.start?.engine_started_ms : heartbeat?.start?.created_ms) ?? null;
+  return { state: isLoading ? 'loading' : 'starting', since, until: lateAt };
+}
+
+function saysError(beat: Heartbeat | null): boolean {
+  return beat?.status === 'error' || beat?.status === 'failed' || beat?.status === 'fatal';
+}

@@ -1,0 +1,182 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import type { FleetFrame, FleetView } from '../../src/protocol/index.ts';
+import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** The fleet as it is shown, over HTTP and live, from the object in a real workerd. */
+const TOKEN = 'secret';
+const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
+let road: MiniflareQueue;
+
+beforeAll(async () => {
+  road = await startMiniflareQueue({
+    QUEUE_IDS: '*',
+    TOKENS: JSON.stringify([{ name: 'all', sha256: SHA256, scopes: ['admin'] }]),
+  });
+});
+const viewers: Viewer[] = [];
+afterEach(() => {
+  for (const viewer of viewers.splice(0)) viewer.socket.terminate();
+  closeRawWorkers();
+});
+afterAll(() => road.stop());
+
+let queueNumber = 0;
+const newQueue = () => `live-${++queueNumber}`;
+const headersOf = (queue: string) => ({ authorization: `Bearer ${TOKEN}`, 'x-queue-id': queue });
+
+async function view(queue: string): Promise<FleetView> {
+  return (await fetch(`${road.url}/api/fleet`, { headers: headersOf(queue) })).json() as Promise<FleetView>;
+}
+const beat = (queue: string, body: object) =>
+  fetch(`${road.url}/api/heartbeats`, {
+    method: 'POST',
+    headers: headersOf(queue),
+    body: JSON.stringify(body),
+  });
+const worker = async (queue: string, id: string) =>
+  (await new RawWorker(road.url, TOKEN).connect(queue)).register(id, {
+    instance: { id, models: ['tiny'], gpu: 'H100' },
+    capacity: 4,
+  });
+
+/** One who looks at a fleet, and what was sent to it. */
+class Viewer {
+  readonly texts: string[] = [];
+  closed: number | null = null;
+  readonly socket: WebSocket;
+
+  private constructor(queue: string) {
+    const url = `${road.url.replace('http', 'ws')}/api/fleet/live?queue_id=${queue}`;
+    this.socket = new WebSocket(url, { headers: { authorization: `Bearer ${TOKEN}` } });
+    this.socket.on('message', (data) => this.texts.push(String(data)));
+    this.socket.on('close', (code) => {
+      this.closed = code;
+    });
+    viewers.push(this);
+  }
+
+  static async open(queue: string): Promise<Viewer> {
+    const viewer = new Viewer(queue);
+    await new Promise((opened, failed) => viewer.socket.once('open', opened).once('error', failed));
+    return viewer;
+  }
+
+  say(frame: object): void {
+    this.socket.send(JSON.stringify(frame));
+  }
+
+  frames(): FleetFrame[] {
+    return this.texts.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text) as FleetFrame);
+  }
+
+  /** The fleet as this viewer knows it, by its frames alone. */
+  known(): FleetView {
+    const [first, ...rest] = this.frames();
+    if (first?.type !== 'full') throw new Error('the first frame is not a full one');
+    return rest.reduce(applied, first.view);
+  }
+}
+
+function applied(view: FleetView, frame: FleetFrame): FleetView {
+  if (frame.type === 'full') return frame.view;
+  const { version, at, summary, attention, gone } = frame;
+  const workers = new Map(view.workers.map((row) => [row.worker_id, row]));
+  for (const row of frame.workers) workers.set(row.worker_id, row);
+  for (const id of gone.workers) workers.delete(id);
+  const configs = new Map(view.configs.map((row) => [row.config_id, row]));
+  for (const row of frame.configs) configs.set(row.config_id, row);
+  for (const id of gone.configs) configs.delete(id);
+  return {
+    ...view,
+    version,
+    at,
+    summary,
+    attention,
+    workers: [...workers.values()],
+    configs: [...configs.values()],
+  };
+}
+
+describe('GET /api/fleet', () => {
+  it('says of a queue without workers that none has connected yet', async () => {
+    expect(await view(newQueue())).toMatchObject({
+      summary: { verdict: 'empty', text: 'No worker has connected yet.', workers: 0 },
+      attention: [],
+      workers: [],
+      configs: [],
+    });
+  });
+
+  it('shows a worker with its heartbeat, and its config', async () => {
+    const queue = newQueue();
+    await worker(queue, 'w');
+    await beat(queue, { instance_id: 'w', status: 'running', tokens_per_second: 12.5, kv_cache_usage: 0.5 });
+    await until(async () => (await view(queue)).workers[0]?.state === 'ready', 'it is ready');
+    expect(await view(queue)).toMatchObject({
+      queue_id: queue,
+      summary: { verdict: 'serving', workers: 1, ready_workers: 1, slots: 4, tokens_per_second: 12.5 },
+      workers: [
+        { worker_id: 'w', config_id: 'cfg', models: ['tiny'], slots: 4, running: 0, kv_cache_usage: 0.5 },
+      ],
+      configs: [{ config_id: 'cfg', workers: 1, ready_workers: 1, slots: 4, busy_slots: 0 }],
+    });
+  });
+
+  it('asks for a token with the scope read', async () => {
+    const response = await fetch(`${road.url}/api/fleet`);
+    expect(response.status).toBe(401);
+  });
+});
+
+describe('GET /api/fleet/live', () => {
+  it('sends everything first and then what changed, which is the same as asking anew', async () => {
+    const queue = newQueue();
+    const viewer = await Viewer.open(queue);
+    viewer.say({ type: 'watch' });
+    await until(() => viewer.frames().length > 0, 'the first frame');
+    const connected = await worker(queue, 'w');
+    await until(() => viewer.known().workers[0]?.state === 'ready', 'the worker appears');
+    await beat(queue, { instance_id: 'w', status: 'running', kv_cache_usage: 0.25 });
+    await until(() => viewer.known().workers[0]?.kv_cache_usage === 0.25, 'its heartbeat appears');
+    connected.vanish();
+    await until(() => viewer.known().workers[0]?.state === 'late', 'it is seen to be gone');
+    expect(
+      viewer
+        .frames()
+        .slice(1)
+        .every(({ type }) => type === 'changed'),
+    ).toBe(true);
+    const { workers, configs, version } = await view(queue);
+    expect(viewer.known()).toMatchObject({ workers, configs, version });
+  });
+
+  it('answers a ping, and refuses what is no frame of a viewer', async () => {
+    const viewer = await Viewer.open(newQueue());
+    viewer.socket.send('ping');
+    await until(() => viewer.texts[0] === 'pong', 'the answer');
+    viewer.socket.send('hello');
+    await until(() => viewer.closed === 1008, 'it is closed');
+  });
+
+  it('sends nothing to a viewer that paused, and then what it has missed', async () => {
+    const queue = newQueue();
+    await worker(queue, 'w');
+    const [paused, watching] = [await Viewer.open(queue), await Viewer.open(queue)];
+    for (const viewer of [paused, watching]) viewer.say({ type: 'watch' });
+    await until(() => paused.texts.length > 0 && paused.known().workers.length === 1, 'the worker appears');
+    paused.say({ type: 'pause' });
+    paused.socket.send('ping');
+    await until(() => paused.texts.includes('pong'), 'the pause has arrived');
+    const before = paused.frames().length;
+    await beat(queue, { instance_id: 'w', status: 'running', kv_cache_usage: 0.5 });
+    await until(() => watching.known().workers[0]?.kv_cache_usage === 0.5, 'the other sees it');
+    expect(paused.frames()).toHaveLength(before);
+    const { epoch, version } = paused.known();
+    paused.say({ type: 'watch', epoch, version });
+    await until(() => paused.known().workers[0]?.kv_cache_usage === 0.5, 'it sees it too');
+    expect(paused.frames().at(-1)?.type).toBe('changed');
+  });
+});
