@@ -3,6 +3,7 @@ import { dialectOf } from '../protocol/index.ts';
 import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
+import { documentRoutes } from './routes/documents.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { inferenceRoute } from './routes/inference.ts';
 import { jobListRoutes } from './routes/job-list.ts';
@@ -38,6 +39,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   payloadRoutes(app);
   runpodRoutes(app);
   socketRoutes(app);
+  documentRoutes(app);
   if (page) pageRoutes(app, page);
   rejectOtherMethods(app);
   inferenceRoute(app);

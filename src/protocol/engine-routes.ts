@@ -5,7 +5,7 @@
  */
 
 /** Routes of vLLM and of engines like it, as they are named there. `{id}` stands for one segment. */
-const INFERENCE_ROUTES: readonly string[] = [
+export const INFERENCE_ROUTES: readonly string[] = [
   'GET /v1/models',
   'GET /v1/models/{id}',
   'GET /v1/responses/{id}',

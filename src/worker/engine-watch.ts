@@ -55,9 +55,9 @@ export class EngineWatch {
   }
 
   /** The engine's process ended and is started again after a pause. */
-  restarting(message: string, afterMs: number, advice: string): void {
+  restarting(message: string, afterMs: number): void {
     this.#hang.stop();
-    this.#ports.worker.engineRestarting(message, advice);
+    this.#ports.worker.engineRestarting(message);
     this.#health.restart(afterMs);
   }
 

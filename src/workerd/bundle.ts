@@ -1,6 +1,8 @@
 import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import type { Plugin } from 'esbuild';
 import { freshDashboard } from './dashboard.ts';
 
 /** The modules of the worker: the gateway with its objects, and the page's files, which it imports. */
@@ -21,6 +23,22 @@ export async function bundle(folder: string): Promise<void> {
   copyFileSync(dashboard, join(folder, MODULES.dashboard));
 }
 
+/**
+ * Puts the OpenAPI document, compressed, in the place of what makes it: 17 kB instead of 46. Without this, as on
+ * Cloudflare, the gateway makes it when it is first asked for.
+ */
+const openApiAsText: Plugin = {
+  name: 'openapi as text',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/gateway\/openapi\/text\.ts$/ }, async ({ path }) => {
+      const { openApiText } = (await import(pathToFileURL(path).href)) as { openApiText(): Promise<string> };
+      const packed = JSON.stringify(gzipSync(await openApiText(), { level: 9 }).toString('base64'));
+      const unpacked = `new Blob([Uint8Array.fromBase64(${packed})]).stream().pipeThrough(new DecompressionStream('gzip'))`;
+      return { contents: `export const openApiText = () => new Response(${unpacked}).text();`, loader: 'js' };
+    });
+  },
+};
+
 /** What paths are relative to, wherever the command was given. */
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -39,6 +57,7 @@ export async function buildGateway(outfile: string): Promise<string[]> {
     conditions: ['workerd', 'worker', 'browser'],
     external: ['cloudflare:*'],
     plugins: [
+      openApiAsText,
       {
         name: 'modules of data stay modules, beside the main one',
         setup({ onResolve }) {

@@ -7,7 +7,7 @@ import { HttpError } from '../errors.ts';
 const LOW_PRIORITY = -1;
 
 /** Body of `run` and `runsync`. */
-const Submission = RunpodPayload.extend({
+export const RunpodSubmission = RunpodPayload.extend({
   webhook: z.string('expected a URL').max(2048).nullish(),
   s3Config: z
     .unknown()
@@ -21,7 +21,7 @@ const Submission = RunpodPayload.extend({
  * @throws HttpError 400 that names the field
  */
 export function readRunpodSubmission(body: unknown, id: string, endpoint: string): SubmitJob {
-  const parsed = parseValue(Submission, body);
+  const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
   return {

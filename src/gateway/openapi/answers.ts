@@ -1,0 +1,224 @@
+import * as z from 'zod';
+import type {
+  ApiError,
+  ClientAnswer,
+  RunpodJob as RunpodJobType,
+  RunpodStatus,
+} from '../../protocol/index.ts';
+import { JobView, LogLine, MetricSample, ModelCard } from '../../protocol/index.ts';
+import type {
+  LedgerView as LedgerViewType,
+  ListedJob as ListedJobType,
+  QueueStatus,
+} from '../../queue/rpc.ts';
+import type { WorkerView as WorkerViewType } from '../fleet-views.ts';
+import type { RunpodWorkers as RunpodWorkersType } from '../runpod/endpoint.ts';
+import type { RunpodStream as RunpodStreamType } from '../runpod/stream.ts';
+
+/**
+ * Schemas of answers that the code writes and never reads, so that they are types elsewhere. Each is held against its
+ * type by the compiler: a field that the type gains is missing here until it is described.
+ */
+
+const count = z.number().int().min(0);
+const isoTime = z.iso.datetime();
+
+export const Ok = z.object({ status: z.literal('ok') });
+
+const ShortError = z.object({ code: z.string(), message: z.string() });
+
+export const ListedJob = JobView.omit({
+  fence_token: true,
+  result: true,
+  error: true,
+  attempt_errors: true,
+}).extend({ error: ShortError.nullable() }) satisfies z.ZodType<ListedJobType>;
+
+export const JobPage = z.object({
+  jobs: z.array(ListedJob),
+  next: z.string().nullable().describe('The cursor of the next page; null: there is none.'),
+});
+
+/** Of a job that was not taken, among several. */
+export const SubmissionError = z.object({
+  status: z.number().int().describe('The HTTP status it would have alone.'),
+  message: z.string(),
+  type: z.string(),
+  param: z.null(),
+  code: z.string().nullable(),
+  retry_after_seconds: z.number().optional(),
+});
+
+export const SubmittedJob = z.union([z.object({ job: JobView }), z.object({ error: SubmissionError })]);
+
+export const SubmittedLine = z.union([
+  z.object({ line: z.number().int().min(1), job: JobView }),
+  z.object({ line: z.number().int().min(1), error: SubmissionError }),
+]);
+
+export const CancelledJob = z.union([JobView, z.object({ id: z.string(), state: z.literal('cancelled') })]);
+
+export const LedgerView: z.ZodType<LedgerViewType> = z.object({
+  job_id: z.string(),
+  steps: z.array(
+    z.object({
+      at: isoTime,
+      step: z.string(),
+      attempt: count.describe('From 1; 0 before the first.'),
+      fence_token: count,
+      worker_id: z.string().nullable(),
+      detail: z.string().nullable(),
+    }),
+  ),
+});
+
+/** Data of the event `settled`. */
+export const SettlementEvent = z.object({
+  id: z.string(),
+  job_type: z.string(),
+  config_id: z.string(),
+  state: JobView.shape.state,
+  attempts: count,
+  worker_id: z.string().nullable(),
+  created_at: isoTime,
+  settled_at: isoTime,
+  error: ShortError.nullable(),
+});
+
+export const Webhook = z.object({
+  type: z.enum(['job.succeeded', 'job.failed', 'job.cancelled', 'job.expired']),
+  timestamp: isoTime,
+  data: JobView.extend({
+    result: z.unknown(),
+    result_url: z.string().optional().describe('Where a long result is read, relative to the queue.'),
+  }),
+});
+
+export const WorkerView = z.object({
+  worker_id: z.string(),
+  instance_id: z.string(),
+  config_id: z.string().nullable(),
+  state: z.enum(['ready', 'paused', 'draining', 'disconnected']),
+  status: z.string().nullable(),
+  phase: z.string().nullable(),
+  error_message: z.string().nullable(),
+  protocol: z.enum(['base', 'extended']).nullable(),
+  capacity: count,
+  running: count,
+  engine_requests: count.nullable(),
+  host: z.string().nullable(),
+  gpu: z.string().nullable(),
+  engine: z.string().nullable(),
+  engine_version: z.string().nullable(),
+  models: z.array(z.string()),
+  connected_at: isoTime.nullable(),
+  last_heartbeat_at: isoTime.nullable(),
+}) satisfies z.ZodType<WorkerViewType>;
+
+export const WorkerList = z.object({ workers: z.array(WorkerView) });
+
+const numbered = { number: z.number().int().min(0).describe('For `before` and `after`.') };
+const page = { worker_id: z.string(), has_more: z.boolean() };
+// Cut where it came in.
+const message = z.string();
+export const LogPage = z.object({ ...page, logs: z.array(LogLine.extend({ ...numbered, message })) });
+export const MetricPage = z.object({ ...page, metrics: z.array(MetricSample.extend(numbered)) });
+
+const HealthOfQueue: z.ZodType<Omit<QueueStatus, 'config'>> = z.object({
+  status: z.literal('ok'),
+  queue_id: z.string(),
+  workers: count,
+  slots: count,
+  running: count,
+  pending: count,
+});
+export const Health = z.union([HealthOfQueue, Ok]);
+
+const config = z.object({ id: z.string(), state: z.enum(['ready', 'paused', 'gone']) });
+export const Model = z.union([
+  ModelCard.extend({ config, alias_of: z.string().optional() }),
+  z.object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: count,
+    owned_by: z.string(),
+    config,
+    alias_of: z.string().optional(),
+  }),
+]);
+export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) });
+
+const runpodStatus = z.enum([
+  'IN_QUEUE',
+  'IN_PROGRESS',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+  'TIMED_OUT',
+]) satisfies z.ZodType<RunpodStatus>;
+export const RunpodSubmitted = z.object({ id: z.string(), status: z.literal('IN_QUEUE') });
+export const RunpodJob: z.ZodType<RunpodJobType> = z.object({
+  id: z.string(),
+  status: runpodStatus,
+  delayTime: z.number().min(0).optional(),
+  executionTime: z.number().min(0).optional(),
+  workerId: z.string().optional(),
+  retries: count.optional(),
+  output: z.unknown().optional(),
+  error: z.string().optional(),
+});
+export const RunpodStream: z.ZodType<RunpodStreamType> = z.object({
+  id: z.string(),
+  status: runpodStatus,
+  stream: z.array(z.object({ output: z.unknown() })),
+  error: z.string().optional(),
+});
+const RunpodWorkers: z.ZodType<RunpodWorkersType> = z.object({
+  idle: count,
+  initializing: count,
+  ready: count,
+  running: count,
+  throttled: count,
+  unhealthy: count,
+});
+export const RunpodHealth = z.object({
+  jobs: z.object({ inQueue: count, inProgress: count, completed: count, failed: count, retried: count }),
+  workers: RunpodWorkers,
+});
+export const RunpodPurged = z.object({ removed: count, status: z.literal('completed') });
+
+type Code = ApiError['code'];
+const code: z.ZodType<Code> = z.union([z.string(), z.number()]).nullable();
+export const OpenAIError = z.object({
+  error: z.object({ message: z.string(), type: z.string(), param: z.string().nullable(), code }),
+});
+export const AnthropicError = z.object({
+  type: z.literal('error'),
+  error: z.object({ type: z.string(), message: z.string() }),
+  request_id: z.string().optional(),
+});
+export const RunpodError = z.object({ error: z.string() });
+
+const socketError = z.object({
+  status: z.number().int(),
+  message: z.string(),
+  code: z.string().nullable(),
+  retry_after_seconds: z.number().optional(),
+});
+const ids = z.array(z.string());
+const settledJob = z.looseObject({
+  id: z.string(),
+  state: z.string(),
+  has_long_result: z.boolean().optional(),
+});
+export const ClientAnswerFrame: z.ZodType<ClientAnswer> = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('submitted'),
+    answers: z.array(
+      z.union([z.object({ id: z.string().nullable(), error: socketError }), z.object({ id: z.string() })]),
+    ),
+  }),
+  z.object({ type: z.literal('unknown'), ids }),
+  z.object({ type: z.literal('settled'), jobs: z.array(settledJob) }),
+  z.object({ type: z.literal('error'), error: socketError }),
+]);

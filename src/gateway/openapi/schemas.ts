@@ -1,0 +1,177 @@
+import * as z from 'zod';
+import * as protocol from '../../protocol/index.ts';
+import { RunpodSubmission } from '../runpod/submission.ts';
+import * as answers from './answers.ts';
+import * as fleet from './fleet-answers.ts';
+
+/** A schema at `/schemas/{id}.json`. */
+export interface SchemaEntry {
+  schema: z.ZodType;
+  /**
+   * `received`: what may be sent to us, unknown fields and fields with defaults left out allowed. `sent`: what we send;
+   * readers must ignore fields they do not know.
+   */
+  direction: 'received' | 'sent';
+  description: string;
+  examples?: readonly unknown[];
+}
+
+/** Every schema that is served, by the id under which `/schemas/{id}.json` has it. */
+
+const received = (schema: z.ZodType, description: string, ...examples: unknown[]): SchemaEntry => ({
+  schema,
+  direction: 'received',
+  description,
+  examples,
+});
+const sent = (schema: z.ZodType, description: string, ...examples: unknown[]): SchemaEntry => ({
+  ...received(schema, description, ...examples),
+  direction: 'sent',
+});
+
+const CHAT = { messages: [{ role: 'user', content: 'What is the capital of France?' }] };
+
+/** As JSON carries it: bytes are only in packed frames (docs/protocol.md). */
+const EngineRequest = protocol.EngineRequest.extend({ body: z.string().optional() });
+
+export const SCHEMAS = {
+  JobSubmission: received(
+    protocol.JobSubmission,
+    'A job to be stored. Beyond this schema, the payload must suit its type (docs/protocol.md, "Kinds of jobs").',
+    { job_type: 'chat_completion', payload: CHAT },
+    {
+      id: 'report-17',
+      job_type: 'engine_request',
+      payload: { path: '/v1/completions', body: '{"model":"qwen-small","prompt":"Hello"}' },
+      max_attempts: 5,
+      deadline_seconds: 3600,
+    },
+  ),
+  ChatPayload: received(protocol.ChatPayload, 'Payload of a job of the type chat_completion.', CHAT),
+  EngineRequest: received(
+    EngineRequest,
+    'Payload of a job of the type engine_request: any inference route of the engine. The path must be a plain path of one of them.',
+    { path: '/v1/embeddings', body: '{"model":"bge-small","input":["a","b"]}' },
+  ),
+  RunpodSubmission: received(RunpodSubmission, "Body of RunPod's run and runsync.", {
+    input: { prompt: 'Hello', sampling_params: { max_tokens: 16 } },
+  }),
+  Heartbeat: received(protocol.Heartbeat, 'What a worker tells of itself from time to time.', {
+    instance_id: 'vast-17',
+    status: 'starting',
+    config_id: 'llama-8b',
+    phase: 'loading weights',
+    progress: 0.62,
+  }),
+  LogBatch: received(protocol.LogBatch, 'Log lines of a worker and its engine.', {
+    instance_id: 'vast-17',
+    entries: [{ timestamp: 1767225600, level: 'info', source: 'worker', message: 'taking jobs' }],
+  }),
+  MetricBatch: received(protocol.MetricBatch, 'Samples of a worker, its engine and its first GPU.', {
+    instance_id: 'vast-17',
+    snapshots: [{ timestamp: 1767225600, worker_uptime_s: 60, gpu_utilization_pct: 93 }],
+  }),
+  WorkerFrame: received(
+    protocol.WorkerFrame,
+    'A frame that a worker sends on the control socket (/ws).',
+    { type: 'register', worker_id: 'vast-17', config_id: 'llama-8b', capacity: 8 },
+    { type: 'job_result', job_id: 'report-17', fence_token: 41, result: { status: 'success' } },
+  ),
+  ClientFrame: received(
+    protocol.ClientFrame,
+    'A frame that a program sends on /api/jobs/socket; each of the jobs is a JobSubmission with an id.',
+    { type: 'listen', ids: ['report-17'] },
+  ),
+  FleetViewerFrame: received(fleet.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
+    type: 'watch',
+  }),
+  AnswerHead: received(
+    protocol.AnswerHead,
+    'Body of the record "head" on the answer socket: what a response can be made of.',
+    { status: 200, headers: { 'content-type': 'text/event-stream' } },
+  ),
+  BrokenReason: received(protocol.BrokenReason, 'Body of the record "broken" on the answer socket.', {
+    message: 'the engine died',
+    code: 'engine_died',
+    retryable: true,
+  }),
+
+  QueueFrame: sent(protocol.QueueFrame, 'A frame that the queue sends to a worker on the control socket.', {
+    type: 'ack',
+    job_id: 'report-17',
+    fence_token: 41,
+    outcome: 'accepted',
+  }),
+  ClientAnswer: sent(answers.ClientAnswerFrame, 'A frame that a program is sent on /api/jobs/socket.', {
+    type: 'submitted',
+    answers: [{ id: 'report-17' }],
+  }),
+  JobView: sent(protocol.JobView, 'A stored job. Times are of the queue.'),
+  ListedJob: sent(answers.ListedJob, 'A job in a list: without payload and result, its error in short.'),
+  JobPage: sent(answers.JobPage, 'A page of jobs, newest first.', { jobs: [], next: null }),
+  SubmittedJob: sent(answers.SubmittedJob, 'What became of one job of an array.'),
+  SubmissionError: sent(answers.SubmissionError, 'Why one job of several was not taken.'),
+  SubmittedLine: sent(answers.SubmittedLine, 'What became of the job of one line.'),
+  CancelledJob: sent(answers.CancelledJob, 'A job that was cancelled, or had ended before.', {
+    id: 'report-17',
+    state: 'cancelled',
+  }),
+  LedgerView: sent(answers.LedgerView, 'What happened to a job, step by step.'),
+  SettlementEvent: sent(answers.SettlementEvent, 'Data of an event "settled" of /api/jobs/events.'),
+  Webhook: sent(answers.Webhook, 'What is posted to the webhook of a job when it is settled.'),
+  Failure: sent(protocol.Failure, 'Why a job failed.'),
+  AttemptError: sent(protocol.AttemptError, 'How one attempt at a job failed.'),
+  WorkerView: sent(answers.WorkerView, 'A worker that is connected, or was heard of.'),
+  WorkerList: sent(answers.WorkerList, 'All workers, by id.', { workers: [] }),
+  LogPage: sent(answers.LogPage, 'Log lines of a worker, in their order.'),
+  MetricPage: sent(answers.MetricPage, 'Samples of a worker, in their order.'),
+  FleetView: sent(
+    fleet.FleetView,
+    'The fleet as the dashboard shows it. Times are epoch ms; null is unknown.',
+  ),
+  FleetSummary: sent(fleet.FleetSummary, 'How the fleet does, in a word and a sentence.'),
+  Attention: sent(fleet.Attention, 'One thing that needs somebody, and what to do about it.'),
+  WorkerRow: sent(fleet.WorkerRow, 'A worker as the dashboard shows it.'),
+  ConfigRow: sent(fleet.ConfigRow, 'A config as the dashboard shows it.'),
+  FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),
+  FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
+  Health: sent(answers.Health, 'That the gateway is up; with the scope read also how the queue stands.', {
+    status: 'ok',
+  }),
+  Ok: sent(answers.Ok, 'It was taken.', { status: 'ok' }),
+  Model: sent(
+    answers.Model,
+    "A model that is served, with the engine's own fields and the config beside them.",
+  ),
+  ModelList: sent(answers.ModelList, 'The models that connected workers serve, then their aliases.'),
+  RunpodSubmitted: sent(answers.RunpodSubmitted, 'A job that was stored, in the form of RunPod.', {
+    id: 'a1-u1',
+    status: 'IN_QUEUE',
+  }),
+  RunpodJob: sent(answers.RunpodJob, 'A job in the form of RunPod; times in ms.', {
+    id: 'a1-u1',
+    status: 'COMPLETED',
+    delayTime: 12,
+    executionTime: 830,
+    output: [],
+  }),
+  RunpodStream: sent(answers.RunpodStream, 'What a job yielded since the last call.'),
+  RunpodHealth: sent(answers.RunpodHealth, 'Jobs and workers of an endpoint.'),
+  RunpodPurged: sent(answers.RunpodPurged, 'How many jobs were removed.', {
+    removed: 2,
+    status: 'completed',
+  }),
+  OpenAIError: sent(answers.OpenAIError, "An error, in OpenAI's form.", {
+    error: { message: 'No job has the id "x".', type: 'not_found_error', param: null, code: 'job_not_found' },
+  }),
+  AnthropicError: sent(answers.AnthropicError, "An error of /v1/messages, in Anthropic's form.", {
+    type: 'error',
+    error: { type: 'not_found_error', message: 'The model "x" is not known here.' },
+    request_id: 'r1',
+  }),
+  RunpodError: sent(answers.RunpodError, "An error of RunPod's endpoints.", {
+    error: 'There is no job "x".',
+  }),
+} satisfies Record<string, SchemaEntry>;
+
+export type SchemaId = keyof typeof SCHEMAS;

@@ -1,0 +1,20 @@
+import { documents } from './rows/documents.ts';
+import { fleet } from './rows/fleet.ts';
+import { inference } from './rows/inference.ts';
+import { jobs } from './rows/jobs.ts';
+import { runpod } from './rows/runpod.ts';
+import { workers } from './rows/workers.ts';
+import type { RouteRow } from './types.ts';
+
+/**
+ * Every route of the gateway, for `/openapi.json`. A route that is added needs a row here; the test
+ * (test/rules/gateway/openapi.test.ts) names those that are missing, and rows without a route.
+ */
+export const ROUTES: readonly RouteRow[] = [
+  ...inference,
+  ...jobs,
+  ...fleet,
+  ...runpod,
+  ...workers,
+  ...documents,
+];

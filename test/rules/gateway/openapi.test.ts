@@ -1,0 +1,142 @@
+import { createHash } from 'node:crypto';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, it } from 'vitest';
+import { createApp } from '../../../src/gateway/app.ts';
+import type { Env } from '../../../src/gateway/env.ts';
+import { openApiDocument } from '../../../src/gateway/openapi/document.ts';
+import { inference } from '../../../src/gateway/openapi/rows/inference.ts';
+import { SCHEMAS, type SchemaEntry } from '../../../src/gateway/openapi/schemas.ts';
+import { ROUTES } from '../../../src/gateway/openapi/table.ts';
+import { SCOPES } from '../../../src/settings/scopes.ts';
+import { newAjv } from '../../support/contract.ts';
+
+/** Routes that no caller is told of: what one process says to another. */
+const NOT_DESCRIBED = /^\/internal\//;
+
+const registered = new Set(
+  createApp()
+    .routes.filter(({ method, path }) => method !== 'ALL' && !NOT_DESCRIBED.test(path))
+    .map(({ method, path }) => `${method} ${path}`),
+);
+const described = ROUTES.map(({ method, path }) => `${method} ${path}`);
+
+describe('the table of routes', () => {
+  it('has a row for every route', () => {
+    const missing = [...registered].filter((route) => !described.includes(route));
+    expect(missing, 'add a row for each of these to a file of src/gateway/openapi/rows/').toEqual([]);
+  });
+
+  it('has no row without a route, and none twice', () => {
+    const passedThrough = inference.map(({ method, path }) => `${method} ${path}`);
+    const stale = described.filter((route) => !registered.has(route) && !passedThrough.includes(route));
+    expect(stale, 'remove these rows from src/gateway/openapi/rows/: there is no such route').toEqual([]);
+    expect(described).toHaveLength(new Set(described).size);
+  });
+
+  it.each(ROUTES)('says which scopes $method $path asks for', async ({ method, path, scopes }) => {
+    const allowed: string[] = [];
+    for (const scope of SCOPES.filter((name) => name !== 'admin')) {
+      if (await isAllowed(method, path, scope)) allowed.push(scope);
+    }
+    const all = SCOPES.filter((name) => name !== 'admin');
+    expect(allowed.sort()).toEqual([...(scopes.length === 0 ? all : scopes)].sort());
+  });
+});
+
+/** Whether a token of this scope is let in; nothing behind the gateway is there. */
+async function isAllowed(method: string, path: string, scope: string): Promise<boolean> {
+  const sha256 = createHash('sha256').update(scope).digest('hex');
+  const nowhere = {
+    idFromName: (name: string) => name,
+    get: () => {
+      throw new Error('no object can be reached here');
+    },
+  };
+  const env: Env = {
+    QUEUE: nowhere,
+    RELAY: nowhere,
+    FLEET: nowhere,
+    FILE_KEY_SECRET: 'secret',
+    TOKENS: JSON.stringify([{ name: scope, scopes: [scope], sha256 }]),
+  };
+  const url = `http://localhost${path.replaceAll(/:\w+(\{[^}]*\})?/g, 'x')}?queue_id=stranger`;
+  const request = new Request(url, {
+    method,
+    headers: { authorization: `Bearer ${scope}` },
+    body: method === 'GET' ? null : '{}',
+  });
+  const response = await createApp().fetch(request, env);
+  return response.status !== 401 && response.status !== 403;
+}
+
+describe('the document', () => {
+  it('is OpenAPI 3.1, with every reference in its place', async () => {
+    const validator = new Validator();
+    const result = await validator.validate(openApiDocument());
+    expect(result.errors ?? []).toEqual([]);
+    expect(validator.version).toBe('3.1');
+  });
+
+  it('names no operation twice', () => {
+    const { paths } = openApiDocument() as { paths: Record<string, Record<string, { operationId: string }>> };
+    const ids = Object.values(paths).flatMap((path) => Object.values(path).map((one) => one.operationId));
+    expect(ids).toHaveLength(new Set(ids).size);
+  });
+
+  it.each(Object.entries<SchemaEntry>(SCHEMAS))('has examples that fit the schema %s', (id, entry) => {
+    const validate = newAjv()
+      .addSchema(openApiDocument(), 'openapi')
+      .compile({ $ref: `openapi#/components/schemas/${id}` });
+    for (const example of entry.examples ?? []) {
+      expect([validate(example), validate.errors]).toEqual([true, null]);
+      expect(entry.schema.safeParse(example).error).toBeUndefined();
+    }
+  });
+
+  it.each(ROUTES.filter(({ body }) => body))('has examples of $method $path that fit', ({ body }) => {
+    for (const { schema, example } of [body!].flat()) {
+      if (schema === undefined || example === undefined) continue;
+      const values = typeof schema === 'string' ? [example] : (example as unknown[]);
+      const { schema: zod } = SCHEMAS[typeof schema === 'string' ? schema : schema[0]];
+      for (const value of values) expect(zod.safeParse(value).error).toBeUndefined();
+    }
+  });
+});
+
+describe('what is served', () => {
+  const ask = async (path: string) =>
+    await createApp().fetch(new Request(`http://localhost${path}`), {} as Env);
+
+  it('is the document, and each schema on its own', async () => {
+    expect(await (await ask('/openapi.json')).json()).toEqual(JSON.parse(JSON.stringify(openApiDocument())));
+    const index = (await (await ask('/schemas/')).json()) as { schemas: { file: string }[] };
+    expect(index.schemas.map(({ file }) => file).sort()).toEqual(
+      Object.keys(SCHEMAS)
+        .map((id) => `${id}.json`)
+        .sort(),
+    );
+    const ajv = newAjv();
+    for (const { file } of index.schemas) {
+      const response = await ask(`/schemas/${file}`);
+      expect(response.headers.get('content-type')).toBe('application/schema+json');
+      ajv.addSchema((await response.json()) as object);
+    }
+    for (const { file } of index.schemas) expect(ajv.getSchema(file), file).toBeTypeOf('function');
+    const job = ajv.getSchema('JobView.json')!;
+    expect(job({ id: 'x' })).toBe(false);
+  });
+
+  it('is 404 for a schema that there is not', async () => {
+    for (const name of ['Nothing.json', 'toString', '__proto__.json']) {
+      expect((await ask(`/schemas/${name}`)).status, name).toBe(404);
+    }
+  });
+
+  it('lets senders leave out what has a default, and readers meet fields that are new', () => {
+    const { components } = openApiDocument() as {
+      components: { schemas: Record<string, { required?: string[]; additionalProperties?: boolean }> };
+    };
+    expect(components.schemas.JobSubmission?.required).toEqual(['job_type', 'payload']);
+    expect(JSON.stringify(components.schemas)).not.toContain('"additionalProperties":false');
+  });
+});
