@@ -79,6 +79,7 @@ it('of errors', async () => {
 
 it('of workers and models', async () => {
   await ask('GET', '/api/workers', 200);
+  await ask('GET', '/api/fleet', 200);
   await ask('GET', '/health', 200);
   await ask('GET', '/v1/models', 200);
   await ask('GET', '/v1/models/tiny', 200);
