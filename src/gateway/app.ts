@@ -4,6 +4,7 @@ import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
 import { documentRoutes } from './routes/documents.ts';
+import { fileRoutes } from './routes/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
 import { inferenceRoute } from './routes/inference.ts';
 import { jobListRoutes } from './routes/job-list.ts';
@@ -29,6 +30,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   app.use(crossOrigin);
   app.use(rejectOddHosts);
   modelRoutes(app);
+  fileRoutes(app);
   jobSocketRoute(app);
   // Before the routes of one job, whose id could be "events".
   jobListRoutes(app);

@@ -1,3 +1,5 @@
+import type { BatchesRpc } from '../batches/rpc.ts';
+import type { FileRpc } from '../files/rpc.ts';
 import type { FleetRpc } from '../fleet/rpc.ts';
 import type { QueueRpc } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
@@ -8,6 +10,8 @@ export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
   FLEET: ObjectNamespace<FleetRpc>;
+  BATCHES: ObjectNamespace<BatchesRpc>;
+  FILE: ObjectNamespace<FileRpc>;
   /** Set: the queue object holds the relays of its workers. Else each has an object of its own. */
   RELAYS_IN_QUEUE?: string;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */

@@ -1,7 +1,9 @@
-/** What workerd (and Cloudflare) serves: the HTTP gateway, and the three kinds of object behind it. */
+/** What workerd (and Cloudflare) serves: the HTTP gateway, and the kinds of object behind it. */
 import dashboard from '../../dist/dashboard/dashboard.bin';
 import { createApp } from './app.ts';
 
+export { BatchesObject } from '../batches/object.ts';
+export { FileObject } from '../files/object.ts';
 export { FleetObject } from '../fleet/object.ts';
 export { QueueObject } from '../queue/object/object.ts';
 export { RelayObject } from '../relay/object/object.ts';

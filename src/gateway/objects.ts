@@ -1,3 +1,5 @@
+import type { BatchesRpc } from '../batches/rpc.ts';
+import { fileObjectName } from '../files/rpc.ts';
 import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
@@ -66,6 +68,20 @@ type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 /** The same for the fleet object of a queue. */
 export function callFleet<T>(env: Env, queueId: string, call: (fleet: FleetRpc) => Promise<T>): Promise<T> {
   return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
+}
+
+/** The same for the object that knows the files and batches of a queue. */
+export function callBatches<T>(
+  env: Env,
+  queueId: string,
+  call: (batches: BatchesRpc) => Promise<T>,
+): Promise<T> {
+  return onceMore(queueId, () => call(objectNamed(env.BATCHES, queueId)));
+}
+
+/** The object that holds one file's bytes. */
+export function fileObject(env: Env, queueId: string, fileId: string) {
+  return objectNamed(env.FILE, fileObjectName(queueId, fileId));
 }
 
 async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>): Promise<T> {

@@ -144,6 +144,22 @@ export const QUEUE_SETTINGS = {
     max: limits.MOST_BODY_BYTES,
     help: 'bytes of one request body for the engine; a larger one is answered 413',
   },
+  max_file_bytes: {
+    variable: 'QUEUE_MAX_FILE_BYTES',
+    kind: 'bytes',
+    // OpenAI's for the input of a batch.
+    default: 200 * 1024 * 1024,
+    min: 1024,
+    help: 'bytes of one file of `/v1/files`; a larger one is answered 413',
+  },
+  file_retention_seconds: {
+    variable: 'QUEUE_FILE_RETENTION_SECONDS',
+    kind: 'seconds',
+    default: 30 * 86_400,
+    min: 1,
+    max: TEN_YEARS_SECONDS,
+    help: 'seconds that a file is kept whose upload does not say (`expires_after`)',
+  },
   local_hosts: {
     variable: 'QUEUE_LOCAL_HOSTS',
     kind: 'text',

@@ -44,12 +44,16 @@ const config :Workerd.Config = (
         (className = "QueueObject", uniqueKey = "worker-vllm-queue", enableSql = true),
         (className = "RelayObject", uniqueKey = "worker-vllm-relay", enableSql = true),
         (className = "FleetObject", uniqueKey = "worker-vllm-fleet", enableSql = true),
+        (className = "BatchesObject", uniqueKey = "worker-vllm-batches", enableSql = true),
+        (className = "FileObject", uniqueKey = "worker-vllm-file", enableSql = true),
       ],
       durableObjectStorage = (localDisk = "data"),
       bindings = [
         (name = "QUEUE", durableObjectNamespace = "QueueObject"),
         (name = "RELAY", durableObjectNamespace = "RelayObject"),
         (name = "FLEET", durableObjectNamespace = "FleetObject"),
+        (name = "BATCHES", durableObjectNamespace = "BatchesObject"),
+        (name = "FILE", durableObjectNamespace = "FileObject"),
         (name = "PRIVATE_NETWORK", service = "private-network"),
 ${variables.join('\n')}
       ],

@@ -3,6 +3,7 @@ import { access, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { MIGRATIONS as BATCHES_MIGRATIONS } from '../batches/migrations.ts';
 import { MIGRATIONS as FLEET_MIGRATIONS } from '../fleet/migrations.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { MIGRATIONS as QUEUE_MIGRATIONS } from '../queue/store/migrations.ts';
@@ -28,6 +29,7 @@ export interface DatabaseReport {
 const KNOWN_SCHEMAS: Record<string, number> = {
   'worker-vllm-queue': QUEUE_MIGRATIONS.length,
   'worker-vllm-fleet': FLEET_MIGRATIONS.length,
+  'worker-vllm-batches': BATCHES_MIGRATIONS.length,
 };
 
 /** A start reads every page of databases up to this size; of larger ones the header and the schema. */

@@ -176,6 +176,8 @@ export class Server {
     return {
       QUEUE: { idFromName: () => 'q', get: () => ({ ...calls, fetch: ask }) as never },
       RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
+      BATCHES: undefined as never,
+      FILE: undefined as never,
       FLEET: { idFromName: () => 'q', get: () => this.#fleet.calls(() => life.isAlive) as never },
     };
   }

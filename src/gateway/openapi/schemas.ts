@@ -2,6 +2,7 @@ import * as z from 'zod';
 import * as protocol from '../../protocol/index.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import * as answers from './answers.ts';
+import * as files from './file-answers.ts';
 import * as fleet from './fleet-answers.ts';
 
 /** A schema at `/schemas/{id}.json`. */
@@ -143,6 +144,8 @@ export const SCHEMAS = {
     answers.Model,
     "A model that is served, with the engine's own fields and the config beside them.",
   ),
+  StoredFile: sent(files.StoredFile, 'An uploaded file; times in epoch seconds.'),
+  StoredFileList: sent(files.StoredFileList, 'A page of them.'),
   ModelList: sent(answers.ModelList, 'The models that connected workers serve, then their aliases.'),
   RunpodSubmitted: sent(answers.RunpodSubmitted, 'A job that was stored, in the form of RunPod.', {
     id: 'a1-u1',

@@ -1,4 +1,5 @@
 import { documents } from './rows/documents.ts';
+import { files } from './rows/files.ts';
 import { fleet } from './rows/fleet.ts';
 import { inference } from './rows/inference.ts';
 import { jobs } from './rows/jobs.ts';
@@ -13,6 +14,7 @@ import type { RouteRow } from './types.ts';
 export const ROUTES: readonly RouteRow[] = [
   ...inference,
   ...jobs,
+  ...files,
   ...fleet,
   ...runpod,
   ...workers,

@@ -56,6 +56,8 @@ async function isAllowed(method: string, path: string, scope: string): Promise<b
     QUEUE: nowhere,
     RELAY: nowhere,
     FLEET: nowhere,
+    BATCHES: nowhere,
+    FILE: nowhere,
     FILE_KEY_SECRET: 'secret',
     TOKENS: JSON.stringify([{ name: scope, scopes: [scope], sha256 }]),
   };

@@ -19,6 +19,8 @@ function watched(more: Partial<Env> = {}) {
     QUEUE: namespace,
     RELAY: namespace,
     FLEET: namespace,
+    BATCHES: namespace,
+    FILE: namespace,
     FILE_KEY_SECRET: 'secret',
     ...more,
   };

@@ -39,7 +39,14 @@ function recording() {
     },
   };
   const namespace = { idFromName: (name: string) => name, get: () => object as never };
-  const env: Env = { QUEUE: namespace, RELAY: namespace, FLEET: namespace, TOKENS };
+  const env: Env = {
+    QUEUE: namespace,
+    RELAY: namespace,
+    FLEET: namespace,
+    BATCHES: namespace,
+    FILE: namespace,
+    TOKENS,
+  };
   const ask = async (who: string, method: string, path: string, more: RequestInit = {}) => {
     const headers = { authorization: `Bearer ${who}`, ...more.headers };
     return await createApp().fetch(

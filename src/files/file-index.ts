@@ -1,0 +1,100 @@
+import type { Row, Sql } from '../durable/ports.ts';
+import type { FilePurpose, FileRecord } from './rpc.ts';
+
+/** The schema's step that makes its table. */
+export const FILE_INDEX_SCHEMA = [
+  `CREATE TABLE files (
+     seq INTEGER PRIMARY KEY,
+     id TEXT NOT NULL UNIQUE,
+     tenant TEXT,
+     filename TEXT NOT NULL,
+     purpose TEXT NOT NULL,
+     bytes INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     expires_at INTEGER
+   )`,
+  `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
+];
+
+/** Which files a list shows. */
+export interface FilesWanted {
+  purpose: FilePurpose | null;
+  /** The last one of the page before. */
+  after: string | null;
+  order: 'asc' | 'desc';
+  limit: number;
+  /** Whose; null: everybody's. */
+  viewer: string | null;
+}
+
+export interface FilePage {
+  files: FileRecord[];
+  has_more: boolean;
+}
+
+export function addFile(sql: Sql, file: FileRecord): void {
+  sql.exec(
+    `INSERT OR REPLACE INTO files (id, tenant, filename, purpose, bytes, created_at, expires_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    file.id,
+    file.tenant,
+    file.filename,
+    file.purpose,
+    file.bytes,
+    file.created_at,
+    file.expires_at,
+  );
+}
+
+/** @param viewer null sees all @param now epoch ms: one whose time is over is not there */
+export function findFile(sql: Sql, id: string, viewer: string | null, now: number): FileRecord | null {
+  const [row] = sql.exec(
+    `SELECT * FROM files WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)`,
+    id,
+    now,
+  );
+  const file = row ? fileOf(row) : null;
+  return file !== null && (viewer === null || viewer === file.tenant) ? file : null;
+}
+
+/** @returns null where `after` is no file of the viewer's */
+export function listFiles(sql: Sql, wanted: FilesWanted, now: number): FilePage | null {
+  const { purpose, after, order, limit, viewer } = wanted;
+  const from = after === null ? null : sql.exec(`SELECT seq FROM files WHERE id = ?`, after)[0]?.seq;
+  if (from === undefined) return null;
+  const [comparison, direction] = order === 'asc' ? ['>', 'ASC'] : ['<', 'DESC'];
+  const rows = sql.exec(
+    `SELECT * FROM files
+     WHERE (?1 IS NULL OR seq ${comparison} ?1) AND (?2 IS NULL OR purpose = ?2)
+       AND (?3 IS NULL OR tenant = ?3) AND (expires_at IS NULL OR expires_at > ?4)
+     ORDER BY seq ${direction} LIMIT ?5`,
+    from,
+    purpose,
+    viewer,
+    now,
+    limit + 1,
+  );
+  return { files: rows.slice(0, limit).map(fileOf), has_more: rows.length > limit };
+}
+
+export function removeFile(sql: Sql, id: string): void {
+  sql.exec(`DELETE FROM files WHERE id = ?`, id);
+}
+
+/** Those whose time is over; their objects end by themselves. @returns when the next one's is, epoch ms */
+export function forgetExpired(sql: Sql, now: number): number | null {
+  sql.exec(`DELETE FROM files WHERE expires_at <= ?`, now);
+  return (sql.exec(`SELECT min(expires_at) AS at FROM files`)[0]?.at ?? null) as number | null;
+}
+
+function fileOf(row: Row): FileRecord {
+  return {
+    id: String(row.id),
+    tenant: row.tenant as string | null,
+    filename: String(row.filename),
+    purpose: row.purpose as FilePurpose,
+    bytes: Number(row.bytes),
+    created_at: Number(row.created_at),
+    expires_at: row.expires_at as number | null,
+  };
+}

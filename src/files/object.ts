@@ -1,0 +1,183 @@
+import { DurableObject } from 'cloudflare:workers';
+import { boundaryOf } from '../protocol/index.ts';
+import { FormError, type FormFields, FormReader } from './form-reader.ts';
+import { PieceCutter } from './piece-cutter.ts';
+import { type FileRpc, MOST_BYTES_HEADER, READ_BYTES, type UploadAnswer } from './rpc.ts';
+
+/** A row holds at most 2 MB on Cloudflare. */
+const PIECE_BYTES = 1024 * 1024;
+
+/** An upload that is not listed by then was broken off, or refused by a gateway that ended before it said so. */
+const LISTED_WITHIN_MS = 3_600_000;
+
+/** Rows that are read for one write to the caller. */
+const ROWS_A_READ = 64;
+
+/**
+ * The Durable Object of one file: its bytes in rows, in the order in which they came, and nothing else. That it exists,
+ * whose it is and until when is known elsewhere (file-index.ts), so that no upload stands in anybody's way.
+ */
+export class FileObject extends DurableObject implements FileRpc {
+  readonly #sql: SqlStorage;
+  /** Bytes of all pieces: to add them up visits every row. */
+  #bytes: number;
+
+  constructor(ctx: DurableObjectState, env: unknown) {
+    super(ctx, env as never);
+    this.#sql = ctx.storage.sql;
+    this.#createTable();
+    this.#bytes = Number(this.#sql.exec(`SELECT total(length(bytes)) AS bytes FROM pieces`).one().bytes);
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    if (request.method === 'PUT') return Response.json(await this.#upload(request));
+    return new Response(this.#content(), { headers: { 'content-length': String(this.#bytes) } });
+  }
+
+  async keep(expiresAt: number | null): Promise<void> {
+    if (expiresAt === null) await this.ctx.storage.deleteAlarm();
+    else await this.ctx.storage.setAlarm(expiresAt);
+  }
+
+  async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+    const wanted = Math.min(length, READ_BYTES, this.#bytes - offset);
+    const part = new Uint8Array(Math.max(0, wanted));
+    const first = Math.floor(offset / PIECE_BYTES);
+    const last = Math.floor((offset + part.byteLength - 1) / PIECE_BYTES);
+    // Rows are numbered from 1.
+    const rows = this.#sql.exec<{ bytes: ArrayBuffer }>(
+      `SELECT bytes FROM pieces WHERE seq BETWEEN ? AND ? ORDER BY seq`,
+      first + 1,
+      last + 1,
+    );
+    let at = first * PIECE_BYTES - offset;
+    for (const { bytes } of rows) {
+      const piece = new Uint8Array(bytes).subarray(Math.max(0, -at), part.byteLength - at);
+      part.set(piece, Math.max(0, at));
+      at += PIECE_BYTES;
+    }
+    return part;
+  }
+
+  async append(lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
+    for (const { key, bytes } of lines) {
+      const { rowsWritten } = this.#sql.exec(
+        `INSERT OR IGNORE INTO pieces (key, bytes) VALUES (?, ?)`,
+        key,
+        bytes,
+      );
+      if (rowsWritten > 0) this.#bytes += bytes.byteLength;
+    }
+    return this.#bytes;
+  }
+
+  async remove(): Promise<void> {
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+    this.#createTable();
+    this.#bytes = 0;
+  }
+
+  override async alarm(): Promise<void> {
+    await this.remove();
+  }
+
+  async #upload(request: Request): Promise<UploadAnswer> {
+    await this.ctx.storage.setAlarm(Date.now() + LISTED_WITHIN_MS);
+    // An upload under this id that was broken off, and is repeated.
+    this.#clear();
+    const most = Number(request.headers.get(MOST_BYTES_HEADER));
+    const cutter = new PieceCutter(PIECE_BYTES, (piece) =>
+      this.#sql.exec(`INSERT INTO pieces (bytes) VALUES (?)`, piece),
+    );
+    const form = readerOf(request, cutter);
+    let failure: Extract<UploadAnswer, { ok: false }> | null = null;
+    // The rest of one that is refused is read too: a client that is still sending would not hear the answer.
+    for await (const bytes of request.body ?? []) {
+      if (failure !== null) continue;
+      failure = pushed(form, bytes) ?? (cutter.bytes > most ? tooLong(most) : null);
+      if (failure !== null) this.#clear();
+    }
+    if (failure !== null) return failure;
+    cutter.end();
+    this.#bytes = cutter.bytes;
+    try {
+      const { filename, fields } = form.end();
+      return { ok: true, filename, fields: Object.fromEntries(fields), bytes: cutter.bytes };
+    } catch (error) {
+      return notAForm(error);
+    }
+  }
+
+  /** `key`: of a line that is appended, so that it is there once; null in an upload. */
+  #createTable(): void {
+    this.#sql.exec(
+      `CREATE TABLE IF NOT EXISTS pieces (seq INTEGER PRIMARY KEY, key INTEGER UNIQUE, bytes BLOB NOT NULL)`,
+    );
+  }
+
+  #clear(): void {
+    this.#sql.exec(`DELETE FROM pieces`);
+    this.#bytes = 0;
+  }
+
+  #content(): ReadableStream<Uint8Array> {
+    let after = 0;
+    return new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        const rows = this.#sql.exec<{ seq: number; bytes: ArrayBuffer }>(
+          `SELECT seq, bytes FROM pieces WHERE seq > ? ORDER BY seq LIMIT ?`,
+          after,
+          ROWS_A_READ,
+        );
+        let bytes = 0;
+        for (const row of rows) {
+          after = row.seq;
+          if (row.bytes.byteLength > 0) controller.enqueue(new Uint8Array(row.bytes));
+          bytes += row.bytes.byteLength;
+          if (bytes >= PIECE_BYTES) break;
+        }
+        if (bytes > 0) return;
+        controller.close();
+      },
+    });
+  }
+}
+
+/** What takes the bytes of an upload: a form, or the file as it is. */
+interface UploadReader {
+  push(bytes: Uint8Array): void;
+  end(): FormFields;
+}
+
+function readerOf(request: Request, cutter: PieceCutter): UploadReader {
+  const boundary = boundaryOf(request.headers.get('content-type'));
+  if (boundary !== null) return new FormReader(boundary, (bytes) => cutter.push(bytes));
+  return {
+    push: (bytes) => cutter.push(bytes),
+    end: () => ({ filename: '', fields: new Map() }),
+  };
+}
+
+function pushed(form: UploadReader, bytes: Uint8Array): Extract<UploadAnswer, { ok: false }> | null {
+  try {
+    form.push(bytes);
+    return null;
+  } catch (error) {
+    return notAForm(error);
+  }
+}
+
+function notAForm(error: unknown): Extract<UploadAnswer, { ok: false }> {
+  if (!(error instanceof FormError)) throw error;
+  return {
+    ok: false,
+    status: 400,
+    message: `The body is not a multipart form as expected: ${error.message}.`,
+  };
+}
+
+function tooLong(most: number): Extract<UploadAnswer, { ok: false }> {
+  const message = `The file is larger than ${Math.floor(most / 1024 / 1024)} MiB. The variable QUEUE_MAX_FILE_BYTES sets this limit.`;
+  return { ok: false, status: 413, message };
+}

@@ -1,0 +1,191 @@
+import {
+  FILE_PURPOSES,
+  type FilePurpose,
+  type FileRecord,
+  MOST_BYTES_HEADER,
+  type UploadAnswer,
+} from '../../files/rpc.ts';
+import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
+import { discardBody } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { callBatches, fileObject, queueIdOf } from '../objects.ts';
+import { randomId } from '../random-id.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** Files of a page, as asked for and at most: OpenAI's number. */
+const MOST_LISTED = 10_000;
+
+/** OpenAI's bounds of `expires_after[seconds]`. */
+const EXPIRES_SECONDS = { least: 3600, most: 2_592_000 };
+
+/** What callers may say that a file is for; batches make the others. */
+const UPLOADED: readonly FilePurpose[] = FILE_PURPOSES.filter((purpose) => purpose !== 'batch_output');
+
+/** OpenAI's Files API. */
+export function fileRoutes(app: Gateway): void {
+  app.post('/v1/files', needs('submit'), async (context) => {
+    const { env, executionCtx, req } = context;
+    const queueId = queueIdOf(env, req.raw);
+    const most = Number(env.MAX_FILE_BYTES || QUEUE_SETTINGS.max_file_bytes.default);
+    if (Number(req.header('content-length')) > most + FORM_BYTES) {
+      await discardBody(req.raw);
+      throw tooLarge(most);
+    }
+    const id = randomId('file-');
+    const object = fileObject(env, queueId, id);
+    try {
+      const headers = new Headers(req.raw.headers);
+      headers.set(MOST_BYTES_HEADER, String(most));
+      const upload = new Request('https://file/', { method: 'PUT', headers, body: req.raw.body });
+      const answer = (await (await object.fetch(upload)).json()) as UploadAnswer;
+      const file = recordOf(id, answer, context, Date.now());
+      // In this order: one that is listed is kept, whatever fails in between.
+      await object.keep(file.expires_at);
+      await callBatches(env, queueId, (batches) => batches.addFile(file));
+      return context.json(fileView(file));
+    } catch (error) {
+      executionCtx.waitUntil(object.remove().catch(() => {}));
+      throw error;
+    }
+  });
+
+  app.get('/v1/files', needs('submit', 'read'), async (context) => {
+    const { env, req } = context;
+    const queueId = queueIdOf(env, req.raw);
+    const viewer = viewerOf(context.get('token'));
+    const { purpose = null, after = null, order = 'desc', limit } = req.query();
+    if (order !== 'asc' && order !== 'desc') throw invalid('order', '"asc" or "desc"');
+    const wanted = {
+      purpose: purpose === null ? null : purposeOf(purpose, FILE_PURPOSES),
+      after,
+      order,
+      viewer,
+    } as const;
+    const most = limit === undefined ? MOST_LISTED : wholeNumber('limit', limit, 1, MOST_LISTED);
+    const page = await callBatches(env, queueId, (batches) => batches.listFiles({ ...wanted, limit: most }));
+    if (page === null) throw notFound(String(after));
+    return context.json({
+      object: 'list',
+      data: page.files.map(fileView),
+      first_id: page.files[0]?.id ?? null,
+      last_id: page.files.at(-1)?.id ?? null,
+      has_more: page.has_more,
+    });
+  });
+
+  app.get('/v1/files/:id', needs('submit', 'read'), async (context) => {
+    const { file } = await findFile(context);
+    return context.json(fileView(file));
+  });
+
+  app.get('/v1/files/:id/content', needs('submit', 'read'), async (context) => {
+    const { file, queueId } = await findFile(context);
+    const { body } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
+    const headers = {
+      'content-type': 'application/octet-stream',
+      'content-length': String(file.bytes),
+      // Not for a browser to show: what is in it may be a page.
+      'content-disposition': 'attachment',
+    };
+    return new Response(body, { headers });
+  });
+
+  app.delete('/v1/files/:id', needs('submit'), async (context) => {
+    const { file, queueId } = await findFile(context);
+    const viewer = viewerOf(context.get('token'));
+    const answer = await callBatches(context.env, queueId, (batches) => batches.removeFile(file.id, viewer));
+    if (answer === 'unknown') throw notFound(file.id);
+    if (answer === 'in_use') {
+      const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
+      throw new HttpError(409, message, 'file_in_use');
+    }
+    await fileObject(context.env, queueId, file.id).remove();
+    return context.json({ id: file.id, object: 'file', deleted: true });
+  });
+}
+
+/** What a form has beside the bytes of its file, at most. */
+const FORM_BYTES = 64 * 1024;
+
+async function findFile(context: GatewayContext): Promise<{ file: FileRecord; queueId: string }> {
+  const queueId = queueIdOf(context.env, context.req.raw);
+  const viewer = viewerOf(context.get('token'));
+  const id = context.req.param('id') as string;
+  const file = await callBatches(context.env, queueId, (batches) => batches.findFile(id, viewer));
+  if (file === null) throw notFound(id);
+  return { file, queueId };
+}
+
+/**
+ * What is known of an upload once all of it has come: clients send the fields before the file or after it. A body that
+ * is the file itself has them in the address.
+ * @throws HttpError 400, 413
+ */
+function recordOf(id: string, uploaded: UploadAnswer, context: GatewayContext, now: number): FileRecord {
+  if (!uploaded.ok) {
+    throw new HttpError(
+      uploaded.status,
+      uploaded.message,
+      uploaded.status === 413 ? 'too_large' : 'invalid_form',
+    );
+  }
+  if (uploaded.filename === null) throw invalid('file', 'a file in the form');
+  const { purpose, filename, ...more } = { ...context.req.query(), ...uploaded.fields };
+  const seconds = more['expires_after[seconds]'];
+  const anchor = more['expires_after[anchor]'];
+  if (seconds === undefined && anchor !== undefined) throw invalid('expires_after[seconds]', 'a number');
+  if (anchor !== undefined && anchor !== 'created_at') throw invalid('expires_after[anchor]', '"created_at"');
+  const { least, most } = EXPIRES_SECONDS;
+  const asked = seconds === undefined ? null : wholeNumber('expires_after[seconds]', seconds, least, most);
+  const usual = Number(context.env.FILE_RETENTION_SECONDS || QUEUE_SETTINGS.file_retention_seconds.default);
+  return {
+    id,
+    tenant: tenantOf(context.get('token')),
+    filename: uploaded.filename || filename || 'upload',
+    purpose: purposeOf(purpose, UPLOADED),
+    bytes: uploaded.bytes,
+    created_at: now,
+    expires_at: now + (asked ?? usual) * 1000,
+  };
+}
+
+function purposeOf(text: string | undefined, possible: readonly FilePurpose[]): FilePurpose {
+  const purpose = possible.find((one) => one === text);
+  if (purpose === undefined) throw invalid('purpose', possible.map((one) => `"${one}"`).join(' or '));
+  return purpose;
+}
+
+function wholeNumber(name: string, text: string, least: number, most: number): number {
+  const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(number >= least && number <= most)) throw invalid(name, `a whole number from ${least} to ${most}`);
+  return number;
+}
+
+/** A file as OpenAI's API shows it. Ready at once: its clients wait for `processed`. */
+function fileView({ id, bytes, created_at, expires_at, filename, purpose }: FileRecord): object {
+  return {
+    id,
+    object: 'file',
+    bytes,
+    created_at: Math.floor(created_at / 1000),
+    expires_at: expires_at === null ? null : Math.floor(expires_at / 1000),
+    filename,
+    purpose,
+    status: 'processed',
+    status_details: null,
+  };
+}
+
+function invalid(name: string, expected: string): HttpError {
+  return new HttpError(400, `${name}: expected ${expected}.`, 'invalid_parameter');
+}
+
+function notFound(id: string): HttpError {
+  return new HttpError(404, `There is no file ${JSON.stringify(id.slice(0, 100))}.`, 'file_not_found');
+}
+
+function tooLarge(most: number): HttpError {
+  const message = `The file is larger than ${Math.floor(most / 1024 / 1024)} MiB. The variable QUEUE_MAX_FILE_BYTES of the queue sets this limit.`;
+  return new HttpError(413, message, 'too_large');
+}
