@@ -129,3 +129,11 @@ export function clockTime(at: number, timeZone?: string): string {
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
+
+export function celsius(value: Known<number>): string {
+  return value == null ? UNKNOWN : `${Math.round(value)} °C`;
+}
+
+export function watts(value: Known<number>): string {
+  return value == null ? UNKNOWN : `${count(value)} W`;
+}

@@ -67,16 +67,24 @@ export function startRouter(): void {
     requestAnimationFrame(() => scrollTo(0, scrolled.get(location.href) ?? 0));
   });
   document.addEventListener('click', (event) => {
-    const link = (event.target as Element).closest('a');
+    const target = event.target as Element;
+    const row = target.closest('a, button, input, select, label')
+      ? null
+      : target.closest<HTMLElement>('tr[data-href]');
+    if (row && getSelection()?.isCollapsed) return follow(event, new URL(row.dataset.href!, location.href));
+    const link = target.closest('a');
     const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
     if (!link || !isPlain || event.defaultPrevented || link.target || link.hasAttribute('download')) return;
-    const url = new URL(link.href);
-    if (url.origin !== location.origin || !url.pathname.startsWith(ROOT.pathname)) return;
-    const to = url.pathname.slice(ROOT.pathname.length);
-    if (!isView(to)) return;
-    event.preventDefault();
-    go(to + url.search);
+    follow(event, new URL(link.href));
   });
+}
+
+function follow(event: Event, url: URL): void {
+  if (url.origin !== location.origin || url.hash || !url.pathname.startsWith(ROOT.pathname)) return;
+  const to = url.pathname.slice(ROOT.pathname.length);
+  if (!isView(to)) return;
+  event.preventDefault();
+  go(to + url.search);
 }
 
 /** Not a file or an answer of the API. */

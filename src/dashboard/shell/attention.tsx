@@ -59,7 +59,9 @@ function Row({ item }: { item: Item }) {
 function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (worker_id !== null) {
     return (
-      <a class="button" href={href(`workers/${encodeURIComponent(worker_id)}`)}>{`Open ${worker_id}`}</a>
+      <a class="button" href={href(`workers/${encodeURIComponent(worker_id)}`)}>
+        {'Open worker'}
+      </a>
     );
   }
   if (code === 'success_rate' && config_id !== null) {

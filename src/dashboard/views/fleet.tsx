@@ -1,18 +1,98 @@
-import { WorkerMark } from '../controls/state.tsx';
+import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
+import { Mark } from '../controls/mark.tsx';
+import { WORKER_LOOKS, WORKER_STATES } from '../controls/state.tsx';
+import { Table } from '../controls/table.tsx';
+import { plural } from '../format.ts';
 import { fleet } from '../live.ts';
-import { href } from '../router.ts';
+import { filter, query } from '../router.ts';
+import { EmptyFleet } from './empty-fleet.tsx';
+import { sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
 
-/** Every worker. */
+const ROW_HEIGHT = 44;
+
+/** Every worker: a row each, the worst first. */
 export function FleetView() {
-  const workers = fleet.value?.workers ?? [];
+  const view = fleet.value;
+  if (!view) return null;
+  if (view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
+  const state = query.value.get('state') as WorkerState | null;
+  const config = query.value.get('config_id');
+  const sort = query.value.get('sort');
+  const ofConfig = view.workers.filter(({ config_id }) => config === null || config_id === config);
+  const shown = state === null ? ofConfig : ofConfig.filter((worker) => worker.state === state);
   return (
-    <ul>
-      {workers.map(({ worker_id, state }) => (
-        <li key={worker_id}>
-          <WorkerMark state={state} />{' '}
-          <a href={href(`workers/${encodeURIComponent(worker_id)}`)}>{worker_id}</a>
-        </li>
+    <section class="view" aria-labelledby="fleet-title">
+      <div class="tools">
+        <h1 id="fleet-title">Workers</h1>
+        <StateFilter workers={ofConfig} chosen={state} />
+        <ConfigFilter workers={view.workers} chosen={config} />
+      </div>
+      {shown.length > 0 ? (
+        <Table
+          label="Workers"
+          columns={WORKER_COLUMNS}
+          rows={sortWorkers(shown, sort)}
+          rowHeight={ROW_HEIGHT}
+          idOf={({ worker_id }) => worker_id}
+          pathOf={({ worker_id }) => `workers/${encodeURIComponent(worker_id)}`}
+          classOf={({ state }) => state}
+          sort={sort}
+          onSort={(sort) => filter({ sort })}
+        />
+      ) : (
+        <p class="notice">
+          No worker {state && <>is {WORKER_LOOKS[state]?.word.toLowerCase() ?? state}</>}
+          {config && <> in the config {config}</>}; {plural(view.workers.length, 'worker')} hidden.{' '}
+          <button type="button" onClick={() => filter({ state: null, config_id: null })}>
+            Show all
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** The states that there are, with how many are in each. */
+function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: WorkerState | null }) {
+  const counts = Map.groupBy(workers, ({ state }) => state);
+  return (
+    <fieldset class="chips">
+      <legend class="unseen">Filter by state</legend>
+      <button type="button" aria-pressed={chosen === null} onClick={() => filter({ state: null })}>
+        All <span class="number">{workers.length}</span>
+      </button>
+      {WORKER_STATES.filter((state) => counts.has(state)).map((state) => (
+        <button
+          key={state}
+          type="button"
+          aria-pressed={chosen === state}
+          onClick={() => filter({ state: chosen === state ? null : state })}
+        >
+          <span class={`state ${WORKER_LOOKS[state].tone}`}>
+            <Mark shape={WORKER_LOOKS[state].shape} share={0.7} />
+            {WORKER_LOOKS[state].word}
+          </span>{' '}
+          <span class="number">{counts.get(state)!.length}</span>
+        </button>
       ))}
-    </ul>
+    </fieldset>
+  );
+}
+
+function ConfigFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string | null }) {
+  const configs = [...new Set(workers.flatMap(({ config_id }) => config_id ?? []))].sort();
+  if (configs.length < 2 && chosen === null) return null;
+  return (
+    <label class="select">
+      Config{' '}
+      <select value={chosen ?? ''} onChange={(event) => filter({ config_id: event.currentTarget.value })}>
+        <option value="">all</option>
+        {configs.map((config) => (
+          <option key={config} value={config}>
+            {config}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }

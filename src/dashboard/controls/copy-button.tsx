@@ -1,0 +1,47 @@
+import { useEffect, useState } from 'preact/hooks';
+
+/** Says "Copied" for so long, ms. */
+const SAID_MS = 1500;
+
+/** @param what is copied, named for those who do not see it: "the command" */
+export function CopyButton({ text, what }: { text: string; what: string }) {
+  const [said, setSaid] = useState<string | null>(null);
+  useEffect(() => {
+    if (said === null) return;
+    const timer = setTimeout(() => setSaid(null), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = () => {
+    copyText(text).then(
+      () => setSaid('Copied'),
+      () => setSaid('Select and copy it'),
+    );
+  };
+  return (
+    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
+      <span aria-live="polite">{said ?? 'Copy'}</span>
+    </button>
+  );
+}
+
+/** Browsers have no clipboard for pages that came over plain HTTP from another machine. */
+async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard) return await navigator.clipboard.writeText(text);
+  const area = document.createElement('textarea');
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isCopied = document.execCommand('copy');
+  area.remove();
+  if (!isCopied) throw new Error('not copied');
+}
+
+/** A command to be pasted elsewhere, whole, with the button that copies it. */
+export function Command({ text, what = 'the command' }: { text: string; what?: string }) {
+  return (
+    <div class="command">
+      <pre>{text}</pre>
+      <CopyButton text={text} what={what} />
+    </div>
+  );
+}

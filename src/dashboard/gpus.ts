@@ -1,0 +1,41 @@
+import type { GpuReading } from '../protocol/heartbeat.ts';
+
+/** All GPUs of a machine as one: memory and power added, utilization as the mean, the highest temperature. */
+export interface GpuTotals {
+  /** `H100 ×2`; null: none is known. */
+  name: string | null;
+  memoryUsed: number | null;
+  memoryTotal: number | null;
+  utilization: number | null;
+  temperature: number | null;
+  power: number | null;
+}
+
+export function gpuTotals(gpus: readonly GpuReading[]): GpuTotals {
+  const known = (key: Exclude<keyof GpuReading, 'name'>) => gpus.flatMap((gpu) => gpu[key] ?? []);
+  const sum = (values: number[]) => (values.length > 0 ? values.reduce((a, b) => a + b) : null);
+  const utilization = known('utilization');
+  const temperature = known('temperature_celsius');
+  return {
+    name: nameOf(gpus),
+    memoryUsed: sum(known('memory_used_bytes')),
+    memoryTotal: sum(known('memory_total_bytes')),
+    utilization: utilization.length > 0 ? sum(utilization)! / utilization.length : null,
+    temperature: temperature.length > 0 ? Math.max(...temperature) : null,
+    power: sum(known('power_watts')),
+  };
+}
+
+function nameOf(gpus: readonly GpuReading[]): string | null {
+  const name = gpus.find((gpu) => gpu.name)?.name;
+  if (name === undefined) return null;
+  return gpus.length > 1 ? `${shortGpuName(name)} ×${gpus.length}` : shortGpuName(name);
+}
+
+/** `NVIDIA H100 80GB HBM3` is H100: what people call it. */
+export function shortGpuName(name: string): string {
+  const own = name
+    .replace(/^(?:NVIDIA|AMD|Intel(?:\(R\))?)\s+/i, '')
+    .replace(/^(?:GeForce|Tesla|Instinct)\s+/i, '');
+  return own.replace(/[\s-](?:SXM\d?|PCIe?|NVL|HBM\d?e?|\d+\s?GB)\b.*$/i, '') || name;
+}
