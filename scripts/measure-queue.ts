@@ -134,6 +134,10 @@ function portsOver(database: DatabaseSync, connection: Connection): Ports {
         alarmAt = null;
       },
     },
+    undoable: (work) => {
+      work();
+      return null;
+    },
     now: () => Date.now(),
     machineTime: () => Date.now(),
     random: () => Math.random(),

@@ -80,6 +80,11 @@ export function tenantOf(entry: TokenEntry | null): string | null {
   return entry && (entry.tenant ?? entry.name);
 }
 
+/** For whom a token submits: what a job remembers of it. */
+export function submitterOf(entry: TokenEntry | null): { tenant: string | null; token_name: string | null } {
+  return { tenant: tenantOf(entry), token_name: entry?.name ?? null };
+}
+
 /** Whose jobs a token sees: with `read` or `admin`, or without tokens, everybody's. */
 export function viewerOf(entry: TokenEntry | null): Viewer {
   const seesAll = entry?.scopes.some((scope) => scope === 'read' || scope === 'admin') ?? true;

@@ -49,6 +49,11 @@ export const Job = z.object({
    * `stored_stream`) they are a copy for whoever wants to watch, and the result is settled as for any stored job.
    */
   stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
+  /**
+   * Whom its tokens are counted for, in the queue's own words (feature `usage`). It comes back with the settlement: the
+   * job of a caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
+   */
+  account: z.string().max(4096).optional(),
 });
 export type Job = z.infer<typeof Job>;
 

@@ -16,6 +16,8 @@ interface Shape {
 }
 
 const MOST_ID_CHARACTERS = 256;
+const MOST_MODEL_CHARACTERS = 512;
+const MOST_ACCOUNT_CHARACTERS = 4096;
 const MOST_STREAM_ID = 0xffff_ffff;
 const ACK_OUTCOMES: ReadonlySet<unknown> = new Set(['accepted', 'stale', 'unknown']);
 
@@ -29,6 +31,7 @@ const isShare: Check = (value) => isNotNegative(value) && (value as number) <= 1
 const isInteger: Check = (value) => Number.isSafeInteger(value);
 const isCount: Check = (value) => isInteger(value) && (value as number) >= 0;
 const isAttempt: Check = (value) => isInteger(value) && (value as number) >= 1;
+const isAccount: Check = (value) => typeof value === 'string' && value.length <= MOST_ACCOUNT_CHARACTERS;
 const isStreamId: Check = (value) => isCount(value) && (value as number) <= MOST_STREAM_ID;
 
 const JOB = shape(
@@ -46,6 +49,7 @@ const JOB = shape(
     deadline_ms: isNumber,
     lease_seconds: isPositive,
     stream_id: isStreamId,
+    account: isAccount,
   },
   [
     'config_id',
@@ -56,6 +60,7 @@ const JOB = shape(
     'deadline_ms',
     'lease_seconds',
     'stream_id',
+    'account',
   ],
 );
 const ACK = shape({
@@ -75,7 +80,17 @@ const TIMING = shape({ started_ms: isNotNegative, first_token_ms: isNotNegative 
   'started_ms',
   'first_token_ms',
 ]);
-const USAGE = shape({ prompt_tokens: isCount, completion_tokens: isCount });
+const USAGE = shape(
+  {
+    prompt_tokens: isCount,
+    completion_tokens: isCount,
+    cached_tokens: isCount,
+    reasoning_tokens: isCount,
+    estimated: (value) => typeof value === 'boolean',
+    model: (value) => typeof value === 'string' && value.length <= MOST_MODEL_CHARACTERS,
+  },
+  ['cached_tokens', 'reasoning_tokens', 'estimated', 'model'],
+);
 const JOB_RESULT = shape(
   {
     type: (value) => value === 'job_result',
@@ -84,8 +99,9 @@ const JOB_RESULT = shape(
     result: isPlainObject,
     timing: (value) => isExactly(TIMING, value),
     usage: (value) => isExactly(USAGE, value),
+    account: isAccount,
   },
-  ['timing', 'usage'],
+  ['timing', 'usage', 'account'],
 );
 
 /** One frame of a worker. */

@@ -19,6 +19,7 @@ export const FEATURES = [
   'bytes',
   'body_bytes',
   'stored_stream',
+  'usage',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 
@@ -74,12 +75,25 @@ export const Timing = z.object({
 });
 export type Timing = z.infer<typeof Timing>;
 
-/** Extension, on a settlement: the tokens that the engine counted. */
+const tokens = z.number().int().min(0);
+
+/** Extension, on a settlement: the tokens that the engine counted. All but the first two came with the feature `usage`. */
 export const Usage = z.object({
-  prompt_tokens: z.number().int().min(0),
-  completion_tokens: z.number().int().min(0),
+  prompt_tokens: tokens,
+  completion_tokens: tokens,
+  /** Of the prompt's those that the engine had in its cache. */
+  cached_tokens: tokens.optional(),
+  /** Of the completion's those that were spent on reasoning. */
+  reasoning_tokens: tokens.optional(),
+  /** The engine did not count, or not to the end: what the worker counted itself, which may be too little. */
+  estimated: z.boolean().optional(),
+  /** The engine's own name for the model. */
+  model: z.string().max(512).optional(),
 });
 export type Usage = z.infer<typeof Usage>;
+
+/** Extension `usage`: what `job` said under this name, as it stands there. */
+const account = z.string().max(4096).optional();
 
 /** Settles a job as succeeded. */
 export const JobResult = z.object({
@@ -89,6 +103,7 @@ export const JobResult = z.object({
   result: z.record(z.string(), z.unknown()),
   timing: Timing.optional(),
   usage: Usage.optional(),
+  account,
 });
 export type JobResult = z.infer<typeof JobResult>;
 
@@ -99,6 +114,7 @@ export const JobResultRef = z.object({
   fence_token: fence.default(0),
   timing: Timing.optional(),
   usage: Usage.optional(),
+  account,
 });
 export type JobResultRef = z.infer<typeof JobResultRef>;
 
@@ -113,6 +129,9 @@ export const JobError = z.object({
   http_status: z.number().int().min(100).max(599).optional(),
   body: z.unknown().optional(),
   timing: Timing.optional(),
+  /** Of what was generated before it failed. */
+  usage: Usage.optional(),
+  account,
 });
 export type JobError = z.infer<typeof JobError>;
 

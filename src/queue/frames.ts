@@ -27,7 +27,8 @@ export class Frames {
     if (!parsed.ok) return false;
     const { fleet, memory, stored } = this.#core;
     const worker = fleet.byConnection(connection);
-    if (!worker || stored.pending.ofConfig(worker.session.config_id) > 0) return false;
+    if (!worker || worker.session.draining || stored.pending.ofConfig(worker.session.config_id) > 0)
+      return false;
     const frame = parsed.value;
     switch (frame.type) {
       case 'load':
@@ -81,6 +82,8 @@ export class Frames {
         setLoad(worker, frame);
         return core.openings.worker(worker);
       case 'drain':
+        // It ends when all that it has settled is acknowledged.
+        core.usage.write();
         return setDispatch(core, worker, { draining: true });
       case 'pause':
         return setDispatch(core, worker, { paused: true });

@@ -25,6 +25,8 @@ import type {
   SettlementsWanted,
   SubmitAnswer,
   Unserved,
+  UsageSum,
+  UsageWanted,
   Viewer,
   WaitingRequest,
 } from './rpc.ts';
@@ -39,6 +41,7 @@ import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
 import { readOutputCursor } from './store/output-cursor.ts';
 import type { Connection, Ports } from './store/ports.ts';
+import { sumUsage } from './store/usage-table.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
@@ -56,6 +59,9 @@ import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;
+
+/** Of an answer about usage: more must be asked for in parts. */
+const MOST_USAGE_ROWS = 10_000;
 
 /**
  * One queue: its verbs behind one door. Every method is synchronous, so that what it writes is one commit;
@@ -257,6 +263,7 @@ export class Queue {
     const core = this.#core;
     if (!this.#standstill.mayJudge(dueAt)) return;
     this.#do(() => {
+      if (this.isUsageDue) core.usage.write();
       rejectOverdue(core);
       expireInMemory(core);
       const { waiters, followers, settlements } = core.stored;
@@ -268,6 +275,23 @@ export class Queue {
     });
   }
 
+  /** What is to be written with the next commit or, now, with one of its own. */
+  get isUsageDue(): boolean {
+    const { usage, now } = this.#core;
+    return usage.dueAt !== null && usage.dueAt <= now();
+  }
+
+  /** In a commit. */
+  writeUsage(): void {
+    this.#core.usage.write();
+  }
+
+  /** In a commit: with all that was used until now. */
+  usage(wanted: UsageWanted): UsageSum[] {
+    this.#core.usage.write();
+    return sumUsage(this.#core.sql, wanted, MOST_USAGE_ROWS);
+  }
+
   /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
   nextTick(): number | null {
     const { memory, stored, now } = this.#core;
@@ -277,6 +301,7 @@ export class Queue {
       stored.followers.soonest,
       stored.listeners.soonest,
       stored.settlements.soonest,
+      this.#core.usage.dueAt,
       memory.size > 0 ? Math.min(now() + TICK_MS, memory.nextLimit) : null,
     ];
     const next = times.reduce(

@@ -1,8 +1,10 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
 import type { Failure, JobState, JobSubmission, JobView } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 
 export type * from './list-rpc.ts';
+export * from './usage-rpc.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
 export type Viewer = string | null;
@@ -72,6 +74,8 @@ export interface QueueCalls {
   takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
   /** @param configId whose jobs are counted too, by how they stand */
   status(configId?: string): Promise<QueueStatus>;
+  /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
+  usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
 }
@@ -137,6 +141,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   known?: ConfigChoice;
   /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
   tenant?: string | null;
+  /** Name of the token that submits it. */
+  token_name?: string | null;
 }
 
 export type SubmitAnswer =
@@ -170,6 +176,8 @@ export interface WaitingRequest {
   known?: ConfigChoice;
   /** Who asks; null or left out where no tokens are configured. */
   tenant?: string | null;
+  /** Name of the caller's token. */
+  token_name?: string | null;
   priority: number;
   /** How long to wait for a worker to exist at all, ms. */
   wait_for_worker_ms: number;

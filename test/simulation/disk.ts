@@ -61,6 +61,12 @@ export class Disk implements Sql {
     return known.statement.all(...bindings) as unknown as Row[];
   }
 
+  /** It is never full. */
+  readonly undoable = (work: () => void): null => {
+    work();
+    return null;
+  };
+
   /** Opens a transaction, if none is. */
   touch(): void {
     if (this.#isOpen) return;

@@ -118,5 +118,6 @@ function queueCalls(rpc: Rpc): QueueCalls {
     purge: unasked,
     tellFleet: unasked,
     retry: unasked,
+    usage: unasked,
   };
 }

@@ -300,6 +300,7 @@ export class QueueHost {
     return {
       sql: this.disk,
       alarm: { get: () => this.#alarmAt, set: setAlarm, clear: () => setAlarm(null) },
+      undoable: this.disk.undoable,
       now: () => this.now,
       machineTime: () => timeline.now,
       random: () => this.#random.next(),

@@ -261,6 +261,10 @@ export class QueueHarness {
           this.alarmAt = null;
         },
       },
+      undoable: (work) => {
+        work();
+        return null;
+      },
       now: () => this.nowMs,
       machineTime: () => this.machineMs ?? this.nowMs,
       random: () => 0.5,

@@ -3,7 +3,7 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { submitterOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError, otherMethod } from '../errors.ts';
@@ -92,7 +92,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
       throw error;
     },
   );
-  const tenant = tenantOf(token);
+  const submitter = submitterOf(token);
   const isKept = read.response.isKept && makesResponse(request.method, path);
   const kind = earlyKind(path, read);
   const jobId = context.get('ownId');
@@ -112,7 +112,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     job_type: 'engine_request',
     payload,
     model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
-    tenant,
+    ...submitter,
     priority: 0,
     ...(read.requestId !== null && { request_id: read.requestId }),
     ...waitsOf(given),
@@ -136,7 +136,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   void attempted.then(over, over);
   const answered = attempted.then((outcome) => {
     const answer = respond(outcome, { jobId, facts, errorOf }, Date.now());
-    return isKept ? rememberingOwner(env, queueId, jobId, tenant, answer) : answer;
+    return isKept ? rememberingOwner(env, queueId, jobId, submitter.tenant, answer) : answer;
   });
   if (kind === null) return await answered;
   return await respondEarly(answered, {

@@ -1,5 +1,5 @@
 import { packJobs } from '../../queue/rpc.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
@@ -17,12 +17,13 @@ export function jobSocketRoute(app: Gateway): void {
 function serve(context: GatewayContext): Response {
   const { env } = context;
   const queueId = queueIdOf(env, context.req.raw);
-  const tenant = tenantOf(context.get('token'));
+  const submitter = submitterOf(context.get('token'));
   const viewer = viewerOf(context.get('token'));
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
-    submit: (jobs) => submitJobs(env, queueId, packJobs(jobs.map((job) => ({ ...job, tenant }))), listener),
+    submit: (jobs) =>
+      submitJobs(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, viewer)),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),

@@ -1,6 +1,6 @@
 import { limits } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
@@ -18,9 +18,9 @@ export function jobRoutes(app: Gateway): void {
     const request = context.req.raw;
     const queueId = queueIdOf(context.env, request);
     const key = request.headers.get('idempotency-key') ?? undefined;
-    const tenant = tenantOf(context.get('token'));
+    const submitter = submitterOf(context.get('token'));
     const submit = (jobs: SubmitJob[]) => {
-      const sent = packJobs(jobs.map((job) => ({ ...job, tenant })));
+      const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter })));
       return submitJobs(context.env, queueId, sent);
     };
     const { bytes, release } = await readBody(request, context.env);

@@ -1,7 +1,7 @@
 import type { JobView } from '../../protocol/index.ts';
 import { packJobs } from '../../queue/rpc.ts';
 import { tapeUrl } from '../../relay/calls.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
@@ -131,8 +131,8 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
   const { bytes, release } = await readBody(context.req.raw, env);
   try {
     const job = readRunpodSubmission(parseBody(bytes), id, endpoint);
-    const tenant = tenantOf(context.get('token'));
-    const [answer] = await submitJobs(env, queueId, packJobs([{ ...job, tenant }]));
+    const submitter = submitterOf(context.get('token'));
+    const [answer] = await submitJobs(env, queueId, packJobs([{ ...job, ...submitter }]));
     if (answer?.ok) return answer.job;
     const isUnknown = answer?.reason === 'no_config' || answer?.reason === 'unknown_config';
     throw isUnknown ? await noEndpoint(context, endpoint) : rejection(answer);

@@ -3,18 +3,17 @@ import { relayName } from '../../relay/calls.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
 import { streamIdOf } from '../state/fences.ts';
-import type { Ending, Job } from '../state/job.ts';
+import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { revoke } from './revoke.ts';
+import { countEnd } from './usage.ts';
 
 export const CANCELLED = 'cancelled by the caller';
-
-/** Who ended a job or an attempt: where it was not its worker, its relay does not know yet. */
-export type EndedBy = 'worker' | 'caller' | 'queue';
 
 /** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   emit(core, job, stepOf(ending), detailOf(ending, told), told);
+  countEnd(core, job, ending, by, told.usage);
   core.tally.ended(job.config_id, ending.state, ending.attempts);
   core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);

@@ -1,10 +1,11 @@
 import { type AttemptError, type Failure, limits } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
-import type { Job } from '../state/job.ts';
+import type { EndedBy, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { attemptErrors } from '../store/job-view.ts';
-import { breakAnswer, type EndedBy, endJob } from './end.ts';
+import { breakAnswer, endJob } from './end.ts';
+import { countWasted } from './usage.ts';
 
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
@@ -39,6 +40,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   emit(core, job, step, `${failure.code}: ${failure.message}${nextOf(job, again, delayMs)}`, more);
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
+    countWasted(core, job, job.fence_token, more.usage);
     core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
     if (by === 'queue') breakAnswer(core, job, failure);
     storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
@@ -50,6 +52,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
     job,
     { state: 'failed', worker_id, attempts, attempt_errors, result: null, error: failure },
     by,
+    { usage: more.usage },
   );
 }
 

@@ -5,6 +5,7 @@ import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
+import { accountOf } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import { baseJobFrame, extendedJobBytes, extendedJobFrame, type JobFrame } from '../peers/job-frame.ts';
 import { streamIdOf } from '../state/fences.ts';
@@ -45,6 +46,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : null,
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
     result_upload_url: leased.lives === 'stored' ? (files?.result ?? null) : null,
+    account: hasFeature(worker, 'usage') ? accountOf(leased) : null,
   };
   if (bytes) worker.connection.sendJob(extendedJobBytes(frame, bytes));
   else if (!sendText(core, worker, leased, frame, suitsBase)) return;

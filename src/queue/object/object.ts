@@ -32,6 +32,8 @@ import {
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
+  type UsageSum,
+  type UsageWanted,
   type Viewer,
   type WaitingRequest,
 } from '../rpc.ts';
@@ -72,7 +74,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
-    this.#commits.atOnce(() => this.#queue.onTick(at)).catch(() => {});
+    const tick = () => this.#queue.onTick(at);
+    (this.#queue.isUsageDue ? this.#commits.together(tick) : this.#commits.atOnce(tick)).catch(() => {});
   });
   #alarm!: StoredAlarm;
   /** Null: they have objects of their own. */
@@ -291,7 +294,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   /** Asked by this object alone: see Commits. */
   async noop(): Promise<void> {}
 
+  usage(wanted: UsageWanted): Promise<UsageSum[]> {
+    return this.#commits.together(() => this.#queue.usage(wanted));
+  }
+
   async closeSockets(): Promise<void> {
+    await this.#commits.together(() => this.#queue.writeUsage());
     this.#queue.leave();
     for (const socket of this.ctx.getWebSockets())
       this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');

@@ -22,6 +22,14 @@ export function portsOf(
   return {
     sql,
     alarm,
+    undoable: (work) => {
+      try {
+        ctx.storage.transactionSync(work);
+        return null;
+      } catch (error) {
+        return String(error);
+      }
+    },
     now: () => Date.now(),
     machineTime: () => machineTime(sql),
     random: () => (crypto.getRandomValues(new Uint32Array(1))[0] as number) / 2 ** 32,

@@ -24,6 +24,8 @@ export interface JobFrame {
   payload_url: string | null;
   /** Where a large result may be put; null: nowhere. */
   result_upload_url: string | null;
+  /** Whom its tokens are counted for, if the worker is to say it again; null: it is not. */
+  account: string | null;
 }
 
 /** Why a worker cannot be given a job. */
@@ -61,12 +63,13 @@ export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Arr
 
 /** Up to the payload. */
 function extendedHead(frame: JobFrame): string {
-  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, ...rest } = frame;
+  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, account, ...rest } = frame;
   const head = JSON.stringify({
     type: 'job',
     ...rest,
     ...(deadline_ms === null ? {} : { deadline_ms }),
     ...(stream_id === null ? {} : { stream_id }),
+    ...(account === null ? {} : { account }),
     ...references(frame),
   });
   return `${head.slice(0, -1)},"payload":`;

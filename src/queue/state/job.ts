@@ -30,6 +30,7 @@ export interface MemoryJob {
   /** The models that are known, for the answer to a request for another one. */
   known_models: string;
   tenant: string | null;
+  token_name: string | null;
   state: 'pending' | 'leased';
   priority: number;
   readonly attempts: 0;
@@ -76,6 +77,9 @@ export interface Release {
   /** Epoch ms before which it is not given out again; null: it is ready. */
   run_after: number | null;
 }
+
+/** Who ended a job or an attempt: where it was not its worker, its relay does not know yet. */
+export type EndedBy = 'worker' | 'caller' | 'queue';
 
 /** How a job ends. */
 export type Ending = {

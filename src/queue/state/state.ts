@@ -10,6 +10,7 @@ import { Openings } from './openings.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
 import { Tally } from './tally.ts';
+import { UsageBook } from './usage-book.ts';
 
 /** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
@@ -22,6 +23,7 @@ export interface Core extends Ports {
   fences: Fences;
   openings: Openings;
   tally: Tally;
+  usage: UsageBook;
 }
 
 export function createCore(ports: Ports, settings: QueueSettings): Core {
@@ -37,6 +39,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
     tally: new Tally(),
+    usage: new UsageBook(ports),
   };
 }
 

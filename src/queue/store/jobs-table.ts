@@ -38,8 +38,9 @@ export interface StoredJob {
   lease_expires_at: number | null;
   /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. With OVERDUE, once it was found overdue. */
   lease_orphaned: number;
-  /** Name of the token that submitted it; null where no tokens are configured. */
+  /** Whose job it is, and the name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
+  token_name: string | null;
   /** 1: a relay carries the answer too, while it is made. */
   stream: 0 | 1;
   /** Where its settlement is posted; null: nowhere, or where the queue's setting says. */
@@ -49,7 +50,7 @@ export interface StoredJob {
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, stream, webhook`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook`;
 
 export interface NewJobRow {
   id: string;
@@ -62,6 +63,7 @@ export interface NewJobRow {
   created_at: number;
   deadline_at: number | null;
   tenant: string | null;
+  token_name: string | null;
   stream: 0 | 1;
   webhook: string | null;
 }
@@ -71,8 +73,8 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   const { seq } = row<{ seq: number }>(
     sql,
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, stream, webhook)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
     job.id,
     job.job_type,
     job.config_id,
@@ -82,6 +84,7 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.created_at,
     job.deadline_at,
     job.tenant,
+    job.token_name,
     job.stream,
     job.webhook,
   )!;

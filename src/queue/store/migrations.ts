@@ -172,4 +172,35 @@ export const MIGRATIONS: readonly string[][] = [
     `ALTER TABLE jobs ADD COLUMN output_fence INTEGER`,
     `ALTER TABLE jobs ADD COLUMN output_taken INTEGER NOT NULL DEFAULT 0`,
   ],
+  [
+    `ALTER TABLE jobs ADD COLUMN token_name TEXT`,
+    // Tokens and requests, by the hour and, once that is long ago, by the day (usage-table.ts); start in epoch s, UTC.
+    `CREATE TABLE usage (
+       span TEXT NOT NULL,
+       start INTEGER NOT NULL,
+       tenant TEXT NOT NULL,
+       token_name TEXT NOT NULL,
+       config_id TEXT NOT NULL,
+       model TEXT NOT NULL,
+       mode TEXT NOT NULL,
+       requests INTEGER NOT NULL,
+       succeeded INTEGER NOT NULL,
+       failed INTEGER NOT NULL,
+       cancelled INTEGER NOT NULL,
+       input INTEGER NOT NULL,
+       cached INTEGER NOT NULL,
+       output INTEGER NOT NULL,
+       reasoning INTEGER NOT NULL,
+       wasted INTEGER NOT NULL,
+       estimated_requests INTEGER NOT NULL,
+       PRIMARY KEY (span, start, tenant, token_name, config_id, model, mode)
+     ) WITHOUT ROWID`,
+    // Attempts whose usage was counted though no row of a job says so: fence tokens as ",1,2,", a row a write.
+    `CREATE TABLE counted_attempts (
+       n INTEGER PRIMARY KEY AUTOINCREMENT,
+       first_fence INTEGER NOT NULL,
+       last_fence INTEGER NOT NULL,
+       fences TEXT NOT NULL
+     )`,
+  ],
 ];

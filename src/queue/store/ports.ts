@@ -8,6 +8,8 @@ export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 export interface Storage {
   sql: Sql;
   alarm: Alarm;
+  /** Work that may fail for want of room: what it wrote is undone then. @returns why it failed; null: it did not */
+  undoable(work: () => void): string | null;
   /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
   /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */

@@ -1,3 +1,4 @@
+import { countGivenUp } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
@@ -44,6 +45,7 @@ export function request(
     config_id: configId ?? '',
     known_models: choice.kind === 'unknown' ? choice.models : '',
     tenant: asked.tenant ?? null,
+    token_name: asked.token_name ?? null,
     state: 'pending',
     priority: asked.priority,
     attempts: 0,
@@ -63,6 +65,7 @@ export function request(
     older,
     reply: answer,
   };
+  core.usage.asked(job.id);
   core.memory.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
 }
@@ -72,6 +75,7 @@ function takeOver(core: Core, jobId: string): MemoryJob['older'] {
   const before = core.memory.find(jobId);
   if (!before) return null;
   core.memory.remove(before);
+  countGivenUp(core, before);
   const { worker_id, fence_token } = before;
   return worker_id === null ? before.older : { worker_id, fence_token };
 }

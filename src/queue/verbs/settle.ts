@@ -12,6 +12,7 @@ import {
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt } from '../attempts/retry.ts';
+import { countAside } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
@@ -73,13 +74,8 @@ function settle(
 ): void {
   const { job_id, fence_token } = frame;
   const job = findJob(core, job_id);
-  const outcome = outcomeOf(
-    claimOf(job, worker, attemptMeant(worker, job, frame)),
-    job,
-    worker,
-    frame,
-    state,
-  );
+  const claim = claimOf(job, worker, attemptMeant(worker, job, frame));
+  const outcome = outcomeOf(claim, job, worker, frame, state);
   if (job !== null && outcome === 'settle') {
     end(job.lives === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
   } else if (job !== null && job.lives === 'stored') {
@@ -87,10 +83,15 @@ function settle(
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
   }
+  if (outcome !== 'settle' && hasFeature(worker, 'ack')) countAside(core, worker, job, claim, outcome, frame);
   // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
   core.fleet.freeSlot(worker.session.worker_id, job_id, fence_token);
   forgetDeclined(core, worker);
-  acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome);
+  // Not before its usage is written: a worker that was told does not say it again.
+  core.usage.whenWritten(fence_token, () =>
+    acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
+  );
+  if (worker.session.draining) core.usage.write();
 }
 
 /** A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts. */

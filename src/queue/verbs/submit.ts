@@ -122,6 +122,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     created_at: now,
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
+    token_name: job.token_name ?? null,
     stream: job.stream ? 1 : 0,
     webhook: job.webhook ?? null,
   });

@@ -15,6 +15,7 @@ it('answers a stored job as the table has it', () => {
     created_at: 1000,
     deadline_at: 2000.5,
     tenant: 'someone',
+    token_name: 'a-token',
     stream: 1,
     webhook: 'https://example.com/ends',
   } as const;

@@ -153,8 +153,9 @@ describe('callers that wait', () => {
     const id = queue.job();
     expect(queue.state(id)).toBe('pending');
     queue.say(back, { type: 'job_result', job_id: 'c', fence_token, result: {} });
-    expect(back.frames('ack')).toMatchObject([{ outcome: 'accepted' }]);
     expect(queue.state(id)).toBe('leased');
+    queue.advance(1);
+    expect(back.frames('ack')).toMatchObject([{ outcome: 'accepted' }]);
   });
 
   it('keep their worker when the queue restarts and hibernates before they are answered', () => {

@@ -1,0 +1,142 @@
+import type { AckOutcome, JobError, JobResult, JobResultRef, Usage } from '../../protocol/index.ts';
+import { type UsageAmounts, type UsageKey, workerNamed } from '../rpc.ts';
+import type { EndedBy, Ending, Job, MemoryJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import type { Worker } from '../state/worker.ts';
+import type { Claim } from './claim.ts';
+
+/**
+ * What is counted when (docs/usage.md):
+ *
+ * | what happens to an attempt                                 | requests, and as what          | tokens             |
+ * | ---------------------------------------------------------- | ------------------------------ | ------------------ |
+ * | it ends its job: succeeded, or its caller hung up          | one: succeeded, or cancelled   | input and output   |
+ * | it ends its job otherwise                                  | one: failed                    | wasted             |
+ * | it fails and another follows, or it was given up before    | none                           | wasted             |
+ * | the same is told again                                     | none                           | none               |
+ * | a request fails and its gateway asks again                 | the failure is taken back      | they stay wasted   |
+ */
+
+type Settlement = JobResult | JobResultRef | JobError;
+
+/** A job ends. In the commit that ends it, or for a job in memory the next one. */
+export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
+  const as = endOf(ending);
+  const entry = { key: keyOf(core, job, usage), amounts: amountsOf(as, usage, job.state === 'leased') };
+  if (job.lives === 'stored') return core.usage.add(entry);
+  core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
+  if (as === 'failed') core.usage.failed(job.id, entry);
+  if (by !== 'worker') countGivenUp(core, job);
+}
+
+/** A job in memory is ended or asked for anew while an attempt at it runs. */
+export function countGivenUp(core: Core, job: MemoryJob): void {
+  if (job.state === 'leased') core.usage.giveUp(job.fence_token, keyOf(core, job, undefined));
+}
+
+/** A settlement that ends no job. */
+export function countAside(
+  core: Core,
+  worker: Worker,
+  job: Job | null,
+  claim: Claim,
+  outcome: AckOutcome,
+  frame: Settlement,
+): void {
+  const { fence_token, usage } = frame;
+  const givenUp = core.usage.takeGivenUp(fence_token);
+  if (givenUp !== null) {
+    const key = usage?.model === undefined ? givenUp : { ...givenUp, model: usage.model };
+    core.usage.gather({ key, amounts: { wasted: tokensOf(usage) } }, fence_token);
+  } else if (claim === 'unknown' && outcome === 'accepted') countUnknown(core, worker, frame);
+  else if (
+    job !== null &&
+    isOwnAttempt(job, worker, fence_token) &&
+    (claim === 'stale' || claim === 'lapsed')
+  )
+    countWasted(core, job, fence_token, usage);
+}
+
+/** Nobody speaks for another worker's newest attempt. */
+function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
+  return fence < job.fence_token || job.worker_id === session.worker_id;
+}
+
+/** An attempt whose tokens nobody gets. */
+export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
+  if (usage === undefined || core.usage.isCounted(fence)) return;
+  core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted: tokensOf(usage) } }, fence);
+  // A stored job's verb has a commit.
+  if (job.lives === 'stored') core.usage.write();
+}
+
+/** The settlement of a request from before a restart of the queue: its worker alone knows of it. */
+function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
+  const { fence_token, usage, account } = frame;
+  if (core.usage.isCounted(fence_token)) return;
+  const [tenant = '', token_name = ''] = accountIn(account);
+  const model = usage?.model ?? onlyModel(worker);
+  const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'transient' };
+  const as = frame.type !== 'job_error' ? 'succeeded' : frame.code === 'cancelled' ? 'cancelled' : 'failed';
+  core.usage.gather({ key, amounts: amountsOf(as, usage, true) }, fence_token);
+}
+
+/** What a job's frame says for `countUnknown`; null: nothing has to be said. */
+export function accountOf({ lives, tenant, token_name }: Job): string | null {
+  return lives === 'stored' || tenant === null ? null : JSON.stringify([tenant, token_name ?? '']);
+}
+
+function accountIn(account: string | undefined): string[] {
+  if (account === undefined) return [];
+  try {
+    const names: unknown = JSON.parse(account);
+    return Array.isArray(names) ? names.map((name) => String(name).slice(0, 256)) : [];
+  } catch {
+    return [];
+  }
+}
+
+type CountedAs = 'succeeded' | 'failed' | 'cancelled';
+
+/** A caller that hangs up is an attempt's failure where its relay says it first. */
+function endOf({ state, error }: Ending): CountedAs {
+  if (state === 'succeeded' || state === 'cancelled') return state;
+  return error?.code === 'cancelled' ? 'cancelled' : 'failed';
+}
+
+/** @param ran whether the attempt may have used something that was not told */
+function amountsOf(as: CountedAs, usage: Usage | undefined, ran: boolean): Partial<UsageAmounts> {
+  const request = { requests: 1, [as]: 1 };
+  if (usage === undefined) return { ...request, estimated_requests: as === 'cancelled' && ran ? 1 : 0 };
+  if (as === 'failed') return { ...request, wasted: tokensOf(usage) };
+  const { prompt_tokens: input, completion_tokens: output } = usage;
+  return {
+    ...request,
+    input,
+    output,
+    cached: Math.min(usage.cached_tokens ?? 0, input),
+    reasoning: Math.min(usage.reasoning_tokens ?? 0, output),
+    estimated_requests: usage.estimated ? 1 : 0,
+  };
+}
+
+function tokensOf(usage: Usage | undefined): number {
+  return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
+}
+
+function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
+  const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
+  const asked = job.lives === 'memory' && workerNamed(job.model) === null ? job.model : null;
+  return {
+    tenant: job.tenant ?? '',
+    token_name: job.token_name ?? '',
+    config_id: job.config_id || (worker?.session.config_id ?? ''),
+    model: usage?.model ?? (worker && onlyModel(worker)) ?? asked ?? '',
+    mode: job.lives === 'stored' ? 'persisted' : 'transient',
+  };
+}
+
+/** The name of what it serves, where that is one thing. */
+function onlyModel({ models }: Worker): string {
+  return models.length === 1 ? models[0]! : '';
+}

@@ -1,0 +1,40 @@
+/** Tokens and requests that were counted, as the gateway asks a queue for them. */
+
+/** What is counted. Tokens are sums; cached ones are among the input, those of reasoning among the output. */
+export const USAGE_AMOUNTS = [
+  'requests',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'input',
+  'cached',
+  'output',
+  'reasoning',
+  'wasted',
+  'estimated_requests',
+] as const;
+export type UsageAmounts = Record<(typeof USAGE_AMOUNTS)[number], number>;
+
+/** What it is counted by, beside the time. An empty text: unknown, or none. */
+export const USAGE_KEYS = ['tenant', 'token_name', 'config_id', 'model', 'mode'] as const;
+export type UsageKey = Record<(typeof USAGE_KEYS)[number], string>;
+
+/** A sum over rows. Keys that it was not grouped by are missing. */
+export interface UsageSum extends UsageAmounts, Partial<UsageKey> {
+  /** Epoch s at which its hour or day begins, UTC. */
+  start: number;
+}
+
+export interface UsageWanted {
+  /** Epoch s, the start inclusive, the end exclusive. */
+  from: number;
+  to: number;
+  /** Width of what is summed up, s: 3600 or 86400; of more than HOURS_KEPT_DAYS ago there are only days. */
+  width: number;
+  groupBy: (keyof UsageKey)[];
+  /** Each must be one of these. */
+  filter: Partial<Record<keyof UsageKey, string[]>>;
+}
+
+/** For so long hours are kept, so that "today" can be told in any time zone; then they become days, of UTC. */
+export const HOURS_KEPT_DAYS = 14;
