@@ -65,7 +65,7 @@ export function amount(value: Known<number>): string {
 function threeFigures(value: number): string {
   const size = Math.abs(value);
   if (size >= 99.95) return String(Math.round(value));
-  return String(Number(value.toFixed(size >= 9.995 ? 1 : size >= 0.995 ? 1 : 2)));
+  return size === 0 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
 }
 
 /** GB are 10⁹ bytes. */

@@ -31,8 +31,8 @@ export const dataAge = computed(() =>
 );
 
 /** A frame or an answer to a ping is due in this time, ms; a proxy may have dropped the connection unsaid. */
-const SILENCE_MS = 15_000;
-const PING_MS = 5_000;
+const SILENCE_MS = 25_000;
+const PING_MS = 10_000;
 const POLL_MS = 5_000;
 /** Upgrades that fail before polling takes over. */
 const SOCKET_TRIES = 3;
@@ -43,6 +43,7 @@ const BACKOFF_MS = { first: 500, most: 10_000 };
 let socket: WebSocket | null = null;
 let failures = 0;
 let heardAt = 0;
+let isPinged = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Keeps `fleet` current until the page is closed. */
@@ -75,6 +76,7 @@ function connect(): void {
   const opened = new WebSocket(at('api/fleet/live').replace(/^http/, 'ws'));
   socket = opened;
   heardAt = Date.now();
+  isPinged = false;
   opened.onopen = watch;
   opened.onmessage = ({ data }) => socket === opened && take(String(data));
   opened.onclose = () => {
@@ -98,6 +100,7 @@ function send(frame: FleetViewerFrame): void {
 function take(text: string): void {
   heardAt = Date.now();
   failures = 0;
+  isPinged = false;
   if (text === 'pong') {
     // The view holds: the server sends what changes within a second.
     confirmedAt.value = now.peek();
@@ -180,5 +183,8 @@ function tryLater(act: () => void, ms: number): void {
 function watchSilence(): void {
   if (socket?.readyState !== WebSocket.OPEN || document.hidden) return;
   if (Date.now() - heardAt > SILENCE_MS) return socket.close();
+  // None before the last one was answered.
+  if (isPinged) return;
+  isPinged = true;
   socket.send('ping');
 }

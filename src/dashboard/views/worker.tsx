@@ -1,4 +1,143 @@
-/** One worker. */
+import type { ComponentChildren } from 'preact';
+import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import { Age, Time } from '../controls/age.tsx';
+import { CopyButton } from '../controls/copy-button.tsx';
+import { Slots } from '../controls/slots.tsx';
+import { WorkerMark } from '../controls/state.tsx';
+import * as format from '../format.ts';
+import { shortGpuName } from '../gpus.ts';
+import { fleet } from '../live.ts';
+import { href } from '../router.ts';
+import { ColdStart } from './cold-start.tsx';
+import { WorkerCharts } from './worker-charts.tsx';
+import { StartOf, shareOf } from './worker-columns.tsx';
+import { WorkerJobs } from './worker-jobs.tsx';
+import { WorkerLog } from './worker-log.tsx';
+
+/** One worker: what it does, how it started, what it said last. */
 export function WorkerView({ id }: { id: string }) {
-  return <h1 data-id={id}>{id}</h1>;
+  if (!fleet.value) return null;
+  const worker = fleet.value.workers.find(({ worker_id }) => worker_id === id);
+  return (
+    <article class="view worker" aria-labelledby="worker-title">
+      <header>
+        <h1 id="worker-title" class="id" data-id={id}>
+          {id}
+        </h1>
+        <CopyButton text={id} what="the worker's id" />
+        {worker && <WorkerMark state={worker.state} share={shareOf(worker)} />}
+        {worker?.state_since != null && (
+          <span class="dim">
+            for <Age at={worker.state_since} />
+          </span>
+        )}
+        {worker && (worker.state === 'starting' || worker.state === 'loading') && <StartOf worker={worker} />}
+      </header>
+      {worker ? (
+        <>
+          <Trouble worker={worker} />
+          <ColdStart worker={worker} />
+          <Facts worker={worker} />
+          <WorkerCharts workerId={id} />
+        </>
+      ) : (
+        <p class="notice">
+          No worker of this name is known. What it said and did may still be here; workers are forgotten with
+          their last job. <a href={href('')}>All workers</a>
+        </p>
+      )}
+      <WorkerLog workerId={id} />
+      <WorkerJobs workerId={id} />
+    </article>
+  );
+}
+
+/** What is the matter with it, and what to do. */
+function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker: WorkerRow }) {
+  if (error) {
+    return (
+      <section class="trouble bad" aria-label="Error">
+        <pre>{error.message}</pre>
+        {error.advice && <p>{error.advice}</p>}
+        <p class="dim">
+          Told <Age at={error.at} /> ago.
+        </p>
+      </section>
+    );
+  }
+  if (state !== 'lost' && state !== 'late') return null;
+  return (
+    <section class="trouble warn" aria-label="Silent">
+      <p>
+        {was_doing ? `It ${was_doing.replace(/^it /, '')} when it was last heard of.` : 'It is not heard of.'}
+        {disconnected && (
+          <>
+            {' '}
+            Its connection ended <Age at={disconnected.at} /> ago: {disconnected.reason}.
+          </>
+        )}
+      </p>
+      <p class="dim">Look whether its machine is still there; what it said last is below.</p>
+    </section>
+  );
+}
+
+function Facts({ worker }: { worker: WorkerRow }) {
+  const { models, engine, engine_version, worker_version, config_id, host, protocol, connected_at } = worker;
+  const { heartbeat_at, heartbeat_interval_ms, missed_renewals, spool_bytes, kv_cache_usage } = worker;
+  const facts: [name: string, value: ComponentChildren][] = [
+    ['Config', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
+    [models.length > 1 ? 'Models' : 'Model', models.length > 0 ? models.join(', ') : null],
+    ['Slots', worker.slots === null ? null : <Slots running={worker.running} slots={worker.slots} />],
+    [
+      'In the engine',
+      `${format.count(worker.engine_running)} running, ${format.count(worker.engine_waiting)} in line`,
+    ],
+    ['KV cache', format.percent(kv_cache_usage)],
+    ['Tokens/s', format.amount(worker.tokens_per_second)],
+    ['First token, median', format.duration(worker.first_token_ms)],
+    ['Heartbeat', heartbeat_at && <HeartbeatAge at={heartbeat_at} intervalMs={heartbeat_interval_ms} />],
+    ['Connected since', connected_at && <Time at={connected_at} />],
+    ['Missed renewals of leases', format.count(missed_renewals)],
+    ['Results not yet taken', format.bytes(spool_bytes)],
+    ['Engine', engine && `${engine} ${engine_version ?? ''}`],
+    ['Worker', worker_version && `${worker_version}${protocol === 'base' ? ', base protocol' : ''}`],
+    ['Host', host],
+  ];
+  return (
+    <section aria-label="Facts">
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value || format.UNKNOWN}</dd>
+          </div>
+        ))}
+        {worker.gpus.map((gpu, i) => (
+          // GPUs have no name of their own but their place.
+          <div key={i}>
+            <dt title={gpu.name}>
+              GPU {i} {gpu.name && `· ${shortGpuName(gpu.name)}`}
+            </dt>
+            <dd class="number">
+              {[
+                format.memory(gpu.memory_used_bytes, gpu.memory_total_bytes),
+                format.percent(gpu.utilization),
+                format.celsius(gpu.temperature_celsius),
+                format.watts(gpu.power_watts),
+              ].join(' · ')}
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
+
+function HeartbeatAge({ at, intervalMs }: { at: number; intervalMs: number | null }) {
+  return (
+    <>
+      <Age at={at} /> ago{intervalMs !== null && `, every ${format.age(intervalMs)}`}
+    </>
+  );
 }

@@ -1,0 +1,115 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { timeZone } from '../clock.ts';
+import { clockTime } from '../format.ts';
+import type { PlotOptions, Series } from './plot.ts';
+
+interface ChartProps {
+  title: string;
+  at: readonly number[];
+  series: readonly Series[];
+  format(value: number | null): string;
+  /** Highest value of the axis; left out: as high as the values are. */
+  most?: number;
+}
+
+/** Steps that those read who do not see the chart. */
+const TABLE_STEPS = 20;
+
+type Drawn = Awaited<ReturnType<typeof draw>>;
+
+async function draw(root: HTMLElement, options: PlotOptions) {
+  return (await import('./plot.ts')).plot(root, options);
+}
+
+/** Lines over time, and the same as a table for those who do not see them. */
+export function Chart({ title, at, series, format, most }: ChartProps) {
+  const root = useRef<HTMLDivElement>(null);
+  const drawn = useRef<Drawn | null>(null);
+  const isDark = useIsDark();
+  const options: PlotOptions = { at, series, format, most, timeZone: timeZone.value };
+  const newest = useRef(options);
+  newest.current = options;
+  const isEmpty = series.every(({ values }) => values.every((value) => value === null));
+  useEffect(() => {
+    if (isEmpty || !root.current) return;
+    let isOver = false;
+    draw(root.current, newest.current).then(
+      (chart) => {
+        if (isOver) return chart.destroy();
+        drawn.current = chart;
+        chart.update(newest.current);
+      },
+      // A newer version of the page has other files; the table is there.
+      () => {},
+    );
+    return () => {
+      isOver = true;
+      drawn.current?.destroy();
+      drawn.current = null;
+    };
+  }, [isEmpty, isDark, timeZone.value, series.length]);
+  useEffect(() => drawn.current?.update(newest.current), [at]);
+  return (
+    <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>
+      <figcaption>{title}</figcaption>
+      {isEmpty ? (
+        <p class="none">Nothing was measured.</p>
+      ) : (
+        <div class="plot" aria-hidden="true" ref={root} />
+      )}
+      {!isEmpty && <Values at={at} series={series} format={format} title={title} />}
+    </figure>
+  );
+}
+
+function spoken(series: readonly Series[], format: ChartProps['format']): string {
+  return series
+    .map(({ name, values }) => {
+      const known = values.filter((value) => value !== null);
+      if (known.length === 0) return `${name}: nothing was measured`;
+      const [least, most] = [Math.min(...known), Math.max(...known)];
+      return `${name}: ${format(least)} to ${format(most)}, now ${format(values.at(-1) ?? null)}`;
+    })
+    .join('; ');
+}
+
+function Values({ title, at, series, format }: ChartProps) {
+  const from = Math.max(0, at.length - TABLE_STEPS);
+  return (
+    <table class="unseen">
+      <caption>{title}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Time</th>
+          {series.map(({ name }) => (
+            <th key={name} scope="col">
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {at.slice(from).map((ms, i) => (
+          <tr key={ms}>
+            <th scope="row">{clockTime(ms, timeZone.value)}</th>
+            {series.map(({ name, values }) => (
+              <td key={name}>{format(values[from + i] ?? null)}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** A chart's colours are fixed when it is drawn. */
+function useIsDark(): boolean {
+  const [isDark, setIsDark] = useState(matchMedia('(prefers-color-scheme: dark)').matches);
+  useEffect(() => {
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    const follow = () => setIsDark(scheme.matches);
+    scheme.addEventListener('change', follow);
+    return () => scheme.removeEventListener('change', follow);
+  }, []);
+  return isDark;
+}

@@ -1,0 +1,56 @@
+import { type Signal, useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { ApiFailure, ask } from './api.ts';
+
+export interface Polled<T> {
+  /** The newest answer; null before the first. */
+  data: T | null;
+  /** Why there is none, or none newer. */
+  failure: ApiFailure | null;
+}
+
+/**
+ * What the API answers at a path, asked again so long after each answer; a hidden tab asks nothing.
+ * @param path null: nothing is asked
+ */
+export function usePolled<T>(path: string | null, everyMs: number): Signal<Polled<T>> {
+  const state = useSignal<Polled<T>>({ data: null, failure: null });
+  useEffect(() => {
+    state.value = { data: null, failure: null };
+    if (path === null) return;
+    return repeat(everyMs, async (signal) => {
+      try {
+        state.value = { data: await ask<T>(path, { signal }), failure: null };
+      } catch (error) {
+        if (error instanceof ApiFailure) state.value = { ...state.peek(), failure: error };
+      }
+    });
+  }, [path, everyMs]);
+  return state;
+}
+
+/**
+ * Acts at once, and again so long after each end, while the tab is seen.
+ * @param act gets a signal that ends with the last call
+ * @returns ends it
+ */
+export function repeat(everyMs: number, act: (signal: AbortSignal) => Promise<void>): () => void {
+  const over = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const run = async () => {
+    if (document.hidden) return;
+    await act(over.signal);
+    if (!over.signal.aborted) timer = setTimeout(run, everyMs);
+  };
+  const onSeen = () => {
+    clearTimeout(timer);
+    void run();
+  };
+  document.addEventListener('visibilitychange', onSeen);
+  void run();
+  return () => {
+    over.abort();
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', onSeen);
+  };
+}

@@ -1,0 +1,68 @@
+import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import { now } from '../clock.ts';
+import { Time } from '../controls/age.tsx';
+import * as format from '../format.ts';
+
+/** From each step to the next, and what goes on meanwhile. */
+const STEPS = [
+  { to: 'engine_started_ms', name: 'Preparing' },
+  { to: 'weights_loaded_ms', name: 'Loading weights' },
+  { to: 'engine_healthy_ms', name: 'Warming up' },
+  { to: 'first_job_ms', name: 'Waiting for a job' },
+] as const;
+
+interface Step {
+  name: string;
+  /** ms; of one that goes on: until now. */
+  length: number;
+  state: 'done' | 'now';
+}
+
+/** The start of its container, step by step, to scale, beside how long that usually takes. */
+export function ColdStart({ worker }: { worker: WorkerRow }) {
+  const { start, expected_start_ms, state } = worker;
+  const created = start.created_ms ?? start.engine_started_ms;
+  if (created === undefined) return null;
+  const isOver = state === 'lost' || state === 'stopped' || state === 'error';
+  const steps = stepsOf(worker, isOver ? null : now.value);
+  const toHealthy = (start.engine_healthy_ms ?? (isOver ? created : now.value)) - created;
+  const isSlow = expected_start_ms !== null && toHealthy > expected_start_ms * 1.2;
+  return (
+    <section class="cold-start" aria-label="Start of the container">
+      <h2>Start</h2>
+      <p class={isSlow ? 'warn' : 'dim'}>
+        <Time at={created} />
+        {start.engine_healthy_ms === undefined
+          ? `, not healthy ${isOver ? 'when it ended' : `after ${format.stopwatch(toHealthy)}`}`
+          : `, healthy after ${format.duration(toHealthy)}`}
+        {expected_start_ms !== null && `; usual for this config: ${format.duration(expected_start_ms)}`}
+      </p>
+      <ol>
+        {steps.map(({ name, length, state }) => (
+          <li key={name} class={state} style={{ flexGrow: Math.max(length, 1) }}>
+            <span class="bar" />
+            <span>{name}</span>
+            <b class="number">{format.duration(length)}</b>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** Steps that are not told are part of the next one that is. @param now null: nothing goes on */
+function stepsOf({ start }: WorkerRow, now: number | null): Step[] {
+  const steps: Step[] = [];
+  let from = start.created_ms ?? start.engine_started_ms!;
+  for (const { to, name } of STEPS) {
+    const at = start[to];
+    if (at === undefined) continue;
+    if (at > from) steps.push({ name, length: at - from, state: 'done' });
+    from = at;
+  }
+  const next = STEPS.find(({ to }) => start[to] === undefined);
+  const isServing = start.engine_healthy_ms !== undefined;
+  if (now !== null && next && now > from && !isServing)
+    steps.push({ name: next.name, length: now - from, state: 'now' });
+  return steps;
+}
