@@ -186,7 +186,7 @@ describe('metrics', () => {
         CASOLA_INSTANCE_ID: 'measuring',
         CASOLA_API_TOKEN: 'hush-hush',
         CASOLA_METRICS_URL: `${metrics.url}/metrics`,
-        PATH: `${standInNvidiaSmi('echo 1024, 24576, 37, 61; echo 5, 5, 5, 5')}:${process.env.PATH}`,
+        PATH: `${standInNvidiaSmi('echo 1024, 24576, 37, 61, 300, H100; echo 5, 5, 5, 5, 5, H100')}:${process.env.PATH}`,
       },
       'worker alone',
     );

@@ -1,0 +1,114 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { createLogger } from '../src/process/index.ts';
+import { startWorkerd } from '../src/workerd/process.ts';
+import { bindingsOf, readQueueSettings } from '../src/workerd/settings.ts';
+import { CONFIGS, type DemoPart, PARTS } from './demo/cast.ts';
+import { DemoLoad } from './demo/load.ts';
+import { type DemoQueue, DemoWorker } from './demo/worker.ts';
+
+/**
+ * A fleet to look at: 20 workers of four configs under load, among them one that loads, one that is lost, one that
+ * drains and one in error. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
+ * it starts a queue of its own, whose state is thrown away at the end.
+ */
+export interface DemoFleet {
+  /** Resolves when the worker that vanishes counts as lost, and the one that drains does so. */
+  settled: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Share of its start that the worker that loads has behind it when the page is opened. */
+const LOADED = 0.3;
+const READY_FOR_MS = 60_000;
+/** Until jobs have spread over the workers. */
+const SPREAD_MS = 6000;
+/** Three intervals of the worker that vanishes, the time in which it might return, and a little more. */
+const LOST_MS = 18_000;
+
+export function startDemoFleet(queue: DemoQueue): DemoFleet {
+  const stopped = new AbortController();
+  const workers = new Map(PARTS.map((part) => [part.workerId, new DemoWorker(part, queue)]));
+  const load = new DemoLoad(queue);
+  for (const [, worker] of workers) {
+    if (worker.part.role === 'loads') void keepLoading(worker.part);
+    else if (worker.part.role === 'fails') worker.fail();
+    else worker.begin();
+  }
+  // A model that nobody serves yet is refused.
+  for (const config of CONFIGS) {
+    const first = [...workers.values()].find(({ part }) => part.config === config && part.role === 'works');
+    void first?.ready.then(() => load.start(config));
+  }
+
+  /** Each start is another process under the same id. */
+  async function keepLoading(part: DemoPart): Promise<void> {
+    for (let share = LOADED; !stopped.signal.aborted; share = 0) {
+      const ageSeconds = share * part.config.startSeconds;
+      const worker = new DemoWorker({ ...part, ageSeconds }, queue);
+      workers.set(part.workerId, worker);
+      await worker.load(share);
+      await sleep(READY_FOR_MS, undefined, { signal: stopped.signal }).catch(() => {});
+      await worker.stop();
+    }
+  }
+
+  async function settle(): Promise<void> {
+    const all = [...workers.values()];
+    await sleep(SPREAD_MS, undefined, { signal: stopped.signal });
+    for (const worker of all) {
+      if (worker.part.role === 'vanishes') worker.vanish();
+      if (worker.part.role === 'drains') worker.drain();
+    }
+    await sleep(LOST_MS, undefined, { signal: stopped.signal });
+  }
+
+  return {
+    settled: settle().catch(() => {}),
+    stop: async () => {
+      stopped.abort();
+      load.stop();
+      await Promise.all([...workers.values()].map((worker) => worker.stop()));
+    },
+  };
+}
+
+/** A queue of its own, whose state is thrown away. */
+async function ownQueue(port: string): Promise<{ url: string; stop(): Promise<void> }> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'demo-fleet-'));
+  const settings = await readQueueSettings({ port, state: stateDir }, process.env);
+  const logger = createLogger('queue', { LOG_LEVEL: 'error' });
+  const workerd = await startWorkerd({ ...settings, bindings: bindingsOf(settings), logger });
+  return {
+    url: workerd.url,
+    stop: async () => {
+      await workerd.stop();
+      rmSync(stateDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      url: { type: 'string' },
+      token: { type: 'string' },
+      port: { type: 'string', default: '8788' },
+    },
+  });
+  const own = values.url === undefined ? await ownQueue(values.port) : null;
+  const url = (values.url ?? own!.url).replace(/\/+$/, '');
+  const fleet = startDemoFleet({ url, token: values.token });
+  console.log(`A fleet of ${PARTS.length} workers under load, all made up: ${url}/\nCtrl-C ends it.`);
+  await new Promise((resolve) => {
+    process.once('SIGINT', resolve);
+    process.once('SIGTERM', resolve);
+  });
+  await fleet.stop();
+  await own?.stop();
+}
+
+if (import.meta.main) await main();

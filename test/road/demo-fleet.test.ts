@@ -1,0 +1,34 @@
+import { afterAll, expect, test } from 'vitest';
+import { startDemoFleet } from '../../scripts/demo-fleet.ts';
+import type { FleetView } from '../../src/protocol/index.ts';
+import { until } from '../support/poll.ts';
+import { startQueue, tearDown } from '../support/road.ts';
+
+afterAll(tearDown);
+
+test('the fleet to look at has 20 workers of four configs, one of each kind that needs somebody', async () => {
+  const { url } = await startQueue();
+  const fleet = startDemoFleet({ url, token: undefined });
+  const statesNow = async () => {
+    const { workers } = (await (await fetch(`${url}/api/fleet`)).json()) as FleetView;
+    return new Map(workers.map(({ worker_id, state }) => [worker_id, state]));
+  };
+  const expected = {
+    'vast-24520188': 'lost',
+    'vast-24520193': 'draining',
+    'runpod-m81s4kx7u0q3df': 'loading',
+    'gpu-node-c-1': 'error',
+    'gpu-node-b-2': 'paused',
+  };
+  const states = await until(
+    async () => {
+      const states = await statesNow();
+      return Object.entries(expected).every(([id, state]) => states.get(id) === state) ? states : null;
+    },
+    'each is in its state',
+    { timeoutMs: 120_000, everyMs: 500 },
+  );
+  expect(states.size).toBe(20);
+  expect([...states.values()].filter((state) => state === 'running').length).toBeGreaterThan(8);
+  await fleet.stop();
+}, 180_000);
