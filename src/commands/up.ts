@@ -28,6 +28,8 @@ const ORPHAN_SECONDS = 2;
 
 /** Requests side by side, where one machine serves one person. */
 const JOBS_SIDE_BY_SIDE = '8';
+/** Somebody may watch, and one worker costs nothing. */
+const HEARTBEAT_SECONDS = '5';
 
 interface Supervisor {
   exited: Promise<{ supervisor: number }>;
@@ -148,6 +150,7 @@ function workerEnvironment(
     CASOLA_API_TOKEN: token,
     CASOLA_LOGS_URL: env.CASOLA_LOGS_URL || `${url}/api/logs`,
     CASOLA_METRICS_URL: env.CASOLA_METRICS_URL || `${url}/api/metrics`,
+    CASOLA_HEARTBEAT_INTERVAL: env.CASOLA_HEARTBEAT_INTERVAL || HEARTBEAT_SECONDS,
     // Nothing that the engine should see.
     QUEUE_TOKENS: undefined,
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',

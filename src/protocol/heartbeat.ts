@@ -32,7 +32,7 @@ export type GpuReading = z.infer<typeof GpuReading>;
 
 /** When a container reached each step of its start; those it has not reached are left out. */
 export const StartTimes = z.object({
-  /** The container's first process ran. */
+  /** The platform created the container (`CASOLA_CREATED_AT`), or its first process ran. */
   created_ms: time.optional(),
   /** The engine was started. */
   engine_started_ms: time.optional(),
@@ -53,7 +53,10 @@ export const Heartbeat = z.object({
   error_message: z.string().max(16_384).optional(),
   config_id: z.string().max(256).optional(),
   worker_id: z.string().max(256).optional(),
-  /** What the engine is doing while `starting`: download, load, compile, capture, warm, ready. */
+  /**
+   * What the engine is doing while `starting`: starting, downloading, loading, compiling, capturing, warming, ready,
+   * restarting.
+   */
   phase: z.string().max(256).optional(),
   /** When that phase began. */
   phase_since_ms: time.optional(),
@@ -81,7 +84,7 @@ export const Heartbeat = z.object({
   missed_renewals: count.optional(),
   /** Results on disk that the queue has not acknowledged. */
   spool_bytes: bytes.optional(),
-  /** What to do about `error_message`. */
+  /** What to do about `error_message`, which ends with it. */
   advice: z.string().max(1024).optional(),
   /** How the next state is to be expected from the last one's age. */
   interval_seconds: z.number().positive().optional(),

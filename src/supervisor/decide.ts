@@ -41,10 +41,11 @@ export type SupervisorEvent =
   /** Before the first start. `problem`: why the engine must not be started on this machine. */
   | { event: 'machine_checked'; problem: string | null; at: number }
   | { event: 'engine_healthy'; at: number }
-  /** `message`: cause and advice; `lastLines`: the end of its log. */
+  /** `message`: cause and, at its end, advice; `lastLines`: the end of its log. */
   | {
       event: 'engine_exited';
       message: string;
+      advice: string;
       kind: FailureKind;
       lastLines: readonly string[];
       at: number;
@@ -149,8 +150,8 @@ function onMachineChecked(
   // Shutdown began in the meantime, without an engine.
   if (now.state !== 'starting') return [now, []];
   if (problem === null) return [{ ...now, engine: 'alive' }, [{ action: 'start_engine' }]];
-  const refused = { event: 'engine_exited', message: problem, kind: 'bad_host', lastLines: [], at } as const;
-  return onEngineExited(now, refused, maxRestarts);
+  const why = { message: problem, advice: '', kind: 'bad_host' } as const;
+  return onEngineExited(now, { event: 'engine_exited', ...why, lastLines: [], at }, maxRestarts);
 }
 
 function onEngineHealthy(now: Situation, at: number): Decision {
@@ -189,7 +190,7 @@ function onEngineExited(
   exited: Extract<SupervisorEvent, { event: 'engine_exited' }>,
   maxRestarts: number,
 ): Decision {
-  const { message, kind, lastLines } = exited;
+  const { message, advice, kind, lastLines } = exited;
   const gone: Situation = { ...now, engine: 'gone' };
   const sweep: Action = { action: 'signal_engine', signal: 'SIGKILL' };
   if (now.state === 'stopping_engine') return stop(gone, [sweep]);
@@ -197,11 +198,11 @@ function onEngineExited(
   const say: Action = { action: 'say', level: 'error', text: [message, ...log].join('\n') };
   const restarts = restartsBefore(now, exited.at);
   if (now.state !== 'draining' && restarts < maxRestarts && mayPass(now, kind)) {
-    return restart(gone, restarts, [sweep, say], message, maxRestarts);
+    return restart(gone, restarts, [sweep, say], { message, advice }, maxRestarts);
   }
   const tell: Action = {
     action: 'tell_worker',
-    message: { case: 'engine_exited', message, wasHealthy: now.engineWasHealthy, kind },
+    message: { case: 'engine_exited', message, advice, wasHealthy: now.engineWasHealthy, kind },
   };
   // A drain that is already under way keeps its own timeout, and the worker's exit code stands.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
@@ -223,7 +224,7 @@ function restart(
   gone: Situation,
   before: number,
   first: Action[],
-  message: string,
+  why: { message: string; advice: string },
   maxRestarts: number,
 ): Decision {
   const ms = Math.min(RESTART_AFTER_MS * 2 ** before, RESTART_AFTER_AT_MOST_MS);
@@ -234,7 +235,7 @@ function restart(
     [
       ...first,
       { action: 'say', level: 'warn', text },
-      { action: 'tell_worker', message: { case: 'engine_restarting', message, afterMs: ms } },
+      { action: 'tell_worker', message: { case: 'engine_restarting', ...why, afterMs: ms } },
       { action: 'limit', ms },
     ],
   ];

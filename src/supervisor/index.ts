@@ -163,7 +163,8 @@ class Supervisor {
       given.flatMap(({ words }) => words),
     );
     // The worker goes first: it reports how the start goes.
-    this.#worker = startWorker([...worker, String(engineRequests)], env, {
+    const created = String(Math.floor(performance.timeOrigin));
+    this.#worker = startWorker([...worker, String(engineRequests), created], env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
         this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),
@@ -205,6 +206,7 @@ class Supervisor {
     this.#happen({
       event: 'engine_exited',
       message: `${engine.name} ${verb}: ${failure.cause}. ${failure.advice}`,
+      advice: failure.advice,
       kind: failure.kind,
       lastLines: run.lastLines.slice(-SHOWN_LINES),
       at: performance.now(),
@@ -243,7 +245,9 @@ class Supervisor {
   }
 
   #onPhase(phase: LogPhase): void {
-    if (this.#situation.state === 'starting') this.#worker?.tell({ case: 'phase', ...phase });
+    if (this.#situation.state === 'starting') {
+      this.#worker?.tell({ case: 'phase', ...phase, at: Date.now() });
+    }
     const now = performance.now();
     const isSame = phase.phase === this.#said.phase;
     if (isSame && (!phase.progress || now - this.#said.at < PHASE_LINE_EVERY_MS)) return;

@@ -55,9 +55,9 @@ export class EngineWatch {
   }
 
   /** The engine's process ended and is started again after a pause. */
-  restarting(message: string, afterMs: number): void {
+  restarting(message: string, afterMs: number, advice: string): void {
     this.#hang.stop();
-    this.#ports.worker.engineRestarting(message);
+    this.#ports.worker.engineRestarting(message, advice);
     this.#health.restart(afterMs);
   }
 

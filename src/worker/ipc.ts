@@ -5,22 +5,32 @@ import { ENGINE_PHASES, FAILURE_KINDS } from '../engine/kinds/report.ts';
 
 /** Supervisor → worker. */
 export const SupervisorMessage = z.discriminatedUnion('case', [
-  /** `progress`: how far the phase is (`3 of 8`, `42 %`), where the engine tells. */
+  /** `progress`: how far the phase is, where the engine tells. `at`: when it was seen, epoch ms. */
   z.object({
     case: z.literal('phase'),
     phase: z.enum(ENGINE_PHASES),
     detail: z.string(),
-    progress: z.string().optional(),
+    progress: z.object({ text: z.string(), share: z.number().optional() }).optional(),
+    at: z.number(),
   }),
-  /** The engine's process ended without being asked to. The worker reports, releases its jobs and exits. */
+  /**
+   * The engine's process ended without being asked to. The worker reports, releases its jobs and exits. The message
+   * ends with the advice.
+   */
   z.object({
     case: z.literal('engine_exited'),
     message: z.string(),
+    advice: z.string(),
     wasHealthy: z.boolean(),
     kind: z.enum(FAILURE_KINDS),
   }),
   /** The same, but the engine is started again after this pause: the worker fails what ran, and waits. */
-  z.object({ case: z.literal('engine_restarting'), message: z.string(), afterMs: z.number() }),
+  z.object({
+    case: z.literal('engine_restarting'),
+    message: z.string(),
+    advice: z.string(),
+    afterMs: z.number(),
+  }),
 ]);
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>;
 

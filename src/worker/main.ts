@@ -3,7 +3,6 @@ import { setFlagsFromString } from 'node:v8';
 import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { phaseText } from '../engine/kinds/report.ts';
 import { postJson } from '../process/http.ts';
 import { endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
@@ -17,7 +16,7 @@ import { FORCE_SECONDS } from './jobs/drain.ts';
 import type { Ports } from './ports.ts';
 import { DiskSpool } from './results/disk-spool.ts';
 import { dialWebSocket } from './session/dial.ts';
-import { gpuReader } from './telemetry/gpu-snapshot.ts';
+import { gpuReader } from './telemetry/gpu-readings.ts';
 import { heartbeatPoster } from './telemetry/heartbeat.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import { Worker } from './worker.ts';
@@ -35,17 +34,23 @@ const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
  * Runs one worker until it ends; the caller is to exit with the code it resolves to.
  * Started by a supervisor it hears of the engine over the IPC channel, else it only watches its health.
  * @param engineRequests how many requests the engine runs side by side, as its supervisor knows
+ * @param containerMs when the container's first process began, epoch ms, as its supervisor knows
  * @throws UserError for variables that are missing or wrong, before anything is done
  */
-export async function runWorker(env: NodeJS.ProcessEnv, engineRequests?: number): Promise<number> {
+export async function runWorker(
+  env: NodeJS.ProcessEnv,
+  engineRequests?: number,
+  containerMs = performance.timeOrigin,
+): Promise<number> {
   setFlagsFromString(PARSER_BUDGET);
   const configuration = readWorkerConfiguration(env, engineRequests);
-  return await withLogging('worker', env, (logging) => work(env, configuration, logging));
+  return await withLogging('worker', env, (logging) => work(env, configuration, containerMs, logging));
 }
 
 async function work(
   env: NodeJS.ProcessEnv,
   configuration: WorkerConfiguration,
+  containerMs: number,
   logging: Logging,
 ): Promise<number> {
   const log = logging.createLogger('worker');
@@ -63,12 +68,13 @@ async function work(
     engine,
     fetch,
     fetchPublic: createPublicFetch(),
+    gpus: gpuReader(env, systemClock),
     spool,
     random: Math.random,
     log,
   };
   const ended = Promise.withResolvers<number>();
-  const worker = createWorker(ports, configuration, ended.resolve, log);
+  const worker = createWorker(ports, configuration, containerMs, ended.resolve);
   const watch = new EngineWatch({
     ...ports,
     worker,
@@ -77,7 +83,7 @@ async function work(
     canarySeconds: configuration.canarySeconds,
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
-  const metrics = createMetrics(env, ports, worker, configuration);
+  const metrics = createMetrics(ports, worker, configuration);
   const signals = endSignals();
   void signals.first.then(() => {
     logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
@@ -107,17 +113,23 @@ async function work(
 function createWorker(
   ports: Ports,
   configuration: WorkerConfiguration,
+  containerMs: number,
   ended: (exitCode: number) => void,
-  log: Logger,
 ): Worker {
-  const { apiUrl, token, instanceId } = configuration;
+  const { log } = ports;
+  const { apiUrl, token, instanceId, createdAt } = configuration;
   const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
-  const settings = { ...configuration, workerId: instanceId, instance: instanceOf(configuration) };
+  const settings = {
+    ...configuration,
+    workerId: instanceId,
+    instance: instanceOf(configuration),
+    createdAtMs: createdAt === null ? containerMs : createdAt * 1000,
+  };
   let isFirst = true;
   return new Worker(ports, settings, post, {
     ready: (models) => {
       const { capacity, engineRequests } = configuration;
-      const times = isFirst ? sinceCreated(configuration.createdAt) : {};
+      const times = isFirst ? sinceCreated(createdAt) : {};
       isFirst = false;
       log.info({ models, slots: capacity, engine_requests: engineRequests, ...times }, 'taking jobs');
       tellSupervisor({ case: 'ready', models });
@@ -137,7 +149,6 @@ function sinceCreated(createdAt: number | null): { since_created_s?: number } {
 }
 
 function createMetrics(
-  env: NodeJS.ProcessEnv,
   ports: Ports,
   worker: Worker,
   { metricsUrl, token, instanceId, queueId, configId }: WorkerConfiguration,
@@ -154,7 +165,6 @@ function createMetrics(
         isTaken: ({ status }) => status === 200,
       }),
     gauges: () => ports.engine.gauges(),
-    gpu: gpuReader(env),
     currentJobId: () => worker.currentJobId,
   });
 }
@@ -205,11 +215,15 @@ function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): ()
 function obey(message: SupervisorMessage, worker: Worker, watch: EngineWatch): void {
   switch (message.case) {
     case 'phase':
-      return worker.enginePhase(phaseText(message));
+      return worker.enginePhase({
+        phase: message.phase,
+        progress: message.progress?.share,
+        atMs: message.at,
+      });
     case 'engine_restarting':
-      return watch.restarting(message.message, message.afterMs);
+      return watch.restarting(message.message, message.afterMs, message.advice);
     case 'engine_exited':
-      return worker.engineFailed(message.message, message.wasHealthy, message.kind);
+      return worker.engineFailed(message.message, message.wasHealthy, message.kind, message.advice);
     default:
       message satisfies never;
   }
@@ -222,8 +236,6 @@ function tellSupervisor(message: WorkerMessage): void {
 
 // Not import.meta.main, which Node has since 24.2.
 if (process.argv[1] === import.meta.filename) {
-  const [, , engineRequests] = process.argv;
-  await runMain(() =>
-    runWorker(process.env, engineRequests === undefined ? undefined : Number(engineRequests)),
-  );
+  const [engineRequests, containerMs] = process.argv.slice(2).map(Number);
+  await runMain(() => runWorker(process.env, engineRequests, containerMs));
 }

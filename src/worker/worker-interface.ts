@@ -10,6 +10,8 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings, Ans
   renewAfterSeconds: number;
   graceSeconds: number;
   heartbeatIntervalSeconds: number;
+  /** When the container was created, epoch ms, where that is known. */
+  createdAtMs?: number | undefined;
   /** Null: jobs are taken whatever the engine's gauges say. */
   backpressure: BackpressureSettings | null;
   /** How answers of `runpod` jobs look; left out: as those of RunPod's worker without variables. */

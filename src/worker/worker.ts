@@ -12,8 +12,10 @@ import { Outbox } from './results/outbox.ts';
 import { grants } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';
-import { type Beat, Heartbeats, type PostHeartbeat } from './telemetry/heartbeat.ts';
+import type { EngineStep } from './telemetry/engine-start.ts';
+import type { Beat, PostHeartbeat } from './telemetry/heartbeat.ts';
 import { LoadWatch } from './telemetry/load-watch.ts';
+import { WorkerStatus } from './telemetry/worker-status.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
 
 /** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */
@@ -31,10 +33,9 @@ export class Worker {
   readonly #answers: Answers;
   readonly #outbox: Outbox;
   readonly #jobs: Jobs;
-  readonly #heartbeats: Heartbeats;
+  readonly #status: WorkerStatus;
   readonly #load: LoadWatch;
   #models: string[] = [];
-  #phase = 'starting';
   #drain: Drain | null = null;
   #exitCode: number = EXIT.ok;
   #lastWords: Beat = { status: 'stopping' };
@@ -49,17 +50,18 @@ export class Worker {
     this.#session = this.#createSession();
     this.#answers = new Answers(ports, settings, () => this.#drain?.check());
     this.#outbox = this.#createOutbox();
+    this.#status = this.#createStatus(post);
     this.#jobs = new Jobs(
       {
         ...ports,
         queue: this.#session,
         outbox: this.#outbox,
         answers: this.#answers,
+        observer: this.#status.observer,
         changed: () => this.#drain?.check(),
       },
       settings,
     );
-    this.#heartbeats = this.#createHeartbeats(post);
     this.#jobs.closedFor = 'engine_restarting';
     this.#load = this.#createLoadWatch();
   }
@@ -85,21 +87,20 @@ export class Worker {
 
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
   start(): void {
-    this.#heartbeats.start();
+    this.#status.begin();
     if (this.#ports.spool) void this.#startFromSpool();
     else this.#session.start();
   }
 
   /** What the engine does while it starts, for people. */
-  enginePhase(phase: string): void {
-    if (this.#models.length > 0 || this.#drain || phase === this.#phase) return;
-    this.#phase = phase;
-    this.#heartbeats.say(this.#beat('starting'));
+  enginePhase(step: EngineStep): void {
+    if (this.#models.length === 0 && !this.#drain) this.#status.engineStep(step);
   }
 
   /** @param models every name the engine answers to, its own first @param cards what it says of them */
   engineHealthy(models: string[], cards: ModelCard[] = []): void {
     this.#models = models;
+    this.#status.engineHealthy();
     this.#jobs.models.set(models);
     if (!this.#drain) this.#jobs.closedFor = null;
     this.#session.engineHealthy(models, cards);
@@ -116,7 +117,7 @@ export class Worker {
    * The engine died or hangs, and a new one is to be waited for. What it ran has failed, and is charged: its
    * request may be the cause. What had not reached it goes back.
    */
-  engineRestarting(message: string): void {
+  engineRestarting(message: string, advice?: string): void {
     this.#ports.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
     this.#jobs.closedFor ??= 'engine_restarting';
     this.#load.reset();
@@ -125,18 +126,17 @@ export class Worker {
     this.#failWhatRan(message);
     if (this.#drain) return;
     this.#models = [];
-    this.#phase = 'restarting';
-    this.#heartbeats.say({ ...this.#beat('starting'), error_message: message });
+    this.#status.engineRestarting(wordsOf(message, advice));
   }
 
   /** The engine is gone for good: what ran on it failed, and the worker ends. */
-  engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient'): void {
+  engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient', advice?: string): void {
     if (this.#exitCode !== EXIT.ok) return;
     const status = kind === 'bad_host' ? 'fatal' : wasHealthy ? 'error' : 'failed';
     this.#ports.log.error({ problem: message }, 'the engine is gone; the worker ends');
-    this.#lastWords = { status, error_message: message };
+    this.#lastWords = { status, ...wordsOf(message, advice) };
     this.#exitCode = failureExitCode(kind, wasHealthy);
-    this.#heartbeats.say(this.#lastWords);
+    this.#status.say(this.#lastWords);
     this.#jobs.closedFor = 'engine_restarting';
     this.#failWhatRan(message);
     this.drain(0);
@@ -153,7 +153,7 @@ export class Worker {
     this.#jobs.closedFor ??= 'draining';
     this.#events.draining();
     this.#session.drain();
-    if (this.#exitCode === EXIT.ok) this.#heartbeats.say(this.#beat('draining'));
+    if (this.#exitCode === EXIT.ok) this.#status.changed();
     this.#jobs.releaseUnstarted();
     this.#jobs.releaseUnfinishable(graceSeconds * 1000);
     this.#drain.check();
@@ -231,22 +231,16 @@ export class Worker {
     });
   }
 
-  #createHeartbeats(post: PostHeartbeat | null): Heartbeats {
-    const { instance, queueId, configId, workerId, capacity, heartbeatIntervalSeconds } = this.#settings;
-    return new Heartbeats({
+  #createStatus(post: PostHeartbeat | null): WorkerStatus {
+    const ports = {
       ...this.#ports,
-      intervalSeconds: heartbeatIntervalSeconds,
-      identity: {
-        instance_id: instance.id,
-        queue_id: queueId,
-        config_id: configId,
-        worker_id: workerId,
-        capacity,
-        interval_seconds: heartbeatIntervalSeconds,
-      },
       post,
-      current: () => this.#currentBeat(),
-    });
+      status: () => this.#statusNow(),
+      models: () => this.#models,
+      running: () => this.#jobs.running,
+      outage: () => this.#outbox.outage,
+    };
+    return new WorkerStatus(ports, this.#settings);
   }
 
   #createDrain(graceMs: number): Drain {
@@ -273,25 +267,15 @@ export class Worker {
   #stateChanged(state: SessionState): void {
     if (state !== 'ready') return;
     this.#load.ready();
-    this.#heartbeats.say(this.#beat('running'));
+    this.#status.changed();
     this.#events.ready(this.#models);
   }
 
   /** Silence while the socket is down or the engine unhealthy: that is what tells it from a healthy worker. */
-  #currentBeat(): Beat | null {
-    if (this.#drain) return this.#beat('draining');
-    if (this.#session.state === 'ready') return this.#beat('running');
-    return this.#models.length === 0 ? this.#beat('starting') : null;
-  }
-
-  #beat(status: Beat['status']): Beat {
-    const { outage } = this.#outbox;
-    return {
-      status,
-      running: this.#jobs.running,
-      ...(status === 'starting' ? { phase: this.#phase } : {}),
-      ...(outage ? { error_message: outage } : {}),
-    };
+  #statusNow(): 'starting' | 'running' | 'draining' | null {
+    if (this.#drain) return 'draining';
+    if (this.#session.state === 'ready') return 'running';
+    return this.#models.length === 0 ? 'starting' : null;
   }
 
   #denied(message: string): void {
@@ -310,9 +294,14 @@ export class Worker {
     }
     this.#load.stop();
     this.#jobs.stop();
-    this.#heartbeats.say(this.#lastWords);
     const heartbeatMs = (this.#drain?.leftMs ?? FORCE_SECONDS * 1000) + LAST_HEARTBEAT_MS;
-    await Promise.all([this.#session.stop(), this.#answers.close(), this.#heartbeats.stop(heartbeatMs)]);
+    const said = this.#status.end(this.#lastWords, heartbeatMs);
+    await Promise.all([this.#session.stop(), this.#answers.close(), said]);
     this.#events.ended(this.#exitCode);
   }
+}
+
+/** @param advice what the message ends with */
+function wordsOf(message: string, advice: string | undefined): Omit<Beat, 'status'> {
+  return advice ? { error_message: message, advice } : { error_message: message };
 }

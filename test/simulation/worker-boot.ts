@@ -90,6 +90,7 @@ export class Boot implements ClientProcess {
       random: () => random.next(),
       fetch: () => Promise.reject(new Error('no HTTP in this run')),
       fetchPublic: () => Promise.reject(new Error('no HTTP in this run')),
+      gpus: async () => [],
       log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
       dial: (target, socketEvents) => {
         const channel = target.url.includes('/answers?') ? 'answer' : 'control';

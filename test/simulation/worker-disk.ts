@@ -58,6 +58,7 @@ export class WorkerDisk {
       return done;
     };
     return {
+      bytes: 0,
       put: (spooled) =>
         inOrder(() => {
           if (this.isFull) return Promise.reject(new Error('the disk is full'));

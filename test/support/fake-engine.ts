@@ -138,5 +138,9 @@ export class FakeEngine implements EngineClient {
     return this.load;
   }
 
+  async version(): Promise<string | null> {
+    return '0.32.0';
+  }
+
   async close(): Promise<void> {}
 }

@@ -25,6 +25,10 @@ export class MemorySpool implements Spool {
     return this.#synced.size;
   }
 
+  get bytes(): number {
+    return [...this.#synced.values()].reduce((total, text) => total + text.length, 0);
+  }
+
   async put(spooled: SpooledSettlement): Promise<void> {
     if (this.problem) throw new Error(this.problem);
     const process = this.#process;

@@ -1,4 +1,10 @@
-import { type Heartbeat, type JobError, type JobResult, PONG_TEXT } from '../../src/protocol/index.ts';
+import {
+  type GpuReading,
+  type Heartbeat,
+  type JobError,
+  type JobResult,
+  PONG_TEXT,
+} from '../../src/protocol/index.ts';
 import type { Ports } from '../../src/worker/ports.ts';
 import type { Spool } from '../../src/worker/results/spool.ts';
 import { Worker } from '../../src/worker/worker.ts';
@@ -22,6 +28,9 @@ export class WorkerBench {
   fetchPublic: Ports['fetch'] = (url, init) => this.fetch(url, init);
   /** How the API takes a heartbeat. */
   post: () => Promise<void> = async () => {};
+  gpus: GpuReading[] = [];
+  /** How the driver answers. */
+  readGpus: Ports['gpus'] = async () => this.gpus;
   exitCode: number | null = null;
   readyCount = 0;
 
@@ -40,6 +49,7 @@ export class WorkerBench {
       engine: this.engine,
       fetch: (url, init) => this.fetch(url, init),
       fetchPublic: (url, init) => this.fetchPublic(url, init),
+      gpus: () => this.readGpus(),
       spool,
       random: () => 0,
       log: { debug: () => {}, info: log, warn: log, error: log },

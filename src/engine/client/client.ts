@@ -6,7 +6,7 @@ import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
 import { readGauges } from './metrics.ts';
-import { type ModelList, readModelList } from './model-list.ts';
+import { type ModelList, readModelList, versionIn } from './model-list.ts';
 import {
   EngineAnswerInvalid,
   type EngineCall,
@@ -180,6 +180,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     async gauges() {
       const answer = await askMetrics().catch(() => null);
       return answer?.status === 200 ? readGauges(answer.text, engine.metrics) : null;
+    },
+    async version() {
+      const answer = await ask('/version', ASIDE_TIMEOUT_MS).catch(() => null);
+      return answer?.status === 200 ? versionIn(answer.text) : null;
     },
     async close() {
       await pool.destroy();

@@ -27,3 +27,13 @@ function entriesOf(text: string): unknown[] {
     return [];
   }
 }
+
+/** Of the body of `/version`, as vLLM answers it; null where it is none. */
+export function versionIn(text: string): string | null {
+  try {
+    const { version } = Object(JSON.parse(text)) as { version?: unknown };
+    return typeof version === 'string' ? version : null;
+  } catch {
+    return null;
+  }
+}

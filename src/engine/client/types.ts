@@ -56,6 +56,8 @@ export interface EngineGauges {
   kvCacheUsage: number;
   /** Sum of the counters that grow with everything the engine makes; left out where it counts nothing. */
   progress?: number;
+  /** Tokens generated since its start; left out where it counts none. */
+  generatedTokens?: number;
 }
 
 /** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
@@ -80,6 +82,8 @@ export interface EngineClient {
   modelCards(): Promise<ModelCard[]>;
   /** Null when the engine has no metrics page. */
   gauges(): Promise<EngineGauges | null>;
+  /** From `/version`; null when the engine does not tell. Never throws. */
+  version(): Promise<string | null>;
   /** Closes every connection; requests in flight fail with EngineGone. */
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-import type { EnginePhase, FailureKind } from './report.ts';
+import type { EnginePhase, FailureKind, PhaseProgress } from './report.ts';
 
 export const ENGINE_NAMES = ['vllm', 'fastdeploy', 'simulator', 'external'] as const;
 export type EngineName = (typeof ENGINE_NAMES)[number];
@@ -27,8 +27,8 @@ export interface EngineCommand {
 export interface LogPhase {
   phase: EnginePhase;
   detail: string;
-  /** How far it is, where the line tells: `3 of 8`, `42 %`. */
-  progress?: string;
+  /** How far it is, where the line tells. */
+  progress?: PhaseProgress;
 }
 
 /** Why an engine ended: one line of cause, one of advice, and what kind of failure it is. */
@@ -43,6 +43,8 @@ export interface MetricNames {
   running: string;
   waiting: string;
   kvCacheUsage: string;
+  /** Counter of the tokens generated since its start. */
+  generatedTokens: string;
   /** Counters that grow whenever the engine makes something: while all stand still, it makes nothing. */
   progress: readonly string[];
 }

@@ -32,6 +32,7 @@ export const fastdeploy: EngineDescription = {
     running: 'fastdeploy:num_requests_running',
     waiting: 'fastdeploy:num_requests_waiting',
     kvCacheUsage: 'fastdeploy:gpu_cache_usage_perc',
+    generatedTokens: 'fastdeploy:generation_tokens_total',
     progress: ['fastdeploy:generation_tokens_total', 'fastdeploy:prompt_tokens_total'],
   },
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 8 },

@@ -1,5 +1,5 @@
 import type { LogPhase } from './description.ts';
-import type { EnginePhase } from './report.ts';
+import type { EnginePhase, PhaseProgress } from './report.ts';
 
 /** `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text`; the first and the last part may be absent. */
 const PREFIX =
@@ -29,11 +29,20 @@ export function vllmPhase(line: string): LogPhase | null {
 }
 
 /** How far a progress bar is: `3 of 8` where it counts whole things, else its percentage. */
-export function progressIn(text: string): string | null {
+export function progressIn(text: string): PhaseProgress | null {
   const counted = /\b(\d+)\/(\d+)(?![\d/])\s*(?:\[|$)/.exec(text);
-  if (counted && Number(counted[2]) > 0) return `${counted[1]} of ${counted[2]}`;
+  if (counted && Number(counted[2]) > 0) {
+    return { text: `${counted[1]} of ${counted[2]}`, ...shareOf(Number(counted[1]) / Number(counted[2])) };
+  }
   const percent = /(\d+)(?:\.\d+)?\s?%/.exec(text);
-  return percent ? `${percent[1]} %` : null;
+  if (!percent) return null;
+  // Several files are downloaded side by side, each with a bar of its own.
+  const isOneOfSeveral = /-of-\d+\./.test(text);
+  return { text: `${percent[1]} %`, ...(isOneOfSeveral ? {} : shareOf(Number(percent[1]) / 100)) };
+}
+
+function shareOf(share: number): { share: number } {
+  return { share: Math.min(1, share) };
 }
 
 /** The non-default arguments and a compilation's path run over many lines of a page. */

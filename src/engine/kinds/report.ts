@@ -30,7 +30,15 @@ export const FAILURE_KINDS = [
 ] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
+/** How far a step of the start is. */
+export interface PhaseProgress {
+  /** For people: `3 of 8`, `42 %`. */
+  text: string;
+  /** The same from 0 to 1; left out where it is that of one file among several. */
+  share?: number | undefined;
+}
+
 /** A phase in one line, for people: `loading 3 of 8`. */
-export function phaseText({ phase, progress }: { phase: EnginePhase; progress?: string }): string {
-  return progress ? `${phase} ${progress}` : phase;
+export function phaseText({ phase, progress }: { phase: EnginePhase; progress?: PhaseProgress }): string {
+  return progress ? `${phase} ${progress.text}` : phase;
 }

@@ -29,6 +29,7 @@ export const vllm: EngineDescription = {
     running: 'vllm:num_requests_running',
     waiting: 'vllm:num_requests_waiting',
     kvCacheUsage: 'vllm:kv_cache_usage_perc',
+    generatedTokens: 'vllm:generation_tokens_total',
     progress: [
       'vllm:generation_tokens_total',
       'vllm:prompt_tokens_total',

@@ -2,7 +2,7 @@ import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } fr
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Answers } from '../answers/answers.ts';
 import { type FileAccess, type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
-import type { Ports } from '../ports.ts';
+import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { failJob, runJob } from '../run/run-job.ts';
@@ -28,6 +28,7 @@ export interface JobsPorts extends Ports {
   queue: QueueLink;
   outbox: Outbox;
   answers: Answers;
+  observer: WorkObserver;
   /** A job began, ended or was acknowledged. */
   changed(): void;
 }
@@ -37,7 +38,6 @@ export class Jobs {
   readonly #ports: JobsPorts;
   /** What the engine answers to. */
   readonly models: ServedModels;
-  readonly #answers: Answers;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
   readonly #releases: Releases;
@@ -46,17 +46,14 @@ export class Jobs {
   readonly #files: FileAccess;
   readonly #runpod: RunpodSettings;
   readonly #admission: AdmissionControl;
-  readonly #changed: () => void;
   /** Why a job pushed now would be released; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
 
   constructor(ports: JobsPorts, settings: JobsSettings) {
-    const { queue, outbox, answers } = ports;
+    const { queue, outbox, observer } = ports;
     this.#ports = ports;
     this.#outbox = outbox;
     this.#releases = new Releases(queue, outbox);
-    this.#answers = answers;
-    this.#changed = ports.changed;
     this.#slots = new Slots(settings.capacity);
     this.models = new ServedModels(ports, settings.configId);
     this.#files = fileAccessOf(settings);
@@ -69,6 +66,7 @@ export class Jobs {
         isHolding: () => this.#slots.running + this.#outbox.size > 0,
         peer: () => queue.peer,
         send: (frame) => queue.send(frame),
+        missed: () => observer.renewalMissed(),
         lost: (ref) => this.#lost(ref),
       },
       settings.renewAfterSeconds,
@@ -226,13 +224,13 @@ export class Jobs {
     const { stream_id, mode } = running.job;
     if (stream_id === undefined) return null;
     const stream =
-      mode === 'persisted' ? this.#answers.openTape(stream_id) : this.#openAnswer(running, stream_id);
+      mode === 'persisted' ? this.#ports.answers.openTape(stream_id) : this.#openAnswer(running, stream_id);
     this.#streams.set(running, stream);
     return stream;
   }
 
   #openAnswer(running: RunningJob, streamId: number): AnswerStream {
-    return this.#answers.open(streamId, (reason) => {
+    return this.#ports.answers.open(streamId, (reason) => {
       const code = reason === 'deadline' ? 'deadline' : 'cancelled';
       this.#fail(running, {
         message: `the caller's answer was cancelled: ${reason}`,
@@ -247,7 +245,7 @@ export class Jobs {
     this.#admission.finished(running);
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
-    this.#leave(running);
+    this.#leave(running, settlement.type === 'job_error' ? 'failed' : 'succeeded');
     this.#settle(running.job, { ...settlement, timing: running.timing() });
   }
 
@@ -255,14 +253,14 @@ export class Jobs {
     if (running.isOver) return;
     running.abort();
     const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
-    this.#leave(running);
+    this.#leave(running, 'failed');
     this.#settle(running.job, { ...settlement, timing: running.timing() });
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {
     running.abort();
     this.#streams.get(running)?.break(brokenBy(reason));
-    this.#leave(running);
+    this.#leave(running, 'released');
     this.#sendRelease(running.job, reason);
   }
 
@@ -270,19 +268,20 @@ export class Jobs {
     this.#ports.log.info({ ...idsOf(running.job), reason }, 'job revoked');
     running.abort();
     endRevoked(this.#streams.get(running), reason);
-    this.#leave(running);
+    this.#leave(running, 'revoked');
   }
 
-  #leave(running: RunningJob): void {
+  #leave(running: RunningJob, result: EndedAttempt['result']): void {
     this.#slots.remove(running);
+    this.#ports.observer.ended(running.ended(result, this.#ports.clock.now()));
     const stream = this.#streams.get(running);
     this.#streams.delete(running);
-    if (stream) this.#answers.finished(stream);
+    if (stream) this.#ports.answers.finished(stream);
   }
 
   /** A job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
-    if (job.stream_id !== undefined) this.#answers.decline(job.stream_id, brokenBy(reason));
+    if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
     this.#sendRelease(job, reason);
   }
 
@@ -314,6 +313,6 @@ export class Jobs {
   /** Something came to be held or was let go. */
   update(): void {
     this.#leases.changed();
-    this.#changed();
+    this.#ports.changed();
   }
 }

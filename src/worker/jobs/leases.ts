@@ -13,6 +13,8 @@ export interface LeasesPorts {
   isHolding(): boolean;
   peer(): Peer | null;
   send(frame: WorkerFrame): boolean;
+  /** A `renew` got no answer until the next one was due. */
+  missed(): void;
   /** Of this attempt the queue knows nothing any more. */
   lost(job: JobRef): void;
 }
@@ -26,6 +28,7 @@ export class Leases {
   readonly #ownPeriodMs: number;
   /** What the last `renew` asked for: `renewed` names jobs without their fences. */
   #asked = new Map<string, number>();
+  #isAnswered = true;
   #timer: Timer | null = null;
 
   constructor(ports: LeasesPorts, renewAfterSeconds: number) {
@@ -41,12 +44,14 @@ export class Leases {
 
   /** An extended queue has begun every lease anew, and it may be shorter than before. */
   resumed(): void {
+    this.#isAnswered = true;
     this.stop();
     this.changed();
   }
 
   /** The queue's answer: `lost` is void for a job that was pushed again since. */
   renewed(answer: Renewed): void {
+    this.#isAnswered = true;
     for (const jobId of answer.lost) {
       const fence = this.#asked.get(jobId);
       if (fence !== undefined) this.#ports.lost({ job_id: jobId, fence_token: fence });
@@ -74,6 +79,8 @@ export class Leases {
   #renew(): void {
     const held = this.#ports.held();
     if (grants(this.#ports.peer(), 'renew')) {
+      if (!this.#isAnswered) this.#ports.missed();
+      this.#isAnswered = false;
       this.#asked = new Map(held.map((job) => [job.job_id, job.fence_token]));
       const jobs = held.map(({ job_id, fence_token }) => ({ job_id, fence_token }));
       this.#ports.send({ type: 'renew', jobs });

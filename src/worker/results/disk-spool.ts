@@ -43,6 +43,10 @@ export class DiskSpool implements Spool {
     this.#log = log;
   }
 
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   async put(spooled: SpooledSettlement): Promise<void> {
     const json = JSON.stringify(spooled);
     const content = `${checksum(json)}\n${json}`;

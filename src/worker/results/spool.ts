@@ -15,6 +15,8 @@ export interface SpooledSettlement {
  * Implementations: disk-spool.ts, and one in memory for tests and the simulation.
  */
 export interface Spool {
+  /** What it holds. */
+  readonly bytes: number;
   /**
    * Resolves once a later `load` is sure to find the settlement.
    * @throws Error with the reason, for people: disk full, not writable, over the limit

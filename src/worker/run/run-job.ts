@@ -3,7 +3,7 @@ import type { AnswerStream } from '../answers/answer-stream.ts';
 import { failureOf, finalFailure } from '../failure.ts';
 import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
-import type { Ports } from '../ports.ts';
+import type { Ports, WorkObserver } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
@@ -19,6 +19,7 @@ export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fe
   models: ServedModels;
   /** The queue that the job came from. */
   peer: QueueProfile | null;
+  observer: Pick<WorkObserver, 'requested'>;
   runpod: RunpodSettings;
 }
 
@@ -84,6 +85,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     requested: () => {
       log.debug(idsOf(running.job), 'request to the engine');
       running.requested(clock.now());
+      ports.observer.requested();
     },
     streamed: () => running.streamed(clock.now()),
     used: (usage) => {

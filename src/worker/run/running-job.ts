@@ -1,4 +1,5 @@
 import type { Job, Timing, Usage } from '../../protocol/index.ts';
+import type { EndedAttempt } from '../ports.ts';
 
 /**
  * One attempt at a job, on this worker.
@@ -60,6 +61,13 @@ export class RunningJob {
     if (this.#requestedAtMs === null) return undefined;
     const since = (at: number | null) => (at === null ? undefined : Math.max(0, at - this.#arrivedAtMs));
     return { started_ms: since(this.#requestedAtMs), first_token_ms: since(this.#firstTokenAtMs) };
+  }
+
+  /** The attempt in figures, at its end. */
+  ended(result: EndedAttempt['result'], nowMs: number): EndedAttempt {
+    const since = (at: number | null) =>
+      at === null || this.#requestedAtMs === null ? null : Math.max(0, at - this.#requestedAtMs);
+    return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage: this.usage };
   }
 
   /** The attempt came to its own end. */

@@ -6,11 +6,13 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
 const POST_WITHIN_MS = 2000;
+/** Something that changes all the time is told this often, ms. */
+const SOON_MS = 2000;
 
 export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 
-/** A heartbeat without its sender. */
-export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'phase' | 'running'>;
+/** What there is to say; figures are added when it leaves. */
+export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'advice'>;
 
 /** Posts to `{apiUrl}/api/heartbeats`. */
 export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefined): PostHeartbeat {
@@ -20,7 +22,8 @@ export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefi
 
 export interface HeartbeatsPorts extends Pick<Ports, 'clock' | 'log'> {
   intervalSeconds: number;
-  identity: Omit<Heartbeat, keyof Beat>;
+  /** Adds sender and figures. Must not reject. */
+  complete(beat: Beat): Promise<Heartbeat>;
   /** Null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
   /** The heartbeat to send at each interval; null sends none, which is a message too. */
@@ -33,6 +36,8 @@ export class Heartbeats {
   #pending: Beat | null = null;
   #posting: Promise<void> | null = null;
   #timer: Timer = null;
+  #soon: Timer = null;
+  #isStopped = false;
   readonly #outage: Outage;
 
   constructor(ports: HeartbeatsPorts) {
@@ -43,8 +48,7 @@ export class Heartbeats {
 
   /** Sends the first at once, then one each interval. */
   start(): void {
-    const beat = this.#ports.current();
-    if (beat) this.say(beat);
+    this.#sayCurrent();
     const intervalMs = this.#ports.intervalSeconds * 1000;
     this.#timer = this.#ports.clock.setTimeout(() => this.start(), intervalMs);
   }
@@ -55,19 +59,35 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#ports.post);
   }
 
+  /** Says what holds then, a little later: any number of calls until then are one heartbeat. */
+  saySoon(): void {
+    if (this.#isStopped || !this.#ports.post) return;
+    this.#soon ??= this.#ports.clock.setTimeout(() => {
+      this.#soon = null;
+      this.#sayCurrent();
+    }, SOON_MS);
+  }
+
   /** Stops the interval; resolves when the last post has ended, or after `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     const { clock } = this.#ports;
+    this.#isStopped = true;
     clock.clearTimeout(this.#timer);
+    clock.clearTimeout(this.#soon);
     const posting = this.#posting;
     if (posting) await withTimeout(clock, withinMs, () => posting).catch(() => {});
+  }
+
+  #sayCurrent(): void {
+    const beat = this.#ports.current();
+    if (beat) this.say(beat);
   }
 
   async #postPending(post: PostHeartbeat): Promise<void> {
     while (this.#pending) {
       const beat = this.#pending;
       this.#pending = null;
-      await post({ ...this.#ports.identity, ...beat }).then(
+      await post(await this.#ports.complete(beat)).then(
         () => this.#outage.report(null),
         (error: unknown) => this.#outage.report(reasonOf(error)),
       );

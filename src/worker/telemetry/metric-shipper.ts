@@ -1,9 +1,9 @@
 import type { EngineGauges } from '../../engine/client/types.ts';
 import { reasonOf } from '../../process/http.ts';
 import { Outage } from '../../process/outage.ts';
+import type { GpuReading } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
-import type { GpuSnapshot } from './gpu-snapshot.ts';
 
 /** The base protocol's interval, ms. */
 const SNAPSHOT_EVERY_MS = 30_000;
@@ -11,22 +11,25 @@ const SNAPSHOT_EVERY_MS = 30_000;
 const MOST_KEPT = 60;
 
 /** Figures of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
-export interface MetricSnapshot extends GpuSnapshot {
+export interface MetricSnapshot {
   /** Epoch, whole seconds. */
   timestamp: number;
   worker_uptime_s: number;
+  gpu_memory_used_mb?: number;
+  gpu_memory_total_mb?: number;
+  gpu_utilization_pct?: number;
+  gpu_temperature_c?: number;
   vllm_running_requests?: number;
   vllm_waiting_requests?: number;
   /** Any one of the running jobs. */
   current_job_id?: string;
 }
 
-export interface MetricShipperPorts extends Pick<Ports, 'clock' | 'log'> {
+export interface MetricShipperPorts extends Pick<Ports, 'clock' | 'gpus' | 'log'> {
   /** Rejects when the snapshots were refused or did not arrive. */
   post(snapshots: MetricSnapshot[]): Promise<void>;
   /** Null if the engine does not tell. */
   gauges(): Promise<EngineGauges | null>;
-  gpu(): Promise<GpuSnapshot>;
   currentJobId(): string | undefined;
 }
 
@@ -69,14 +72,14 @@ export class MetricShipper {
   }
 
   async #take(): Promise<MetricSnapshot> {
-    const { clock, gauges, gpu, currentJobId } = this.#ports;
-    const [engine, card] = await Promise.all([gauges().catch(() => null), gpu()]);
+    const { clock, gauges, gpus, currentJobId } = this.#ports;
+    const [engine, [gpu]] = await Promise.all([gauges().catch(() => null), gpus()]);
     const now = clock.now();
     const jobId = currentJobId();
     return {
       timestamp: Math.floor(now / 1000),
       worker_uptime_s: Math.floor((now - this.#startedAt) / 1000),
-      ...card,
+      ...(gpu ? gpuFigures(gpu) : {}),
       ...(engine ? { vllm_running_requests: engine.running, vllm_waiting_requests: engine.waiting } : {}),
       ...(jobId === undefined ? {} : { current_job_id: jobId }),
     };
@@ -91,4 +94,17 @@ export class MetricShipper {
       this.#outage.report(reasonOf(error));
     }
   }
+}
+
+const MIB = 1024 ** 2;
+
+/** In the base protocol's units. */
+function gpuFigures(gpu: GpuReading): Partial<MetricSnapshot> {
+  const { memory_used_bytes: used, memory_total_bytes: total, utilization, temperature_celsius } = gpu;
+  return {
+    ...(used === undefined ? {} : { gpu_memory_used_mb: Math.round(used / MIB) }),
+    ...(total === undefined ? {} : { gpu_memory_total_mb: Math.round(total / MIB) }),
+    ...(utilization === undefined ? {} : { gpu_utilization_pct: Math.round(utilization * 100) }),
+    ...(temperature_celsius === undefined ? {} : { gpu_temperature_c: temperature_celsius }),
+  };
 }

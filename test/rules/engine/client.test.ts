@@ -220,10 +220,27 @@ describe('the engine client', () => {
           'vllm:num_requests_waiting{engine="0"} 2.0',
           'vllm:kv_cache_usage_perc{engine="0"} 0.25',
           'vllm:kv_cache_usage_perc{engine="1"} 0.5',
+          'vllm:generation_tokens_total{engine="0"} 10.0',
+          'vllm:generation_tokens_total{engine="1"} 20.0',
         ].join('\n'),
       );
     });
-    expect(await client.gauges()).toEqual({ running: 7, waiting: 2, kvCacheUsage: 0.5 });
+    expect(await client.gauges()).toEqual({
+      running: 7,
+      waiting: 2,
+      kvCacheUsage: 0.5,
+      progress: 30,
+      generatedTokens: 30,
+    });
+  });
+
+  it('asks for the version, which not every engine tells', async () => {
+    const vllm = await clientOf((_request, response) => void response.end('{"version":"0.32.0"}'));
+    expect(await vllm.version()).toBe('0.32.0');
+    const silent = await clientOf((_request, response) => void response.writeHead(404).end());
+    expect(await silent.version()).toBeNull();
+    const other = await clientOf((_request, response) => void response.end('null'));
+    expect(await other.version()).toBeNull();
   });
 
   it('has no gauges when the engine has no metrics page, or one without them', async () => {

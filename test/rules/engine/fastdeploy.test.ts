@@ -42,7 +42,7 @@ describe('FastDeploy', () => {
     ['something else', undefined, undefined],
   ])('tells of its start: %s', (line, phase, progress) => {
     expect(engine.phaseOf(line)?.phase).toBe(phase);
-    expect(engine.phaseOf(line)?.progress).toBe(progress);
+    expect(engine.phaseOf(line)?.progress?.text).toBe(progress);
   });
 
   it('that ends with 0 without a word has failed all the same', () => {

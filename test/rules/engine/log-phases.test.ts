@@ -45,7 +45,16 @@ describe("phases in vLLM's log", () => {
     ['Capturing CUDA graphs (mixed prefill-decode, PIECEWISE):  10%|█         | 7/67 [00:01<', '7 of 67'],
     ['(Worker pid=12) INFO 11-21 09:08:51 [x.py:1] Model loading took 0.5 GiB and 1.2 seconds', undefined],
   ])('reads how far it is: %s', (line, progress) => {
-    expect(vllmPhase(line)?.progress).toBe(progress);
+    expect(vllmPhase(line)?.progress?.text).toBe(progress);
+  });
+
+  it.each([
+    ['Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.0s/it]', 0.5],
+    ['Fetching 10 files:  30%|███       | 3/10 [00:02<00:05,  1.4it/s]', 0.3],
+    ['model.safetensors:  45%|████▌     | 2.2G/4.9G [00:10<00:12]', 0.45],
+    ['model-00001-of-00004.safetensors:  45%|████▌     | 2.2G/4.9G [00:10<00:12]', undefined],
+  ])('reads what share is done, but not off one file of several: %s', (line, share) => {
+    expect(vllmPhase(line)?.progress?.share).toBe(share);
   });
 
   it('does not guess at other wording', () => {

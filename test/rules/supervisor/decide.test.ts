@@ -18,7 +18,8 @@ const MACHINE_UNFIT: SupervisorEvent = { event: 'machine_checked', problem: 'a b
 const HEALTHY: SupervisorEvent = { event: 'engine_healthy', at: 0 };
 const engineExited = (kind: FailureKind, at = 0): SupervisorEvent => ({
   event: 'engine_exited',
-  message: 'it died: reason',
+  message: 'it died: reason. Try this.',
+  advice: 'Try this.',
   kind,
   lastLines: [],
   at,

@@ -21,16 +21,17 @@ test('an engine that is started again fails what it ran; new jobs go back until 
 
 test('while the engine is started again the heartbeat says so, with the cause and the phase', async () => {
   const bench = await new WorkerBench().ready();
-  bench.worker.engineRestarting('vllm died: killed');
+  bench.worker.engineRestarting('vllm died: killed. Try this.', 'Try this.');
   await settled();
   expect(bench.beats.at(-1)).toMatchObject({
     status: 'starting',
     phase: 'restarting',
-    error_message: 'vllm died: killed',
+    error_message: 'vllm died: killed. Try this.',
+    advice: 'Try this.',
   });
-  bench.worker.enginePhase('loading 3 of 8');
+  bench.worker.enginePhase({ phase: 'loading', progress: 3 / 8, atMs: bench.clock.now() });
   await settled();
-  expect(bench.beats.at(-1)).toMatchObject({ status: 'starting', phase: 'loading 3 of 8' });
+  expect(bench.beats.at(-1)).toMatchObject({ status: 'starting', phase: 'loading', progress: 3 / 8 });
   bench.worker.engineHealthy(['tiny']);
   await settled();
   expect(bench.beats.at(-1)).toMatchObject({ status: 'running' });

@@ -15,7 +15,7 @@ function heartbeats(post: (beat: Heartbeat) => Promise<void>) {
     clock,
     log: { debug: log, info: log, warn: log, error: log },
     intervalSeconds: 60,
-    identity: { instance_id: 'w', queue_id: 'q' },
+    complete: async (said: Beat) => ({ instance_id: 'w', ...said }),
     post,
     current: () => beat,
   };
@@ -26,7 +26,7 @@ test('a worker says starting with the phase, running once it takes jobs and each
   const bench = new WorkerBench();
   bench.worker.start();
   await settled();
-  bench.worker.enginePhase('loading');
+  bench.worker.enginePhase({ phase: 'loading', atMs: bench.clock.now() });
   await settled();
   bench.queue.open();
   bench.worker.engineHealthy(['tiny']);

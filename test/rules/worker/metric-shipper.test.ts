@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import type { EngineGauges } from '../../../src/engine/client/types.ts';
-import { gpuReader, readRow } from '../../../src/worker/telemetry/gpu-snapshot.ts';
+import type { GpuReading } from '../../../src/protocol/index.ts';
 import { MetricShipper, type MetricSnapshot } from '../../../src/worker/telemetry/metric-shipper.ts';
-import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 function shipping() {
@@ -14,7 +13,7 @@ function shipping() {
   };
   const now = {
     gauges: null as EngineGauges | null,
-    gpu: {},
+    gpus: [] as GpuReading[],
     jobId: undefined as string | undefined,
     refuses: false,
   };
@@ -26,19 +25,22 @@ function shipping() {
       if (now.refuses) throw new Error('HTTP 500');
     },
     gauges: async () => now.gauges,
-    gpu: async () => now.gpu,
+    gpus: async () => now.gpus,
     currentJobId: () => now.jobId,
   });
   return { clock, posts, logged, now, shipper };
 }
 
-test('a snapshot goes at once and every 30 s, with all that is known and nothing that is not', async () => {
+test('a snapshot goes at once and every 30 s, with all that is known of worker, engine and first GPU', async () => {
   const { clock, posts, now, shipper } = shipping();
   shipper.start();
   await clock.advance(29_999);
   expect(posts).toEqual([[{ timestamp: 1_767_225_600, worker_uptime_s: 0 }]]);
   now.gauges = { running: 2, waiting: 1, kvCacheUsage: 0.5 };
-  now.gpu = { gpu_memory_used_mb: 100 };
+  now.gpus = [
+    { name: 'H100', memory_used_bytes: 100 * 2 ** 20, utilization: 0.37, temperature_celsius: 61 },
+    { memory_used_bytes: 5 * 2 ** 20 },
+  ];
   now.jobId = 'j1';
   await clock.advance(1);
   expect(posts[1]).toEqual([
@@ -46,6 +48,8 @@ test('a snapshot goes at once and every 30 s, with all that is known and nothing
       timestamp: 1_767_225_630,
       worker_uptime_s: 30,
       gpu_memory_used_mb: 100,
+      gpu_utilization_pct: 37,
+      gpu_temperature_c: 61,
       vllm_running_requests: 2,
       vllm_waiting_requests: 1,
       current_job_id: 'j1',
@@ -72,31 +76,4 @@ test('refused snapshots go again with the next, the oldest of them are dropped, 
   const uptimes = recovery?.map((snapshot) => snapshot.worker_uptime_s / 30);
   expect(uptimes).toEqual(Array.from({ length: 60 }, (_, n) => n + 12));
   expect(after).toHaveLength(1);
-});
-
-test('of what nvidia-smi prints the first GPU counts, and what it does not know is left out', () => {
-  expect(readRow('1024, 24576, 37, 61\n5, 24576, 0, 30\n')).toEqual({
-    gpu_memory_used_mb: 1024,
-    gpu_memory_total_mb: 24576,
-    gpu_utilization_pct: 37,
-    gpu_temperature_c: 61,
-  });
-  expect(readRow('1024, 24576, [N/A], [Not Supported]\n')).toEqual({
-    gpu_memory_used_mb: 1024,
-    gpu_memory_total_mb: 24576,
-  });
-  expect(readRow('')).toEqual({});
-});
-
-test('the first GPU that is visible is asked for, and none where none is', async () => {
-  const script = `case "$*" in *--id=3*) echo 3, 3, 3, 3 ;; *) echo 0, 0, 0, 0 ;; esac`;
-  const PATH = `${standInNvidiaSmi(script)}:${process.env.PATH}`;
-  const used = async (visible?: string) =>
-    (await gpuReader({ PATH, ...(visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible }) })())
-      .gpu_memory_used_mb;
-  expect(await used()).toBe(0);
-  expect(await used('3,1')).toBe(3);
-  expect(await used('-1')).toBe(undefined);
-  expect(await used('MIG-1')).toBe(undefined);
-  expect(await gpuReader({ PATH: '/nowhere' })()).toEqual({});
 });

@@ -1,0 +1,72 @@
+import { ENGINE_PHASES, type EnginePhase } from '../../engine/kinds/report.ts';
+import type { Heartbeat, StartTimes } from '../../protocol/index.ts';
+
+/** A step of the engine's start, as its supervisor sees it. */
+export interface EngineStep {
+  phase: EnginePhase;
+  /** 0 to 1, where the engine tells. */
+  progress?: number | undefined;
+  /** Epoch ms. */
+  atMs: number;
+}
+
+/** What differs from the last thing told. */
+type StepChange = 'phase' | 'progress' | 'nothing';
+
+const LOADING = ENGINE_PHASES.indexOf('loading');
+
+/** How far the engine's start is, and when its first one reached each step: later ones in place are no cold starts. */
+export class EngineStart {
+  #phase: EnginePhase | 'restarting' = 'starting';
+  #sinceMs: number;
+  #progress: number | undefined;
+  #hasLoaded = false;
+  readonly #times: StartTimes;
+
+  /** @param createdMs when the container began, epoch ms; undefined: not known */
+  constructor(nowMs: number, createdMs: number | undefined) {
+    this.#sinceMs = nowMs;
+    this.#times = createdMs === undefined ? {} : { created_ms: whole(createdMs) };
+  }
+
+  get times(): StartTimes {
+    return { ...this.#times };
+  }
+
+  /** The fields of a heartbeat that is `starting`. */
+  get phase(): Pick<Heartbeat, 'phase' | 'phase_since_ms' | 'progress'> {
+    const known = { phase: this.#phase, phase_since_ms: whole(this.#sinceMs) };
+    return this.#progress === undefined ? known : { ...known, progress: this.#progress };
+  }
+
+  step({ phase, progress, atMs }: EngineStep): StepChange {
+    this.#times.engine_started_ms ??= whole(atMs);
+    this.#hasLoaded ||= phase === 'loading';
+    if (this.#hasLoaded && ENGINE_PHASES.indexOf(phase) > LOADING)
+      this.#times.weights_loaded_ms ??= whole(atMs);
+    const isSame = phase === this.#phase;
+    if (isSame && (progress === undefined || progress === this.#progress)) return 'nothing';
+    if (!isSame) this.#sinceMs = atMs;
+    this.#phase = phase;
+    this.#progress = progress;
+    return isSame ? 'progress' : 'phase';
+  }
+
+  healthy(nowMs: number): void {
+    this.#times.engine_healthy_ms ??= whole(nowMs);
+  }
+
+  restarting(nowMs: number): void {
+    this.#phase = 'restarting';
+    this.#progress = undefined;
+    this.#sinceMs = nowMs;
+  }
+
+  firstJob(nowMs: number): void {
+    this.#times.first_job_ms ??= whole(nowMs);
+  }
+}
+
+function whole(ms: number): number {
+  return Math.round(ms);
+}

@@ -1,0 +1,67 @@
+import type { EngineGauges } from '../../engine/client/types.ts';
+import { withTimeout } from '../../process/timeout.ts';
+import type { GpuReading } from '../../protocol/index.ts';
+import type { Ports } from '../ports.ts';
+
+/** A report that is due at once waits no longer for them, ms. */
+const WITHIN_MS = 500;
+
+/** What others have to be asked for. */
+export interface Readings {
+  /** Null: the engine is not up, or does not tell. */
+  gauges: EngineGauges | null;
+  gpus: GpuReading[];
+  engineVersion: string | null;
+}
+
+export interface ReaderPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
+  /** An engine that starts is asked for nothing. */
+  isEngineUp(): boolean;
+}
+
+/** Asks engine and driver for figures. Never rejects, and is never late: what is, stands in the next readings. */
+export class Reader {
+  readonly #ports: ReaderPorts;
+  #newest: Readings = { gauges: null, gpus: [], engineVersion: null };
+
+  constructor(ports: ReaderPorts) {
+    this.#ports = ports;
+  }
+
+  /** Without asking again. */
+  get newest(): Readings {
+    return this.#newest;
+  }
+
+  /** The engine is another one from now on. */
+  forgetEngine(): void {
+    this.#newest = { ...this.#newest, gauges: null, engineVersion: null };
+  }
+
+  async take(): Promise<Readings> {
+    const { clock } = this.#ports;
+    await withTimeout(clock, WITHIN_MS, () => this.#ask()).catch(() => {});
+    return this.#newest;
+  }
+
+  async #ask(): Promise<void> {
+    const { engine, gpus, isEngineUp } = this.#ports;
+    const isUp = isEngineUp();
+    await Promise.all([
+      gpus().then((read) => this.#note({ gpus: read })),
+      isUp
+        ? engine.gauges().then(
+            (gauges) => this.#note({ gauges }),
+            () => this.#note({ gauges: null }),
+          )
+        : this.#note({ gauges: null }),
+      isUp && this.#newest.engineVersion === null
+        ? engine.version().then((engineVersion) => this.#note({ engineVersion }))
+        : undefined,
+    ]);
+  }
+
+  #note(part: Partial<Readings>): void {
+    this.#newest = { ...this.#newest, ...part };
+  }
+}

@@ -1,0 +1,69 @@
+import type { EndedAttempt, WorkObserver } from '../ports.ts';
+
+/** Enough for a median. */
+const FIRST_TOKENS_KEPT = 1000;
+
+/** Counts what this process did with jobs, since its start. */
+export class WorkTally implements WorkObserver {
+  readonly attempts: Record<EndedAttempt['result'], number> = {
+    succeeded: 0,
+    failed: 0,
+    released: 0,
+    revoked: 0,
+  };
+  requests = 0;
+  missedRenewals = 0;
+  promptTokens = 0;
+  /** As far as the engine told with its answers. */
+  generatedTokens = 0;
+  #firstTokens: number[] = [];
+  readonly #firstRequest: () => void;
+
+  /** @param firstRequest the first job went to the engine */
+  constructor(firstRequest: () => void) {
+    this.#firstRequest = firstRequest;
+  }
+
+  requested(): void {
+    if (this.requests === 0) this.#firstRequest();
+    this.requests += 1;
+  }
+
+  ended({ result, firstTokenMs, usage }: EndedAttempt): void {
+    this.attempts[result] += 1;
+    this.promptTokens += usage?.prompt_tokens ?? 0;
+    this.generatedTokens += usage?.completion_tokens ?? 0;
+    if (firstTokenMs !== null && this.#firstTokens.length < FIRST_TOKENS_KEPT)
+      this.#firstTokens.push(firstTokenMs);
+  }
+
+  renewalMissed(): void {
+    this.missedRenewals += 1;
+  }
+
+  /** Median time to the first token since the last call, ms; undefined: there was none. */
+  takeFirstTokenMs(): number | undefined {
+    const sorted = this.#firstTokens.sort((a, b) => a - b);
+    this.#firstTokens = [];
+    return sorted[Math.floor(sorted.length / 2)];
+  }
+}
+
+/** A shorter time says too little, ms. */
+const SHORTEST_MS = 1000;
+
+/** Turns a counter, read from time to time, into a rate. */
+export class RateMeter {
+  #last: { total: number; atMs: number } | null = null;
+  #perSecond: number | undefined;
+
+  /** @returns units a second since the reading before; undefined while there is none, or it was of another engine */
+  read(total: number, nowMs: number): number | undefined {
+    const last = this.#last;
+    if (last && nowMs - last.atMs < SHORTEST_MS) return this.#perSecond;
+    this.#last = { total, atMs: nowMs };
+    const isComparable = last !== null && total >= last.total;
+    this.#perSecond = isComparable ? ((total - last.total) * 1000) / (nowMs - last.atMs) : undefined;
+    return this.#perSecond;
+  }
+}

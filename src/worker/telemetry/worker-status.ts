@@ -1,0 +1,171 @@
+import type { GpuReading, Heartbeat, Instance } from '../../protocol/index.ts';
+import type { Ports, WorkObserver } from '../ports.ts';
+import { EngineStart, type EngineStep } from './engine-start.ts';
+import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
+import { Reader, type Readings } from './readings.ts';
+import { RateMeter, WorkTally } from './work-tally.ts';
+
+export interface StatusSettings {
+  instance: Instance;
+  queueId: string;
+  configId: string;
+  workerId: string;
+  capacity: number;
+  heartbeatIntervalSeconds: number;
+  /** When the container was created, epoch ms, where that is known. */
+  createdAtMs?: number | undefined;
+}
+
+export interface WorkerStatusPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus' | 'log' | 'spool'> {
+  /** Null: there is no address to post to, and nothing is sent. */
+  post: PostHeartbeat | null;
+  /** Null: nothing is to be said, which is a message too. */
+  status(): 'starting' | 'running' | 'draining' | null;
+  /** Names that the engine answers to; none while it is not up. */
+  models(): readonly string[];
+  /** Jobs in slots. */
+  running(): number;
+  /** Why finished results are kept in memory only; null: they are not. */
+  outage(): string | null;
+}
+
+/** Longest texts that a heartbeat may have, characters. */
+const ERROR_CHARACTERS = 16_384;
+const ADVICE_CHARACTERS = 1024;
+
+/** After these nothing is asked any more: the engine may be gone, and time is short. */
+const LAST_WORDS: readonly Heartbeat['status'][] = ['stopping', 'error', 'failed', 'fatal'];
+
+/** All that is told of this worker, and its heartbeats, which tell it. */
+export class WorkerStatus {
+  readonly #ports: WorkerStatusPorts;
+  readonly #settings: StatusSettings;
+  readonly #start: EngineStart;
+  readonly #tally: WorkTally;
+  readonly #reader: Reader;
+  #rate = new RateMeter();
+  readonly #heartbeats: Heartbeats;
+  /** The engine's counter of generated tokens is more exact than ours, but not every engine has one. */
+  #engineCounts = false;
+
+  constructor(ports: WorkerStatusPorts, settings: StatusSettings) {
+    const { clock } = ports;
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#start = new EngineStart(clock.now(), settings.createdAtMs);
+    this.#tally = new WorkTally(() => this.#start.firstJob(clock.now()));
+    this.#reader = new Reader({ ...ports, isEngineUp: () => ports.models().length > 0 });
+    this.#heartbeats = new Heartbeats({
+      ...ports,
+      intervalSeconds: settings.heartbeatIntervalSeconds,
+      complete: (beat) => this.#complete(beat),
+      current: () => this.#current(),
+    });
+  }
+
+  /** To be told what is done with jobs. */
+  get observer(): WorkObserver {
+    return this.#tally;
+  }
+
+  begin(): void {
+    this.#heartbeats.start();
+  }
+
+  /** The status is another one, or something about it. */
+  changed(more: Omit<Beat, 'status'> = {}): void {
+    const beat = this.#current();
+    if (beat) this.#heartbeats.say({ ...beat, ...more });
+  }
+
+  engineStep(step: EngineStep): void {
+    const change = this.#start.step(step);
+    if (change === 'phase') this.changed();
+    if (change === 'progress') this.#heartbeats.saySoon();
+  }
+
+  engineHealthy(): void {
+    this.#start.healthy(this.#ports.clock.now());
+  }
+
+  engineRestarting(more: Omit<Beat, 'status'>): void {
+    this.#start.restarting(this.#ports.clock.now());
+    this.#reader.forgetEngine();
+    this.changed(more);
+  }
+
+  /** The worker is about to end, and why. */
+  say(lastWords: Beat): void {
+    this.#heartbeats.say(lastWords);
+  }
+
+  /** @param withinMs what the last heartbeat gets */
+  async end(lastWords: Beat, withinMs: number): Promise<void> {
+    this.#heartbeats.say(lastWords);
+    await this.#heartbeats.stop(withinMs);
+  }
+
+  #current(): Beat | null {
+    const status = this.#ports.status();
+    if (!status) return null;
+    const outage = this.#ports.outage();
+    return outage ? { status, error_message: outage } : { status };
+  }
+
+  async #complete(beat: Beat): Promise<Heartbeat> {
+    const readings = LAST_WORDS.includes(beat.status) ? this.#reader.newest : await this.#reader.take();
+    const { queueId, configId, workerId, capacity, instance, heartbeatIntervalSeconds } = this.#settings;
+    const { error_message, advice } = beat;
+    return {
+      instance_id: instance.id,
+      queue_id: queueId,
+      status: beat.status,
+      ...defined({
+        error_message: error_message?.slice(0, ERROR_CHARACTERS),
+        advice: advice?.slice(0, ADVICE_CHARACTERS) || undefined,
+        engine: instance.engine,
+        worker_version: instance.worker_version,
+        host: instance.host,
+        model: this.#ports.models()[0] ?? instance.model,
+      }),
+      config_id: configId,
+      worker_id: workerId,
+      capacity,
+      running: this.#ports.running(),
+      interval_seconds: heartbeatIntervalSeconds,
+      ...(beat.status === 'starting' ? this.#start.phase : {}),
+      start: this.#start.times,
+      missed_renewals: this.#tally.missedRenewals,
+      ...defined({ spool_bytes: this.#ports.spool?.bytes }),
+      ...this.#figures(readings),
+    };
+  }
+
+  #figures({ gauges, gpus, engineVersion }: Readings): Partial<Heartbeat> {
+    return {
+      ...defined({
+        engine_version: engineVersion?.slice(0, 128),
+        engine_running: gauges ? Math.round(gauges.running) : undefined,
+        engine_waiting: gauges ? Math.round(gauges.waiting) : undefined,
+        kv_cache_usage: gauges?.kvCacheUsage,
+        tokens_per_second: this.#tokensPerSecond(gauges?.generatedTokens),
+        first_token_ms: this.#tally.takeFirstTokenMs(),
+      }),
+      ...(gpus.length > 0 ? { gpus: gpus.slice(0, 64) as GpuReading[] } : {}),
+    };
+  }
+
+  #tokensPerSecond(counted: number | undefined): number | undefined {
+    if (counted !== undefined && !this.#engineCounts) {
+      this.#engineCounts = true;
+      this.#rate = new RateMeter();
+    }
+    const total = this.#engineCounts ? counted : this.#tally.generatedTokens;
+    return total === undefined ? undefined : this.#rate.read(total, this.#ports.clock.now());
+  }
+}
+
+/** The fields that have a value. */
+function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
