@@ -56,4 +56,12 @@ export const MIGRATIONS: readonly string[][] = [
     // was_running: jobs that it ran when its last connection ended.
     `ALTER TABLE workers ADD COLUMN was_running INTEGER`,
   ],
+  [
+    // Browsers that are signed in to the page (sign-in-table.ts).
+    `CREATE TABLE sign_ins (
+       id_sha256 TEXT PRIMARY KEY,
+       token_sha256 TEXT NOT NULL,
+       expires_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+  ],
 ];

@@ -23,6 +23,7 @@ import type {
   TelemetryPage,
   TelemetryQuery,
 } from './rpc.ts';
+import type { SignInRow } from './sign-in-table.ts';
 
 /** Heartbeats, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
@@ -135,6 +136,18 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
 
   async ownerOfResponse(id: string, viewer: string | null): Promise<string | null> {
     return this.#registry.ownerOfResponse(id, viewer);
+  }
+
+  async signIn(signIn: SignInRow): Promise<void> {
+    this.#commit(() => this.#registry.signIn(signIn));
+  }
+
+  async signedIn(idSha256: string): Promise<SignInRow | null> {
+    return this.#registry.signedIn(idSha256);
+  }
+
+  async signOut(idSha256: string): Promise<void> {
+    this.#commit(() => this.#registry.signOut(idSha256));
   }
 
   async models(): Promise<KnownModel[]> {

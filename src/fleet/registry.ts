@@ -30,6 +30,7 @@ import type {
   TelemetryPage,
   TelemetryQuery,
 } from './rpc.ts';
+import { findSignIn, removeSignIn, type SignInRow, saveSignIn } from './sign-in-table.ts';
 import { Telemetry } from './telemetry.ts';
 
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
@@ -132,6 +133,18 @@ export class FleetRegistry {
   ownerOfResponse(id: string, viewer: string | null): string | null {
     const response = findResponse(this.#ports.sql, id);
     return response && (viewer === null || viewer === response.tenant) ? response.worker_id : null;
+  }
+
+  signIn(signIn: SignInRow): void {
+    saveSignIn(this.#ports.sql, signIn, this.#ports.now(), limits.SIGN_INS);
+  }
+
+  signedIn(idSha256: string): SignInRow | null {
+    return findSignIn(this.#ports.sql, idSha256, this.#ports.now());
+  }
+
+  signOut(idSha256: string): void {
+    removeSignIn(this.#ports.sql, idSha256);
   }
 
   models(): KnownModel[] {

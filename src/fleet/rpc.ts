@@ -1,4 +1,5 @@
 import type { FleetView, Heartbeat, Instance, LogLine, MetricSample, ModelCard } from '../protocol/index.ts';
+import type { SignInRow } from './sign-in-table.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -23,6 +24,11 @@ export interface FleetRpc {
   keepResponse(id: string, workerId: string, tenant: string | null): Promise<void>;
   /** Whose engine keeps it; null: nobody's that is known, or it is another tenant's. @param viewer null sees all */
   ownerOfResponse(id: string, viewer: string | null): Promise<string | null>;
+  /** A browser has signed in to the page. */
+  signIn(signIn: SignInRow): Promise<void>;
+  /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
+  signedIn(idSha256: string): Promise<SignInRow | null>;
+  signOut(idSha256: string): Promise<void>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
   /**

@@ -6,6 +6,7 @@ import type { Scope } from '../settings/scopes.ts';
 import { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
+import { entryOfCookie, sha256Of } from './sign-in.ts';
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
 
@@ -23,38 +24,37 @@ export function readTokens(text: string | undefined): TokenEntry[] {
 }
 
 /** Bindings that say who may do what. */
-export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS'>;
+export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET'>;
+
+/** Who asks: a token's entry, and whether a page shows it that was signed in with the token. */
+export type Caller = TokenEntry & { signed_in?: true };
 
 /**
- * Lets a request through that may do what `anyOf` names.
+ * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
+ * with one. A token goes before a cookie.
  * @returns the token's entry; null where no tokens are configured
- * @throws HttpError 401 for a missing or unknown token, 403 for one without the scope, and 403 where no
- *   tokens are configured and the request comes from elsewhere than this machine
+ * @throws HttpError 401 for a missing or unknown token, 403 for one without the scope, 403 for a change that another
+ *   page than ours asks for with our cookie, and 403 where no tokens are configured and the request comes from
+ *   elsewhere than this machine
  */
 export async function authorize(
   request: Request,
   env: AuthSettings,
   anyOf: readonly Scope[],
-): Promise<TokenEntry | null> {
+): Promise<Caller | null> {
   const tokens = readTokens(env.TOKENS);
   if (tokens.length === 0) {
     rejectStrangers(request, env.LOCAL_HOSTS);
     return null;
   }
   const token = tokenIn(request);
-  if (!token) {
+  const entry: Caller | null =
+    token === undefined ? await entryOfCookie(request, env, tokens) : await entryOfToken(token, tokens);
+  if (entry === null) {
     throw new HttpError(
       401,
-      'This queue asks for a token: send it as "Authorization: Bearer <token>", or as "X-Api-Key".',
+      'This queue asks for a token: send it as "Authorization: Bearer <token>", or as "X-Api-Key"; or sign in on its page.',
       'token_missing',
-    );
-  }
-  const entry = await findToken(token, tokens);
-  if (!entry) {
-    throw new HttpError(
-      401,
-      'This token is not known here. Make one with "npx worker-vllm token".',
-      'token_unknown',
     );
   }
   if (!entry.scopes.some((scope) => scope === 'admin' || anyOf.includes(scope))) {
@@ -91,6 +91,21 @@ export function viewerOf(entry: TokenEntry | null): Viewer {
   return seesAll ? null : tenantOf(entry);
 }
 
+/** Nobody: no tenant has an empty name. */
+const NOBODY = '';
+
+/**
+ * Whose payloads and results a caller may read, which is less than whose jobs it sees: prompts are private. With
+ * `submit` its tenant's; with `admin`, or without tokens, everybody's, on the page only where QUEUE_SHOW_PAYLOADS is
+ * set. `read` alone shows nobody's.
+ */
+export function readerOf(entry: Caller | null, { SHOW_PAYLOADS }: Pick<Env, 'SHOW_PAYLOADS'>): Viewer {
+  if (entry === null) return null;
+  const isAdmin = entry.scopes.includes('admin');
+  if (isAdmin && (!entry.signed_in || SHOW_PAYLOADS === '1')) return null;
+  return isAdmin || entry.scopes.includes('submit') ? tenantOf(entry) : NOBODY;
+}
+
 /** @throws HttpError 403 where the token is bound to other worker ids */
 export function requireWorkerId(entry: TokenEntry | null, workerId: string): void {
   const pattern = entry?.worker_id;
@@ -114,15 +129,22 @@ export async function isAuthorized(
   );
 }
 
-/** Compares with every entry, each in constant time, so that the time taken tells nothing. */
-async function findToken(token: string, tokens: readonly TokenEntry[]): Promise<TokenEntry | undefined> {
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(token)));
-  const hex = Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+/**
+ * Compares with every entry, each in constant time, so that the time taken tells nothing.
+ * @throws HttpError 401
+ */
+export async function entryOfToken(token: string, tokens: readonly TokenEntry[]): Promise<TokenEntry> {
+  const hex = await sha256Of(token);
   let found: TokenEntry | undefined;
   for (const entry of tokens) {
     if (equalInConstantTime(hex, entry.sha256)) found ??= entry;
   }
-  return found;
+  if (found) return found;
+  throw new HttpError(
+    401,
+    'This token is not known here. Make one with "npx worker-vllm token".',
+    'token_unknown',
+  );
 }
 
 /** Whether two texts are the same; the time it takes tells nothing but their lengths. */

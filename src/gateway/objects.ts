@@ -26,7 +26,7 @@ import { type ModelAliases, modelAliases } from './model-aliases.ts';
 import { storageFault } from './storage-faults.ts';
 
 /** The queue of a request that names none. */
-const DEFAULT_QUEUE = 'vllm-queue';
+export const DEFAULT_QUEUE = 'vllm-queue';
 
 /**
  * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
@@ -66,7 +66,11 @@ export function callQueue<T>(
 type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 
 /** The same for the fleet object of a queue. */
-export function callFleet<T>(env: Env, queueId: string, call: (fleet: FleetRpc) => Promise<T>): Promise<T> {
+export function callFleet<T>(
+  env: Pick<Env, 'FLEET'>,
+  queueId: string,
+  call: (fleet: FleetRpc) => Promise<T>,
+): Promise<T> {
   return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
 }
 

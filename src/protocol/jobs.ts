@@ -78,9 +78,18 @@ export const JobView = z.object({
   progress: z.number().nullable(),
   status_message: z.string().nullable(),
   created_at: z.string(),
+  /** Not settled by then, it is `expired`. */
+  deadline_at: z.string().nullable(),
   leased_at: z.string().nullable(),
+  /** When the newest attempt reached the engine, and its first token came; null where its worker did not tell. */
+  started_at: z.string().nullable(),
+  first_token_at: z.string().nullable(),
   settled_at: z.string().nullable(),
+  /** Whose job it is: the name of the token that submitted it, or its tenant. Null: no tokens were configured. */
+  tenant: z.string().nullable(),
   result: z.unknown(),
+  /** True: the result is not for whoever asks, and is null whatever there is. */
+  withheld: z.boolean().optional(),
   error: Failure.nullable(),
   attempt_errors: z.array(AttemptError),
 });

@@ -1,7 +1,14 @@
 import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
-import type { FileTicket, FileUploadAnswer } from './rpc.ts';
+import type { FileTicket, FileUploadAnswer, Viewer } from './rpc.ts';
 import type { Core } from './state/state.ts';
-import { abandonFiles, type BucketFile, confirmDeletions, type Deletion } from './store/blob-table.ts';
+import {
+  abandonFiles,
+  type BucketFile,
+  confirmDeletions,
+  type Deletion,
+  type InBucket,
+} from './store/blob-table.ts';
+import { contents } from './verbs/contents.ts';
 import { beginPayload, type NewJob } from './verbs/submit.ts';
 
 /** Payloads and results that go by reference. None of this frees a slot or makes a job ready. */
@@ -14,6 +21,11 @@ export class Files {
   /** The payload of an attempt. */
   read(ticket: FileTicket, form: 'own' | 'base'): ReturnType<typeof readFile> {
     return readFile(this.#core, ticket, form);
+  }
+
+  /** What callers are shown; null: there is none, or none for this reader. */
+  contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): string | InBucket | null {
+    return contents(this.#core, jobId, kind, reader);
   }
 
   /** Whether a result of this attempt would be kept now. */

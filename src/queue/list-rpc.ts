@@ -2,9 +2,27 @@ import type { JobView } from '../protocol/index.ts';
 
 /** Lists of jobs and of settlements, as the gateway asks a queue for them. */
 
+/** What a job must be like to be in a list. Null: whatever it is like. */
+export interface JobFilter {
+  state: string | null;
+  config_id: string | null;
+  job_type: string | null;
+  /** Whose it is; null: anybody's. */
+  tenant: string | null;
+  /** Who had it last. */
+  worker_id: string | null;
+  /** Of the error with which it ended. */
+  error_code: string | null;
+}
+
+/** A place in the order of jobs: of all of them, newest first, or of those whose ids begin alike, by id. */
+type ListPlace = { created_at: number; seq: number } | { id: string };
+
 /** Which jobs, and how many. Null: any. Times in epoch ms. */
 export interface JobListWanted {
-  filter: { state: string | null; config_id: string | null; job_type: string | null };
+  filter: JobFilter;
+  /** What its id begins with; then they come in the order of their ids. */
+  id_prefix: string | null;
   since: number | null;
   /** Not included. */
   until: number | null;
@@ -18,11 +36,11 @@ export interface JobListWanted {
 export interface JobPage {
   jobs: ListedJob[];
   /** Where the next page begins; null: there is nothing more. A page before may be empty. */
-  next: { created_at: number; seq: number } | null;
+  next: ListPlace | null;
 }
 
 /** A job in a list: without payload and result, its error in short. */
-export type ListedJob = Omit<JobView, 'fence_token' | 'result' | 'error' | 'attempt_errors'> & {
+export type ListedJob = Omit<JobView, 'fence_token' | 'result' | 'withheld' | 'error' | 'attempt_errors'> & {
   error: { code: string; message: string } | null;
 };
 

@@ -30,6 +30,8 @@ export interface QueueCalls {
   /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
+  /** The payload or the result of a stored job as JSON text. Null: none, or none that this reader may read. */
+  contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<LongText | null>;
   /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** One page of the stored jobs, newest first. */

@@ -197,6 +197,14 @@ export const QUEUE_SETTINGS = {
     check: checkBasePath,
     help: 'path under which a proxy that strips it shows the page, where its users leave the slash at the end away: `/fleet`; `forwarded` believes the header `X-Forwarded-Prefix`',
   },
+  show_payloads: {
+    variable: 'QUEUE_SHOW_PAYLOADS',
+    kind: 'count',
+    default: 0,
+    min: 0,
+    max: 1,
+    help: '1: whoever is signed in to the page with the scope admin sees payloads and results of every job there; 0: of its own tenant alone',
+  },
   webhook_hosts: {
     variable: 'QUEUE_WEBHOOK_HOSTS',
     kind: 'text',

@@ -105,6 +105,7 @@ function queueCalls(rpc: Rpc): QueueCalls {
       rpc((queue, answer) =>
         queue.follow(id, fence, ms, (job) => answer(job && { job, ...queue.outputOf(job) })),
       ),
+    contents: unasked,
     list: unasked,
     settlements: (wanted) => rpc((queue, answer) => queue.settlements(wanted, answer)),
     listen: unasked,

@@ -30,6 +30,7 @@ const ShortError = z.object({ code: z.string(), message: z.string() });
 export const ListedJob = JobView.omit({
   fence_token: true,
   result: true,
+  withheld: true,
   error: true,
   attempt_errors: true,
 }).extend({ error: ShortError.nullable() }) satisfies z.ZodType<ListedJobType>;

@@ -86,6 +86,7 @@ export const SCHEMAS = {
   FleetViewerFrame: received(fleet.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
     type: 'watch',
   }),
+  SignIn: received(protocol.SignIn, 'A token, to sign in to the page with.', { token: 'wv_…' }),
   AnswerHead: received(
     protocol.AnswerHead,
     'Body of the record "head" on the answer socket: what a response can be made of.',
@@ -136,6 +137,12 @@ export const SCHEMAS = {
   ConfigRow: sent(fleet.ConfigRow, 'A config as the dashboard shows it.'),
   FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
+  SessionView: sent(protocol.SessionView, 'Whom the page acts for.', {
+    asks_for_token: true,
+    name: 'dashboard',
+    scopes: ['read'],
+    expires_at: '2026-01-31T20:00:00.000Z',
+  }),
   Health: sent(answers.Health, 'That the gateway is up; with the scope read also how the queue stands.', {
     status: 'ok',
   }),

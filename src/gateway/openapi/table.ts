@@ -3,6 +3,7 @@ import { files } from './rows/files.ts';
 import { fleet } from './rows/fleet.ts';
 import { inference } from './rows/inference.ts';
 import { jobs } from './rows/jobs.ts';
+import { page } from './rows/page.ts';
 import { runpod } from './rows/runpod.ts';
 import { workers } from './rows/workers.ts';
 import type { RouteRow } from './types.ts';
@@ -16,6 +17,7 @@ export const ROUTES: readonly RouteRow[] = [
   ...jobs,
   ...files,
   ...fleet,
+  ...page,
   ...runpod,
   ...workers,
   ...documents,

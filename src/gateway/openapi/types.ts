@@ -7,7 +7,16 @@ export interface RouteRow {
   /** As it is registered: `/api/jobs/:id`. */
   path: string;
   /** The group it is listed in. */
-  tag: 'Inference' | 'Jobs' | 'Files' | 'Fleet' | 'Metrics and usage' | 'RunPod' | 'Workers' | 'Documents';
+  tag:
+    | 'Inference'
+    | 'Jobs'
+    | 'Files'
+    | 'Fleet'
+    | 'Page'
+    | 'Metrics and usage'
+    | 'RunPod'
+    | 'Workers'
+    | 'Documents';
   /** What it does, in one line. */
   summary: string;
   /** What the line leaves out. */

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { isJobState, parseValue } from '../../protocol/index.ts';
-import type { JobPage, ListedJob } from '../../queue/rpc.ts';
+import type { JobFilter, JobPage, ListedJob } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { settlementEvents } from '../job-events.ts';
@@ -11,7 +11,8 @@ import { type Gateway, needs } from './types.ts';
 const PAGE = { usual: 50, most: 500 };
 /** Looks at the queue for one page: each passes over a bounded number of jobs. */
 const MOST_LOOKS = 20;
-const PARAMETERS = ['state', 'config_id', 'job_type', 'since', 'until', 'limit', 'cursor', 'queue_id'];
+const FILTERS = ['config_id', 'job_type', 'tenant', 'worker_id', 'error_code'] as const;
+const PARAMETERS = ['state', ...FILTERS, 'id_prefix', 'since', 'until', 'limit', 'cursor', 'queue_id'];
 
 /** Many jobs at once: a list of them, and their settlements as they come. */
 export function jobListRoutes(app: Gateway): void {
@@ -26,9 +27,12 @@ export function jobListRoutes(app: Gateway): void {
     const wanted = {
       filter: {
         state: stateOf(query.state),
-        config_id: query.config_id ?? null,
-        job_type: query.job_type ?? null,
+        ...(Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? null])) as Omit<
+          JobFilter,
+          'state'
+        >),
       },
+      id_prefix: query.id_prefix || null,
       since: timeOf('since', query.since),
       until: timeOf('until', query.until),
       viewer,
@@ -94,16 +98,21 @@ function numberOf(text: string | undefined): number | null {
 }
 
 const Place = z.tuple([z.number().int().nonnegative(), z.number().int().nonnegative()]);
+const PlaceById = z.tuple([z.string().regex(/^[\w.:-]{1,128}$/)]);
 
-function cursorOf({ created_at, seq }: NonNullable<JobPage['next']>): string {
-  return btoa(JSON.stringify([created_at, seq])).replaceAll('=', '');
+function cursorOf(place: NonNullable<JobPage['next']>): string {
+  const parts = 'id' in place ? [place.id] : [place.created_at, place.seq];
+  return btoa(JSON.stringify(parts)).replaceAll('=', '');
 }
 
 function placeOf(cursor: string | undefined): JobPage['next'] {
   if (cursor === undefined) return null;
   try {
-    const place = parseValue(Place, JSON.parse(atob(cursor)));
+    const parts = JSON.parse(atob(cursor));
+    const place = parseValue(Place, parts);
     if (place.ok) return { created_at: place.value[0], seq: place.value[1] };
+    const byId = parseValue(PlaceById, parts);
+    if (byId.ok) return { id: byId.value[0] };
   } catch {
     // Said below.
   }

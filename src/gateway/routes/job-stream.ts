@@ -1,5 +1,5 @@
 import { tapeUrl } from '../../relay/calls.ts';
-import { viewerOf } from '../auth.ts';
+import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
 import { callQueue, fetchRelay, queueIdOf } from '../objects.ts';
@@ -7,16 +7,16 @@ import { type Gateway, needs } from './types.ts';
 
 /** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */
 export function jobStreamRoute(app: Gateway): void {
-  app.get('/api/jobs/:id/stream', needs('submit', 'read'), async (context) => {
+  app.get('/api/jobs/:id/stream', needs('submit'), async (context) => {
     const { env } = context;
     const request = context.req.raw;
     const queueId = queueIdOf(env, request);
     const id = context.req.param('id');
-    const viewer = viewerOf(context.get('token'));
+    const reader = readerOf(context.get('token'), env);
     const hungUp = new AbortController();
     request.signal.addEventListener('abort', () => hungUp.abort());
     const answered = followJob(id, hungUp.signal, {
-      follow: (fence, waitMs) => callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, viewer)),
+      follow: (fence, waitMs) => callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
       openTape: (relay, streamId, signal) =>
         fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
       now: () => Date.now(),

@@ -1,9 +1,10 @@
 import { limits } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
-import { submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
+import { withheldFrom } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
@@ -55,7 +56,7 @@ export function jobRoutes(app: Gateway): void {
         waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
       );
       if (!job) throw unknownJob(id);
-      return jobAnswer(job);
+      return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
     };
     if (waitMs === 0) return look();
     // Begun early, so that a caller who has left is noticed and its connection freed.
@@ -79,6 +80,18 @@ export function jobRoutes(app: Gateway): void {
     throw new HttpError(404, message, 'job_not_found');
   });
 
+  app.post('/api/jobs/:id/retry', needs('submit'), async (context) => {
+    const id = context.req.param('id');
+    const viewer = viewerOf(context.get('token'));
+    const answer = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+      queue.retry(id, viewer),
+    );
+    if (!answer) throw unknownJob(id);
+    if (answer.ok) return jobAnswer(answer.job);
+    const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
+    throw new HttpError(409, message, 'not_retryable');
+  });
+
   app.delete('/api/jobs/:id', needs('submit'), async (context) => {
     const id = context.req.param('id');
     const viewer = viewerOf(context.get('token'));
@@ -86,7 +99,7 @@ export function jobRoutes(app: Gateway): void {
       queue.cancel(id, 'cancelled', viewer),
     );
     if (!job) throw unknownJob(id);
-    return jobAnswer(job);
+    return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
   });
 }
 

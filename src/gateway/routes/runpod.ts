@@ -1,11 +1,12 @@
 import type { JobView } from '../../protocol/index.ts';
 import { packJobs } from '../../queue/rpc.ts';
 import { tapeUrl } from '../../relay/calls.ts';
-import { submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/early-response.ts';
+import { withheldFrom } from '../job-contents.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, fetchRelay, queueIdOf, submitJobs } from '../objects.ts';
 import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
@@ -45,22 +46,23 @@ export function runpodRoutes(app: Gateway): void {
   });
 
   app.on(['GET', 'POST'], '/v2/:endpoint/status/:id', needs('submit', 'read'), async (context) => {
-    return context.json(shownJob(await jobOf(context)));
+    const reader = readerOf(context.get('token'), context.env);
+    return context.json(shownJob(withheldFrom(reader, await jobOf(context))));
   });
 
-  app.on(['GET', 'POST'], '/v2/:endpoint/stream/:id', needs('submit', 'read'), async (context) => {
+  app.on(['GET', 'POST'], '/v2/:endpoint/stream/:id', needs('submit'), async (context) => {
     const { env } = context;
     const id = context.req.param('id') as string;
-    const viewer = viewerOf(context.get('token'));
+    const reader = readerOf(context.get('token'), env);
     const queueId = queueIdOf(env, context.req.raw);
     const stream = await nextPieces(id, {
       follow: async (fence, waitMs) => {
-        const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, viewer));
+        const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
         return followed?.job.job_type === 'runpod' ? followed : null;
       },
       openTape: (relay, streamId, signal) =>
         fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
-      take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, viewer)),
+      take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
       sleep,
     });
     return context.json(found(stream, id));

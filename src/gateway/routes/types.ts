@@ -1,7 +1,6 @@
 import type { Context, Hono, MiddlewareHandler } from 'hono';
 import type { Scope } from '../../settings/scopes.ts';
-import type { TokenEntry } from '../../settings/token-entry.ts';
-import { authorize } from '../auth.ts';
+import { authorize, type Caller } from '../auth.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 
@@ -10,7 +9,7 @@ export interface Environment {
   Bindings: Env;
   Variables: {
     /** The token that asks; null where no tokens are configured. */
-    token: TokenEntry | null;
+    token: Caller | null;
     /** Of this request alone, and not of the caller's choosing. */
     ownId: string;
     /** For finding this request again: the caller's, else `ownId`. */

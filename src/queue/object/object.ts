@@ -117,15 +117,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         commit: (work) => this.#commits.together(work),
         log,
       });
-      this.#webhooks = new WebhookSender({
+      this.#webhooks = new WebhookSender(env, {
         queue: this.#queue,
-        hosts: env.WEBHOOK_HOSTS ?? '',
-        secret: env.WEBHOOK_SECRET ?? '',
-        fetch: (url, init) => fetch(url, init),
-        fetchPrivate: env.PRIVATE_NETWORK && ((url, init) => env.PRIVATE_NETWORK!.fetch(url, init)),
         commit: (work) => this.#commits.together(work),
         log,
-        now: () => Date.now(),
       });
     });
   }
@@ -193,6 +188,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
     return this.#texts.withResult(this.#queue.get(jobId, viewer));
+  }
+
+  contents(...asked: Parameters<QueueRpc['contents']>): ReturnType<QueueRpc['contents']> {
+    return this.#texts.contents(...asked);
   }
 
   async list(wanted: JobListWanted): Promise<JobPage> {

@@ -5,11 +5,14 @@ import {
   BUCKET_UNREADABLE,
   type FileTicket,
   type FileUploadAnswer,
+  type LongText,
+  packText,
   type Sent,
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
   unpackText,
+  type Viewer,
 } from '../rpc.ts';
 import { type BucketFile, type Deletion, InBucket } from '../store/blob-table.ts';
 import type { Ports } from '../store/ports.ts';
@@ -117,6 +120,12 @@ export class TextCalls {
     if (bytes !== null) return { ...view, result: bytes };
     if (this.#ports.queue.get(view.id) === null) return null;
     throw new Error(`the bucket has lost "${result.key}", the result of job ${view.id}`);
+  }
+
+  /** The payload or the result of a job; null: there is none, or none for this reader. */
+  async contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<LongText | null> {
+    const text = this.#ports.queue.files.contents(jobId, kind, reader);
+    return text instanceof InBucket ? await this.#get(text.key) : text && packText(text);
   }
 
   /** Never throws: what is not confirmed comes again. */

@@ -1,3 +1,4 @@
+import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
 import type { Queue } from '../queue.ts';
 import type { Ports } from '../store/ports.ts';
@@ -8,27 +9,25 @@ const ANSWER_WITHIN_MS = 10_000;
 /** The receiver wants no more of it: https://www.standardwebhooks.com. */
 const GONE = 410;
 
+interface WebhookEnv extends Pick<QueueSettingBindings, 'WEBHOOK_HOSTS' | 'WEBHOOK_SECRET'> {
+  /** Reaches any address; absent where the runtime has no such network. */
+  PRIVATE_NETWORK?: { fetch: typeof fetch };
+}
+
 interface WebhookSenderPorts {
   queue: Queue;
-  hosts: string;
-  secret: string;
-  /** Reaches addresses of the public internet alone. */
-  fetch: Fetch;
-  /** Reaches any address; absent where the runtime has no such network. */
-  fetchPrivate?: Fetch | undefined;
   /** Runs what writes and commits it. */
   commit<T>(work: () => T): Promise<T>;
   log: Ports['log'];
-  now(): number;
 }
-
-type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 /** Posts settlements to their receivers, signed as Standard Webhooks says. Never throws. */
 export class WebhookSender {
+  readonly #env: WebhookEnv;
   readonly #ports: WebhookSenderPorts;
 
-  constructor(ports: WebhookSenderPorts) {
+  constructor(env: WebhookEnv, ports: WebhookSenderPorts) {
+    this.#env = env;
     this.#ports = ports;
   }
 
@@ -57,15 +56,16 @@ export class WebhookSender {
 
   /** @returns why the receiver did not take it; null: it did, or wants no more of it */
   async #post({ id, url }: Webhook, body: string): Promise<string | null> {
-    const { hosts, secret, fetch, fetchPrivate, now } = this.#ports;
+    const { WEBHOOK_HOSTS: hosts = '', WEBHOOK_SECRET: secret = '', PRIVATE_NETWORK } = this.#env;
     const key = webhookKey(secret);
     // The settings may have changed since the submission.
     const notAllowed = key === null ? 'QUEUE_WEBHOOK_SECRET is not set' : webhookProblem(url, hosts);
     if (key === null || notAllowed !== null) return notAllowed;
-    const send = webhookReach(new URL(url), hosts) === 'private' ? (fetchPrivate ?? fetch) : fetch;
-    const timestamp = String(Math.floor(now() / 1000));
+    const isPrivate = webhookReach(new URL(url), hosts) === 'private' && PRIVATE_NETWORK !== undefined;
+    const send = (init: RequestInit) => (isPrivate ? PRIVATE_NETWORK.fetch(url, init) : fetch(url, init));
+    const timestamp = String(Math.floor(Date.now() / 1000));
     try {
-      const response = await send(url, {
+      const response = await send({
         method: 'POST',
         redirect: 'manual',
         headers: {

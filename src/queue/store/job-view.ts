@@ -34,8 +34,12 @@ export function summaryOf(job: StoredJob) {
     progress: job.progress,
     status_message: job.status_message,
     created_at: iso(job.created_at),
+    deadline_at: at(job.deadline_at),
     leased_at: at(job.leased_at),
+    started_at: at(job.started_at),
+    first_token_at: at(job.first_token_at),
     settled_at: at(job.settled_at),
+    tenant: job.tenant,
   };
 }
 

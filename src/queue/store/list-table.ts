@@ -1,43 +1,105 @@
+import type { JobFilter } from '../rpc.ts';
 import { COLUMNS, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
-/** Which jobs a list holds. */
-export interface ListFilter {
-  state: string | null;
-  config_id: string | null;
-  job_type: string | null;
-  tenant: string | null;
-}
-
-/** A place in the order of all jobs, newest first. */
-export interface ListPlace {
+/** What an index tells of a job, without a look at its row. */
+export interface Looked {
+  /** Empty where jobs are not in the order of their ids: other indexes do not hold them. */
+  id: string;
   created_at: number;
   seq: number;
 }
 
+type Indexed = Looked & Pick<JobFilter, 'config_id' | 'tenant' | 'job_type'>;
+
+/** Jobs that were looked at in the order asked for. */
+export interface Look {
+  /** Those that the filter lets through, as far as the index tells. */
+  found: Looked[];
+  /** The one that was looked at last; null: there are no more. */
+  last: Looked | null;
+}
+
+/** The jobs that ended badly are few, so an index of their own finds them however many went well. */
+const ENDED_BADLY = `state IN ('failed', 'cancelled', 'expired')`;
+
 /**
- * Of the `most` jobs that follow a place, those that the filter lets through; what the index tells of a job decides
- * without a look at its row.
+ * Of the `most` jobs that follow a place, newest first, those that the filter lets through.
  * @param since epoch ms
- * @returns `last`: the oldest that was looked at; null: there were fewer
  */
 export function jobsBefore(
   sql: Sql,
-  { created_at, seq }: ListPlace,
+  { created_at, seq }: { created_at: number; seq: number },
   since: number,
-  filter: ListFilter,
+  filter: JobFilter,
   most: number,
-): { found: ListPlace[]; last: ListPlace | null } {
-  const looked = rows<ListPlace & Omit<ListFilter, 'state'>>(
+): Look {
+  const looked = rows<Indexed>(
     sql,
-    `SELECT created_at, seq, config_id, tenant, job_type FROM jobs INDEXED BY jobs_listed
-       WHERE (created_at, seq) < (?, ?) AND created_at >= ? ORDER BY created_at DESC, seq DESC LIMIT ?`,
+    `SELECT '' AS id, created_at, seq, config_id, tenant, job_type FROM ${sourceFor(filter)}
+       AND (created_at, seq) < (?, ?) AND created_at >= ? ORDER BY created_at DESC, seq DESC LIMIT ?`,
     created_at,
     seq,
     since,
     most,
   );
+  return sifted(looked, filter, most);
+}
+
+/**
+ * The same of jobs whose ids begin alike, in the order of their ids.
+ * @param after the id of the last one; null: from the first
+ */
+export function jobsByPrefix(
+  sql: Sql,
+  prefix: string,
+  after: string | null,
+  { since, until }: { since: number; until: number },
+  filter: JobFilter,
+  most: number,
+): Look {
+  const looked = rows<Indexed>(
+    sql,
+    `SELECT id, created_at, seq, config_id, tenant, job_type FROM jobs
+       WHERE id >= ? AND id < ? AND id > ? AND created_at >= ? AND created_at < ? ORDER BY id LIMIT ?`,
+    prefix,
+    // Ids are ASCII.
+    `${prefix}\u{10ffff}`,
+    after ?? '',
+    since,
+    until,
+    most,
+  );
+  return sifted(looked, filter, most);
+}
+
+/** Those of the jobs that the filter lets through, in the order of their places. */
+export function listedJobs(sql: Sql, places: readonly Looked[], filter: JobFilter): StoredJob[] {
+  const found = rows<StoredJob>(
+    sql,
+    `SELECT ${COLUMNS} FROM jobs WHERE seq IN (SELECT value FROM json_each(?)) AND (?2 IS NULL OR state = ?2)
+       AND (?3 IS NULL OR worker_id = ?3) AND (?4 IS NULL OR json_extract(error, '$.code') = ?4)`,
+    JSON.stringify(places.map(({ seq }) => seq)),
+    filter.state,
+    filter.worker_id,
+    filter.error_code,
+  );
+  const bySeq = new Map(found.map((job) => [job.seq, job]));
+  return places.map(({ seq }) => bySeq.get(seq)).filter((job) => job !== undefined);
+}
+
+/** The index that has fewest jobs to look at. Jobs that run are never more than there are slots. */
+function sourceFor({ state, error_code }: JobFilter): string {
+  if (state === 'leased') return `jobs INDEXED BY jobs_leased WHERE state = 'leased'`;
+  if (state === 'failed' || state === 'cancelled' || state === 'expired') {
+    return `jobs INDEXED BY jobs_ended_badly WHERE ${ENDED_BADLY} AND state = '${state}'`;
+  }
+  if (error_code !== null) return `jobs INDEXED BY jobs_ended_badly WHERE ${ENDED_BADLY}`;
+  return 'jobs INDEXED BY jobs_listed WHERE true';
+}
+
+function sifted(looked: readonly Indexed[], filter: JobFilter, most: number): Look {
   const found = looked.filter(
     (job) =>
       (filter.config_id === null || job.config_id === filter.config_id) &&
@@ -45,15 +107,4 @@ export function jobsBefore(
       (filter.job_type === null || job.job_type === filter.job_type),
   );
   return { found, last: looked.length < most ? null : looked.at(-1)! };
-}
-
-/** Those of the jobs that are in a state; any where it is null. */
-export function listedJobs(sql: Sql, places: readonly ListPlace[], state: string | null): StoredJob[] {
-  return rows<StoredJob>(
-    sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE seq IN (SELECT value FROM json_each(?)) AND (?2 IS NULL OR state = ?2)
-       ORDER BY created_at DESC, seq DESC`,
-    JSON.stringify(places.map(({ seq }) => seq)),
-    state,
-  );
 }

@@ -203,4 +203,9 @@ export const MIGRATIONS: readonly string[][] = [
        fences TEXT NOT NULL
      )`,
   ],
+  [
+    // Lists of what went wrong, and nothing to write for a job that goes well.
+    `CREATE INDEX jobs_ended_badly ON jobs (created_at, seq, state, config_id, tenant, job_type)
+       WHERE state IN ('failed', 'cancelled', 'expired')`,
+  ],
 ];

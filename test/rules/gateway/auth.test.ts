@@ -19,6 +19,9 @@ function entry(token: string, ...scopes: Scope[]): TokenEntry {
   };
 }
 
+/** Nothing is asked of an object for a request without a cookie. */
+const NO_OBJECTS = {} as AuthSettings['FLEET'];
+
 const TOKENS = [
   entry('wv_worker', 'worker'),
   entry('wv_submit', 'submit', 'read'),
@@ -36,7 +39,7 @@ async function statusOf(
   tokens = TOKENS,
   more: Partial<AuthSettings> = {},
 ): Promise<number> {
-  return authorize(asked, { ...more, TOKENS: JSON.stringify(tokens) }, anyOf).then(
+  return authorize(asked, { FLEET: NO_OBJECTS, ...more, TOKENS: JSON.stringify(tokens) }, anyOf).then(
     () => 200,
     (error) => error.status,
   );
@@ -87,7 +90,7 @@ describe('a queue with tokens', () => {
   it('says which scope a token has and which is asked for, and does not repeat the token', async () => {
     const refused = authorize(
       request({ authorization: 'Bearer wv_worker' }),
-      { TOKENS: JSON.stringify(TOKENS) },
+      { FLEET: NO_OBJECTS, TOKENS: JSON.stringify(TOKENS) },
       ['submit', 'read'],
     );
     await expect(refused).rejects.toThrow(/has the scope worker; this route asks for submit or read/);

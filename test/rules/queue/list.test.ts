@@ -5,10 +5,12 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 type Wanted = Partial<Omit<JobListWanted, 'filter'> & JobListWanted['filter']>;
 
 function list(queue: QueueHarness, wanted: Wanted = {}): JobPage {
-  const { state = null, config_id = null, job_type = null, ...rest } = wanted;
-  const filter = { state, config_id, job_type };
+  const { state = null, config_id = null, job_type = null, ...others } = wanted;
+  const { tenant = null, worker_id = null, error_code = null, ...rest } = others;
+  const filter = { state, config_id, job_type, tenant, worker_id, error_code };
   return queue.queue.list({
     filter,
+    id_prefix: null,
     since: null,
     until: null,
     before: null,
@@ -62,6 +64,42 @@ describe('the list of jobs', () => {
     expect(ids({ since: startedMs, until: startedMs })).toEqual([]);
   });
 
+  it('is filtered by worker and by the code of the error', () => {
+    const queue = new QueueHarness();
+    const one = queue.worker('w1');
+    const other = queue.worker('w2');
+    const ids = (wanted: Wanted) => list(queue, wanted).jobs.map(({ id }) => id);
+    for (const id of ['a', 'b']) queue.job({ id, max_attempts: 1 });
+    const fail = (worker: typeof one, code: string) => {
+      const { job_id, fence_token } = worker.lastJob();
+      queue.say(worker, {
+        type: 'job_error',
+        job_id,
+        fence_token,
+        error: 'it broke',
+        code,
+        retryable: false,
+      });
+    };
+    fail(one, 'out_of_memory');
+    expect(ids({ error_code: 'out_of_memory' })).toEqual([one.lastJob().job_id]);
+    expect(ids({ error_code: 'out_of_memory', state: 'cancelled' })).toEqual([]);
+    expect(ids({ worker_id: 'w2' })).toEqual([other.lastJob().job_id]);
+    expect(ids({ state: 'leased' })).toEqual([other.lastJob().job_id]);
+    expect(ids({ worker_id: 'w2', state: 'failed' })).toEqual([]);
+  });
+
+  it('finds jobs by how their ids begin, in the order of their ids', () => {
+    const queue = new QueueHarness();
+    for (const id of ['b-2', 'a-1', 'b-10', 'b', 'c', 'B-1'])
+      queue.job({ id, tenant: id === 'b' ? 'you' : 'me' });
+    expect(pages(queue, { id_prefix: 'b', limit: 2 })).toEqual({ ids: ['b', 'b-10', 'b-2'], pages: 2 });
+    expect(pages(queue, { id_prefix: 'b', viewer: 'me' }).ids).toEqual(['b-10', 'b-2']);
+    expect(pages(queue, { tenant: 'you' }).ids).toEqual(['b']);
+    expect(pages(queue, { tenant: 'you', viewer: 'me' }).ids).toEqual([]);
+    expect(pages(queue, { id_prefix: 'b-2', state: 'cancelled' }).ids).toEqual([]);
+  });
+
   it('loses and repeats none where a page ends in the middle of a filter', () => {
     const queue = new QueueHarness({ max_pending: 10_000 });
     for (let n = 0; n < 60; n += 1) {
@@ -90,12 +128,19 @@ describe('the list of jobs', () => {
     expect(pages(queue, { since: 99_990, until: 99_995 }).ids).toHaveLength(5);
     const plan = queue.database
       .prepare(
-        `EXPLAIN QUERY PLAN SELECT created_at, seq, config_id, tenant, job_type FROM jobs INDEXED BY jobs_listed
+        `EXPLAIN QUERY PLAN SELECT '' AS id, created_at, seq, config_id, tenant, job_type FROM jobs INDEXED BY jobs_listed
            WHERE (created_at, seq) < (?, ?) AND created_at >= ? ORDER BY created_at DESC, seq DESC LIMIT ?`,
       )
       .all() as { detail: string }[];
     expect(plan.map(({ detail }) => detail)).toEqual([
       expect.stringMatching(/^SEARCH jobs USING COVERING INDEX jobs_listed/),
     ]);
+    // What went wrong is found however much went well.
+    queue.database.exec(
+      `UPDATE jobs SET state = 'failed', error = '{"code":"odd","message":"m"}' WHERE id = 'j50'`,
+    );
+    expect(pages(queue, { state: 'failed' })).toEqual({ ids: ['j50'], pages: 1 });
+    expect(pages(queue, { error_code: 'odd' })).toEqual({ ids: ['j50'], pages: 1 });
+    expect(pages(queue, { id_prefix: 'j5', limit: 500 }).ids).toHaveLength(11_111);
   });
 });

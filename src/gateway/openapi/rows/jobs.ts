@@ -46,6 +46,10 @@ export const jobs: RouteRow[] = [
       state: { description: 'Only those in this state.', enum: states },
       config_id: { description: 'Only those of this config.' },
       job_type: { description: 'Only those of this type.' },
+      tenant: { description: 'Only those of this tenant.' },
+      worker_id: { description: 'Only those that this worker had last.' },
+      error_code: { description: 'Only those that ended with this error.' },
+      id_prefix: { description: 'Only those whose ids begin so, in the order of their ids.' },
       since: { description: 'Submitted then or later: ISO time, or epoch seconds.' },
       until: { description: 'Submitted before: ISO time, or epoch seconds.' },
       limit: { description: 'Jobs of a page, 50 unless given, at most 500.', type: 'integer' },
@@ -93,6 +97,28 @@ export const jobs: RouteRow[] = [
     answers: { 200: { description: 'The job.', content: { schema: 'JobView' } } },
     errors: [400, 404, 503],
   },
+  ...(['payload', 'result'] as const).map(
+    (what): RouteRow => ({
+      method: 'GET',
+      path: `/api/jobs/:id/${what}`,
+      tag: 'Jobs',
+      summary: `The ${what} of a job by itself, as a file`,
+      description:
+        'Of jobs of the own tenant; with the scope admin of every job (docs/security.md, "Tenants").',
+      scopes: ['submit'],
+      answers: { 200: { description: `The ${what}.`, content: {} } },
+      errors: [404, 503],
+    }),
+  ),
+  {
+    method: 'POST',
+    path: '/api/jobs/:id/retry',
+    tag: 'Jobs',
+    summary: 'A job that failed or expired is tried again under its id',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The job as it is now.', content: { schema: 'JobView' } } },
+    errors: [404, 409, 503],
+  },
   {
     method: 'DELETE',
     path: '/api/jobs/:id',
@@ -116,7 +142,7 @@ export const jobs: RouteRow[] = [
     path: '/api/jobs/:id/stream',
     tag: 'Jobs',
     summary: 'The answer of a job that was submitted with stream: true, from its beginning',
-    scopes: ['submit', 'read'],
+    scopes: ['submit'],
     answers: {
       200: { description: "The engine's own events.", content: { type: 'text/event-stream' } },
     },

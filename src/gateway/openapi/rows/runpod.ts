@@ -48,7 +48,7 @@ export const runpod: RouteRow[] = [
     path: '/v2/:endpoint/stream/:id',
     tag: 'RunPod',
     summary: 'What a job yielded since the last call',
-    scopes: ['submit', 'read'],
+    scopes: ['submit'],
     answers: { 200: { description: 'Its pieces.', content: { schema: 'RunpodStream' } } },
     errors: [404, 503],
   }),

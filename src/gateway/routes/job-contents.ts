@@ -1,0 +1,34 @@
+import { bytesOf, type LongText } from '../../queue/rpc.ts';
+import { readerOf } from '../auth.ts';
+import { HttpError } from '../errors.ts';
+import { callQueue, queueIdOf } from '../objects.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** What was submitted, and what came of it, each by itself: either may have megabytes. */
+export function jobContentsRoutes(app: Gateway): void {
+  app.get('/api/jobs/:id/payload', needs('submit'), (context) => download(context, 'payload'));
+  app.get('/api/jobs/:id/result', needs('submit'), (context) => download(context, 'result'));
+}
+
+/** To be saved, never shown by the browser itself: others wrote it. */
+async function download(context: GatewayContext, kind: 'payload' | 'result'): Promise<Response> {
+  const id = context.req.param('id') as string;
+  const reader = readerOf(context.get('token'), context.env);
+  const queueId = queueIdOf(context.env, context.req.raw);
+  const text: LongText | null = await callQueue(context.env, queueId, (queue) =>
+    queue.contents(id, kind, reader),
+  );
+  if (text === null) throw missing(id, kind);
+  return new Response(bytesOf(text), {
+    headers: {
+      'content-type': 'application/json',
+      'content-disposition': `attachment; filename="${id.replaceAll(/[^\w.-]/g, '_')}-${kind}.json"`,
+      'x-content-type-options': 'nosniff',
+    },
+  });
+}
+
+function missing(id: string, kind: string): HttpError {
+  const message = `There is no ${kind} of a job "${id}" for you: either there is no such job, it has none (yet), or it is another tenant's, whose payloads and results QUEUE_SHOW_PAYLOADS=1 shows to admins.`;
+  return new HttpError(404, message, `${kind}_not_found`);
+}

@@ -1,0 +1,75 @@
+import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
+import { SCOPES } from '../../settings/scopes.ts';
+import { type AuthSettings, entryOfToken, readTokens, rejectStrangers } from '../auth.ts';
+import { parseBody, readBody } from '../body.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { queueIdOf } from '../objects.ts';
+import { pagePath } from '../page-path.ts';
+import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
+import type { Gateway } from './types.ts';
+
+/** Far more than a token. */
+const SIGN_IN_BYTES = 8192;
+
+/** Signing in to the page and out again. */
+export function sessionRoutes(app: Gateway): void {
+  app.get('/api/session', async (context) => {
+    queueIdOf(context.env, context.req.raw);
+    return context.json(await sessionOf(context.req.raw, context.env));
+  });
+
+  app.post('/api/session', async (context) => {
+    const { env } = context;
+    const request = context.req.raw;
+    queueIdOf(env, request);
+    requireOwnPage(request);
+    const { bytes, release } = await readBody(request, env, SIGN_IN_BYTES);
+    release();
+    const given = parseValue(SignIn, parseBody(bytes));
+    if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
+    const tokens = readTokens(env.TOKENS);
+    if (tokens.length === 0) return context.json(await sessionOf(request, env));
+    const entry = await entryOfToken(given.value.token.trim(), tokens);
+    if (entry.scopes.every((scope) => scope === 'worker')) {
+      throw new HttpError(
+        403,
+        `The token "${entry.name}" is for workers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
+        'scope_missing',
+      );
+    }
+    const { cookie, expires_at } = await signIn(request, env, entry, basePathOf(request, env), Date.now());
+    context.header('set-cookie', cookie);
+    return context.json(viewOf(entry, expires_at));
+  });
+
+  app.delete('/api/session', async (context) => {
+    const { env } = context;
+    const request = context.req.raw;
+    queueIdOf(env, request);
+    requireOwnPage(request);
+    context.header('set-cookie', await signOut(request, env, basePathOf(request, env)));
+    return context.body(null, 204);
+  });
+}
+
+async function sessionOf(request: Request, env: AuthSettings): Promise<SessionView> {
+  const tokens = readTokens(env.TOKENS);
+  if (tokens.length === 0) {
+    rejectStrangers(request, env.LOCAL_HOSTS);
+    return { asks_for_token: false, name: null, scopes: [...SCOPES], expires_at: null };
+  }
+  const found = await signedIn(request, env, tokens);
+  if (found === null) return { asks_for_token: true, name: null, scopes: [], expires_at: null };
+  return viewOf(found.entry, found.expires_at);
+}
+
+function viewOf({ name, scopes }: Pick<SessionView, 'name' | 'scopes'>, expiresAt: number): SessionView {
+  return { asks_for_token: true, name, scopes, expires_at: new Date(expiresAt).toISOString() };
+}
+
+/** Where the page is for browsers, as far as is known: behind a proxy that strips a path unsaid, the whole host. */
+function basePathOf(request: Request, env: Env): string {
+  const path = pagePath(request, env.BASE_PATH);
+  return path.startsWith('/') ? path : '/';
+}

@@ -1,0 +1,131 @@
+import type { TokenEntry } from '../settings/token-entry.ts';
+import type { Env } from './env.ts';
+import { HttpError } from './errors.ts';
+import { callFleet, DEFAULT_QUEUE } from './objects.ts';
+
+/**
+ * Signing in to the page: a token is posted once, and a cookie stands for it. The cookie holds a random id; its hash
+ * is kept with the token's hash by the fleet object of the default queue, whichever queue the page shows. Somebody who
+ * is signed in may do what the token may, for as long as the token is configured.
+ */
+
+/** How long a cookie is good for, ms: a working day. */
+const GOOD_FOR_MS = 12 * 3_600_000;
+
+/** Browsers take `__Host-` over TLS alone, for the whole host, and from no other host of the domain. */
+const COOKIES = { overTls: '__Host-worker-vllm', else: 'worker-vllm' };
+
+export interface SignedIn {
+  /** Epoch ms */
+  expires_at: number;
+  /** For `Set-Cookie`. */
+  cookie: string;
+}
+
+/**
+ * @param basePath under which browsers see this gateway, "/" or "/queue/"
+ * @param now epoch ms
+ */
+export async function signIn(
+  request: Request,
+  env: Pick<Env, 'FLEET'>,
+  entry: TokenEntry,
+  basePath: string,
+  now: number,
+): Promise<SignedIn> {
+  const id = randomId();
+  const expires_at = now + GOOD_FOR_MS;
+  const row = { id_sha256: await sha256Of(id), token_sha256: entry.sha256, expires_at };
+  await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signIn(row));
+  return { expires_at, cookie: cookieWith(request, id, basePath, GOOD_FOR_MS / 1000) };
+}
+
+/** @returns for `Set-Cookie`: the browser forgets it too */
+export async function signOut(request: Request, env: Pick<Env, 'FLEET'>, basePath: string): Promise<string> {
+  const id = idIn(request);
+  if (id !== null) {
+    const hash = await sha256Of(id);
+    await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signOut(hash));
+  }
+  return cookieWith(request, '', basePath, 0);
+}
+
+/** When the cookie of a request ends, and for which token it stands; null: it has none that is good. */
+export async function signedIn(
+  request: Request,
+  env: Pick<Env, 'FLEET'>,
+  tokens: readonly TokenEntry[],
+): Promise<{ entry: TokenEntry; expires_at: number } | null> {
+  const id = idIn(request);
+  if (id === null) return null;
+  const hash = await sha256Of(id);
+  const row = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signedIn(hash));
+  const entry = row && tokens.find(({ sha256 }) => sha256 === row.token_sha256);
+  return entry ? { entry, expires_at: row.expires_at } : null;
+}
+
+/**
+ * The entry of the token for which a request's cookie stands; null: it has none that is good.
+ * @throws HttpError 403 for a change, or a WebSocket, that another page than ours asks for
+ */
+export async function entryOfCookie(
+  request: Request,
+  env: Pick<Env, 'FLEET'>,
+  tokens: readonly TokenEntry[],
+): Promise<(TokenEntry & { signed_in: true }) | null> {
+  if (idIn(request) === null) return null;
+  // Answers to others cannot be read, so only what changes something, or opens a socket, is of use to them.
+  const onlyReads = request.method === 'GET' || request.method === 'HEAD';
+  if (!onlyReads || request.headers.has('upgrade')) requireOwnPage(request);
+  const found = await signedIn(request, env, tokens);
+  return found && { ...found.entry, signed_in: true };
+}
+
+/**
+ * Whether a browser says that a page of this gateway asks. Pages cannot make these headers up.
+ * @throws HttpError 403 where it does not
+ */
+export function requireOwnPage({ headers, url }: Request): void {
+  const site = headers.get('sec-fetch-site');
+  const origin = headers.get('origin');
+  // Proxies often rewrite Host, and then tell it here.
+  const hosts = [headers.get('host') ?? new URL(url).host, headers.get('x-forwarded-host')];
+  const isOwn =
+    site !== null
+      ? site === 'same-origin'
+      : origin !== null && URL.canParse(origin) && hosts.includes(new URL(origin).host);
+  if (isOwn) return;
+  throw new HttpError(
+    403,
+    'Only the page of this queue may do that with the cookie of its sign-in. Others send a token, as "Authorization: Bearer <token>". A proxy in front must pass Host, or tell it in X-Forwarded-Host.',
+    'origin_refused',
+  );
+}
+
+/** What the cookie of a request holds; null: there is none. */
+function idIn(request: Request): string | null {
+  const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/).map((pair) => pair.split('='));
+  const value = (name: string) => cookies.find(([own]) => own === name)?.[1];
+  return value(COOKIES.overTls) || value(COOKIES.else) || null;
+}
+
+function cookieWith(request: Request, id: string, basePath: string, seconds: number): string {
+  // A browser that is not told the truth here refuses the cookie, which harms itself alone.
+  const isTls = /^https/.test(request.headers.get('x-forwarded-proto') ?? new URL(request.url).protocol);
+  const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
+  const secure = isTls ? '; Secure' : '';
+  return `${name}=${id}; Path=${basePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
+}
+
+function randomId(): string {
+  return hexOf(crypto.getRandomValues(new Uint8Array(32)));
+}
+
+/** Lower-case hex. */
+export async function sha256Of(text: string): Promise<string> {
+  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))));
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import type { JobView } from '../../src/protocol/index.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** Signing in to the page, and what may be done with its cookie, in a real workerd. */
+
+const sha256 = (token: string) => createHash('sha256').update(token).digest('hex');
+const entry = (name: string, ...scopes: string[]) => ({ name, sha256: sha256(name), scopes });
+const TOKENS = [
+  entry('app', 'submit'),
+  entry('reader', 'read'),
+  entry('operator', 'admin'),
+  entry('gpu', 'worker'),
+];
+
+const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
+const OWN = { 'sec-fetch-site': 'same-origin' };
+
+async function signIn(token: string, headers: Record<string, string> = OWN) {
+  const response = await fetch(`${workerd.url}/api/session`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ token }),
+  });
+  const cookie = response.headers.get('set-cookie') ?? '';
+  return { status: response.status, cookie, pair: cookie.split(';')[0]!, body: await response.json() };
+}
+
+const ask = (path: string, pair: string, init: RequestInit = {}) =>
+  fetch(`${workerd.url}${path}`, { ...init, headers: { cookie: pair, ...(init.headers as object) } });
+
+describe('signing in', () => {
+  it('gives a cookie that pages cannot read, for twelve hours, and keeps no token', async () => {
+    const { status, cookie, pair, body } = await signIn('reader');
+    expect(status).toBe(200);
+    expect(cookie).toMatch(/^worker-vllm=[\da-f]{64}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+    expect(body).toMatchObject({ asks_for_token: true, name: 'reader', scopes: ['read'] });
+    expect(await (await ask('/api/session', pair)).json()).toMatchObject({ name: 'reader' });
+    expect((await ask('/api/workers', pair)).status).toBe(200);
+    expect((await ask('/api/workers', 'worker-vllm=made-up')).status).toBe(401);
+  });
+
+  it('over TLS gives one that belongs to this host alone', async () => {
+    const { cookie, pair } = await signIn('reader', { ...OWN, 'x-forwarded-proto': 'https' });
+    expect(cookie).toMatch(/^__Host-worker-vllm=.*; Path=\/; .*; Secure$/);
+    expect((await ask('/api/workers', pair)).status).toBe(200);
+  });
+
+  it('is refused with an unknown token, with one for workers, and to pages of others', async () => {
+    expect((await signIn('stranger')).status).toBe(401);
+    expect((await signIn('gpu')).status).toBe(403);
+    expect((await signIn('reader', { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    expect((await signIn('reader', {})).status).toBe(403);
+    expect((await signIn('reader', { origin: 'https://evil.example' })).status).toBe(403);
+    expect((await signIn('reader', { origin: workerd.url })).status).toBe(200);
+  });
+
+  it('ends with signing out, and with the revocation of the token, and outlasts a restart', async () => {
+    const [leaving, staying] = [await signIn('reader'), await signIn('app')];
+    const left = await ask('/api/session', leaving.pair, { method: 'DELETE', headers: OWN });
+    expect(left.status).toBe(204);
+    expect(left.headers.get('set-cookie')).toMatch(/Max-Age=0/);
+    expect((await ask('/api/workers', leaving.pair)).status).toBe(401);
+    await workerd.restart();
+    expect((await ask('/api/jobs', staying.pair)).status).toBe(200);
+    await workerd.restart({ TOKENS: JSON.stringify(TOKENS.slice(1)) });
+    expect((await ask('/api/jobs', staying.pair)).status).toBe(401);
+    expect(await (await ask('/api/session', staying.pair)).json()).toMatchObject({ name: null, scopes: [] });
+    await workerd.restart();
+  });
+});
+
+describe('the cookie', () => {
+  const job = { job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] } };
+
+  it('may do what its token may, and no more', async () => {
+    const { pair } = await signIn('reader');
+    const init = { method: 'POST', headers: OWN, body: JSON.stringify(job) };
+    expect((await ask('/api/jobs', pair, init)).status).toBe(403);
+    const submitter = await signIn('app');
+    expect((await ask('/api/jobs', submitter.pair, init)).status).toBe(201);
+    expect((await ask('/api/workers', submitter.pair)).status).toBe(403);
+  });
+
+  it.each([
+    [{ 'sec-fetch-site': 'same-origin' }, 201],
+    [{ 'sec-fetch-site': 'same-site' }, 403],
+    [{ 'sec-fetch-site': 'cross-site', origin: 'OWN' }, 403],
+    [{ origin: 'OWN' }, 201],
+    [{ origin: 'http://127.0.0.1:1' }, 403],
+    [{ origin: 'https://queue.example', 'x-forwarded-host': 'queue.example' }, 201],
+    [{}, 403],
+  ] as [Record<string, string>, number][])(
+    'changes something for a page that says %j: %i',
+    async (given, status) => {
+      const { pair } = await signIn('app');
+      const headers = { ...given, ...(given.origin === 'OWN' && { origin: workerd.url }) };
+      expect(
+        (await ask('/api/jobs', pair, { method: 'POST', headers, body: JSON.stringify(job) })).status,
+      ).toBe(status);
+    },
+  );
+
+  it('opens a WebSocket for our page alone', async () => {
+    const { pair } = await signIn('app');
+    const open = (origin: string) =>
+      new Promise((done) => {
+        const socket = new WebSocket(`${workerd.url.replace('http', 'ws')}/api/jobs/socket`, {
+          headers: { cookie: pair, origin },
+        });
+        socket.once('open', () => {
+          socket.terminate();
+          done(101);
+        });
+        socket.once('unexpected-response', (_, { statusCode }) => done(statusCode));
+        socket.once('error', () => {});
+      });
+    expect(await open(workerd.url)).toBe(101);
+    expect(await open('http://evil.example')).toBe(403);
+  });
+});
+
+describe('payloads and results', () => {
+  /** What is had of a finished job of the tenant `app`: its result, and its payload's status. */
+  async function seenBy(headers: Record<string, string>) {
+    const answer = await fetch(`${workerd.url}/api/jobs/done`, { headers });
+    const view = (await answer.json()) as JobView;
+    const [payload, result] = await Promise.all(
+      ['payload', 'result'].map((what) => fetch(`${workerd.url}/api/jobs/done/${what}`, { headers })),
+    );
+    return [view.state, view.result, view.withheld, payload!.status, result!.status];
+  }
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+  it('are for whoever submitted, and shown to others only as far as is set', async () => {
+    const submission = { job_type: 'chat_completion', config_id: 'shown', payload: { messages: ['secret'] } };
+    const body = JSON.stringify({ ...submission, id: 'done' });
+    await fetch(`${workerd.url}/api/jobs`, { method: 'POST', headers: bearer('app'), body });
+    const worker = await (await new RawWorker(workerd.url, 'gpu').connect()).register('w', {
+      config_id: 'shown',
+    });
+    worker.result(await worker.job(), { text: 'whispered' });
+    await worker.next('ack');
+    const result = { text: 'whispered' };
+    expect(await seenBy(bearer('app'))).toEqual(['succeeded', result, undefined, 200, 200]);
+    expect(await seenBy(bearer('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
+    expect(await seenBy(bearer('reader'))).toEqual(['succeeded', null, true, 403, 403]);
+    expect((await fetch(`${workerd.url}/api/jobs/done/stream`, { headers: bearer('reader') })).status).toBe(
+      403,
+    );
+    const cookieOf = async (token: string) => ({ cookie: (await signIn(token)).pair });
+    expect(await seenBy(await cookieOf('app'))).toEqual(['succeeded', result, undefined, 200, 200]);
+    expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', null, true, 404, 404]);
+    await workerd.restart({ TOKENS: JSON.stringify(TOKENS), SHOW_PAYLOADS: '1' });
+    expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
+    expect(await seenBy(await cookieOf('reader'))).toEqual(['succeeded', null, true, 403, 403]);
+  });
+
+  it('of a job that succeeded are not made again', async () => {
+    const init = { method: 'POST', headers: bearer('app') };
+    expect((await fetch(`${workerd.url}/api/jobs/done/retry`, init)).status).toBe(409);
+    expect((await fetch(`${workerd.url}/api/jobs/none/retry`, init)).status).toBe(404);
+  });
+
+  it('come as files, as they were submitted and answered', async () => {
+    const response = await fetch(`${workerd.url}/api/jobs/done/payload`, { headers: bearer('app') });
+    expect(await response.json()).toEqual({ messages: ['secret'] });
+    expect(response.headers.get('content-disposition')).toBe('attachment; filename="done-payload.json"');
+  });
+});
