@@ -14,7 +14,7 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
   try {
     const workerd = await keepServing({ ...settings, bindings: bindingsOf(settings), logger: log });
     const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
-    log.info(`listening at ${workerd.url} (${asked}); state in ${settings.stateDir}`);
+    log.info(`listening at ${workerd.url} (${asked}), the dashboard too; state in ${settings.stateDir}`);
     const ended = await Promise.race([signals.first, workerd.exited]);
     if (typeof ended === 'object') {
       log.error(

@@ -48,7 +48,6 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     checkVariables(options, env, enginePort);
     const engine = chooseEngine(env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
-    say(`Starting the queue on ${settings.host}:${settings.port}, state in ${settings.stateDir} ...`);
     const own = makeToken('up', ['worker', 'read']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) settings.tokens.push(own.entry);
@@ -58,8 +57,9 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
       bindings: bindingsOf(settings),
       logger: createLogger('queue', env),
     });
+    say(`Dashboard: ${workerd.url}/`);
+    say(`The queue is up, its state in ${settings.stateDir}. Starting the worker and its engine ...`);
     say(engine.announcement);
-    say('The queue is up. Starting the worker and its engine ...');
     const supervisor = startSupervisor({
       // One folder holds the state of the whole road.
       WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),

@@ -37,6 +37,10 @@ describe('worker-vllm up', () => {
     const road = await up();
     await road.process.waitForLine(/Ready: /);
     const output = road.process.output();
+    // Whoever starts it for the first time looks for something to look at.
+    expect(output).toMatch(new RegExp(`^(?:>.*\\n|\\s)*Dashboard: ${road.url}/\\n`));
+    const page = await fetch(`${road.url}/`, { headers: { accept: 'text/html' } });
+    expect(await page.text()).toContain('<title>worker-vllm</title>');
     expect(output.indexOf('SIMULATED')).toBeLessThan(output.indexOf('Ready:'));
     const curl = /curl \S+\/v1\/chat\/completions .*/.exec(output)?.[0];
     const { execFileSync } = await import('node:child_process');

@@ -26,7 +26,7 @@ function Boxes({ taken, slots }: { taken: number; slots: number }) {
       (_, i) => `M${(from + i) * BOX.step + 0.5} .5h${BOX.width - 1}v${BOX.height - 1}h${1 - BOX.width}z`,
     ).join('');
   return (
-    <svg width={MOST_BOXES * BOX.step} height={BOX.height} aria-hidden="true">
+    <svg width={slots * BOX.step} height={BOX.height} aria-hidden="true">
       <path class="free" d={boxes(taken, slots)} />
       <path class="taken" d={boxes(0, taken)} />
     </svg>

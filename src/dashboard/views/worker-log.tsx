@@ -52,7 +52,8 @@ export function WorkerLog({ workerId }: { workerId: string }) {
         <p class="notice">
           {failure?.message ?? (
             <>
-              No lines have come. A worker ships them where <code>CASOLA_LOGS_URL</code> tells it to.
+              No lines have come. A worker sends them every 30 s, where <code>CASOLA_LOGS_URL</code> tells it
+              to.
             </>
           )}
         </p>

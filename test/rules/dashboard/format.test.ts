@@ -1,0 +1,88 @@
+import { describe, expect, it } from 'vitest';
+import * as format from '../../../src/dashboard/format.ts';
+
+describe('formats of the page', () => {
+  it.each([
+    [0, '0 ms'],
+    [0.4, '0 ms'],
+    [850, '850 ms'],
+    [999.7, '1.0 s'],
+    [4200, '4.2 s'],
+    [9949, '9.9 s'],
+    [9960, '10 s'],
+    [65_000, '1 m 05 s'],
+    [3_599_600, '1 h 00 m'],
+    [11_520_000, '3 h 12 m'],
+    [187_200_000, '2 d 4 h'],
+    [-5, '0 ms'],
+    [null, '–'],
+    [Number.NaN, '–'],
+  ])('tell how long something took: %d ms is %s', (ms, text) => {
+    expect(format.duration(ms)).toBe(text);
+  });
+
+  it.each([
+    [400, '0 s'],
+    [4900, '4 s'],
+    [65_000, '1 m 05 s'],
+    [undefined, '–'],
+  ])('tell ages in whole seconds: %s ms is %s', (ms, text) => {
+    expect(format.age(ms)).toBe(text);
+  });
+
+  it.each([
+    [72_000, '1:12'],
+    [3_725_000, '1:02:05'],
+    [null, '–'],
+  ])('tell a start beside the usual one: %s ms is %s', (ms, text) => {
+    expect(format.stopwatch(ms)).toBe(text);
+  });
+
+  it.each([
+    [0, '0'],
+    [0.42, '0.42'],
+    [9.5, '9.5'],
+    [312, '312'],
+    [999.7, '1.0 k'],
+    [12_400, '12.4 k'],
+    [1_200_000, '1.2 M'],
+    [2.5e9, '2.5 G'],
+    [null, '–'],
+  ])('give amounts three figures at most: %d is %s', (value, text) => {
+    expect(format.amount(value)).toBe(text);
+  });
+
+  it.each([
+    [0, '0 %'],
+    [0.004, '<1 %'],
+    [0.713, '71 %'],
+    [0.9999, '99 %'],
+    [1, '100 %'],
+    [null, '–'],
+  ])('claim neither nothing nor all before it is so: %d is %s', (share, text) => {
+    expect(format.percent(share)).toBe(text);
+  });
+
+  it('count bytes in powers of ten', () => {
+    expect(format.bytes(0)).toBe('0 B');
+    expect(format.bytes(123_456)).toBe('123 kB');
+    expect(format.memory(61.3e9, 80e9)).toBe('61/80 GB');
+    expect(format.memory(undefined, 80e9)).toBe('–/80 GB');
+    expect(format.memory(null, null)).toBe('–');
+  });
+
+  it('show times in the zone asked for, the day where it is not today', () => {
+    const at = Date.UTC(2026, 10, 21, 14, 2, 11);
+    expect(format.exactTime(at, 'UTC', at)).toBe('14:02:11 UTC');
+    expect(format.exactTime(at, 'UTC', at + 86_400_000)).toBe('2026-11-21 14:02:11 UTC');
+    expect(format.exactTime(at, 'Europe/Berlin', at)).toMatch(/^15:02:11 /);
+  });
+
+  it('write prices, ids and plurals', () => {
+    expect(format.price(1.837)).toBe('$1.84/h');
+    expect(format.shortId('0192f1c8-77aa-7d1e')).toBe('0192f1c8-77a…');
+    expect(format.shortId('job-123')).toBe('job-123');
+    expect(format.plural(1, 'worker')).toBe('1 worker');
+    expect(format.plural(1200, 'worker')).toBe('1,200 workers');
+  });
+});

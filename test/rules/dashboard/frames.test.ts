@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest';
+import { applyFrame } from '../../../src/dashboard/frames.ts';
+import type { ConfigRow, FleetFrame, FleetView, WorkerRow } from '../../../src/protocol/fleet-view.ts';
+
+const worker = (worker_id: string, running = 0) => ({ worker_id, running }) as WorkerRow;
+const config = (config_id: string) => ({ config_id }) as ConfigRow;
+
+const VIEW = {
+  version: 4,
+  epoch: 'e',
+  at: 1000,
+  queue_id: 'q',
+  summary: { text: 'before' },
+  attention: [],
+  configs: [config('a')],
+  workers: [worker('w-1'), worker('w-2'), worker('w-3')],
+} as unknown as FleetView;
+
+function changed(fields: Partial<Extract<FleetFrame, { type: 'changed' }>>): FleetFrame {
+  return {
+    type: 'changed',
+    version: 5,
+    at: 2000,
+    summary: { text: 'after' },
+    attention: [],
+    configs: [],
+    workers: [],
+    gone: { workers: [], configs: [] },
+    ...fields,
+  } as FleetFrame;
+}
+
+describe('frames of the live view', () => {
+  it('take the whole view, whatever was there', () => {
+    const full: FleetFrame = { type: 'full', view: { ...VIEW, version: 9 } };
+    expect(applyFrame(null, full)).toBe(full.view);
+    expect(applyFrame(VIEW, full)?.version).toBe(9);
+  });
+
+  it('change the rows that they name and leave the others as they are', () => {
+    const next = applyFrame(VIEW, changed({ workers: [worker('w-2', 7), worker('w-4')] }))!;
+    expect(next.workers.map(({ worker_id }) => worker_id)).toEqual(['w-1', 'w-2', 'w-3', 'w-4']);
+    expect(next.workers[1]!.running).toBe(7);
+    expect(next.workers[0]).toBe(VIEW.workers[0]);
+    expect(next.configs).toBe(VIEW.configs);
+    expect(next).toMatchObject({ version: 5, at: 2000, epoch: 'e', summary: { text: 'after' } });
+  });
+
+  it('take away what is gone, but not what came again since', () => {
+    const gone = { workers: ['w-1', 'w-3'], configs: ['a'] };
+    const next = applyFrame(VIEW, changed({ workers: [worker('w-3', 1)], gone }))!;
+    expect(next.workers).toEqual([worker('w-2'), worker('w-3', 1)]);
+    expect(next.configs).toEqual([]);
+  });
+
+  it('mean nothing without the view that they change', () => {
+    expect(applyFrame(null, changed({}))).toBeNull();
+  });
+});
