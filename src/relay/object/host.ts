@@ -1,7 +1,8 @@
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
 import { type AnswerSocket, Relay, type RelaySettings } from '../relay.ts';
-import { brokenResponse, quietly, sinkOf, streamedResponse, wholeResponse } from './responses.ts';
+import { type BodyWriter, brokenResponse, quietly, streamedResponse, wholeResponse } from './responses.ts';
 
 const TICK_MS = 1000;
 
@@ -114,38 +115,30 @@ export class RelayHost {
 
   #respondFromTape(id: number, head: AnswerHead, more: Headers, signal: AbortSignal): Response {
     const relay = this.#relay;
-    let gone = () => {};
-    let reads = () => {};
-    signal.addEventListener('abort', () => gone());
-    return streamedResponse(
-      head,
-      {
-        start: (controller) => {
-          const sink = sinkOf(controller, head);
-          gone = () => relay.readerGone(id, sink);
-          reads = () => relay.readerReads(id, sink);
-          relay.attachToTape(id, sink);
-          // Of a signal that fired before, no event comes.
-          if (signal.aborted) gone();
-        },
-        pull: () => reads(),
-        cancel: () => gone(),
+    let sink: CallerSink | null = null;
+    const gone = () => sink && relay.readerGone(id, sink);
+    signal.addEventListener('abort', gone);
+    const writer: BodyWriter = {
+      attach: (attached) => {
+        sink = attached;
+        relay.attachToTape(id, sink);
+        // Of a signal that fired before, no event comes.
+        if (signal.aborted) gone();
       },
-      more,
-    );
+      reads: () => sink && relay.readerReads(id, sink),
+      gone,
+    };
+    return streamedResponse(head, writer, more);
   }
 
   #respond(id: number, head: AnswerHead, more: Headers): Response {
     const relay = this.#relay;
-    return streamedResponse(
-      head,
-      {
-        start: (controller) => relay.attach(id, sinkOf(controller, head)),
-        pull: () => relay.callerReads(id),
-        cancel: () => relay.callerGone(id),
-      },
-      more,
-    );
+    const writer: BodyWriter = {
+      attach: (sink) => relay.attach(id, sink),
+      reads: () => relay.callerReads(id),
+      gone: () => relay.callerGone(id),
+    };
+    return streamedResponse(head, writer, more);
   }
 
   #arm(): void {

@@ -13,12 +13,34 @@ export function wholeResponse(head: AnswerHead, whole: Uint8Array, more: Record<
   return responseWith(head, whole as Uint8Array<ArrayBuffer>, more);
 }
 
+/** What writes the body of a response. */
+export interface BodyWriter {
+  /** The caller is there. */
+  attach(sink: CallerSink): void;
+  /** It takes more again, after a write that was told otherwise. */
+  reads(): void;
+  gone(): void;
+}
+
 export function streamedResponse(
   head: AnswerHead,
-  source: UnderlyingSource<Uint8Array>,
+  writer: BodyWriter,
   more: Record<string, string>,
 ): Response {
   const strategy = new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES });
+  let sink: ResponseSink;
+  const source: UnderlyingSource<Uint8Array> = {
+    start: (controller) => {
+      sink = new ResponseSink(controller, head);
+      writer.attach(sink);
+    },
+    pull: () => {
+      const full = sink.untilFull();
+      writer.reads();
+      return full;
+    },
+    cancel: () => writer.gone(),
+  };
   return responseWith(head, new ReadableStream<Uint8Array>(source, strategy), more);
 }
 
@@ -31,25 +53,47 @@ function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, str
   return new Response(BODILESS.has(head.status) ? null : body, init);
 }
 
-export function sinkOf(
-  controller: ReadableStreamDefaultController<Uint8Array>,
-  { dialect = 'openai' }: AnswerHead,
-): CallerSink {
-  return {
-    write: (data) => {
-      quietly(() => controller.enqueue(data));
-      return (controller.desiredSize ?? 0) > 0;
-    },
-    end: () => quietly(() => controller.close()),
-    abort: (reason, mayAddEvent) => {
-      if (!mayAddEvent) {
-        controller.error(new Error(reason.message));
-        return;
-      }
-      quietly(() => controller.enqueue(brokenEvents(reason, dialect)));
-      quietly(() => controller.close());
-    },
-  };
+class ResponseSink implements CallerSink {
+  readonly #controller: ReadableStreamDefaultController<Uint8Array>;
+  readonly #head: AnswerHead;
+  #full = Promise.withResolvers<void>();
+
+  constructor(controller: ReadableStreamDefaultController<Uint8Array>, head: AnswerHead) {
+    this.#controller = controller;
+    this.#head = head;
+  }
+
+  /**
+   * Resolves when the runtime holds all that it may. As the answer to `pull` it keeps the runtime from pulling again
+   * after every write, which is a tenth of what a write costs.
+   */
+  untilFull(): Promise<void> {
+    this.#full = Promise.withResolvers<void>();
+    return this.#full.promise;
+  }
+
+  write(data: Uint8Array): boolean {
+    quietly(() => this.#controller.enqueue(data));
+    const takesMore = (this.#controller.desiredSize ?? 0) > 0;
+    if (!takesMore) this.#full.resolve();
+    return takesMore;
+  }
+
+  end(): void {
+    quietly(() => this.#controller.close());
+    this.#full.resolve();
+  }
+
+  abort(reason: BrokenReason, mayAddEvent: boolean): void {
+    if (!mayAddEvent) {
+      this.#controller.error(new Error(reason.message));
+      this.#full.resolve();
+      return;
+    }
+    const { dialect = 'openai' } = this.#head;
+    quietly(() => this.#controller.enqueue(brokenEvents(reason, dialect)));
+    this.end();
+  }
 }
 
 export function brokenResponse(reason: BrokenReason): Response {
