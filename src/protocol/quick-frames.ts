@@ -1,5 +1,6 @@
 import { type Parsed, parseJson } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
+import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
 import { WorkerFrame } from './worker-frames.ts';
 
 /**
@@ -7,13 +8,6 @@ import { WorkerFrame } from './worker-frames.ts';
  * takes, and gives what the schema would give; for everything else it gives null, and the schema decides. Both are
  * held against the same cases in test/rules/protocol/quick-frames.test.ts.
  */
-
-type Check = (value: unknown) => boolean;
-/** Fields in the order of the schema. A field that is left out passes if it is in `optional`. */
-interface Shape {
-  fields: readonly (readonly [name: string, check: Check])[];
-  optional: ReadonlySet<string>;
-}
 
 const MOST_ID_CHARACTERS = 256;
 const MOST_MODEL_CHARACTERS = 512;
@@ -123,34 +117,6 @@ export function quickWorkerFrame(data: unknown): WorkerFrame | null {
   return type === 'load' ? taken<WorkerFrame>(LOAD, data) : null;
 }
 
-function shape(fields: Record<string, Check>, optional: string[] = []): Shape {
-  return { fields: Object.entries(fields), optional: new Set(optional) };
-}
-
 function typeOf(data: unknown): unknown {
   return isPlainObject(data) ? (data as { type?: unknown }).type : undefined;
-}
-
-/** The known fields of what has this shape; null: it has not. */
-function taken<T>({ fields, optional }: Shape, data: unknown): T | null {
-  const given = data as Record<string, unknown>;
-  const known: Record<string, unknown> = {};
-  for (const [name, check] of fields) {
-    const value = given[name];
-    if (value === undefined && optional.has(name)) continue;
-    if (!check(value)) return null;
-    known[name] = value;
-  }
-  return known as T;
-}
-
-/** Has this shape and nothing else. */
-function isExactly(shape: Shape, value: unknown): boolean {
-  if (!isPlainObject(value)) return false;
-  const known = taken<object>(shape, value);
-  return known !== null && Object.keys(known).length === Object.keys(value as object).length;
-}
-
-function isPlainObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseValue, QueueFrame, quickQueueFrame, quickWorkerFrame } from '../../../src/protocol/index.ts';
+import {
+  AnswerHead,
+  parseValue,
+  QueueFrame,
+  quickAnswerHead,
+  quickQueueFrame,
+  quickWorkerFrame,
+} from '../../../src/protocol/index.ts';
 import { WorkerFrame } from '../../../src/protocol/worker-frames.ts';
 
 const JOB = {
@@ -27,6 +34,13 @@ const RESULT = {
 };
 const LOAD = { type: 'load', running: 1, waiting: 0, kv_cache_usage: 0.5, slots_free: 3 };
 
+const HEAD = {
+  status: 200,
+  headers: { 'content-type': 'text/event-stream; charset=utf-8' },
+  taped: true,
+  dialect: 'anthropic',
+};
+
 /** What a stranger may put in the place of any field. */
 const odd = fc.constantFrom<unknown>(
   undefined,
@@ -48,13 +62,20 @@ const odd = fc.constantFrom<unknown>(
   { started_ms: -1 },
   { started_ms: 1, more: 1 },
   { prompt_tokens: 1 },
+  199,
+  404,
+  'openai',
+  { 'x-a': 'ä' },
+  { 'x-a': 'a\nb' },
+  { 'x a': 'b' },
   { prompt_tokens: 1, completion_tokens: 0.5 },
 );
 
 describe.each([
-  ['the queue', quickQueueFrame, QueueFrame, [JOB, ACK]],
-  ['a worker', quickWorkerFrame, WorkerFrame, [RESULT, LOAD]],
-] as const)('quick frames of %s', (_peer, quick, schema, frames) => {
+  ['frames of the queue', quickQueueFrame, QueueFrame, [JOB, ACK]],
+  ['frames of a worker', quickWorkerFrame, WorkerFrame, [RESULT, LOAD]],
+  ['the head of an answer', quickAnswerHead, AnswerHead, [HEAD]],
+] as const)('quick checks of %s', (_peer, quick, schema, frames) => {
   it.each<object>([...frames])('take %s as the schema does', (frame) => {
     expect(quick(frame)).toStrictEqual(parseValue<unknown>(schema, frame).ok && schema.parse(frame));
     expect(quick({ ...frame, more: 1 })).toStrictEqual(schema.parse(frame));
