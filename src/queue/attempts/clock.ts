@@ -13,11 +13,16 @@ import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
 /** Smaller corrections pass by themselves, ms. */
 const SET_BACK_MS = 1000;
 
+/** Asking the machine is a statement: an object that is asked again within so many ms does it every so many times. */
+const BUSY = { ms: 100, every: 8 };
+
 /** Whether the clock of this object stands still since it was set back. */
 export class ClockWatch {
   readonly #core: Core;
   /** Epoch ms at the last look. */
   #before = 0;
+  /** Looks until the machine is asked again. */
+  #until = 0;
 
   constructor(core: Core) {
     this.#core = core;
@@ -26,9 +31,12 @@ export class ClockWatch {
   /** To be asked after every event: the clock is compared only if it has hardly moved since the last time. */
   standsStill(): boolean {
     const now = this.#core.now();
-    const hasMoved = now - this.#before > 1;
+    const movedMs = now - this.#before;
     this.#before = now;
-    return !hasMoved && now - this.#core.machineTime() > SET_BACK_MS;
+    this.#until = movedMs > BUSY.ms ? 0 : this.#until - 1;
+    if (movedMs > 1 || this.#until > 0) return false;
+    this.#until = BUSY.every;
+    return now - this.#core.machineTime() > SET_BACK_MS;
   }
 
   /** For the object that starts next: until when this one lived. */
