@@ -170,8 +170,8 @@ const FORWARDED_HEADERS = [
  * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */
-export function rejectStrangers(request: Request, localHosts = ''): void {
-  const host = new URL(request.url).hostname;
+export function rejectStrangers({ url, headers }: Request, localHosts = ''): void {
+  const host = new URL(url).hostname;
   // Systems connect 0.0.0.0 to their loopback.
   const isHere =
     isLoopback(host) || host === '0.0.0.0' || localHosts.split(',').some((name) => name.trim() === host);
@@ -182,7 +182,7 @@ export function rejectStrangers(request: Request, localHosts = ''): void {
       'tokens_needed',
     );
   }
-  const forwarded = FORWARDED_HEADERS.find((name) => request.headers.has(name));
+  const forwarded = FORWARDED_HEADERS.find((name) => headers.has(name));
   if (forwarded !== undefined) {
     throw new HttpError(
       403,
@@ -190,7 +190,7 @@ export function rejectStrangers(request: Request, localHosts = ''): void {
       'tokens_needed',
     );
   }
-  const origin = request.headers.get('origin');
+  const origin = headers.get('origin');
   if (origin && !(URL.canParse(origin) && isLoopback(new URL(origin).hostname))) {
     throw new HttpError(403, `Web pages of ${origin} may not use a queue without tokens.`, 'origin_refused');
   }

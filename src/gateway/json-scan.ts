@@ -12,6 +12,8 @@ const MODEL_BYTES = 4096;
 
 const REQUEST_ID_BYTES = 256;
 
+const decoder = new TextDecoder();
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
@@ -79,7 +81,7 @@ export function scanBody(body: Uint8Array): BodyScan {
   const includeUsage =
     options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
   const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
-  const mayBeBytes = /^"bytes/.test(new TextDecoder().decode(fields.encoding_format?.subarray(0, 8)));
+  const mayBeBytes = /^"bytes/.test(decoder.decode(fields.encoding_format?.subarray(0, 8)));
   const response = { previousId: idOf(fields.previous_response_id), isKept: !isFalse(fields.store) };
   return { facts, requestId: idOf(fields.request_id), response, modelValue: fields.model, mayBeBytes };
 }
@@ -153,7 +155,7 @@ function isTrue(value: Uint8Array | undefined): boolean {
 
 function parse(value: Uint8Array): unknown {
   try {
-    return JSON.parse(new TextDecoder().decode(value));
+    return JSON.parse(decoder.decode(value));
   } catch {
     throw notJson();
   }
@@ -193,7 +195,7 @@ function nameOf<Name extends string>(key: Uint8Array, names: readonly Name[]): N
   // An escape takes at most six bytes for one character.
   const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
   if (key.byteLength > longest) return undefined;
-  const text = new TextDecoder().decode(key);
+  const text = decoder.decode(key);
   return names.find((name) => text === `"${name}"` || (text.includes('\\') && parse(key) === name));
 }
 

@@ -1,5 +1,6 @@
 import { HttpError } from '../../src/gateway/errors.ts';
 import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
+import { HangUp } from '../../src/gateway/inference/hang-up.ts';
 import { callQueue, callWorker } from '../../src/gateway/objects.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import type { CallerPlan } from './plan.ts';
@@ -57,15 +58,13 @@ export class Caller {
 
   async #request(life: Life, jobId: string): Promise<End> {
     const { timeline } = this.#around;
-    const hangUp = new AbortController();
+    const hangUp = new HangUp();
     const { hangsUpAfterMs } = this.#plan;
     if (hangsUpAfterMs !== null) timeline.after(hangsUpAfterMs, () => this.#hangUp(jobId, hangUp));
     this.#asking = jobId;
     const over = new Promise<'over'>((resolve) => life.whenOver(() => resolve('over')));
-    const gone = new Promise<'gone'>((resolve) =>
-      hangUp.signal.addEventListener('abort', () => resolve('gone')),
-    );
-    const attempted = runAttempts(this.#call(jobId), hangUp.signal, this.#ports(life));
+    const gone = hangUp.whenHappened.then(() => 'gone' as const);
+    const attempted = runAttempts(this.#call(jobId), hangUp, this.#ports(life));
     const answered = attempted.catch((error: unknown) => {
       if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
       throw error;
@@ -84,7 +83,7 @@ export class Caller {
       this.#around.oracle.violated('an answer comes over its relay', `${jobId}: ${outcome.kind}`);
       return 'broken';
     }
-    return await this.#read(jobId, body, life, hangUp.signal);
+    return await this.#read(jobId, body, life, hangUp);
   }
 
   #isOfBase(workerId: string): boolean {
@@ -101,10 +100,10 @@ export class Caller {
     return 'whole';
   }
 
-  #hangUp(jobId: string, hangUp: AbortController): void {
+  #hangUp(jobId: string, hangUp: HangUp): void {
     if (this.#asking !== jobId) return;
     this.#around.oracle.callerGone(jobId);
-    hangUp.abort();
+    hangUp.happen();
   }
 
   #call(jobId: string): WaitingRequest {
@@ -138,12 +137,12 @@ export class Caller {
   }
 
   /** Reads to the end and holds every byte against what the engine said. */
-  async #read(jobId: string, body: CallerBody, life: Life, signal: AbortSignal): Promise<End> {
+  async #read(jobId: string, body: CallerBody, life: Life, hangUp: HangUp): Promise<End> {
     const { timeline } = this.#around;
     const answer = new ReadAnswer(this.#around, jobId);
     for (;;) {
       await timeline.sleep(this.#plan.readEveryMs);
-      if (signal.aborted) {
+      if (hangUp.hasHappened) {
         body.cancel();
         return 'gone';
       }

@@ -2,6 +2,7 @@ import { type BrokenReason, type Failure, RELEASE_REASONS } from '../../protocol
 import type { Opened } from '../../queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
+import { GONE, type HangUp } from './hang-up.ts';
 
 /** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
 export const CALL_ATTEMPTS = 3;
@@ -49,7 +50,7 @@ const DEADLINE_PASSED: Failure = {
  */
 export async function runAttempts(
   call: WaitingRequest,
-  signal: AbortSignal,
+  hangUp: HangUp,
   ports: AttemptLoopPorts,
 ): Promise<Outcome> {
   const started = ports.now();
@@ -61,7 +62,7 @@ export async function runAttempts(
     if ([deadline_ms, limit_ms].some((ms) => ms !== undefined && ms <= 0)) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
-    const outcome = await attempt({ ...call, deadline_ms, limit_ms }, signal, ports);
+    const outcome = await attempt({ ...call, deadline_ms, limit_ms }, hangUp, ports);
     if (outcome === GONE) {
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
@@ -78,15 +79,13 @@ export async function runAttempts(
   }
 }
 
-const GONE = Symbol('caller gone');
-
 async function attempt(
   call: WaitingRequest,
-  signal: AbortSignal,
+  hangUp: HangUp,
   ports: AttemptLoopPorts,
 ): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
   const asked = ports.queue.request(call);
-  const dispatched = await orAborted(asked, signal);
+  const dispatched = await hangUp.or(asked);
   if (dispatched === GONE) {
     // The cancellation may come to the queue before the call does.
     const again = () => ports.queue.cancel(call.job_id);
@@ -98,9 +97,9 @@ async function attempt(
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;
   try {
-    response = await orAborted(ports.openStream(dispatched.relay, dispatched.stream_id), signal);
+    response = await hangUp.or(ports.openStream(dispatched.relay, dispatched.stream_id));
   } catch (error) {
-    if (signal.aborted) return GONE;
+    if (hangUp.hasHappened) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
     return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
   }
@@ -117,23 +116,4 @@ function outcomeOf(response: Response): Extract<Outcome, { kind: 'answer' | 'fai
 /** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */
 function isRelease(failure: Failure): boolean {
   return failure.retryable && (RELEASE_REASONS as readonly string[]).includes(failure.code);
-}
-
-/** The promise's value, or GONE as soon as the signal fires. */
-async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | typeof GONE> {
-  if (signal.aborted) {
-    promise.catch(() => {});
-    return GONE;
-  }
-  let stop = () => {};
-  const aborted = new Promise<typeof GONE>((done) => {
-    const onAbort = () => done(GONE);
-    signal.addEventListener('abort', onAbort, { once: true });
-    stop = () => signal.removeEventListener('abort', onAbort);
-  });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    stop();
-  }
 }

@@ -11,6 +11,7 @@ import { modelsOf } from '../fleet-views.ts';
 import { runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
+import { HangUp } from '../inference/hang-up.ts';
 import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-responses.ts';
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
@@ -52,7 +53,7 @@ export function inferenceRoute(app: Gateway): void {
     if (!methods.includes(method)) throw otherMethod(method, path, methods);
     let response: Response | undefined;
     await needs('submit')(context, async () => {
-      response = await passThrough(context, path + search);
+      response = await passThrough(context, path, search);
     });
     return response;
   });
@@ -66,11 +67,12 @@ function rejectRealtime(): never {
   );
 }
 
-async function passThrough(context: GatewayContext, path: string): Promise<Response> {
+async function passThrough(context: GatewayContext, pathname: string, search: string): Promise<Response> {
   const { env } = context;
+  const path = pathname + search;
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
-  const given = limitsOf(request, new URL(request.url).pathname, env);
+  const given = limitsOf(request, pathname, env);
   const { bytes, release } = await readBody(
     request,
     env,
@@ -100,11 +102,11 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
   context.set('requestId', requestId);
   const errorOf = { dialect: dialectOf(path), requestId };
   const headers = { 'x-job-id': jobId, ...requestIdHeaders(requestId, errorOf.dialect) };
-  const hungUp = new AbortController();
+  const hangUp = new HangUp();
   request.signal.addEventListener('abort', () => {
     // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this.
     release();
-    hungUp.abort();
+    hangUp.happen();
   });
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
   const call: WaitingRequest = {
@@ -118,7 +120,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     ...waitsOf(given),
   };
   // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
-  const attempted = runAttempts(call, hungUp.signal, {
+  const attempted = runAttempts(call, hangUp, {
     queue: {
       request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
@@ -144,7 +146,7 @@ async function passThrough(context: GatewayContext, path: string): Promise<Respo
     headers,
     errorOf,
     timers: globalThis,
-    hangUp: () => hungUp.abort(),
+    hangUp: () => hangUp.happen(),
     afterMs: beginAfterMs(Object.values(given)),
     progress: () => {
       const ask = () => callQueue(env, queueId, (queue) => queue.waitingLines());
@@ -176,12 +178,12 @@ interface GivenLimits {
 }
 
 /** @throws HttpError 400 */
-function limitsOf(request: Request, path: string, env: Env): GivenLimits {
-  const limits = [secondsIn(request, 'X-Request-Timeout'), timeoutsOf(env).of(path)];
+function limitsOf({ headers }: Request, pathname: string, env: Env): GivenLimits {
+  const limits = [secondsIn(headers, 'X-Request-Timeout'), timeoutsOf(env).of(pathname)];
   const given = limits.filter((limit) => limit !== undefined);
   return {
-    wait: secondsIn(request, 'X-Queue-Wait'),
-    deadline: secondsIn(request, 'X-Queue-Deadline'),
+    wait: secondsIn(headers, 'X-Queue-Wait'),
+    deadline: secondsIn(headers, 'X-Queue-Deadline'),
     limit: given.length === 0 ? undefined : Math.min(...given),
   };
 }
@@ -212,10 +214,10 @@ function waitsOf({
 
 /** @returns ms */
 function secondsIn(
-  request: Request,
+  headers: Headers,
   name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
 ): number | undefined {
-  const header = request.headers.get(name);
+  const header = headers.get(name);
   if (header === null) return undefined;
   const seconds = header.trim() === '' ? Number.NaN : Number(header);
   if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;

@@ -4,6 +4,7 @@ import {
   CALL_ATTEMPTS,
   runAttempts,
 } from '../../../src/gateway/inference/attempt-loop.ts';
+import { HangUp } from '../../../src/gateway/inference/hang-up.ts';
 import type { BrokenReason } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
@@ -73,7 +74,7 @@ const REFUSED = broken({
 });
 const DRAINING = broken({ message: 'the worker leaves', code: 'draining', retryable: true });
 
-const alive = () => new AbortController().signal;
+const alive = () => new HangUp();
 
 describe('the attempts of a request', () => {
   it('hands on the answer of the relay the job was dispatched to', async () => {
@@ -176,9 +177,9 @@ describe('the attempts of a request', () => {
   it('cancels the job of a caller who hangs up while it waits for a worker', async () => {
     const { ports, seen, background } = script([STREAM]);
     ports.queue.request = () => new Promise(() => {});
-    const caller = new AbortController();
-    const attempted = runAttempts(CALL, caller.signal, ports);
-    caller.abort();
+    const caller = new HangUp();
+    const attempted = runAttempts(CALL, caller, ports);
+    caller.happen();
     expect(await attempted).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
     expect(background).toHaveLength(2);
@@ -188,9 +189,9 @@ describe('the attempts of a request', () => {
     const { ports, seen, background } = script([STREAM]);
     const called = Promise.withResolvers<RequestAnswer>();
     ports.queue.request = () => called.promise;
-    const caller = new AbortController();
-    const attempted = runAttempts(CALL, caller.signal, ports);
-    caller.abort();
+    const caller = new HangUp();
+    const attempted = runAttempts(CALL, caller, ports);
+    caller.happen();
     await attempted;
     called.resolve(STREAM);
     await Promise.all(background);
@@ -199,12 +200,12 @@ describe('the attempts of a request', () => {
 
   it('cancels the job of a caller who hangs up while the answer is awaited', async () => {
     const { ports, seen } = script([STREAM]);
-    const caller = new AbortController();
+    const caller = new HangUp();
     ports.openStream = () => {
-      caller.abort();
+      caller.happen();
       return new Promise(() => {});
     };
-    expect(await runAttempts(CALL, caller.signal, ports)).toEqual({ kind: 'gone' });
+    expect(await runAttempts(CALL, caller, ports)).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
   });
 });
