@@ -1,39 +1,127 @@
-import type { ConfigRates } from '../protocol/index.ts';
+import type { Sql } from '../durable/ports.ts';
+import type { Heartbeat } from '../protocol/index.ts';
+import { forgetConfig, type Start, saveConfig, storedConfigs } from './config-table.ts';
+import type { ConfigHistory, Levels, Told } from './history/config-history.ts';
 import type { ConfigShare, QueueShare } from './rpc.ts';
-import type { ConfigFacts } from './view/facts.ts';
+import type { ConfigFacts, WorkerFacts } from './view/facts.ts';
 
-const NOTHING: ConfigRates = {
-  submitted: 0,
-  succeeded: 0,
-  failed: 0,
-  cancelled: 0,
-  expired: 0,
-  rejected: 0,
-  tokens_in: 0,
-  tokens_out: 0,
-  wait_ms: null,
-  first_token_ms: null,
-};
+/** Starts whose median is what a start is expected to take. */
+const STARTS = 20;
+/** Longer ones say more of a container that stood still than of a start, ms. */
+const LONGEST_START_MS = 24 * 3_600_000;
+/** More are not remembered; a fleet has a few dozen. */
+const MOST_CONFIGS = 500;
 
-/** Every config that the queue has told of since this object started. */
+interface Config {
+  config_id: string;
+  /** What the queue last told of it; null: nothing since this object started. */
+  share: ConfigShare | null;
+  /** What of the queue's counts is in the history. */
+  told: Told | null;
+  starts: Start[];
+  heard_at: number;
+  isSaved: boolean;
+}
+
+/** Every config: what waits for it, what happened to its jobs, how long its workers take to start. */
 export class KnownConfigs {
-  readonly #shares = new Map<string, ConfigShare>();
+  readonly #sql: Sql;
+  readonly #history: ConfigHistory;
+  readonly #byId: Map<string, Config>;
 
-  share({ full, configs }: QueueShare): void {
-    if (full) this.#shares.clear();
-    for (const config of configs) this.#shares.set(config.config_id, config);
+  constructor(sql: Sql, history: ConfigHistory) {
+    this.#sql = sql;
+    this.#history = history;
+    this.#byId = new Map(
+      storedConfigs(sql).map((config) => [config.config_id, { ...config, share: null, isSaved: true }]),
+    );
+  }
+
+  /** @param workers all of them, as the share has left them */
+  share({ full, configs }: QueueShare, workers: Iterable<WorkerFacts>, at: number): void {
+    if (full) for (const config of this.#byId.values()) config.share = null;
+    for (const share of configs) {
+      const config = this.#config(share.config_id, at);
+      this.#history.count(share, config.told, at);
+      const { totals, wait_buckets, first_token_buckets, duration_buckets } = share;
+      Object.assign(config, { share, told: { totals, wait_buckets, first_token_buckets, duration_buckets } });
+    }
+    for (const [id, levels] of this.#levels(workers)) this.#history.level(id, levels, at);
+  }
+
+  /** Learns how long a start took, once of each. */
+  learn(configId: string, workerId: string, { start }: Heartbeat, at: number): void {
+    const { created_ms, engine_healthy_ms } = start ?? {};
+    if (created_ms === undefined || engine_healthy_ms === undefined) return;
+    const took_ms = engine_healthy_ms - created_ms;
+    if (took_ms <= 0 || took_ms > LONGEST_START_MS) return;
+    const known = this.#byId.get(configId)?.starts ?? [];
+    if (known.some((one) => one.worker_id === workerId && one.created_ms === created_ms)) return;
+    const starts = [...known, { worker_id: workerId, created_ms, took_ms }]
+      .sort((a, b) => a.created_ms - b.created_ms)
+      .slice(-STARTS);
+    if (starts[0] !== known[0] || known.length < STARTS) this.#config(configId, at).starts = starts;
   }
 
   /** @param named more configs, which workers are for */
-  facts(named: Iterable<string>): ConfigFacts[] {
-    const ids = [...new Set([...this.#shares.keys(), ...named])].sort();
-    return ids.map((config_id) => ({
-      config_id,
-      share: this.#shares.get(config_id) ?? null,
-      expected_start_ms: null,
-      now: NOTHING,
-      hour: NOTHING,
-      day: NOTHING,
-    }));
+  facts(named: Iterable<string>, now: number): ConfigFacts[] {
+    const told = [...this.#byId.values()].flatMap(({ config_id, share }) => (share ? config_id : []));
+    return [...new Set([...told, ...named])].sort().map((config_id) => {
+      const config = this.#byId.get(config_id);
+      return {
+        config_id,
+        share: config?.share ?? null,
+        expected_start_ms: median(config?.starts ?? []),
+        ...this.#history.rates(config_id, now),
+      };
+    });
   }
+
+  save(): void {
+    for (const config of this.#byId.values()) {
+      if (!config.isSaved) saveConfig(this.#sql, config);
+      config.isSaved = true;
+    }
+  }
+
+  /** Forgets those last heard of by then, and the longest unheard beyond a number. */
+  bound(heardBy: number): void {
+    const oldestFirst = [...this.#byId.values()].sort((a, b) => a.heard_at - b.heard_at);
+    for (const { config_id, heard_at } of oldestFirst) {
+      if (heard_at > heardBy && this.#byId.size <= MOST_CONFIGS) return;
+      this.#byId.delete(config_id);
+      this.#history.forget(config_id);
+      forgetConfig(this.#sql, config_id);
+    }
+  }
+
+  #config(config_id: string, at: number): Config {
+    const known = this.#byId.get(config_id) ?? { config_id, share: null, told: null, starts: [] };
+    const config = Object.assign(known, { heard_at: at, isSaved: false });
+    this.#byId.set(config_id, config);
+    return config;
+  }
+
+  #levels(workers: Iterable<WorkerFacts>): Map<string, Levels> {
+    const levels = new Map<string, Levels>();
+    for (const { config_id, share } of this.#byId.values()) {
+      if (!share) continue;
+      const { callers, stored, running } = share;
+      levels.set(config_id, { waiting: callers + stored, running, slots: 0, ready_workers: 0 });
+    }
+    for (const { session } of workers) {
+      const config = session && levels.get(session.config_id);
+      if (!config || session.state === 'draining') continue;
+      config.slots += session.capacity;
+      if (session.state === 'ready') config.ready_workers += 1;
+    }
+    return levels;
+  }
+}
+
+function median(starts: readonly Start[]): number | null {
+  const sorted = starts.map(({ took_ms }) => took_ms).sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  if (sorted.length % 2 === 1) return sorted[middle]!;
+  return sorted.length === 0 ? null : Math.round((sorted[middle - 1]! + sorted[middle]!) / 2);
 }

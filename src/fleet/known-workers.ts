@@ -39,20 +39,16 @@ export class KnownWorkers {
     return this.#byId.values();
   }
 
-  get(workerId: string): WorkerFacts | undefined {
-    return this.#byId.get(workerId);
-  }
-
-  /** Stored by the next `save`. @returns what was known before */
-  beat(beat: Heartbeat, at: number): WorkerFacts | undefined {
+  /** Stored by the next `save`. @returns what was known before, and is known now */
+  beat(beat: Heartbeat, at: number): { before: WorkerFacts | undefined; worker: WorkerFacts } {
     const id = beat.worker_id ?? beat.instance_id;
     const before = this.#byId.get(id);
     const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
     const heartbeat = error_message === undefined ? beat : { ...beat, error_message };
     const config_id = before?.session?.config_id ?? beat.config_id ?? before?.config_id ?? null;
-    this.#set(id, at, { config_id, heartbeat, heartbeat_at: at });
+    const worker = this.#set(id, at, { config_id, heartbeat, heartbeat_at: at });
     this.#unsaved.add(id);
-    return before;
+    return { before, worker };
   }
 
   /** Stores the newest heartbeats. */
@@ -95,17 +91,20 @@ export class KnownWorkers {
     for (const session of sessions) this.#connected(session, at);
   }
 
-  /** Forgets those last heard of by then, and beyond `most` those not heard of for the longest. */
-  bound(heardBy: number, most: number): void {
+  /** Forgets those last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
+  bound(heardBy: number, most: number): string[] {
     const oldestFirst = this.#byId.size > most ? [...this.#byId.values()].sort(byHeardAt) : this.all();
     let left = this.#byId.size;
+    const forgotten: string[] = [];
     for (const { worker_id: id, heard_at } of oldestFirst) {
       if (heard_at > heardBy && left <= most) continue;
       left -= 1;
       this.#byId.delete(id);
       this.#unsaved.delete(id);
       forgetWorker(this.#sql, id);
+      forgotten.push(id);
     }
+    return forgotten;
   }
 
   /** When the worker not heard of for the longest was heard of, epoch ms; null: there is none. */
@@ -128,7 +127,7 @@ export class KnownWorkers {
     saveDisconnect(this.#sql, id, { at, reason, was_running });
   }
 
-  #set(worker_id: string, at: number, changes: Partial<WorkerFacts>): void {
+  #set(worker_id: string, at: number, changes: Partial<WorkerFacts>): WorkerFacts {
     const before = this.#byId.get(worker_id) ?? {
       worker_id,
       config_id: null,
@@ -140,7 +139,9 @@ export class KnownWorkers {
       session: null,
       heard_at: at,
     };
-    this.#byId.set(worker_id, { ...before, heard_at: Math.max(before.heard_at, at), ...changes });
+    const worker = { ...before, heard_at: Math.max(before.heard_at, at), ...changes };
+    this.#byId.set(worker_id, worker);
+    return worker;
   }
 }
 

@@ -64,4 +64,23 @@ export const MIGRATIONS: readonly string[][] = [
        expires_at INTEGER NOT NULL
      ) WITHOUT ROWID`,
   ],
+  [
+    // Ten minutes of a worker or a config to a row: columns by name, JSON, of steps from start on.
+    `CREATE TABLE history (
+       kind TEXT NOT NULL,
+       id TEXT NOT NULL,
+       start INTEGER NOT NULL,
+       step_ms INTEGER NOT NULL,
+       columns TEXT NOT NULL,
+       PRIMARY KEY (kind, id, start)
+     ) WITHOUT ROWID`,
+    `CREATE INDEX history_age ON history (step_ms, start)`,
+    // told: the queue's counts that are in the history, JSON. starts: how long its newest starts took, JSON.
+    `CREATE TABLE configs (
+       config_id TEXT PRIMARY KEY,
+       told TEXT,
+       starts TEXT NOT NULL,
+       heard_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+  ],
 ];

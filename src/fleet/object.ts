@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
-import type { FleetView, Heartbeat } from '../protocol/index.ts';
+import type { FleetHistory, FleetView, Heartbeat } from '../protocol/index.ts';
 import {
   completeQueueSettings,
   type QueueSettingBindings,
@@ -12,12 +12,14 @@ import type {
   ConfigChoice,
   FleetEvent,
   FleetRpc,
+  HistoryRange,
   KnownModel,
   KnownWorker,
   QueueShare,
   QueueTells,
   RecordAnswer,
   RefusedWorker,
+  Subject,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
@@ -25,8 +27,10 @@ import type {
 } from './rpc.ts';
 import type { SignInRow } from './sign-in-table.ts';
 
-/** Heartbeats, log lines and samples wait this long for others to be stored with, ms. */
+/** What is new, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
+/** The same of what is only measured anew. */
+const SAVE_MEASURED_AFTER_MS = 5000;
 
 /** Sockets of viewers; a person has a few. */
 const MOST_VIEWERS = 1000;
@@ -46,7 +50,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
   /** The queue is being asked for all of its numbers. */
   #asking: Promise<void> | null = null;
   #alarm!: StoredAlarm;
-  #saving: ReturnType<typeof setTimeout> | null = null;
+  #saving: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;
 
   constructor(ctx: DurableObjectState, env: FleetEnv) {
     super(ctx, env);
@@ -72,14 +76,14 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
   }
 
   async heartbeat(beat: Heartbeat): Promise<void> {
-    this.#registry.heartbeat(beat);
-    this.#saveSoon();
+    const isNews = this.#registry.heartbeat(beat);
+    this.#saveIn(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
     this.#viewers.changed();
   }
 
   async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
     if (this.#registry.keepTelemetry(workerId, batch)) this.#commit(() => this.#registry.save());
-    else this.#saveSoon();
+    else this.#saveIn(SAVE_AFTER_MS);
   }
 
   async telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage> {
@@ -88,6 +92,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
 
   async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
     const answer = this.#commit(() => this.#registry.record(events, share));
+    if (share) this.#saveIn(SAVE_MEASURED_AFTER_MS);
     this.#viewers.changed();
     return answer;
   }
@@ -96,6 +101,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
     await this.#hearOfQueue();
     this.#registry.view.refresh(Date.now());
     return this.#registry.view.view();
+  }
+
+  async history(of: Subject, range: HistoryRange): Promise<FleetHistory> {
+    return this.#registry.history(of, range);
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
@@ -191,11 +200,16 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
     return this.ctx.id.name ?? 'vllm-queue';
   }
 
-  #saveSoon(): void {
-    this.#saving ??= setTimeout(() => {
+  /** At the latest; what is due earlier takes all else along. */
+  #saveIn(ms: number): void {
+    const at = Date.now() + ms;
+    if (this.#saving && this.#saving.at <= at) return;
+    if (this.#saving) clearTimeout(this.#saving.timer);
+    const timer = setTimeout(() => {
       this.#saving = null;
       this.#commit(() => this.#registry.save());
-    }, SAVE_AFTER_MS);
+    }, ms);
+    this.#saving = { timer, at };
   }
 
   #commit<T>(work: () => T): T {

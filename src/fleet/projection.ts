@@ -70,7 +70,7 @@ export class Projection {
   #summary!: FleetSummary;
   #attention: Attention[] = [];
   #head = '';
-  /** Frames of this version by the version that they follow; null: the full one. */
+  /** Frames of this moment by the version that they follow; null: the full one. */
   readonly #frames = new Map<number | null, string>();
 
   constructor(queueId: string, sources: FleetSources) {
@@ -93,11 +93,11 @@ export class Projection {
     const attention = attentionIn(shown, now);
     const summary = summaryOf(configRows, workerRows, now);
     const head = `"summary":${JSON.stringify(summary)},"attention":${JSON.stringify(attention)}`;
+    this.#at = now;
+    this.#frames.clear();
     if (head === this.#head && !changes.includes(true)) return;
     [this.#summary, this.#attention, this.#head] = [summary, attention, head];
     this.#version += 1;
-    this.#at = now;
-    this.#frames.clear();
   }
 
   view(): FleetView {

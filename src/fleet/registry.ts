@@ -1,8 +1,12 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
-import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
+import { type FleetHistory, type Heartbeat, limits, shortName } from '../protocol/index.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { chooseConfig } from './choose-config.ts';
+import { ConfigHistory } from './history/config-history.ts';
+import { History } from './history/history.ts';
+import { readHistory } from './history/read.ts';
+import { WorkerHistory } from './history/worker-history.ts';
 import { RecentIncidents } from './incidents.ts';
 import { KnownConfigs } from './known-configs.ts';
 import { KnownWorkers } from './known-workers.ts';
@@ -20,11 +24,13 @@ import { findResponse, forgetResponses, saveResponse } from './response-table.ts
 import type {
   ConfigChoice,
   FleetEvent,
+  HistoryRange,
   KnownModel,
   KnownWorker,
   QueueShare,
   RecordAnswer,
   RefusedWorker,
+  Subject,
   TelemetryBatch,
   TelemetryKind,
   TelemetryPage,
@@ -32,9 +38,13 @@ import type {
 } from './rpc.ts';
 import { findSignIn, removeSignIn, type SignInRow, saveSignIn } from './sign-in-table.ts';
 import { Telemetry } from './telemetry.ts';
+import { intervalMs } from './view/worker-state.ts';
 
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
 const SWEEP_PAUSE_MS = 1000;
+
+/** What a heartbeat says that is worth a commit of its own. */
+const TOLD_AT_ONCE = ['status', 'phase', 'error_message'] as const;
 
 /** The ports of the registry's rules. */
 export interface FleetPorts {
@@ -55,7 +65,9 @@ export class FleetRegistry {
   readonly #ports: FleetPorts;
   readonly #settings: FleetSettings;
   readonly #workers: KnownWorkers;
-  readonly #configs = new KnownConfigs();
+  readonly #configs: KnownConfigs;
+  readonly #history: History;
+  readonly #workerHistory: WorkerHistory;
   readonly #incidents = new RecentIncidents();
   readonly #telemetry: Telemetry;
   /** What everybody is shown of all this. */
@@ -69,17 +81,26 @@ export class FleetRegistry {
     this.#settings = settings;
     this.#telemetry = new Telemetry(ports);
     this.#workers = new KnownWorkers(ports.sql);
+    this.#history = new History(ports.sql, ports.now);
+    this.#workerHistory = new WorkerHistory(this.#history);
+    this.#configs = new KnownConfigs(ports.sql, new ConfigHistory(this.#history));
     this.view = new Projection(ports.queueId, {
       workers: () => this.#workers.all(),
-      configs: (named) => this.#configs.facts(named),
+      configs: (named, now) => this.#configs.facts(named, now),
       incidents: () => this.#incidents.all(),
-      tokensHistory: () => ({ values: [], until: Number.POSITIVE_INFINITY }),
+      tokensHistory: (workerId, now) => this.#workerHistory.tokens(workerId, now),
     });
   }
 
-  heartbeat(beat: Heartbeat): void {
-    this.#workers.beat(beat, this.#ports.now());
+  /** @returns whether it says something new, beside its measurements */
+  heartbeat(beat: Heartbeat): boolean {
+    const at = this.#ports.now();
+    const { before, worker } = this.#workers.beat(beat, at);
+    const { worker_id, config_id } = worker;
+    this.#workerHistory.beat(worker_id, beat, at, before?.heartbeat_at ?? null, intervalMs(beat));
+    if (config_id !== null) this.#configs.learn(config_id, worker_id, beat, at);
     if (this.#workers.size > 2 * limits.KNOWN_WORKERS) this.save();
+    return !before?.heartbeat || TOLD_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
   /** @returns whether it must be saved at once */
@@ -92,9 +113,11 @@ export class FleetRegistry {
     return this.#telemetry.read({ worker_id: workerId, kind }, query);
   }
 
-  /** Stores the newest heartbeats, log lines and samples, all in one commit. */
+  /** Stores the newest heartbeats, history, log lines and samples, all in one commit. */
   save(): void {
     this.#workers.save();
+    this.#configs.save();
+    this.#history.save();
     this.#telemetry.save();
     this.#bound();
   }
@@ -103,7 +126,7 @@ export class FleetRegistry {
     for (const event of events) this.#record(event);
     if (share) {
       this.#workers.share(share);
-      this.#configs.share(share);
+      this.#configs.share(share, this.#workers.all(), this.#ports.now());
       this.#hasShare ||= share.full;
     }
     if (events.length > 0) this.#bound();
@@ -117,6 +140,10 @@ export class FleetRegistry {
 
   workers(): KnownWorker[] {
     return [...this.#workers.all()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  }
+
+  history(of: Subject, range: HistoryRange): FleetHistory {
+    return readHistory(this.#history, of, range, this.#ports.now());
   }
 
   refused(refused: RefusedWorker): void {
@@ -186,7 +213,9 @@ export class FleetRegistry {
     const { sql, alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;
     const modelsMs = this.#settings.model_retention_seconds * 1000;
-    this.#workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
+    const forgotten = this.#workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
+    for (const id of forgotten) this.#workerHistory.forget(id);
+    this.#configs.bound(now() - workersMs);
     forgetModels(sql, now() - modelsMs, limits.KNOWN_MODELS);
     const oldest: [number | null, number][] = [
       [this.#workers.longestUnheard(), workersMs],

@@ -1,4 +1,12 @@
-import type { FleetView, Heartbeat, Instance, LogLine, MetricSample, ModelCard } from '../protocol/index.ts';
+import type {
+  FleetHistory,
+  FleetView,
+  Heartbeat,
+  Instance,
+  LogLine,
+  MetricSample,
+  ModelCard,
+} from '../protocol/index.ts';
 import type { SignInRow } from './sign-in-table.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
@@ -16,6 +24,8 @@ export interface FleetRpc {
   record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
+  /** What a worker or a config measured lately. */
+  history(of: Subject, range: HistoryRange): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
   refused(refused: RefusedWorker): Promise<void>;
   /** Every worker heard of within the retention time, by worker id. */
@@ -58,6 +68,14 @@ export type FleetEvent =
       heartbeat: Heartbeat | null;
       heartbeat_at: number | null;
     });
+
+/** Of whom history is kept. */
+export interface Subject {
+  kind: 'worker' | 'config';
+  id: string;
+}
+
+export type HistoryRange = '1h' | '24h';
 
 /** What a fleet object asks of its queue. */
 export interface QueueTells {
@@ -128,7 +146,7 @@ export interface ConfigShare {
   duration_buckets: number[];
 }
 
-interface ConfigTotals {
+export interface ConfigTotals {
   submitted: number;
   succeeded: number;
   failed: number;

@@ -192,3 +192,45 @@ export interface FleetHistory {
   /** By name, as in `HISTORY_SERIES`. */
   series: Record<string, (number | null)[]>;
 }
+
+/** The series of a worker's history and of a config's. */
+export const HISTORY_SERIES = {
+  worker: [
+    'tokens_per_second',
+    'first_token_ms',
+    'running',
+    'engine_running',
+    'engine_waiting',
+    'kv_cache_usage',
+    /** Of all its GPUs: the mean, the sum, the highest, the sum. */
+    'gpu_utilization',
+    'gpu_memory_used_bytes',
+    'gpu_temperature_celsius',
+    'gpu_power_watts',
+  ],
+  config: [
+    'waiting',
+    'running',
+    'slots',
+    'ready_workers',
+    /** How many in each step. */
+    'submitted',
+    'succeeded',
+    'failed',
+    'cancelled',
+    'expired',
+    'rejected',
+    'tokens_in',
+    'tokens_out',
+    /** Of the jobs that got so far in that step. */
+    'wait_ms_p50',
+    'wait_ms_p95',
+    'wait_ms_p99',
+    'first_token_ms_p50',
+    'first_token_ms_p95',
+    'first_token_ms_p99',
+    'duration_ms_p50',
+    'duration_ms_p95',
+    'duration_ms_p99',
+  ],
+} as const;

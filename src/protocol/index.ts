@@ -5,6 +5,7 @@
 export * from './answers.ts';
 export * from './api-errors.ts';
 export * from './base.ts';
+export * from './buckets.ts';
 export * from './chat.ts';
 export * from './client-frames.ts';
 export * from './close-codes.ts';
@@ -12,7 +13,7 @@ export * from './engine-routes.ts';
 export * from './event-stream.ts';
 export * from './failures.ts';
 export * from './file-keys.ts';
-export type * from './fleet-view.ts';
+export * from './fleet-view.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';
 export * as limits from './limits.ts';

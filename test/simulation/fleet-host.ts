@@ -39,11 +39,12 @@ export class FleetHost {
         });
       });
     return {
-      heartbeat: (beat) => rpc((registry) => registry.heartbeat(beat)),
+      heartbeat: (beat) => rpc((registry) => void registry.heartbeat(beat)),
       keepTelemetry: (workerId, batch) => rpc((registry) => void registry.keepTelemetry(workerId, batch)),
       telemetry: (workerId, kind, query) => rpc((registry) => registry.telemetry(workerId, kind, query)),
       record: (...told) => rpc((registry) => registry.record(...told)),
       view: () => rpc((registry) => registry.view.view()),
+      history: (...asked) => rpc((registry) => registry.history(...asked)),
       refused: (refused) => rpc((registry) => registry.refused(refused)),
       workers: () => rpc((registry) => registry.workers()),
       signIn: (signIn) => rpc((registry) => registry.signIn(signIn)),

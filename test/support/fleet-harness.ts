@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { FleetRegistry, type FleetSettings } from '../../src/fleet/registry.ts';
-import type { ConfigChoice, FleetEvent } from '../../src/fleet/rpc.ts';
-import type { Heartbeat } from '../../src/protocol/index.ts';
+import type { ConfigChoice, FleetEvent, QueueShare } from '../../src/fleet/rpc.ts';
+import type { FleetView, Heartbeat } from '../../src/protocol/index.ts';
 
 /** The real registry over real SQLite in memory, with a clock that the test moves by hand. */
 export class FleetHarness {
@@ -40,6 +40,18 @@ export class FleetHarness {
   disconnected(workerId: string, models: string[] = ['tiny'], configId = 'cfg'): void {
     const worker = { worker_id: workerId, config_id: configId, models, at: this.#now() };
     this.#record({ kind: 'disconnected', ...worker, reason: 'the connection closed' });
+  }
+
+  /** What the queue tells of its numbers. */
+  share(share: Partial<QueueShare>): void {
+    const whole = { at: this.#now(), full: false, sessions: [], gone: [], configs: [], ...share };
+    this.registry.record([], whole);
+  }
+
+  /** What everybody is shown now. */
+  view(): FleetView {
+    this.registry.view.refresh(this.#now());
+    return this.registry.view.view();
   }
 
   choose(model: string | null): ConfigChoice {

@@ -1,6 +1,6 @@
 import type { ConfigRow, WorkerRow } from '../../protocol/index.ts';
 import type { ConfigFacts } from './facts.ts';
-import { counted, percent, perSecond } from './words.ts';
+import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
 
 /** Jobs that wait longer than this although workers are ready need somebody, ms. */
@@ -64,7 +64,9 @@ export function whyNoneReady(workers: readonly WorkerRow[], now: number): string
 /** What an engine has too much of. */
 export function backlogOf({ engine_waiting, kv_cache_usage }: WorkerRow): string {
   const parts = [
-    ...(engine_waiting ? [`${counted(engine_waiting, 'request')} wait in its engine`] : []),
+    ...(engine_waiting
+      ? [`${engine_waiting === 1 ? '1 request waits' : `${engine_waiting} requests wait`} in its engine`]
+      : []),
     ...(kv_cache_usage !== null ? [`its KV cache is ${percent(kv_cache_usage)} full`] : []),
   ];
   return parts.length > 0 ? parts.join(', ') : 'its engine has a backlog';

@@ -4,7 +4,7 @@ import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue, queueIdOf, watchFleet } from '../objects.ts';
-import { type Gateway, needs, requireUpgrade } from './types.ts';
+import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
 
 /** Far more than a heartbeat with its longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
@@ -27,6 +27,12 @@ export function fleetRoutes(app: Gateway): void {
     return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
   });
 
+  app.get('/api/fleet/history', needs('read'), async (context) => {
+    const { of, range } = historyOf(context);
+    const queueId = queueIdOf(context.env, context.req.raw);
+    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range)));
+  });
+
   app.get('/api/fleet/live', needs('read'), (context) => {
     requireUpgrade(
       context,
@@ -47,4 +53,18 @@ export function fleetRoutes(app: Gateway): void {
     const status = await callQueue(context.env, queueIdOf(context.env, request), (queue) => queue.status());
     return context.json({ status: 'ok', ...status });
   });
+}
+
+/** @throws HttpError 400 */
+function historyOf({ req }: GatewayContext) {
+  const [worker, config] = [req.query('worker_id'), req.query('config_id')];
+  if ((worker === undefined) === (config === undefined)) {
+    throw new HttpError(400, 'Say whose history: either worker_id or config_id.', 'invalid_history');
+  }
+  const range = req.query('range') ?? '1h';
+  if (range !== '1h' && range !== '24h') {
+    throw new HttpError(400, 'range: expected 1h or 24h.', 'invalid_history');
+  }
+  const kind = worker === undefined ? ('config' as const) : ('worker' as const);
+  return { of: { kind, id: worker ?? config ?? '' }, range } as const;
 }

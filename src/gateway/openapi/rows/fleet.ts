@@ -37,6 +37,21 @@ export const fleet: RouteRow[] = [
   },
   {
     method: 'GET',
+    path: '/api/fleet/history',
+    tag: 'Fleet',
+    summary:
+      'What a worker or a config measured: the newest hour in full detail, or the newest day by minute',
+    scopes: ['read'],
+    query: {
+      worker_id: { description: 'Whose; either this or config_id.' },
+      config_id: { description: 'Whose; either this or worker_id.' },
+      range: { description: '1h unless given, or 24h.' },
+    },
+    answers: { 200: { description: 'The series.', content: { schema: 'FleetHistory' } } },
+    errors: [400, 503],
+  },
+  {
+    method: 'GET',
     path: '/api/fleet/live',
     tag: 'Fleet',
     summary: 'The same as a WebSocket that tells what changes',

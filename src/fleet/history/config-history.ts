@@ -1,0 +1,158 @@
+import { type ConfigRates, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
+import type { ConfigShare, ConfigTotals, Subject } from '../rpc.ts';
+import {
+  addBuckets,
+  addCounts,
+  type Buckets,
+  CHUNK_MS,
+  DETAIL_MS,
+  MINUTE_MS,
+  rolledUp,
+  setLevels,
+} from './chunk.ts';
+import { type History, KEPT_MS } from './history.ts';
+import { newInBuckets, percentilesOf } from './quantiles.ts';
+import { RollingSum } from './rolling-sum.ts';
+
+/** The queue's counts that are in the history already. */
+export type Told = Pick<ConfigShare, 'totals' | 'wait_buckets' | 'first_token_buckets' | 'duration_buckets'>;
+
+/** What holds of a config until it changes; names as in HISTORY_SERIES. */
+export interface Levels extends Record<string, number> {
+  waiting: number;
+  running: number;
+  slots: number;
+  ready_workers: number;
+}
+
+export const TOTALS = [
+  'submitted',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'rejected',
+  'tokens_in',
+  'tokens_out',
+] as const satisfies (keyof ConfigTotals)[];
+
+/** Vectors that are summed: the totals, then the buckets of both histograms. */
+const WAIT_AT = TOTALS.length;
+const FIRST_TOKEN_AT = WAIT_AT + QUEUE_WAIT_BOUNDS.length + 1;
+const LENGTH = FIRST_TOKEN_AT + FIRST_TOKEN_BOUNDS.length + 1;
+
+interface Sums {
+  minute: RollingSum;
+  hour: RollingSum;
+  day: RollingSum;
+}
+
+/** What happened to the jobs of each config, by what the queue tells. */
+export class ConfigHistory {
+  readonly #history: History;
+  readonly #sums = new Map<string, Sums>();
+  readonly #levels = new Map<string, string>();
+
+  constructor(history: History) {
+    this.#history = history;
+  }
+
+  /** What came since the queue last told. @param before null: it never did */
+  count(share: ConfigShare, before: Told | null, at: number): void {
+    const id = share.config_id;
+    const sums = this.#sumsOf(id, at);
+    const counts = newInTotals(share.totals, before?.totals);
+    const buckets = {
+      wait: newInBuckets(share.wait_buckets, before?.wait_buckets ?? []),
+      first_token: newInBuckets(share.first_token_buckets, before?.first_token_buckets ?? []),
+      duration: newInBuckets(share.duration_buckets, before?.duration_buckets ?? []),
+    };
+    const isNothing = Object.values(counts).every((count) => count === 0);
+    if (isNothing && Object.values(buckets).every((one) => Object.keys(one).length === 0)) return;
+    const chunk = this.#history.write(configSubject(id), at);
+    addCounts(chunk, at, counts);
+    addBuckets(chunk, at, buckets);
+    add(sums, at, vectorOf(counts, buckets));
+  }
+
+  /** Nothing is written where none has changed. */
+  level(configId: string, levels: Levels, at: number): void {
+    const text = JSON.stringify(levels);
+    if (this.#levels.get(configId) === text) return;
+    this.#levels.set(configId, text);
+    setLevels(this.#history.write(configSubject(configId), at), at, levels);
+  }
+
+  /** Over the newest minute, hour and day. */
+  rates(configId: string, now: number): { now: ConfigRates; hour: ConfigRates; day: ConfigRates } {
+    const { minute, hour, day } = this.#sumsOf(configId, now);
+    return { now: ratesOf(minute.sum(now)), hour: ratesOf(hour.sum(now)), day: ratesOf(day.sum(now)) };
+  }
+
+  forget(configId: string): void {
+    this.#sums.delete(configId);
+    this.#levels.delete(configId);
+    this.#history.close(configSubject(configId));
+  }
+
+  /** After a restart they are made of what is stored. */
+  #sumsOf(configId: string, now: number): Sums {
+    const known = this.#sums.get(configId);
+    if (known) return known;
+    const sums = {
+      minute: new RollingSum(DETAIL_MS, 6, LENGTH),
+      hour: new RollingSum(MINUTE_MS, 60, LENGTH),
+      day: new RollingSum(CHUNK_MS, 144, LENGTH),
+    };
+    this.#sums.set(configId, sums);
+    for (const chunk of this.#history.since(configSubject(configId), now - KEPT_MS)) {
+      const { counts, buckets } = rolledUp(chunk).columns;
+      for (let minute = 0; minute < CHUNK_MS / MINUTE_MS; minute++) {
+        const vector = vectorOf(
+          Object.fromEntries(TOTALS.map((name) => [name, counts[name]?.[minute] ?? 0])),
+          { wait: buckets.wait?.[minute] ?? {}, first_token: buckets.first_token?.[minute] ?? {} },
+        );
+        add(sums, chunk.start + minute * MINUTE_MS, vector);
+      }
+    }
+    return sums;
+  }
+}
+
+function configSubject(id: string): Subject {
+  return { kind: 'config', id };
+}
+
+/** Counts that have become smaller began anew. */
+function newInTotals(totals: ConfigTotals, before: ConfigTotals | undefined): Record<string, number> {
+  const base = before && totals.submitted >= before.submitted ? before : undefined;
+  return Object.fromEntries(TOTALS.map((name) => [name, Math.max(0, totals[name] - (base?.[name] ?? 0))]));
+}
+
+function vectorOf(
+  counts: Record<string, number>,
+  { wait, first_token }: { wait: Buckets; first_token: Buckets },
+): Float64Array {
+  const vector = new Float64Array(LENGTH);
+  for (const [index, name] of TOTALS.entries()) vector[index] = counts[name] ?? 0;
+  for (const [bucket, count] of Object.entries(wait)) vector[WAIT_AT + Number(bucket)] = count;
+  for (const [bucket, count] of Object.entries(first_token)) vector[FIRST_TOKEN_AT + Number(bucket)] = count;
+  return vector;
+}
+
+function add(sums: Sums, at: number, vector: Float64Array): void {
+  for (const one of Object.values(sums) as RollingSum[]) one.add(at, vector);
+}
+
+function ratesOf(vector: Float64Array): ConfigRates {
+  const totals = Object.fromEntries(TOTALS.map((name, index) => [name, vector[index]!]));
+  return {
+    ...(totals as unknown as ConfigTotals),
+    wait_ms: percentilesOf(bucketsOf(vector, WAIT_AT, FIRST_TOKEN_AT), QUEUE_WAIT_BOUNDS),
+    first_token_ms: percentilesOf(bucketsOf(vector, FIRST_TOKEN_AT, LENGTH), FIRST_TOKEN_BOUNDS),
+  };
+}
+
+function bucketsOf(vector: Float64Array, from: number, to: number): Buckets {
+  return Object.fromEntries([...vector.subarray(from, to).entries()].filter(([, count]) => count > 0));
+}

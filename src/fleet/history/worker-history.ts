@@ -1,0 +1,127 @@
+import type { GpuReading, Heartbeat } from '../../protocol/index.ts';
+import type { Subject } from '../rpc.ts';
+import { CHUNK_MS, chunkStart, DETAIL_MS, MINUTE_MS, rolledUp, setReadings } from './chunk.ts';
+import type { History } from './history.ts';
+
+const HOUR_MINUTES = 60;
+/** What a heartbeat measured holds since the one before it, if that is no longer ago than this many intervals. */
+const HOLDS_INTERVALS = 1.5;
+
+/** Newest minutes of one worker: what its sparkline shows. */
+interface Minutes {
+  /** Number of the last one. */
+  last: number;
+  /** Sum and count by the number of the minute. */
+  sums: Map<number, [sum: number, count: number]>;
+}
+
+/** What workers measured, by their heartbeats. */
+export class WorkerHistory {
+  readonly #history: History;
+  /** Tokens a second. */
+  readonly #minutes = new Map<string, Minutes>();
+
+  constructor(history: History) {
+    this.#history = history;
+  }
+
+  /** @param before when the heartbeat before came, epoch ms; null: there was none */
+  beat(workerId: string, beat: Heartbeat, at: number, before: number | null, intervalMs: number): void {
+    const readings = readingsOf(beat);
+    if (Object.keys(readings).length === 0) return;
+    const holds = before !== null && at > before && at - before <= HOLDS_INTERVALS * intervalMs;
+    const from = holds ? before - (before % DETAIL_MS) + DETAIL_MS : at;
+    const subject = workerSubject(workerId);
+    // A gap across the end of a chunk is filled on both sides.
+    for (let start = chunkStart(Math.min(from, at)); start <= at; start += CHUNK_MS) {
+      setReadings(this.#history.write(subject, start), Math.min(from, at), at, readings);
+    }
+    if (beat.tokens_per_second !== undefined)
+      this.#addMinutes(workerId, Math.min(from, at), at, beat.tokens_per_second);
+  }
+
+  /** Tokens a second in its newest 60 minutes, oldest first, and when there is another minute, epoch ms. */
+  tokens(workerId: string, now: number): { values: (number | null)[]; until: number } {
+    const { sums } = this.#minutesOf(workerId, now);
+    const last = Math.floor(now / MINUTE_MS);
+    const values = Array.from({ length: HOUR_MINUTES }, (_, index) => {
+      const [sum, count] = sums.get(last - HOUR_MINUTES + 1 + index) ?? [0, 0];
+      return count === 0 ? null : Number((sum / count).toPrecision(4));
+    });
+    return { values, until: (last + 1) * MINUTE_MS };
+  }
+
+  forget(workerId: string): void {
+    this.#minutes.delete(workerId);
+    this.#history.close(workerSubject(workerId));
+  }
+
+  #addMinutes(workerId: string, from: number, at: number, value: number): void {
+    const { sums } = this.#minutesOf(workerId, at);
+    for (let minute = Math.floor(from / MINUTE_MS); minute <= at / MINUTE_MS; minute++) {
+      const [sum, count] = sums.get(minute) ?? [0, 0];
+      sums.set(minute, [sum + value, count + 1]);
+    }
+    for (const minute of sums.keys()) if (minute <= at / MINUTE_MS - HOUR_MINUTES - 1) sums.delete(minute);
+  }
+
+  /** After a restart they are read from what is stored. */
+  #minutesOf(workerId: string, now: number): Minutes {
+    const known = this.#minutes.get(workerId);
+    if (known) return known;
+    const minutes: Minutes = { last: 0, sums: new Map() };
+    for (const chunk of this.#history.since(workerSubject(workerId), now - HOUR_MINUTES * MINUTE_MS)) {
+      const column = rolledUp(chunk).columns.readings.tokens_per_second ?? [];
+      for (const [index, value] of column.entries()) {
+        if (value !== null) minutes.sums.set(chunk.start / MINUTE_MS + index, [value, 1]);
+      }
+    }
+    this.#minutes.set(workerId, minutes);
+    return minutes;
+  }
+}
+
+function workerSubject(id: string): Subject {
+  return { kind: 'worker', id };
+}
+
+/** What is remembered of a heartbeat; names as in HISTORY_SERIES. */
+function readingsOf(beat: Heartbeat): Record<string, number> {
+  const gpus = beat.gpus ?? [];
+  const all = {
+    tokens_per_second: beat.tokens_per_second,
+    first_token_ms: beat.first_token_ms,
+    running: beat.running,
+    engine_running: beat.engine_running,
+    engine_waiting: beat.engine_waiting,
+    kv_cache_usage: beat.kv_cache_usage,
+    gpu_utilization: mean(gpus, ({ utilization }) => utilization),
+    gpu_memory_used_bytes: sum(gpus, ({ memory_used_bytes }) => memory_used_bytes),
+    gpu_temperature_celsius: most(gpus, ({ temperature_celsius }) => temperature_celsius),
+    gpu_power_watts: sum(gpus, ({ power_watts }) => power_watts),
+  };
+  return Object.fromEntries(
+    Object.entries(all).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}
+
+type Read = (gpu: GpuReading) => number | undefined;
+
+function told(gpus: readonly GpuReading[], read: Read): number[] {
+  return gpus.flatMap((gpu) => read(gpu) ?? []);
+}
+
+function sum(gpus: readonly GpuReading[], read: Read): number | undefined {
+  const values = told(gpus, read);
+  return values.length === 0 ? undefined : values.reduce((total, value) => total + value, 0);
+}
+
+function mean(gpus: readonly GpuReading[], read: Read): number | undefined {
+  const values = told(gpus, read);
+  return values.length === 0 ? undefined : (sum(gpus, read) ?? 0) / values.length;
+}
+
+function most(gpus: readonly GpuReading[], read: Read): number | undefined {
+  const values = told(gpus, read);
+  return values.length === 0 ? undefined : Math.max(...values);
+}
