@@ -1,15 +1,16 @@
 import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Answers } from '../answers/answers.ts';
-import { type FileAccess, type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
+import { type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
 import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
-import { failJob, runJob } from '../run/run-job.ts';
+import type { UsageAsking } from '../run/ask-usage.ts';
+import { failJob, type RunPorts, runJob } from '../run/run-job.ts';
 import { idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
-import type { QueueLink } from '../session/peer.ts';
+import { grants, type QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
 import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
@@ -43,9 +44,10 @@ export class Jobs {
   readonly #releases: Releases;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
-  readonly #files: FileAccess;
-  readonly #runpod: RunpodSettings;
+  readonly #runPorts: Omit<RunPorts, 'peer' | 'usageAsking'>;
   readonly #admission: AdmissionControl;
+  /** The engine is one for all jobs, and its process ends with this one's. */
+  readonly #usageAsking: UsageAsking = { engine: 'untried' };
   /** Why a job pushed now would be released; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
 
@@ -56,8 +58,8 @@ export class Jobs {
     this.#releases = new Releases(queue, outbox);
     this.#slots = new Slots(settings.capacity);
     this.models = new ServedModels(ports, settings.configId);
-    this.#files = fileAccessOf(settings);
-    this.#runpod = settings.runpod ?? RUNPOD_DEFAULTS;
+    const runpod = settings.runpod ?? RUNPOD_DEFAULTS;
+    this.#runPorts = { ...ports, files: fileAccessOf(settings), models: this.models, runpod };
     this.#admission = new AdmissionControl(ports.clock);
     this.#leases = new Leases(
       {
@@ -209,13 +211,9 @@ export class Jobs {
       job.deadline_ms === undefined
         ? null
         : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
-    const settlement = await runJob(running, stream, {
-      ...this.#ports,
-      files: this.#files,
-      models: this.models,
-      peer: this.#ports.queue.peer,
-      runpod: this.#runpod,
-    });
+    const { peer } = this.#ports.queue;
+    const usageAsking = grants(peer, 'usage') ? this.#usageAsking : null;
+    const settlement = await runJob(running, stream, { ...this.#runPorts, peer, usageAsking });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
   }
@@ -246,7 +244,7 @@ export class Jobs {
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
     this.#leave(running, settlement.type === 'job_error' ? 'failed' : 'succeeded');
-    this.#settle(running.job, { ...settlement, timing: running.timing() });
+    this.#settle(running.job, { ...settlement, ...running.details() });
   }
 
   #fail(running: RunningJob, failure: Failure): void {
@@ -254,7 +252,7 @@ export class Jobs {
     running.abort();
     const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
     this.#leave(running, 'failed');
-    this.#settle(running.job, { ...settlement, timing: running.timing() });
+    this.#settle(running.job, { ...settlement, ...running.details() });
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {

@@ -26,11 +26,8 @@ export function tooLargeText(settlement: Settlement, peer: Peer): string {
 
 function formFor(settlement: Settlement, peer: Peer): Settlement {
   if (peer.takesSettlementDetails) return settlement;
-  const { timing: _timing, ...known } = settlement;
-  if (known.type !== 'job_error') {
-    const { usage: _usage, ...outcome } = known;
-    return outcome;
-  }
+  const { timing: _timing, usage: _usage, account: _account, ...known } = settlement;
+  if (known.type !== 'job_error') return known;
   const { type, job_id, fence_token, error } = known;
   return { type, job_id, fence_token, error };
 }

@@ -1,6 +1,7 @@
 import type { EngineClient } from '../../engine/client/types.ts';
 import type { RouteList, Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
+import type { UsageAsking } from './ask-usage.ts';
 
 /** What every kind of job is given for one attempt. */
 export interface Attempt {
@@ -29,8 +30,12 @@ export interface Attempt {
   requested(): void;
   /** The engine streams its answer, and a piece of it has come. */
   streamed(): void;
+  /** Whether the engine is asked for the usage of streams; null: the queue does not count it. */
+  usageAsking: UsageAsking | null;
   /** What the engine counted; null: it does not say. */
   used(usage: Usage | null): void;
+  /** Tells what was used so far, for an attempt that does not come to its end. */
+  counting(usage: () => Usage | null): void;
   /** How many tokens the engine says it generated for one choice; null: it does not say. */
   generated(tokens: number | null): void;
   /** ISO time for the result. */

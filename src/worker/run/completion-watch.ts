@@ -8,7 +8,9 @@ const USAGE_CHARACTERS = 600;
 /** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
 export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
 /** In one pass: whether there is anything to look at. */
-const MARKS = new RegExp(`"(?:${UNFINISHED_REASONS.join('|')}|error|usage)"|event: ?(?:error|response\\.)`);
+const MARKS = new RegExp(
+  `"(?:${UNFINISHED_REASONS.join('|')}|error|usage)"|"finish_reason"\\s*:\\s*"|event: ?(?:error|response\\.)`,
+);
 const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
 /**
@@ -22,6 +24,12 @@ const ERROR_CHARACTERS = 1024 * 1024;
 const USAGE = /"usage"\s*:\s*\{/g;
 const PROMPT_TOKENS = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
 const COMPLETION_TOKENS = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
+const TOTAL_TOKENS = /"total_tokens"\s*:\s*(\d+)/;
+const CACHED_TOKENS = /"(?:cached_tokens|cache_read_input_tokens)"\s*:\s*(\d+)/;
+const REASONING_TOKENS = /"reasoning_tokens"\s*:\s*(\d+)/;
+/** The engine's name for its model stands near the beginning of every answer. */
+const MODEL = /"model"\s*:\s*("(?:[^"\\]|\\.){1,512}")/;
+const MODEL_WITHIN_CHARACTERS = 4096;
 
 /**
  * Whether an answer that passes by came to its proper end, and what it used.
@@ -35,17 +43,29 @@ export class CompletionWatch {
   #failed: string | null = null;
   #promptTokens: number | null = null;
   #completionTokens: number | null = null;
+  #cachedTokens: number | null = null;
+  #reasoningTokens: number | null = null;
+  #model: string | null = null;
+  #seen = 0;
+  #events = 0;
 
-  see(piece: Uint8Array): void {
-    const text = this.#tail + latin1(piece);
+  /** @returns whether there may be a usage in it, an error, or the end of a choice */
+  see(piece: Uint8Array): boolean {
+    const characters = latin1(piece);
+    const text = this.#tail + characters;
+    this.#events += countEnds(text, this.#tail.length - 1);
+    if (this.#model === null && this.#seen < MODEL_WITHIN_CHARACTERS) this.#model = modelIn(text);
+    this.#seen += characters.length;
     let tailAt = text.length - TAIL_CHARACTERS;
-    if (this.#failed !== null) this.#failed = cut(this.#failed + latin1(piece));
-    if (MARKS.test(text)) {
+    if (this.#failed !== null) this.#failed = cut(this.#failed + characters);
+    const isMarked = MARKS.test(text);
+    if (isMarked) {
       this.#isAborted ||= ABORTED.test(text);
       this.#failed ??= errorIn(text);
       tailAt = Math.min(tailAt, this.#count(text));
     }
     this.#tail = text.slice(Math.max(0, tailAt));
+    return isMarked;
   }
 
   /** The engine gave the generation up: no result. */
@@ -68,7 +88,29 @@ export class CompletionWatch {
   /** The tokens that the engine counted; null: it did not say. */
   get usage(): Usage | null {
     if (this.#promptTokens === null) return null;
-    return { prompt_tokens: this.#promptTokens, completion_tokens: this.#completionTokens ?? 0 };
+    return {
+      prompt_tokens: this.#promptTokens,
+      completion_tokens: this.#completionTokens ?? 0,
+      ...(this.#cachedTokens !== null && { cached_tokens: this.#cachedTokens }),
+      ...(this.#reasoningTokens !== null && { reasoning_tokens: this.#reasoningTokens }),
+      ...(this.#model !== null && { model: this.#model }),
+    };
+  }
+
+  /**
+   * What it used at the least: a token for each event but the first, which opens the answer, and those that close it.
+   * Null: nothing has come.
+   */
+  get estimate(): Usage | null {
+    if (this.#events === 0) return null;
+    const tokens = this.#events - (this.isDone ? 2 : 1);
+    const { completion_tokens = 0, ...told } = this.usage ?? { prompt_tokens: 0 };
+    return {
+      ...told,
+      completion_tokens: Math.max(0, tokens, completion_tokens),
+      ...(this.#model !== null && { model: this.#model }),
+      estimated: true,
+    };
   }
 
   /** @returns where the last usage begins if it may go on in the next piece */
@@ -77,12 +119,33 @@ export class CompletionWatch {
     for (const { index } of text.matchAll(USAGE)) {
       const usage = text.slice(index, index + USAGE_CHARACTERS);
       // Each holds for the whole answer; `/v1/messages` tells the two in two events.
-      this.#promptTokens = numberIn(usage, PROMPT_TOKENS) ?? this.#promptTokens;
+      this.#promptTokens = promptIn(usage) ?? this.#promptTokens;
       this.#completionTokens = numberIn(usage, COMPLETION_TOKENS) ?? this.#completionTokens;
+      this.#cachedTokens = numberIn(usage, CACHED_TOKENS) ?? this.#cachedTokens;
+      this.#reasoningTokens = numberIn(usage, REASONING_TOKENS) ?? this.#reasoningTokens;
       last = index;
     }
     return text.length - last < USAGE_CHARACTERS ? last : text.length;
   }
+}
+
+/** Routes that score count only all tokens, which are the prompt's. */
+function promptIn(usage: string): number | null {
+  const prompt = numberIn(usage, PROMPT_TOKENS);
+  return prompt !== null || COMPLETION_TOKENS.test(usage) ? prompt : numberIn(usage, TOTAL_TOKENS);
+}
+
+function modelIn(text: string): string | null {
+  const found = MODEL.exec(text)?.[1];
+  const model = found === undefined ? null : parseBody(Buffer.from(found, 'latin1').toString());
+  return typeof model === 'string' && model.length <= 512 ? model : null;
+}
+
+/** How many events end in a text, from a place in it on. */
+function countEnds(text: string, from: number): number {
+  let count = 0;
+  for (let at = text.indexOf('\n\n', from); at >= 0; at = text.indexOf('\n\n', at + 2)) count += 1;
+  return count;
 }
 
 function numberIn(text: string, pattern: RegExp): number | null {

@@ -16,6 +16,8 @@ import {
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { engineRefusal, finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
+import { AddedUsage } from './added-usage.ts';
+import { askUsage } from './ask-usage.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
 import { cutShort, failureInside, failureOfEngine, gaveUp, redirected } from './engine-failures.ts';
@@ -24,6 +26,8 @@ import { generatedTokens } from './tokens.ts';
 
 /** Routes whose answers have a finish to look for. */
 const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
+/** What engines say to a field that they do not know. */
+const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
 /** Headers that are true of the engine's connection only. */
 const NOT_PASSED_ON = new Set(['content-length', 'date', 'server', 'set-cookie']);
 
@@ -40,26 +44,27 @@ export async function runEngineRequest(
   tape: AnswerCopy | null = null,
 ): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
-  const answer = await send(attempt, request);
+  const { answer, added } = await send(attempt, request);
   const isLive = answer.status < 300 && isEventStream(answer.headers);
   if (isLive) tape?.head(decodedHeadOf(answer, request));
-  const onTape = isLive && tape ? eventsOnTape(request, tape) : () => {};
+  const onTape = isLive && tape ? eventsOnTape(request, tape, added) : null;
   const arrived = isEventStream(answer.headers)
     ? (piece: Uint8Array) => {
         attempt.streamed();
-        onTape(piece);
+        onTape?.write(piece);
       }
     : undefined;
   const bytes = await readWhole(decoded(answer), arrived);
   if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(bytes.toString()));
   if (answer.status >= 300) throw redirected(answer);
   await checkWhole(attempt, request, answer, bytes);
-  const body = keptBody(bytes);
+  const body = keptBody(added && isEventStream(answer.headers) ? withoutUsage(bytes) : bytes);
   attempt.generated(generatedTokens(body.body));
   if (!isLive) {
     tape?.head(decodedHeadOf(answer, request));
     tape?.write(bytes);
   }
+  onTape?.end();
   tape?.end();
   return {
     status: 'success',
@@ -80,13 +85,31 @@ function keptBody(bytes: Buffer): { body: unknown; body_base64?: string } {
 }
 
 /** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
-function eventsOnTape(request: EngineRequest, tape: AnswerCopy): (piece: Uint8Array) => void {
+function eventsOnTape(
+  request: EngineRequest,
+  tape: AnswerCopy,
+  isAdded: boolean,
+): { write(piece: Uint8Array): void; end(): void } {
   const watch = new CompletionWatch();
-  return (piece) => {
-    watch.see(piece);
-    if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
-    if (watch.error === null) tape.write(piece);
+  const added = isAdded ? new AddedUsage() : null;
+  const put = (piece: Uint8Array | null) => {
+    if (piece !== null) tape.write(piece);
   };
+  return {
+    write: (piece) => {
+      const isMarked = watch.see(piece);
+      if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
+      if (watch.error === null) put(added ? added.push(piece, isMarked) : piece);
+    },
+    end: () => put(added?.rest() ?? null),
+  };
+}
+
+/** A whole stream without the event that its caller did not ask for. */
+function withoutUsage(bytes: Buffer): Buffer {
+  const added = new AddedUsage();
+  const pieces = [added.push(bytes, true), added.rest()].filter((piece) => piece !== null);
+  return Buffer.concat(pieces);
 }
 
 /**
@@ -95,9 +118,10 @@ function eventsOnTape(request: EngineRequest, tape: AnswerCopy): (piece: Uint8Ar
  */
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const request = requestOf(attempt);
-  const answer = await send(attempt, request);
-  if (isEventStream(answer.headers)) await relayEvents(attempt, request, answer, stream);
-  else await relayWhole(attempt, request, answer, stream);
+  const { answer, added } = await send(attempt, request);
+  if (isEventStream(answer.headers)) {
+    await relayEvents(attempt, request, answer, stream, added ? new AddedUsage() : null);
+  } else await relayWhole(attempt, request, answer, stream);
   stream.end();
   return {
     status: 'success',
@@ -121,21 +145,39 @@ function requestOf(attempt: Attempt): EngineRequest {
   return parsed.value;
 }
 
-function send(attempt: Attempt, request: EngineRequest): Promise<EngineAnswer> {
+/** What the engine answers, and whether it was asked for a usage that its caller did not ask for. */
+interface Answered {
+  answer: EngineAnswer;
+  added: boolean;
+}
+
+async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
   const body = requestBody(request, attempt.modelAliases, attempt.servedModel);
   const { 'x-request-id': requestId = attempt.jobId, ...headers } = requestHeaders(
     Object.entries(request.headers ?? {}),
   );
   attempt.requested();
-  return attempt.engine.request({
-    method: request.method,
-    path: request.path,
-    headers,
-    requestId,
-    signal: attempt.signal,
-    ...(body === undefined ? {} : { body }),
-    ...(request.content_type === undefined ? {} : { contentType: request.content_type }),
-  });
+  const ask = (body: string | Uint8Array | undefined) =>
+    attempt.engine.request({
+      method: request.method,
+      path: request.path,
+      headers,
+      requestId,
+      signal: attempt.signal,
+      ...(body === undefined ? {} : { body }),
+      ...(request.content_type === undefined ? {} : { contentType: request.content_type }),
+    });
+  const asking = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
+  const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
+  if (asking === null || wanted === null) return { answer: await ask(body), added: false };
+  const answer = await ask(wanted);
+  if (answer.status < 300) asking.engine = 'takes';
+  if (asking.engine === 'takes' || !REFUSES_FIELD.has(answer.status)) return { answer, added: true };
+  // The caller's own mistake, or the field that was put in: an engine need not say which.
+  await readPieces(answer.body, () => false);
+  const again = await ask(body);
+  if (again.status < 300) asking.engine = 'refuses';
+  return { answer: again, added: false };
 }
 
 /**
@@ -148,12 +190,16 @@ async function relayEvents(
   request: EngineRequest,
   answer: EngineAnswer,
   stream: AnswerStream,
+  added: AddedUsage | null,
 ): Promise<void> {
   const watch = new CompletionWatch();
+  attempt.counting(() => watch.estimate);
   stream.head(headOf(answer, request));
   const isCompletion = COMPLETIONS.test(request.path);
+  let isMarked = false;
   const pass = (piece: Uint8Array) => {
-    stream.write(piece);
+    const wanted = added === null ? piece : added.push(piece, isMarked);
+    if (wanted !== null) stream.write(wanted);
     if (watch.error !== null) stream.hurry();
     return roomIn(stream);
   };
@@ -164,12 +210,14 @@ async function relayEvents(
   };
   await readPieces(answer.body, (piece) => {
     if (stream.size === 0) attempt.streamed();
-    watch.see(piece);
+    isMarked = watch.see(piece);
     if (watch.isAborted && isCompletion) throw gaveUp();
     const { error } = watch;
     return error !== null && stream.size === 0 ? passUnlessDead(piece, error) : pass(piece);
   });
-  attempt.used(watch.usage);
+  const rest = added?.rest() ?? null;
+  if (rest !== null) stream.write(rest);
+  attempt.used(watch.usage ?? (isCompletion ? watch.estimate : null));
   if (watch.error !== null) {
     stream.end();
     throw await failureInside(attempt, watch.error);
@@ -225,9 +273,10 @@ async function checkWhole(
   const isCompletion = COMPLETIONS.test(request.path);
   const watch = new CompletionWatch();
   watch.see(bytes);
-  attempt.used(watch.usage);
+  const isEvents = isEventStream(answer.headers);
+  attempt.used(watch.usage ?? (isCompletion && isEvents ? watch.estimate : null));
   if (isCompletion && watch.isAborted) throw gaveUp();
-  if (!isEventStream(answer.headers)) return;
+  if (!isEvents) return;
   if (watch.error !== null) throw await failureInside(attempt, watch.error);
   if (isCompletion && !watch.isDone) throw cutShort();
 }

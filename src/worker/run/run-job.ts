@@ -5,6 +5,7 @@ import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
+import type { UsageAsking } from './ask-usage.ts';
 import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
@@ -21,6 +22,8 @@ export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fe
   peer: QueueProfile | null;
   observer: Pick<WorkObserver, 'requested'>;
   runpod: RunpodSettings;
+  /** Null: the queue does not count tokens. */
+  usageAsking: UsageAsking | null;
 }
 
 /**
@@ -43,8 +46,7 @@ export async function runJob(
       ? await runKind(attempt, stream, ports)
       : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream, ports));
     const { job_id, fence_token } = job;
-    const usage = running.usage ? { usage: running.usage } : {};
-    return { type: 'job_result', job_id, fence_token, result, ...usage };
+    return { type: 'job_result', job_id, fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
   }
@@ -88,8 +90,12 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
       ports.observer.requested();
     },
     streamed: () => running.streamed(clock.now()),
+    usageAsking: ports.usageAsking,
     used: (usage) => {
       running.usage = usage;
+    },
+    counting: (usage) => {
+      running.counting = usage;
     },
     generated: (tokens) => {
       running.generatedTokens = tokens;

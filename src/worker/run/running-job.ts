@@ -1,4 +1,4 @@
-import type { Job, Timing, Usage } from '../../protocol/index.ts';
+import type { Job, JobResult, Timing, Usage } from '../../protocol/index.ts';
 import type { EndedAttempt } from '../ports.ts';
 
 /**
@@ -16,6 +16,8 @@ export class RunningJob {
   generatedTokens: number | null = null;
   /** What the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
+  /** Tells what was used of an answer that is not whole. */
+  counting: () => Usage | null = () => null;
   readonly #abort = new AbortController();
   readonly #arrivedAtMs: number;
   #state: RunState = 'preparing';
@@ -68,6 +70,13 @@ export class RunningJob {
     const since = (at: number | null) =>
       at === null || this.#requestedAtMs === null ? null : Math.max(0, at - this.#requestedAtMs);
     return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage: this.usage };
+  }
+
+  /** What its settlement says beside the outcome. */
+  details(): Pick<JobResult, 'timing' | 'usage' | 'account'> {
+    const usage = this.usage ?? this.counting();
+    const { account } = this.job;
+    return { timing: this.timing(), ...(usage && { usage }), ...(account !== undefined && { account }) };
   }
 
   /** The attempt came to its own end. */

@@ -28,9 +28,23 @@ export function generatedTokens(completion: unknown): number | null {
 
 /** What the engine says of a whole answer in JSON; null: nothing. */
 export function usageOf(answer: unknown): Usage | null {
-  const { prompt_tokens: prompt, completion_tokens: completion } = fieldsOf(fieldsOf(answer).usage);
-  if (typeof prompt !== 'number') return null;
-  return { prompt_tokens: prompt, completion_tokens: typeof completion === 'number' ? completion : 0 };
+  const { usage, model } = fieldsOf(answer);
+  const counts = fieldsOf(usage);
+  const prompt = countIn(counts.prompt_tokens);
+  if (prompt === null) return null;
+  const cached = countIn(fieldsOf(counts.prompt_tokens_details).cached_tokens);
+  const reasoning = countIn(fieldsOf(counts.completion_tokens_details).reasoning_tokens);
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: countIn(counts.completion_tokens) ?? 0,
+    ...(cached !== null && { cached_tokens: cached }),
+    ...(reasoning !== null && { reasoning_tokens: reasoning }),
+    ...(typeof model === 'string' && model.length <= 512 && { model }),
+  };
+}
+
+function countIn(value: unknown): number | null {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null;
 }
 
 /** Of the request that RunPod's input becomes; what it generates where it does not say is little. */

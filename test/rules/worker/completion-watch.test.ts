@@ -80,35 +80,46 @@ describe('a completion that passes by', () => {
   it.each([
     [
       'a chat stream',
-      `data: {"choices":[]}\n\ndata: {"choices":[],${CHAT_USAGE}}\n\ndata: [DONE]\n\n`,
-      15,
-      3,
+      `data: {"model":"tiny","choices":[]}\n\ndata: {"choices":[],${CHAT_USAGE}}\n\ndata: [DONE]\n\n`,
+      { prompt_tokens: 15, completion_tokens: 3, cached_tokens: 9, model: 'tiny' },
     ],
     [
       'a stream that counts on',
       `data: {"usage":{"prompt_tokens":15,"completion_tokens":1}}\n\ndata: {${CHAT_USAGE}}\n\n`,
-      15,
-      3,
+      { prompt_tokens: 15, completion_tokens: 3, cached_tokens: 9 },
     ],
     [
       'messages',
       'data: {"message":{"usage":{"input_tokens":7,"output_tokens":0}}}\n\ndata: {"usage": {"output_tokens": 4, "cache_read_input_tokens": 99}}\n\n',
-      7,
-      4,
+      { prompt_tokens: 7, completion_tokens: 4, cached_tokens: 99 },
     ],
     [
       'a response',
-      'data: {"response":{"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":2},"output_tokens":6}}}\n\n',
-      5,
-      6,
+      'data: {"response":{"model":"m","usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":2},"output_tokens":6,"output_tokens_details":{"reasoning_tokens":4}}}}\n\n',
+      { prompt_tokens: 5, completion_tokens: 6, cached_tokens: 2, reasoning_tokens: 4, model: 'm' },
     ],
-    ['embeddings', '{"data":[],"usage":{"prompt_tokens":4,"total_tokens":4}}', 4, 0],
-  ])('tells its usage: %s, however it is cut', (_kind, text, prompt, completion) => {
+    [
+      'embeddings',
+      '{"data":[],"usage":{"prompt_tokens":4,"total_tokens":4}}',
+      { prompt_tokens: 4, completion_tokens: 0 },
+    ],
+    ['scores', '{"data":[],"usage":{"total_tokens":4}}', { prompt_tokens: 4, completion_tokens: 0 }],
+  ])('tells its usage: %s, however it is cut', (_kind, text, usage) => {
     for (let at = 1; at < text.length; at += 1) {
       const watch = new CompletionWatch();
       for (const piece of [text.slice(0, at), text.slice(at)]) watch.see(Buffer.from(piece));
-      expect(watch.usage).toEqual({ prompt_tokens: prompt, completion_tokens: completion });
+      expect(watch.usage).toEqual(usage);
     }
+  });
+
+  it('estimates what has come so far by its events, however they are cut', () => {
+    const events = 'data: {"delta":{"role":"a"}}\n\ndata: {"delta":1}\n\ndata: {"delta":2}\n\ndata: {"del';
+    for (let at = 1; at < events.length; at += 1) {
+      const watch = new CompletionWatch();
+      for (const piece of [events.slice(0, at), events.slice(at)]) watch.see(Buffer.from(piece));
+      expect(watch.estimate).toEqual({ prompt_tokens: 0, completion_tokens: 2, estimated: true });
+    }
+    expect(new CompletionWatch().estimate).toBeNull();
   });
 
   it('has no usage where the engine tells none, or a text only speaks of it', () => {

@@ -59,7 +59,7 @@ test('a chat result has the form of the base protocol', async () => {
         },
       },
       timing: { started_ms: 0 },
-      usage: { prompt_tokens: 2, completion_tokens: 3 },
+      usage: { prompt_tokens: 2, completion_tokens: 3, model: 'tiny' },
     },
   ]);
 });

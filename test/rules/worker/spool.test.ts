@@ -142,7 +142,7 @@ test('an outcome whose caller waits stays off the disk', async () => {
   const spool = new MemorySpool();
   const bench = await new WorkerBench({}, spool).ready();
   await bench.push(STREAM_JOB);
-  bench.engine.last.json(400, { error: 'x' });
+  bench.engine.last.json(404, { error: 'x' });
   await bench.clock.advance(0);
   expect(bench.results).toHaveLength(1);
   expect(spool.size).toBe(0);

@@ -59,7 +59,7 @@ test('a large result is put to its address and announced, a small one sent inlin
   await settled();
   expect(puts).toEqual([['PUT https://files/result', expect.any(Number)]]);
   expect(puts[0]![1]).toBeGreaterThan(300_000);
-  const usage = { prompt_tokens: 2, completion_tokens: 3 };
+  const usage = { prompt_tokens: 2, completion_tokens: 3, model: 'tiny' };
   expect(bench.queue.framesOf('job_result_ref')).toEqual([
     { type: 'job_result_ref', job_id: 'j1', fence_token: 1, timing: { started_ms: 0 }, usage },
   ]);

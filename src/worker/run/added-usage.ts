@@ -1,0 +1,103 @@
+import { EventSplitter } from '../answers/event-splitter.ts';
+import { parseBody } from './attempt.ts';
+import { membersOf } from './json-members.ts';
+
+type Fields = Record<string, unknown>;
+
+/** Of an event's own members those that are in the same place in every event. */
+const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
+
+/**
+ * Takes the event that tells the usage out of a stream whose caller did not ask for it, and leaves every other byte
+ * alone. That event has no choices, and is the only one with a usage: an engine that counts in its other events too tells
+ * everybody, and its last event is the caller's. What an engine then says in that event instead of the one before it
+ * (vLLM its `system_fingerprint`) goes back to where it would have stood, for which the event that finishes a choice waits
+ * for the next one.
+ */
+export class AddedUsage {
+  readonly #splitter = new EventSplitter();
+  /** Something in the pieces since the last whole event may concern this. */
+  #isMarked = false;
+  /** The event that finishes a choice. */
+  #finish: string | null = null;
+  /** Nothing more is to be looked for: it was found, or the engine counts for everybody. */
+  #isOver = false;
+
+  /** @param isMarked whether there is a usage in it, or the end of a choice */
+  push(piece: Uint8Array, isMarked: boolean): Uint8Array | null {
+    this.#isMarked ||= isMarked;
+    const events = this.#splitter.push(piece);
+    if (events === null) return null;
+    if (!this.#isMarked && this.#finish === null) return events;
+    // The last mark may have been in what is not whole yet.
+    this.#isMarked = isMarked;
+    return this.#look(events);
+  }
+
+  /** What is left at the end of the stream. */
+  rest(): Uint8Array | null {
+    const rest = this.#splitter.rest();
+    const events = rest === null ? null : this.#look(rest);
+    const finish = this.#finish;
+    this.#finish = null;
+    if (finish === null) return events;
+    return Buffer.concat([Buffer.from(finish, 'latin1'), events ?? Buffer.alloc(0)]);
+  }
+
+  #look(bytes: Uint8Array): Uint8Array | null {
+    if (this.#isOver && this.#finish === null) return bytes;
+    // A character a byte: what is no UTF-8 stays as it is.
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+    let passed = '';
+    for (const event of text.split(/(?<=\n\r?\n)/)) passed += this.#next(event);
+    return passed === '' ? null : Buffer.from(passed, 'latin1');
+  }
+
+  /** @returns what may go on its way with this event */
+  #next(event: string): string {
+    const before = this.#finish ?? '';
+    this.#finish = null;
+    const data = this.#isOver ? null : dataOf(event);
+    if (data === null) return before + event;
+    const { usage, choices } = data;
+    const hasChoices = Array.isArray(choices) && choices.length > 0;
+    if (isObject(usage)) {
+      this.#isOver = true;
+      return hasChoices || !Array.isArray(choices) ? before + event : withLast(before, event);
+    }
+    const finishes = hasChoices && choices.some((choice) => typeof Object(choice).finish_reason === 'string');
+    if (!finishes) return before + event;
+    this.#finish = event;
+    return before;
+  }
+}
+
+/** The event before the one that is taken out, with what the engine says there only since it is the last. */
+function withLast(finish: string, added: string): string {
+  const known = dataOf(finish);
+  const end = finish.lastIndexOf('}');
+  if (known === null || end < 0) return finish;
+  const fields = Object.keys(dataOf(added) ?? {}).filter((name) => !OWN.has(name) && !(name in known));
+  const members = fields.map((name) => memberText(added, name)).filter((text) => text !== null);
+  return finish.slice(0, end) + members.map((text) => `,${text}`).join('') + finish.slice(end);
+}
+
+/** A member of the event's data as it is written there. */
+function memberText(event: string, name: string): string | null {
+  const json = event.slice(event.indexOf('{'));
+  for (const { key, start, end } of membersOf(json)) {
+    if (key === JSON.stringify(name)) return `${key}:${json.slice(start, end)}`;
+  }
+  return null;
+}
+
+/** Null: it holds no object. */
+function dataOf(event: string): Fields | null {
+  const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
+  const value = data === undefined ? null : parseBody(data);
+  return isObject(value) ? value : null;
+}
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
