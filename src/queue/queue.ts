@@ -5,6 +5,7 @@ import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
 import { dispatch } from './dispatch/dispatch.ts';
+import { countDecided } from './events/counts.ts';
 import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
 import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
@@ -16,6 +17,7 @@ import type {
   JobPage,
   LedgerView,
   OutputCursor,
+  QueueMetrics,
   QueueStatus,
   RequestAnswer,
   RetryAnswer,
@@ -33,7 +35,7 @@ import type {
 import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
-import { share } from './state/share.ts';
+import { metrics, share } from './state/share.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
 import { type Deletion, takeDeletions } from './store/blob-table.ts';
@@ -201,6 +203,11 @@ export class Queue {
     return this.#do(() => cancel(this.#core, jobId, reason, viewer));
   }
 
+  /** Once all work of a commit is done: what is to be written with it. */
+  beforeCommit(): void {
+    this.#core.counts.beforeCommit();
+  }
+
   /** Ids of the jobs that wait for a slot, by the model that they wait for, in their order. */
   waitingLines(): string[][] {
     return [...this.#core.memory.waiting.byModel()].map(([, jobs]) => jobs.map(({ id }) => id));
@@ -212,6 +219,11 @@ export class Queue {
 
   hasSession(workerId: string, sessionId: string): boolean {
     return this.#core.fleet.byId(workerId)?.session.session_id === sessionId;
+  }
+
+  /** All that machines ask of it but the size of its database. */
+  metrics(): Omit<QueueMetrics, 'storage_bytes'> {
+    return metrics(this.#core);
   }
 
   /** All of its numbers that the fleet object shows. */
@@ -263,7 +275,7 @@ export class Queue {
     const core = this.#core;
     if (!this.#standstill.mayJudge(dueAt)) return;
     this.#do(() => {
-      if (this.isUsageDue) core.usage.write();
+      if (this.isWriteDue) core.usage.write();
       rejectOverdue(core);
       expireInMemory(core);
       const { waiters, followers, settlements } = core.stored;
@@ -272,13 +284,14 @@ export class Queue {
         listening.expire(core.now(), (jobId) => this.get(jobId));
       }
       core.stored.listeners.expire();
+      countDecided(core);
     });
   }
 
   /** What is to be written with the next commit or, now, with one of its own. */
-  get isUsageDue(): boolean {
-    const { usage, now } = this.#core;
-    return usage.dueAt !== null && usage.dueAt <= now();
+  get isWriteDue(): boolean {
+    const { usage, counts, now } = this.#core;
+    return [usage.dueAt, counts.dueAt].some((at) => at !== null && at <= now());
   }
 
   /** In a commit. */
@@ -296,6 +309,8 @@ export class Queue {
   nextTick(): number | null {
     const { memory, stored, now } = this.#core;
     const times = [
+      this.#core.counts.dueAt,
+      this.#core.undecided.soonest,
       nextRejection(this.#core),
       stored.waiters.soonest,
       stored.followers.soonest,

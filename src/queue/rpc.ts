@@ -1,9 +1,11 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
 import type { Failure, JobState, JobSubmission, JobView } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+import type { QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 
 export type * from './list-rpc.ts';
+export type * from './metrics-rpc.ts';
 export * from './usage-rpc.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
@@ -78,6 +80,8 @@ export interface QueueCalls {
   status(configId?: string): Promise<QueueStatus>;
   /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
+  /** All its numbers, for machines. */
+  metrics(): Promise<QueueMetrics>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
 }

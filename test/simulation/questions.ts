@@ -113,6 +113,7 @@ function queueCalls(rpc: Rpc): QueueCalls {
     leaveListener: unasked,
     waitingLines: unasked,
     sessions: unasked,
+    metrics: unasked,
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,

@@ -203,6 +203,7 @@ export class QueueHost {
     } catch (error) {
       this.oracle.violated('the rules throw nothing', (error as Error).stack ?? String(error));
     }
+    if (this.disk.isDirty || this.#queue?.isWriteDue) this.#queue?.beforeCommit();
     if (this.disk.isDirty && this.#beforeCommit) {
       const run = this.#beforeCommit;
       this.#beforeCommit = null;

@@ -141,11 +141,13 @@ export class QueueHarness {
   say(connection: FakeConnection, frame: unknown): void {
     const text = typeof frame === 'string' ? frame : JSON.stringify(frame);
     this.queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#next}`);
+    this.queue.beforeCommit();
   }
 
   drop(connection: FakeConnection): void {
     this.connections.delete(connection);
     this.queue.onClose(connection);
+    this.queue.beforeCommit();
   }
 
   /** As the gateway submits: what no worker that is here serves goes where the fleet knows a config for it. */
@@ -161,12 +163,14 @@ export class QueueHarness {
       }),
     );
     const ids = jobs.map(() => `job-${++this.#next}`);
-    return this.queue.submit(jobs, ids).map((answer, index) => {
+    const answers = this.queue.submit(jobs, ids).map((answer, index) => {
       if (!isUnserved(answer)) return answer;
       const job = jobs[index] as SubmitJob;
       const known = this.fleet.choose(job.model ?? null);
       return this.queue.submit([{ ...job, known }], [ids[index] as string])[0] as SubmitAnswer;
     });
+    this.queue.beforeCommit();
+    return answers;
   }
 
   /** Submits one job and gives its id. */
@@ -216,8 +220,10 @@ export class QueueHarness {
         const setFor = this.alarmAt;
         this.alarmAt = null;
         this.deletions.push(this.queue.onAlarm(setFor));
+        this.queue.beforeCommit();
       } else if (tick !== null && tick <= this.nowMs) {
         this.queue.onTick(tick);
+        this.queue.beforeCommit();
       }
       if (this.nowMs >= until && (this.alarmAt === null || this.alarmAt > until)) break;
     }

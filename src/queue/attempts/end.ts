@@ -12,8 +12,9 @@ export const CANCELLED = 'cancelled by the caller';
 
 /** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
-  emit(core, job, stepOf(ending), detailOf(ending, told), told);
-  countEnd(core, job, ending, by, told.usage);
+  const { timing, usage } = told;
+  emit(core, job, stepOf(ending), detailOf(ending, told), { timing, usage, ending });
+  countEnd(core, job, ending, by, usage);
   core.tally.ended(job.config_id, ending.state, ending.attempts);
   core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);

@@ -1,4 +1,4 @@
-import { type AttemptError, type Failure, limits } from '../../protocol/index.ts';
+import { type AttemptError, type Failure, limits, type ReleaseReason } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
 import type { EndedBy, Job } from '../state/job.ts';
@@ -75,6 +75,7 @@ function shortened(failure: Failure, most: number): Failure {
  * Back to pending without blame. A job in memory whose answer a relay carries is asked for again by the gateway.
  * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
+ * @param reason the worker's own, of `released`
  */
 export function releaseAttempt(
   core: Core,
@@ -82,8 +83,9 @@ export function releaseAttempt(
   delayMs: number,
   step: Extract<JobStep, 'released' | 'returned'>,
   why: string,
+  reason?: ReleaseReason,
 ): void {
-  emit(core, job, step, why);
+  emit(core, job, step, why, reason && { reason });
   core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
   // Of what it released its worker has told the relay.
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });

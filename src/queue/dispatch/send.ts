@@ -29,8 +29,10 @@ const TOO_LARGE = {
 /** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
 export function send(core: Core, worker: Worker, job: Job): void {
   if (job.lives === 'memory' && job.older) stopOlder(core, job.id, job.older, worker);
+  // Before a job in memory is changed by its lease.
+  const isFirst = job.fence_token === 0 && !(job.lives === 'memory' && job.is_repeat);
   const { leased, files } = lease(core, worker, job);
-  emit(core, leased, 'dispatched');
+  emit(core, leased, 'dispatched', null, { isFirst });
   const bytes = payloadBytes(worker, leased);
   const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
   const frame: JobFrame = {

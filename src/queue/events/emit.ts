@@ -1,11 +1,12 @@
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import type { JobEvent, JobStep, Told } from './event.ts';
+import { toCounts } from './counts.ts';
+import type { Facts, JobEvent, JobStep, Told } from './event.ts';
 import { toLedger } from './ledger.ts';
 import { toLog } from './log.ts';
 import { toRecent } from './recent-ledger.ts';
 
-const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [toLedger, toRecent, toLog];
+const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [toLedger, toRecent, toLog, toCounts];
 
 /** Something happened to a job. The one place from which ledgers, log lines and whatever else counts jobs hear it. */
 export function emit(
@@ -13,7 +14,7 @@ export function emit(
   job: Job,
   step: JobStep,
   detail: string | null = null,
-  told: Told = {},
+  told: Told & Facts = {},
 ): void {
   const event = { job, step, detail, at: core.now(), ...told };
   for (const sink of SINKS) sink(core, event);

@@ -1,5 +1,5 @@
-import type { Timing, Usage } from '../../protocol/index.ts';
-import type { Job } from '../state/job.ts';
+import type { ReleaseReason, Timing, Usage } from '../../protocol/index.ts';
+import type { Ending, Job } from '../state/job.ts';
 
 /**
  * What can happen to a job. These are the steps of its ledger.
@@ -46,7 +46,17 @@ export interface Told {
   usage?: Usage | undefined;
 }
 
-export interface JobEvent extends Told {
+/** What `detail` says in words, for who counts. */
+export interface Facts {
+  /** Of `settled`, `cancelled` and `expired`. */
+  ending?: Ending;
+  /** Of `released`: the worker's own reason. */
+  reason?: ReleaseReason;
+  /** Of `dispatched`: the job was given to nobody before. */
+  isFirst?: boolean;
+}
+
+export interface JobEvent extends Told, Facts {
   /** As it stood during the attempt that the event is about. */
   job: Job;
   step: JobStep;

@@ -1,4 +1,6 @@
 interface CommitPorts {
+  /** After the work of a batch, before its commit is made. */
+  beforeCommit(): void;
   /** Runs it as one transaction: what it wrote is undone when it throws. */
   transaction<T>(work: () => T): T;
   /** After every batch of work. */
@@ -73,6 +75,10 @@ export class Commits {
     const batch = this.#batch;
     this.#batch = [];
     for (const piece of batch) piece();
+    this.#do(
+      () => this.#ports.beforeCommit(),
+      () => {},
+    );
     this.#ports.done();
   }
 

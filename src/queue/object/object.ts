@@ -1,16 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
-import {
-  CLOSE,
-  fileKeyMac,
-  type JobView,
-  limits,
-  PING_TEXT,
-  PONG_TEXT,
-  parseWorkerFrame,
-} from '../../protocol/index.ts';
+import { CLOSE, type JobView, limits, PING_TEXT, PONG_TEXT, parseWorkerFrame } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
-import { settingsFromBindings } from '../../settings/queue-settings.ts';
 import { Queue } from '../queue.ts';
 import {
   type FileTicket,
@@ -20,6 +11,7 @@ import {
   type JobListWanted,
   type JobPage,
   type LedgerView,
+  type QueueMetrics,
   type QueueRpc,
   type QueueStatus,
   type RequestAnswer,
@@ -44,6 +36,7 @@ import { portsOf } from './ports.ts';
 import { Relays } from './relays.ts';
 import { reportToFleet } from './report-to-fleet.ts';
 import { Resets } from './resets.ts';
+import { givenSettings } from './settings.ts';
 import { Sockets } from './sockets.ts';
 import { TextCalls } from './text-calls.ts';
 import { Timer } from './timer.ts';
@@ -60,6 +53,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #webhooks!: WebhookSender;
   readonly #commits = new Commits({
     transaction: (work) => this.ctx.storage.transactionSync(work),
+    beforeCommit: () => this.#queue.beforeCommit(),
     done: () => {
       this.#queue.answerListeners();
       this.#fleet.changed();
@@ -75,7 +69,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
     const tick = () => this.#queue.onTick(at);
-    (this.#queue.isUsageDue ? this.#commits.together(tick) : this.#commits.atOnce(tick)).catch(() => {});
+    (this.#queue.isWriteDue ? this.#commits.together(tick) : this.#commits.atOnce(tick)).catch(() => {});
   });
   #alarm!: StoredAlarm;
   /** Null: they have objects of their own. */
@@ -104,11 +98,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
           tellFleet: (event) => this.#fleet.tell(event),
           log,
         }),
-        {
-          queue_id: this.#queueId,
-          file_key_mac: env.FILE_KEY_SECRET ? await fileKeyMac(env.FILE_KEY_SECRET, this.#queueId) : '',
-          ...settingsFromBindings(env),
-        },
+        await givenSettings(env, this.#queueId),
       );
       this.#texts = new TextCalls({
         queue: this.#queue,
@@ -233,14 +223,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.#queue.leaveListener(listener);
   }
 
-  async cancel(
-    jobId: string,
-    reason: 'cancelled' | 'caller_gone',
-    viewer: Viewer,
-  ): ReturnType<QueueRpc['cancel']> {
-    return this.#texts.withResult(
-      await this.#commits.together(() => this.#queue.cancel(jobId, reason, viewer)),
-    );
+  async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
+    return this.#texts.withResult(await this.#commits.together(() => this.#queue.cancel(...asked)));
   }
 
   async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {
@@ -288,6 +272,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async status(configId?: string): Promise<QueueStatus> {
     return this.#queue.status(configId);
+  }
+
+  async metrics(): Promise<QueueMetrics> {
+    return { ...this.#queue.metrics(), storage_bytes: this.ctx.storage.sql.databaseSize };
   }
 
   /** Asked by this object alone: see Commits. */

@@ -40,6 +40,8 @@ export interface MemoryJob {
   worker_id: string | null;
   /** Times in epoch ms. */
   created_at: number;
+  /** When its caller's request came: before `created_at` where the gateway asks again. */
+  submitted_at: number;
   leased_at: number | null;
   deadline_at: number | null;
   /** When the queue ends it whatever it is doing; its worker knows nothing of that. */
@@ -51,6 +53,8 @@ export interface MemoryJob {
   slot_by: number;
   /** Whether it was let in among those that wait. */
   is_admitted: boolean;
+  /** The gateway asked for it before, or it was released: it is counted once. */
+  is_repeat: boolean;
   /** The key to its payload, where that goes by reference. */
   file_key: string | null;
   /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */

@@ -74,7 +74,14 @@ export class MemoryJobs implements JobStore<MemoryJob> {
   release(job: MemoryJob): void {
     this.remove(job);
     if (job.reply === null) return;
-    this.add({ ...job, state: 'pending', fence_token: 0, worker_id: null, lease_expires_at: null });
+    this.add({
+      ...job,
+      state: 'pending',
+      fence_token: 0,
+      worker_id: null,
+      lease_expires_at: null,
+      is_repeat: true,
+    });
   }
 
   end(job: MemoryJob, ending: Ending): void {

@@ -2,7 +2,7 @@ import type { StoredJob } from '../store/jobs-table.ts';
 import { countPending } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
-type Place = Pick<StoredJob, 'config_id' | 'tenant'>;
+type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;
 
 /**
  * How many persisted jobs are pending, in all, by config and by tenant. Counted once from the table, when
@@ -10,7 +10,12 @@ type Place = Pick<StoredJob, 'config_id' | 'tenant'>;
  */
 export class Pending {
   readonly #sql: Sql;
-  #counts: { all: number; configs: Map<string, number>; tenants: Map<string, number> } | null = null;
+  #counts: {
+    all: number;
+    configs: Map<string, number>;
+    tenants: Map<string, number>;
+    priorities: Map<string, Map<number, number>>;
+  } | null = null;
 
   constructor(sql: Sql) {
     this.#sql = sql;
@@ -24,9 +29,9 @@ export class Pending {
     return this.#counted().configs.get(configId) ?? 0;
   }
 
-  /** Those of which jobs wait. */
-  configs(): Iterable<string> {
-    return this.#counted().configs.keys();
+  /** How many jobs of each priority wait, by config. */
+  priorities(): ReadonlyMap<string, ReadonlyMap<number, number>> {
+    return this.#counted().priorities;
   }
 
   ofTenant(tenant: string): number {
@@ -46,19 +51,31 @@ export class Pending {
     if (!counts) return;
     counts.all += change;
     add(counts.configs, job.config_id, change);
+    this.#moveOfPriority(counts.priorities, job, change);
     if (job.tenant !== null) add(counts.tenants, job.tenant, change);
+  }
+
+  #moveOfPriority(
+    priorities: Map<string, Map<number, number>>,
+    { config_id, priority }: Place,
+    change: number,
+  ): void {
+    const counts = priorities.get(config_id) ?? new Map<number, number>();
+    add(counts, priority, change);
+    if (counts.size === 0) priorities.delete(config_id);
+    else priorities.set(config_id, counts);
   }
 
   #counted() {
     if (this.#counts) return this.#counts;
-    this.#counts = { all: 0, configs: new Map(), tenants: new Map() };
+    this.#counts = { all: 0, configs: new Map(), tenants: new Map(), priorities: new Map() };
     for (const { n, ...place } of countPending(this.#sql)) this.#move(place, n);
     return this.#counts;
   }
 }
 
 /** Changes one of several counts; one at 0 is forgotten. */
-export function add(counts: Map<string, number>, key: string, change: number): void {
+export function add<K>(counts: Map<K, number>, key: K, change: number): void {
   const count = (counts.get(key) ?? 0) + change;
   if (count === 0) counts.delete(key);
   else counts.set(key, count);

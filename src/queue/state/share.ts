@@ -1,44 +1,54 @@
 import type { ConfigShare, QueueShare } from '../../fleet/rpc.ts';
+import type { ConfigMetrics, QueueMetrics } from '../rpc.ts';
+import { MODES, newCounts, type Outcome } from './config-counts.ts';
+import { configsNow } from './config-now.ts';
 import { sessions } from './fleet-views.ts';
+import { cumulative } from './histogram.ts';
 import type { Core } from './state.ts';
+
+/** Everything that machines ask of the queue but the size of its database. */
+export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes'> {
+  const configs = [...configsNow(core)].map(([config_id, now]) => {
+    return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
+  });
+  return { at: core.now(), configs };
+}
 
 /** All of the queue's numbers that the fleet object shows. */
 export function share(core: Core): QueueShare {
-  const configs = new Set([
-    ...core.fleet.all().map(({ session }) => session.config_id),
-    ...core.stored.pending.configs(),
-    ...core.memory.waiting.configs(),
-  ]);
+  const { at, configs } = metrics(core);
+  return { at, full: true, sessions: sessions(core), gone: [], configs: configs.map(configShare) };
+}
+
+function configShare({ config_id, now, counts }: ConfigMetrics): ConfigShare {
+  const ended = (outcome: Outcome) => sum(MODES.map((mode) => counts.settled[mode][outcome]));
+  const oldest = [now.oldest_since.transient, now.oldest_since.persisted].filter((at) => at !== null);
   return {
-    at: core.now(),
-    full: true,
-    sessions: sessions(core),
-    gone: [],
-    configs: [...configs].map((configId) => configShare(core, configId)),
+    config_id,
+    callers: sum(now.waiting.map(({ transient }) => transient)),
+    stored: sum(now.waiting.map(({ persisted }) => persisted)),
+    by_priority: now.waiting.map(({ priority, transient, persisted }) => ({
+      priority,
+      waiting: transient + persisted,
+    })),
+    oldest_since: oldest.length === 0 ? null : Math.min(...oldest),
+    running: now.slots.busy,
+    totals: {
+      submitted: counts.submitted.transient + counts.submitted.persisted,
+      succeeded: ended('succeeded'),
+      failed: ended('failed'),
+      cancelled: ended('cancelled'),
+      expired: ended('expired'),
+      rejected: ended('rejected'),
+      tokens_in: counts.tokens.input,
+      tokens_out: counts.tokens.output,
+    },
+    wait_buckets: cumulative(counts.queue_wait),
+    first_token_buckets: cumulative(counts.first_token),
+    duration_buckets: cumulative(counts.duration),
   };
 }
 
-function configShare({ fleet, stored, memory }: Core, configId: string): ConfigShare {
-  const workers = fleet.all().filter(({ session }) => session.config_id === configId);
-  return {
-    config_id: configId,
-    callers: memory.waiting.ofConfig(configId),
-    stored: stored.pending.ofConfig(configId),
-    by_priority: [],
-    oldest_since: null,
-    running: workers.reduce((sum, worker) => sum + worker.running.size, 0),
-    totals: {
-      submitted: 0,
-      succeeded: 0,
-      failed: 0,
-      cancelled: 0,
-      expired: 0,
-      rejected: 0,
-      tokens_in: 0,
-      tokens_out: 0,
-    },
-    wait_buckets: [],
-    first_token_buckets: [],
-    duration_buckets: [],
-  };
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

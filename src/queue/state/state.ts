@@ -1,6 +1,7 @@
 import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { Counts } from './counts.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
@@ -10,6 +11,7 @@ import { Openings } from './openings.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
 import { Tally } from './tally.ts';
+import { Undecided } from './undecided.ts';
 import { UsageBook } from './usage-book.ts';
 
 /** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
@@ -24,9 +26,12 @@ export interface Core extends Ports {
   openings: Openings;
   tally: Tally;
   usage: UsageBook;
+  counts: Counts;
+  undecided: Undecided;
 }
 
 export function createCore(ports: Ports, settings: QueueSettings): Core {
+  const counts = new Counts(ports);
   const openings = new Openings();
   return {
     ...ports,
@@ -39,7 +44,9 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
     tally: new Tally(),
-    usage: new UsageBook(ports),
+    usage: new UsageBook(ports, counts),
+    counts,
+    undecided: new Undecided(ports.now),
   };
 }
 

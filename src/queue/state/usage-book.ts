@@ -1,6 +1,7 @@
 import { USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, wasCounted } from '../store/usage-table.ts';
+import type { Counts } from './counts.ts';
 
 /** How long usage that no commit takes along waits for others, ms. */
 const WRITTEN_WITHIN_MS = 1000;
@@ -28,6 +29,7 @@ export interface UsageEntry {
  */
 export class UsageBook {
   readonly #ports: Ports;
+  readonly #counts: Counts;
   readonly #models = new Map<string, Set<string>>();
   /** Not written yet, by hour and key. */
   readonly #gathered = new Map<string, { atMs: number; key: UsageKey; amounts: UsageAmounts }>();
@@ -43,8 +45,9 @@ export class UsageBook {
   #rolledUpOn = -1;
   #isFailing = false;
 
-  constructor(ports: Ports) {
+  constructor(ports: Ports, counts: Counts) {
     this.#ports = ports;
+    this.#counts = counts;
   }
 
   /** Epoch ms at which `write` is due; null: nothing waits. */
@@ -56,12 +59,14 @@ export class UsageBook {
   add({ key, amounts }: UsageEntry): void {
     const now = this.#ports.now();
     this.#rollUp(now);
+    this.#counts.used(key.config_id, amounts, true);
     addUsage(this.#ports.sql, now, this.#bounded(key), { ...NOTHING, ...amounts });
   }
 
   /** For a verb without a commit. @param fence of the attempt; null: it was given to nobody */
   gather({ key, amounts }: UsageEntry, fence: number | null): void {
     this.#gather(this.#ports.now(), { key: this.#bounded(key), amounts });
+    this.#counts.used(key.config_id, amounts, false);
     if (fence !== null) this.#fences.add(fence);
   }
 

@@ -47,11 +47,6 @@ export class WaitingLine {
     return this.#ofConfig.get(configId) ?? 0;
   }
 
-  /** Those of which jobs wait. */
-  configs(): Iterable<string> {
-    return this.#ofConfig.keys();
-  }
-
   /** How many of this tenant wait, for whatever. */
   ofTenant(tenant: string): number {
     return this.#ofTenant.get(tenant) ?? 0;

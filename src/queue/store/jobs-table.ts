@@ -292,14 +292,28 @@ export function nextDue(sql: Sql): number | null {
 }
 
 /** Pending jobs by config and tenant, out of the two indexes alone. */
-export function countPending(sql: Sql): { config_id: string; tenant: string | null; n: number }[] {
+export function countPending(
+  sql: Sql,
+): { config_id: string; tenant: string | null; priority: number; n: number }[] {
   return rows(
     sql,
-    `SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
-       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, tenant
-     UNION ALL SELECT config_id, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
-       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, tenant`,
+    `SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
+       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, priority, tenant
+     UNION ALL SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
+       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, priority, tenant`,
   );
+}
+
+/** Epoch ms when the job that waits longest for a slot was submitted; null: none waits, but for its next attempt. */
+export function oldestPending(sql: Sql, configId: string, priority: number): number | null {
+  const oldest = row<{ at: number }>(
+    sql,
+    `SELECT created_at AS at FROM jobs INDEXED BY jobs_ready
+     WHERE state = 'pending' AND run_after IS NULL AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
+    configId,
+    priority,
+  );
+  return oldest?.at ?? null;
 }
 
 /** Reserves a block of fence tokens, so that no restart can hand one out twice. */

@@ -208,4 +208,12 @@ export const MIGRATIONS: readonly string[][] = [
     `CREATE INDEX jobs_ended_badly ON jobs (created_at, seq, state, config_id, tenant, job_type)
        WHERE state IN ('failed', 'cancelled', 'expired')`,
   ],
+  [
+    // What happened to jobs, counted by config, as JSON (state/config-counts.ts).
+    `CREATE TABLE counts (
+       config_id TEXT PRIMARY KEY,
+       counts TEXT NOT NULL,
+       changed_at INTEGER NOT NULL
+     ) WITHOUT ROWID`,
+  ],
 ];

@@ -79,6 +79,7 @@ function sessionOf(core: Core, frame: Register, sessionId: string): Session {
 
 function remember(core: Core, { session, models, connection }: Worker): void {
   const registrant = { boot_id: session.boot_id, token_name: connection.token?.name ?? null };
+  core.counts.change(session.config_id, true).slots_per_worker = session.capacity;
   beginSession(core.sql, { ...session, models }, registrant, core.now());
   due(core, core.now() + stillConnectedMs(core));
 }

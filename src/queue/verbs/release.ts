@@ -20,7 +20,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   core.fleet.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job !== null && claimOf(job, worker, frame) === 'held') {
     if (reason === 'deadline') offerElsewhere(core, job);
-    else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason);
+    else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
   }
   // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
   const again = core.memory.find(job_id);
@@ -40,11 +40,11 @@ function offerElsewhere(core: Core, job: Job): void {
   const workers = core.fleet.all().filter(({ session }) => session.config_id === job.config_id);
   const left = workers.filter(({ session, declined }) => !session.draining && !declined.has(job.id));
   if (left.length > 0 || job.lives === 'memory') {
-    releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load');
+    releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load', 'deadline');
     return;
   }
   for (const { declined } of workers) declined.delete(job.id);
   const again = `offered again in ${DECLINED_BY_ALL_DELAY_MS / 1000} s`;
   const why = `deadline: no connected worker can meet it at its load; ${again}`;
-  releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why);
+  releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why, 'deadline');
 }

@@ -29,6 +29,7 @@ export function request(
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'config' ? choice.config_id : null;
   const now = core.now();
+  const earlier = core.memory.find(asked.job_id) ?? core.undecided.take(asked.job_id);
   const older = takeOver(core, asked.job_id);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
@@ -54,6 +55,7 @@ export function request(
     fence_token: 0,
     worker_id: null,
     created_at: now,
+    submitted_at: earlier?.submitted_at ?? now,
     leased_at: null,
     deadline_at: asked.deadline_ms === undefined ? null : now + asked.deadline_ms,
     limit_at: asked.limit_ms === undefined ? null : now + asked.limit_ms,
@@ -61,6 +63,7 @@ export function request(
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
     slot_by: now + Math.min(endMs, slotWait),
     is_admitted: false,
+    is_repeat: earlier !== null,
     file_key: null,
     older,
     reply: answer,

@@ -78,7 +78,7 @@ function settle(
   const outcome = outcomeOf(claim, job, worker, frame, state);
   if (job !== null && outcome === 'settle') {
     end(job.lives === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
-  } else if (job !== null && job.lives === 'stored') {
+  } else if (job !== null) {
     const told = { ...job, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);

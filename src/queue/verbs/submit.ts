@@ -1,5 +1,6 @@
 import { shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
+import { countRejected } from '../events/counts.ts';
 import { emit } from '../events/emit.ts';
 import { suitsBase } from '../peers/job-frame.ts';
 import { maySee, type SubmitAnswer, type SubmitJob, UNSERVED, type Unserved } from '../rpc.ts';
@@ -144,9 +145,9 @@ function rejectWhenFull(
   placed: Placed,
 ): Rejection | null {
   const message = pendingFullness(core, configId, tenant, placed);
-  return message === null
-    ? null
-    : { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
+  if (message === null) return null;
+  countRejected(core, configId);
+  return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 
 /** Those for which a slot is free count no longer. */

@@ -1,6 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 import { Commits } from '../../../src/queue/object/commits.ts';
 
+const WRITTEN = 'what goes with it is written';
+
 /** Commits whose pieces of work note what becomes of them. */
 class Stage {
   readonly seen: string[] = [];
@@ -14,6 +16,7 @@ class Stage {
       this.seen.push('end');
       return value;
     },
+    beforeCommit: () => this.seen.push(WRITTEN),
     done: () => this.seen.push('done'),
     roundTrip: async () => {
       this.roundTrips += 1;
@@ -54,7 +57,14 @@ describe('work on the queue', () => {
     expect(stage.seen).toEqual([]);
     await nextTurn();
     const piece = (name: string) => ['begin', 'end', `${name} is told`];
-    expect(stage.seen).toEqual([...piece('a'), ...piece('b'), 'done', 'a is answered', 'b is answered']);
+    expect(stage.seen).toEqual([
+      ...piece('a'),
+      ...piece('b'),
+      WRITTEN,
+      'done',
+      'a is answered',
+      'b is answered',
+    ]);
   });
 
   it('is gathered until a round trip brings nothing more, and no timer is waited for', async () => {
@@ -107,7 +117,7 @@ describe('work on the queue', () => {
     stage.together('later');
     stage.atOnce('later');
     await nextTurn();
-    const ends = stage.seen.filter((step) => !['begin', 'end', 'done'].includes(step));
+    const ends = stage.seen.filter((step) => !['begin', 'end', 'done', WRITTEN].includes(step));
     expect(ends.toSorted()).toEqual([
       'before is answered',
       'before is told',

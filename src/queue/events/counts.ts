@@ -1,0 +1,112 @@
+import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
+import type { ConfigCounts, Mode } from '../state/config-counts.ts';
+import { observe } from '../state/histogram.ts';
+import type { Job } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import type { JobEvent } from './event.ts';
+
+/** Counts what happened, by the job's config. Of a request for a model that nobody knows there is none. */
+export function toCounts(core: Core, event: JobEvent): void {
+  const { job, step } = event;
+  if (job.config_id === '') return;
+  const count = COUNTERS[step];
+  if (count) count(core.counts.change(job.config_id, job.lives === 'stored'), event, core);
+}
+
+/** Requests that nobody asked for again are over. */
+export function countDecided(core: Core): void {
+  for (const { id, config_id, outcome } of core.undecided.takeDecided()) {
+    const isGone = core.gone.has(id);
+    core.counts.change(config_id, false).settled.transient[isGone ? 'cancelled' : outcome] += 1;
+  }
+}
+
+/** A submission that was not let in: there is no job that anything could happen to. */
+export function countRejected(core: Core, configId: string): void {
+  const counts = core.counts.change(configId, true);
+  counts.submitted.persisted += 1;
+  counts.settled.persisted.rejected += 1;
+}
+
+type Counter = (counts: ConfigCounts, event: JobEvent, core: Core) => void;
+
+const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
+  submitted: (counts, { job }) => {
+    if (job.lives === 'stored' || !job.is_repeat) counts.submitted[modeOf(job)] += 1;
+  },
+  // Submitted once more, as one that is over was before.
+  retried: (counts) => {
+    counts.submitted.persisted += 1;
+  },
+  dispatched: (counts, { job, at, isFirst }) => {
+    counts.dispatches += 1;
+    if (isFirst) observe(counts.queue_wait, QUEUE_WAIT_BOUNDS, at - submittedAt(job));
+  },
+  settled: (counts, event, core) => {
+    if (event.ending?.state === 'succeeded') succeeded(counts, event);
+    else failed(counts, event, core);
+  },
+  cancelled: (counts, { job }) => {
+    counts.settled[modeOf(job)].cancelled += 1;
+    if (job.state === 'leased') counts.attempts.cancelled += 1;
+  },
+  expired: (counts, { job }) => {
+    counts.settled[modeOf(job)].expired += 1;
+    if (job.state === 'leased') counts.attempts.expired += 1;
+  },
+  refused: (counts, { job }) => {
+    counts.settled[modeOf(job)].rejected += 1;
+  },
+  attempt_failed: (counts) => {
+    counts.attempts.failed += 1;
+  },
+  lease_expired: (counts) => {
+    counts.attempts.lease_expired += 1;
+  },
+  released: (counts, event, core) => {
+    counts.releases[event.reason ?? 'returned'] += 1;
+    released(counts, event, core);
+  },
+  returned: (counts, event, core) => {
+    counts.releases.returned += 1;
+    released(counts, event, core);
+  },
+  refused_stale: (counts) => {
+    counts.fence_refusals += 1;
+  },
+};
+
+function succeeded(counts: ConfigCounts, { job, at, timing }: JobEvent): void {
+  counts.settled[modeOf(job)].succeeded += 1;
+  counts.attempts.succeeded += 1;
+  const submitted = submittedAt(job);
+  observe(counts.duration, DURATION_BOUNDS, at - submitted);
+  if (job.leased_at !== null) observe(counts.run, DURATION_BOUNDS, at - job.leased_at);
+  if (job.leased_at !== null && timing?.first_token_ms !== undefined) {
+    const firstTokenAt = Math.min(at, job.leased_at + timing.first_token_ms);
+    observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
+  }
+}
+
+function failed(counts: ConfigCounts, { job, ending }: JobEvent, core: Core): void {
+  if (job.lives === 'memory' && ending?.error?.retryable) {
+    const { id, config_id, submitted_at } = job;
+    core.undecided.add({ id, config_id, submitted_at, outcome: 'failed' });
+  } else counts.settled[modeOf(job)].failed += 1;
+}
+
+/** One that a relay was to carry is the gateway's to ask for again; others wait again by themselves. */
+function released(counts: ConfigCounts, { job }: JobEvent, core: Core): void {
+  counts.attempts.released += 1;
+  if (job.lives === 'stored' || job.reply !== null) return;
+  const { id, config_id, submitted_at } = job;
+  core.undecided.add({ id, config_id, submitted_at, outcome: 'rejected' });
+}
+
+function modeOf({ lives }: Job): Mode {
+  return lives === 'stored' ? 'persisted' : 'transient';
+}
+
+function submittedAt(job: Job): number {
+  return job.lives === 'stored' ? job.created_at : job.submitted_at;
+}

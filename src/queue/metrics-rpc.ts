@@ -1,0 +1,39 @@
+import type { ConfigCounts } from './state/config-counts.ts';
+
+/** The numbers of a queue, for machines: `GET /metrics` and `GET /api/scale`. */
+export interface QueueMetrics {
+  /** Epoch ms of the queue's clock. */
+  at: number;
+  /** Bytes of the object's database. */
+  storage_bytes: number;
+  configs: ConfigMetrics[];
+}
+
+/** One config; those beyond 200 together, as `other`. */
+export interface ConfigMetrics {
+  config_id: string;
+  now: ConfigNow;
+  counts: ConfigCounts;
+}
+
+/** How a config stands. Times in epoch ms. */
+export interface ConfigNow {
+  waiting: Waiting[];
+  /** Of callers on a connection, and of stored jobs, when the one that waits longest was submitted; null: none waits. */
+  oldest_since: { transient: number | null; persisted: number | null };
+  running: { transient: number; persisted: number };
+  workers: { ready: number; paused: number; draining: number };
+  /** `paused`: of workers that take no more jobs than they run, for now or for good. */
+  slots: { busy: number; free: number; paused: number };
+  /** Of a worker, by those that are connected, else by the last that was; null: none ever was. */
+  slots_per_worker: number | null;
+  /** Workers that could run at once all that waits and runs. */
+  wanted_workers: number;
+}
+
+/** Jobs of one priority. */
+export interface Waiting {
+  priority: number;
+  transient: number;
+  persisted: number;
+}

@@ -1,0 +1,98 @@
+import {
+  DURATION_BOUNDS,
+  FIRST_TOKEN_BOUNDS,
+  QUEUE_WAIT_BOUNDS,
+  RELEASE_REASONS,
+  type ReleaseReason,
+} from '../../protocol/index.ts';
+import { type Histogram, newHistogram } from './histogram.ts';
+
+/** As frames name them: of a caller that waits on a connection, or a job that is a row. */
+export const MODES = ['transient', 'persisted'] as const;
+export type Mode = (typeof MODES)[number];
+
+/** How a job ended; `rejected`: it was not let in, or found no worker while its caller waited. */
+const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** How an attempt ended. */
+const ATTEMPT_RESULTS = ['succeeded', 'failed', 'lease_expired', 'released', 'cancelled', 'expired'] as const;
+type AttemptResult = (typeof ATTEMPT_RESULTS)[number];
+
+/** Why an attempt was given back without blame: a worker's own reason, or that the queue took it back. */
+const RELEASES = [...RELEASE_REASONS, 'returned'] as const;
+type Release = ReleaseReason | 'returned';
+
+/** `cached_input` is part of `input`, `reasoning` of `output`; `wasted`: of attempts that did not count. */
+const TOKEN_KINDS = ['input', 'output', 'cached_input', 'reasoning', 'wasted'] as const;
+type TokenKind = (typeof TOKEN_KINDS)[number];
+
+/** What happened to the jobs of one config since it was first counted. */
+export interface ConfigCounts {
+  submitted: Record<Mode, number>;
+  settled: Record<Mode, Record<Outcome, number>>;
+  dispatches: number;
+  attempts: Record<AttemptResult, number>;
+  releases: Record<Release, number>;
+  /** Settlements that were refused: the job had gone to another attempt. */
+  fence_refusals: number;
+  tokens: Record<TokenKind, number>;
+  /** Of the worker of it that registered last; null: none has. Kept so that it can be said how many are wanted. */
+  slots_per_worker: number | null;
+  /** Jobs whose tokens their engine did not count to the end. */
+  estimated: number;
+  /** From submission to the first dispatch. */
+  queue_wait: Histogram;
+  /** From submission to the first token of a streamed answer. */
+  first_token: Histogram;
+  /** Of those that succeeded, from submission and from dispatch. */
+  duration: Histogram;
+  run: Histogram;
+}
+
+export function newCounts(): ConfigCounts {
+  return {
+    submitted: zeros(MODES),
+    settled: { transient: zeros(OUTCOMES), persisted: zeros(OUTCOMES) },
+    dispatches: 0,
+    attempts: zeros(ATTEMPT_RESULTS),
+    releases: zeros(RELEASES),
+    fence_refusals: 0,
+    tokens: zeros(TOKEN_KINDS),
+    slots_per_worker: null,
+    estimated: 0,
+    queue_wait: newHistogram(QUEUE_WAIT_BOUNDS),
+    first_token: newHistogram(FIRST_TOKEN_BOUNDS),
+    duration: newHistogram(DURATION_BOUNDS),
+    run: newHistogram(DURATION_BOUNDS),
+  };
+}
+
+/** Counts out of a row; what a version before did not count, or counted in other buckets, begins at zero. */
+export function countsFrom(row: Partial<ConfigCounts>): ConfigCounts {
+  const zero = newCounts();
+  const histogram = (name: 'queue_wait' | 'first_token' | 'duration' | 'run') =>
+    row[name]?.counts.length === zero[name].counts.length ? row[name] : zero[name];
+  return {
+    submitted: { ...zero.submitted, ...row.submitted },
+    settled: {
+      transient: { ...zero.settled.transient, ...row.settled?.transient },
+      persisted: { ...zero.settled.persisted, ...row.settled?.persisted },
+    },
+    dispatches: row.dispatches ?? 0,
+    attempts: { ...zero.attempts, ...row.attempts },
+    releases: { ...zero.releases, ...row.releases },
+    fence_refusals: row.fence_refusals ?? 0,
+    tokens: { ...zero.tokens, ...row.tokens },
+    slots_per_worker: row.slots_per_worker ?? null,
+    estimated: row.estimated ?? 0,
+    queue_wait: histogram('queue_wait'),
+    first_token: histogram('first_token'),
+    duration: histogram('duration'),
+    run: histogram('run'),
+  };
+}
+
+function zeros<K extends string>(keys: readonly K[]): Record<K, number> {
+  return Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>;
+}

@@ -1,0 +1,28 @@
+import type { Sql } from './ports.ts';
+import { rows } from './rows.ts';
+
+/** What happened to jobs, counted by config; a row each. */
+export interface CountsRow {
+  config_id: string;
+  /** JSON of ConfigCounts */
+  counts: string;
+  /** Epoch ms */
+  changed_at: number;
+}
+
+export function readCounts(sql: Sql): CountsRow[] {
+  return rows(sql, `SELECT config_id, counts, changed_at FROM counts`);
+}
+
+export function writeCounts(sql: Sql, { config_id, counts, changed_at }: CountsRow): void {
+  sql.exec(
+    `INSERT OR REPLACE INTO counts (config_id, counts, changed_at) VALUES (?, ?, ?)`,
+    config_id,
+    counts,
+    changed_at,
+  );
+}
+
+export function deleteCounts(sql: Sql, configId: string): void {
+  sql.exec(`DELETE FROM counts WHERE config_id = ?`, configId);
+}

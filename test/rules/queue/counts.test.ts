@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import type { ConfigCounts } from '../../../src/queue/state/config-counts.ts';
+import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
+
+function countsOf(queue: QueueHarness, configId = 'cfg'): ConfigCounts {
+  const config = queue.queue.metrics().configs.find(({ config_id }) => config_id === configId);
+  if (!config) throw new Error(`nothing is counted of ${configId}`);
+  return config.counts;
+}
+
+function succeed(queue: QueueHarness, worker: FakeConnection, more: object = {}): void {
+  const { job_id, fence_token } = worker.lastJob();
+  queue.say(worker, { type: 'job_result', job_id, fence_token, result: {}, ...more });
+}
+
+function fail(queue: QueueHarness, worker: FakeConnection, retryable: boolean): void {
+  const { job_id, fence_token } = worker.lastJob();
+  queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'broken', retryable });
+}
+
+/** How many were measured. */
+const measured = ({ counts }: { counts: number[] }) => counts.reduce((sum, n) => sum + n, 0);
+
+describe('a stored job', () => {
+  it('is counted when it is submitted, dispatched and settled, with its times and tokens', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const before = queue.nowMs;
+    queue.job();
+    queue.nowMs += 3000;
+    const usage = { prompt_tokens: 7, completion_tokens: 5 };
+    succeed(queue, worker, { usage, timing: { started_ms: 5, first_token_ms: 400 } });
+    expect(queue.nowMs - before).toBe(3000);
+    const counts = countsOf(queue);
+    expect(counts.submitted).toEqual({ transient: 0, persisted: 1 });
+    expect(counts.settled.persisted.succeeded).toBe(1);
+    expect([counts.dispatches, counts.attempts.succeeded]).toEqual([1, 1]);
+    expect([counts.tokens.input, counts.tokens.output]).toEqual([7, 5]);
+    expect([counts.duration.sum, counts.run.sum, counts.first_token.sum]).toEqual([3, 3, 0.4]);
+    expect(counts.queue_wait).toMatchObject({ sum: 0 });
+  });
+
+  it('that needs several attempts is one job, with one wait', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.job();
+    fail(queue, worker, true);
+    queue.advance(2);
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
+    queue.advance(5);
+    succeed(queue, worker);
+    const counts = countsOf(queue);
+    expect(counts.submitted.persisted).toBe(1);
+    expect(counts.settled.persisted).toMatchObject({ succeeded: 1, failed: 0 });
+    expect(counts.attempts).toMatchObject({ succeeded: 1, failed: 1, released: 1 });
+    expect(counts.releases.overloaded).toBe(1);
+    expect([counts.dispatches, measured(counts.queue_wait)]).toEqual([3, 1]);
+  });
+
+  it('of which a settlement came too late counts a refusal', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.job();
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_result', job_id, fence_token: fence_token - 1, result: {} });
+    expect(countsOf(queue).fence_refusals).toBe(1);
+  });
+
+  it('that is cancelled, expires or is not let in is counted as that', () => {
+    const queue = new QueueHarness({ max_pending: 2 });
+    queue.queue.cancel(queue.job(), 'cancelled');
+    queue.submit({ deadline_seconds: 5 }, {}, {});
+    queue.advance(6);
+    expect(countsOf(queue).settled.persisted).toEqual({
+      succeeded: 0,
+      failed: 0,
+      cancelled: 1,
+      expired: 1,
+      rejected: 1,
+    });
+    expect(countsOf(queue).submitted.persisted).toBe(4);
+  });
+});
+
+describe('a request', () => {
+  it('that the gateway asks for again is one request, which ends once', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.request({ job_id: 'r' });
+    fail(queue, worker, true);
+    queue.nowMs += 1000;
+    queue.request({ job_id: 'r' });
+    queue.nowMs += 1000;
+    succeed(queue, worker);
+    queue.advance(10);
+    const counts = countsOf(queue);
+    expect(counts.submitted.transient).toBe(1);
+    expect(counts.settled.transient).toMatchObject({ succeeded: 1, failed: 0 });
+    expect(counts.attempts).toMatchObject({ succeeded: 1, failed: 1 });
+    expect(measured(counts.queue_wait)).toBe(1);
+    expect(counts.duration.sum).toBe(2);
+  });
+
+  it('that the gateway does not ask for again has failed, five seconds later', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.request();
+    fail(queue, worker, true);
+    expect(countsOf(queue).settled.transient.failed).toBe(0);
+    queue.advance(6);
+    expect(countsOf(queue).settled.transient.failed).toBe(1);
+  });
+
+  it('that fails for good has failed at once', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.request();
+    fail(queue, worker, false);
+    expect(countsOf(queue).settled.transient.failed).toBe(1);
+  });
+
+  it('that was released and whose caller hung up meanwhile is cancelled', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.request({ job_id: 'r' });
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'draining' });
+    queue.queue.cancel('r', 'caller_gone');
+    queue.advance(6);
+    expect(countsOf(queue).settled.transient).toMatchObject({ cancelled: 1, rejected: 0 });
+  });
+
+  it('that finds no worker is rejected, and one for a model that nobody knows is not counted', () => {
+    const queue = new QueueHarness();
+    queue.drop(queue.worker('w'));
+    queue.advance(11);
+    queue.request();
+    queue.request({ model: 'nobody-serves-it' });
+    expect(countsOf(queue).settled.transient.rejected).toBe(1);
+    expect(queue.queue.metrics().configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
+  });
+});
+
+describe('counts', () => {
+  it('of stored jobs are written with what they count: no restart loses one', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.job();
+    succeed(queue, worker);
+    const before = countsOf(queue);
+    queue.restart();
+    expect(countsOf(queue)).toEqual(before);
+    expect(before.settled.persisted.succeeded).toBe(1);
+  });
+
+  it('of requests cost no statement of their own, and are written a second later', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.advance(2);
+    queue.request();
+    const before = queue.statements;
+    succeed(queue, worker);
+    expect(queue.statements - before).toBe(0);
+    queue.advance(1.1);
+    queue.restart();
+    expect(countsOf(queue).settled.transient.succeeded).toBe(1);
+  });
+
+  it('of more configs than 200 are one, called other', () => {
+    const queue = new QueueHarness();
+    for (let n = 0; n < 205; n++) queue.job({ config_id: `config-${n}` });
+    const { configs } = queue.queue.metrics();
+    expect(configs).toHaveLength(201);
+    expect(countsOf(queue, 'other').submitted.persisted).toBe(5);
+    const other = configs.find(({ config_id }) => config_id === 'other');
+    expect(other?.now.waiting).toEqual([{ priority: 0, transient: 0, persisted: 5 }]);
+  });
+
+  it('of a config that was idle for a day make room for another', () => {
+    const queue = new QueueHarness();
+    for (let n = 0; n < 200; n++) queue.queue.cancel(queue.job({ config_id: `config-${n}` }), 'cancelled');
+    queue.nowMs += 25 * 3600 * 1000;
+    queue.job({ config_id: 'new' });
+    queue.restart();
+    expect(countsOf(queue, 'new').submitted.persisted).toBe(1);
+    expect(queue.database.prepare('SELECT count(*) AS n FROM counts').get()).toEqual({ n: 200 });
+  });
+});
+
+describe('how a config stands', () => {
+  it('tells its slots, what runs and waits, since when, and how many workers that takes', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 2 });
+    const since = queue.nowMs;
+    queue.submit({ priority: 5 }, { priority: 5 }, { priority: 5 }, {});
+    queue.nowMs += 4000;
+    queue.request();
+    const [config] = queue.queue.metrics().configs;
+    expect(config?.now).toEqual({
+      waiting: [
+        { priority: 5, transient: 0, persisted: 1 },
+        { priority: 0, transient: 1, persisted: 1 },
+      ],
+      oldest_since: { transient: since + 4000, persisted: since },
+      running: { transient: 0, persisted: 2 },
+      workers: { ready: 1, paused: 0, draining: 0 },
+      slots: { busy: 2, free: 0, paused: 0 },
+      slots_per_worker: 2,
+      wanted_workers: 3,
+    });
+  });
+
+  it('remembers how many slots a worker has when none is left', () => {
+    const queue = new QueueHarness();
+    queue.drop(queue.worker('w', { capacity: 4 }));
+    queue.advance(11);
+    queue.submit({}, {}, {}, {}, {});
+    const [config] = queue.queue.metrics().configs;
+    expect(config?.now).toMatchObject({ slots_per_worker: 4, wanted_workers: 2 });
+  });
+});
