@@ -65,7 +65,7 @@ export function amount(value: Known<number>): string {
 function threeFigures(value: number): string {
   const size = Math.abs(value);
   if (size >= 99.95) return String(Math.round(value));
-  return size === 0 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
+  return size < 0.005 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
 }
 
 /** GB are 10⁹ bytes. */
@@ -100,29 +100,44 @@ export function shortId(id: string): string {
   return id.length > 12 ? `${id.slice(0, 12)}…` : id;
 }
 
-/** `14:02:11`, with the day where it is another, and the zone. @param timeZone left out: this machine's */
+/** `14:02:11 CET`, with the day before it where that is another. @param timeZone left out: this machine's */
 export function exactTime(at: Known<number>, timeZone?: string, now = Date.now()): string {
   if (at == null) return UNKNOWN;
-  const day = new Intl.DateTimeFormat('sv-SE', {
-    timeZone,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-  });
-  const time = clockTime(at, timeZone);
+  const { day, time } = formatters(timeZone);
   const date = day.format(at);
-  return date === day.format(now) ? time : `${date} ${time}`;
+  return date === day.format(now) ? time.format(at) : `${date} ${time.format(at)}`;
 }
 
 /** `14:02:11 CET`. */
 export function clockTime(at: number, timeZone?: string): string {
-  return new Intl.DateTimeFormat('en-GB', {
-    timeZone,
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    timeZoneName: 'short',
-  }).format(at);
+  return formatters(timeZone).time.format(at);
+}
+
+interface Formatters {
+  day: Intl.DateTimeFormat;
+  time: Intl.DateTimeFormat;
+}
+
+/** Making one takes longer than all else in drawing a row. */
+const made = new Map<string | undefined, Formatters>();
+
+function formatters(timeZone: string | undefined): Formatters {
+  const known = made.get(timeZone);
+  if (known) return known;
+  const twoDigits = '2-digit';
+  const formatters = {
+    // Sweden writes days as ISO does.
+    day: new Intl.DateTimeFormat('sv-SE', { timeZone, year: 'numeric', month: twoDigits, day: twoDigits }),
+    time: new Intl.DateTimeFormat('en-GB', {
+      timeZone,
+      hour: twoDigits,
+      minute: twoDigits,
+      second: twoDigits,
+      timeZoneName: 'short',
+    }),
+  };
+  made.set(timeZone, formatters);
+  return formatters;
 }
 
 /** `1 worker`, `3 workers`. */

@@ -1,4 +1,4 @@
-import { computed, signal } from '@preact/signals';
+import { batch, computed, signal } from '@preact/signals';
 import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-view.ts';
 import { ApiFailure, ask } from './api.ts';
 import { learnClock, now } from './clock.ts';
@@ -113,12 +113,14 @@ function take(text: string): void {
 }
 
 function show(view: FleetView, by: 'live' | 'polling'): void {
-  learnClock(view.at);
-  fleet.value = view;
-  confirmedAt.value = view.at;
-  retryAt.value = null;
-  denial.value = null;
-  connection.value = by;
+  batch(() => {
+    learnClock(view.at);
+    fleet.value = view;
+    confirmedAt.value = view.at;
+    retryAt.value = null;
+    denial.value = null;
+    connection.value = by;
+  });
 }
 
 /** A browser does not tell why an upgrade failed, so the API is asked. */

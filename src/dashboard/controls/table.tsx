@@ -38,6 +38,8 @@ interface TableProps<Row> {
 
 /** Rows that are there above and below those in view. */
 const OVERSCAN = 10;
+/** Rows that are scrolled before others are drawn. */
+const STEP = 5;
 
 /** A table of any length: only rows in view, and some around them, are in the document. */
 export function Table<Row>(props: TableProps<Row>) {
@@ -145,7 +147,7 @@ function useWindow(body: Body, rows: number, rowHeight: number): [number, number
   const measure = () => {
     const top = body.current?.getBoundingClientRect().top ?? 0;
     // In steps, so that few scrolls draw anew.
-    const row = Math.floor(-top / rowHeight / OVERSCAN) * OVERSCAN;
+    const row = Math.floor(-top / rowHeight / STEP) * STEP;
     setFirst(Math.max(0, row - OVERSCAN));
   };
   useLayoutEffect(measure, [rows]);
@@ -158,7 +160,7 @@ function useWindow(body: Body, rows: number, rowHeight: number): [number, number
     };
   }, [rowHeight]);
   const from = Math.min(first, Math.max(0, rows - inView));
-  return [from, Math.min(rows, from + inView + 3 * OVERSCAN)];
+  return [from, Math.min(rows, from + inView + 2 * OVERSCAN)];
 }
 
 /** `j` and `k` move the focus from row to row, also to those that are not in view yet. */
@@ -168,8 +170,9 @@ function useRowKeys(body: Body, rows: number, rowHeight: number): void {
       onMoveRow((by) => {
         const table = body.current;
         const current = document.activeElement?.closest('tr')?.getAttribute('aria-rowindex');
-        const next = Math.max(0, Math.min(rows - 1, current ? Number(current) - 2 + by : 0));
         if (!table || rows === 0) return;
+        const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
+        const next = Math.max(0, Math.min(rows - 1, wanted));
         bringIntoView(table, next, rowHeight);
         // What is scrolled to is drawn in the frame after.
         requestAnimationFrame(() =>
@@ -186,6 +189,10 @@ function useRowKeys(body: Body, rows: number, rowHeight: number): void {
 
 /** px at the top that the bar and the table's head cover. */
 const COVERED = 80;
+
+function firstInView(table: HTMLElement, rowHeight: number): number {
+  return Math.ceil(Math.max(0, COVERED - table.getBoundingClientRect().top) / rowHeight);
+}
 
 function bringIntoView(table: HTMLElement, row: number, rowHeight: number): void {
   const top = table.getBoundingClientRect().top + row * rowHeight;
