@@ -79,6 +79,10 @@ export class DemoEngine implements EngineClient {
     return [];
   }
 
+  async metricsPage(): Promise<null> {
+    return null;
+  }
+
   async version(): Promise<string> {
     return '0.32.0';
   }

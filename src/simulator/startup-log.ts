@@ -2,6 +2,15 @@ import { logLine } from './log.ts';
 import type { SimulatorOptions } from './options.ts';
 import { KV_CACHE_TOKENS } from './scheduler.ts';
 
+/** What the progress bars count. */
+const SHARDS = 8;
+const GRAPHS = 4;
+
+/** The states of a progress bar. */
+function bar(of: number): { done: number; percent: number }[] {
+  return Array.from({ length: of + 1 }, (_, done) => ({ done, percent: Math.floor((100 * done) / of) }));
+}
+
 /** The steps of a start, in vLLM's words and order; each is a moment's lines. */
 export function startupSteps(options: SimulatorOptions): (() => string[])[] {
   const { model, maxModelLength, host, port } = options;
@@ -27,13 +36,17 @@ export function startupSteps(options: SimulatorOptions): (() => string[])[] {
       ),
     ],
     () => [logLine('Worker', 'model_runner.py:68', `Starting to load model ${model}...`)],
-    ...[0, 50, 100].map((percent) => () => [
-      `(Worker pid=${process.pid}) Loading safetensors checkpoint shards: ${percent}% Completed | ${percent / 50}/2`,
+    ...bar(SHARDS).map(({ done, percent }) => () => [
+      `(Worker pid=${process.pid}) Loading safetensors checkpoint shards: ${percent}% Completed | ${done}/${SHARDS}`,
     ]),
     () => [
       logLine('Worker', 'model_runner.py:92', 'Model loading took 0.0 GiB and 0.000000 seconds'),
-      logLine('EngineCore', 'kv_cache_utils.py:2327', cache),
+      logLine('Worker', 'monitor.py:34', 'torch.compile takes 0.00 s in total'),
     ],
+    () => [logLine('EngineCore', 'kv_cache_utils.py:2327', cache)],
+    ...bar(GRAPHS).map(({ done, percent }) => () => [
+      `Capturing CUDA graphs (decode, FULL): ${percent}%|${'#'.repeat(done)}| ${done}/${GRAPHS} [00:00<00:00]`,
+    ]),
     () => [
       logLine(
         'EngineCore',

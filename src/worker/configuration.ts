@@ -62,6 +62,8 @@ export interface WorkerConfiguration {
   canarySeconds: number;
   /** Where snapshots of engine and GPU go; null: nowhere. */
   metricsUrl: string | null;
+  /** Where this worker's own metrics and health are served; null: nowhere. */
+  localPort: { host: string; port: number } | null;
   /** How answers of `runpod` jobs look. */
   runpod: RunpodSettings;
   engine: EngineConfiguration;
@@ -116,6 +118,10 @@ export function readWorkerConfiguration(
     spoolBytes: given.WORKER_SPOOL_BYTES,
     hangSeconds: given.ENGINE_HANG_SECONDS,
     canarySeconds: given.ENGINE_CANARY_SECONDS,
+    localPort:
+      given.WORKER_METRICS_PORT === undefined
+        ? null
+        : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
     runpod: runpodOf(given),
     engine,

@@ -18,6 +18,7 @@ import { DiskSpool } from './results/disk-spool.ts';
 import { dialWebSocket } from './session/dial.ts';
 import { gpuReader } from './telemetry/gpu-readings.ts';
 import { heartbeatPoster } from './telemetry/heartbeat.ts';
+import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import { Worker } from './worker.ts';
 
@@ -84,6 +85,7 @@ async function work(
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
   const metrics = createMetrics(ports, worker, configuration);
+  const localPort = await openPort(configuration, worker, engine);
   const signals = endSignals();
   void signals.first.then(() => {
     logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
@@ -104,6 +106,7 @@ async function work(
   } finally {
     watch.stop();
     metrics?.stop();
+    localPort?.close();
     signals.release();
     hangUp();
     await engine.close();
@@ -146,6 +149,17 @@ function createWorker(
 /** What a cold start took, from the creation of the container to its first readiness. @param createdAt epoch s */
 function sinceCreated(createdAt: number | null): { since_created_s?: number } {
   return createdAt === null ? {} : { since_created_s: Math.round(Date.now() / 1000 - createdAt) };
+}
+
+/** @throws UserError when it cannot be listened on */
+async function openPort(
+  { localPort }: WorkerConfiguration,
+  { status }: Worker,
+  engine: Ports['engine'],
+): Promise<LocalPort | null> {
+  if (!localPort) return null;
+  const { openLocalPort } = await import('./telemetry/local-port.ts');
+  return await openLocalPort(localPort, status, engine);
 }
 
 function createMetrics(

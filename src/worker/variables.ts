@@ -44,6 +44,8 @@ export const workerVariables = {
   INFERENCE_ROUTES: variable.checkedText(inferenceRoutes).optional(),
   ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
   ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
+  WORKER_METRICS_HOST: variable.text().default('127.0.0.1'),
+  WORKER_METRICS_PORT: variable.port().optional(),
   WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
   WORKER_SPOOL_DIR: variable.text().optional(),
   WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),

@@ -33,7 +33,8 @@ export class Worker {
   readonly #answers: Answers;
   readonly #outbox: Outbox;
   readonly #jobs: Jobs;
-  readonly #status: WorkerStatus;
+  /** What is told of it. */
+  readonly status: WorkerStatus;
   readonly #load: LoadWatch;
   #models: string[] = [];
   #drain: Drain | null = null;
@@ -50,14 +51,14 @@ export class Worker {
     this.#session = this.#createSession();
     this.#answers = new Answers(ports, settings, () => this.#drain?.check());
     this.#outbox = this.#createOutbox();
-    this.#status = this.#createStatus(post);
+    this.status = this.#createStatus(post);
     this.#jobs = new Jobs(
       {
         ...ports,
         queue: this.#session,
         outbox: this.#outbox,
         answers: this.#answers,
-        observer: this.#status.observer,
+        observer: this.status.observer,
         changed: () => this.#drain?.check(),
       },
       settings,
@@ -87,20 +88,20 @@ export class Worker {
 
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
   start(): void {
-    this.#status.begin();
+    this.status.begin();
     if (this.#ports.spool) void this.#startFromSpool();
     else this.#session.start();
   }
 
   /** What the engine does while it starts, for people. */
   enginePhase(step: EngineStep): void {
-    if (this.#models.length === 0 && !this.#drain) this.#status.engineStep(step);
+    if (this.#models.length === 0 && !this.#drain) this.status.engineStep(step);
   }
 
   /** @param models every name the engine answers to, its own first @param cards what it says of them */
   engineHealthy(models: string[], cards: ModelCard[] = []): void {
     this.#models = models;
-    this.#status.engineHealthy();
+    this.status.engineHealthy();
     this.#jobs.models.set(models);
     if (!this.#drain) this.#jobs.closedFor = null;
     this.#session.engineHealthy(models, cards);
@@ -126,7 +127,7 @@ export class Worker {
     this.#failWhatRan(message);
     if (this.#drain) return;
     this.#models = [];
-    this.#status.engineRestarting(wordsOf(message, advice));
+    this.status.engineRestarting(wordsOf(message, advice));
   }
 
   /** The engine is gone for good: what ran on it failed, and the worker ends. */
@@ -136,7 +137,7 @@ export class Worker {
     this.#ports.log.error({ problem: message }, 'the engine is gone; the worker ends');
     this.#lastWords = { status, ...wordsOf(message, advice) };
     this.#exitCode = failureExitCode(kind, wasHealthy);
-    this.#status.say(this.#lastWords);
+    this.status.say(this.#lastWords);
     this.#jobs.closedFor = 'engine_restarting';
     this.#failWhatRan(message);
     this.drain(0);
@@ -153,7 +154,7 @@ export class Worker {
     this.#jobs.closedFor ??= 'draining';
     this.#events.draining();
     this.#session.drain();
-    if (this.#exitCode === EXIT.ok) this.#status.changed();
+    if (this.#exitCode === EXIT.ok) this.status.changed();
     this.#jobs.releaseUnstarted();
     this.#jobs.releaseUnfinishable(graceSeconds * 1000);
     this.#drain.check();
@@ -267,7 +268,7 @@ export class Worker {
   #stateChanged(state: SessionState): void {
     if (state !== 'ready') return;
     this.#load.ready();
-    this.#status.changed();
+    this.status.changed();
     this.#events.ready(this.#models);
   }
 
@@ -295,7 +296,7 @@ export class Worker {
     this.#load.stop();
     this.#jobs.stop();
     const heartbeatMs = (this.#drain?.leftMs ?? FORCE_SECONDS * 1000) + LAST_HEARTBEAT_MS;
-    const said = this.#status.end(this.#lastWords, heartbeatMs);
+    const said = this.status.end(this.#lastWords, heartbeatMs);
     await Promise.all([this.#session.stop(), this.#answers.close(), said]);
     this.#events.ended(this.#exitCode);
   }

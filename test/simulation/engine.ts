@@ -193,6 +193,10 @@ export class SimulatedEngine implements EngineClient {
     return { running: this.#open.size, waiting: this.waiting, kvCacheUsage: 0.1 };
   }
 
+  async metricsPage(): Promise<null> {
+    return null;
+  }
+
   async version(): Promise<null> {
     return null;
   }

@@ -103,6 +103,7 @@ export class FakeEngine implements EngineClient {
   readonly exchanges: FakeExchange[] = [];
   healthy = true;
   load: EngineGauges | null = null;
+  page: string | null = null;
   /** Names it answers to. */
   served = ['tiny'];
   modelsAsked = 0;
@@ -136,6 +137,10 @@ export class FakeEngine implements EngineClient {
 
   async gauges(): Promise<EngineGauges | null> {
     return this.load;
+  }
+
+  async metricsPage(): Promise<string | null> {
+    return this.page;
   }
 
   async version(): Promise<string | null> {

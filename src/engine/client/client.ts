@@ -139,6 +139,11 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     return { status: response.statusCode, text: await response.body.text() };
   }
 
+  async function metricsPage(): Promise<string | null> {
+    const answer = await askMetrics().catch(() => null);
+    return answer?.status === 200 ? answer.text : null;
+  }
+
   async function askModels(): Promise<ModelList> {
     const answer = await ask('/v1/models', ASIDE_TIMEOUT_MS).catch(() => null);
     return readModelList(answer?.status === 200 ? answer.text : '');
@@ -177,9 +182,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     async modelCards() {
       return (await askModels()).cards;
     },
+    metricsPage,
     async gauges() {
-      const answer = await askMetrics().catch(() => null);
-      return answer?.status === 200 ? readGauges(answer.text, engine.metrics) : null;
+      const page = await metricsPage();
+      return page === null ? null : readGauges(page, engine.metrics);
     },
     async version() {
       const answer = await ask('/version', ASIDE_TIMEOUT_MS).catch(() => null);

@@ -82,6 +82,8 @@ export interface EngineClient {
   modelCards(): Promise<ModelCard[]>;
   /** Null when the engine has no metrics page. */
   gauges(): Promise<EngineGauges | null>;
+  /** The engine's metrics page as it stands; null when it has none. Never throws. */
+  metricsPage(): Promise<string | null>;
   /** From `/version`; null when the engine does not tell. Never throws. */
   version(): Promise<string | null>;
   /** Closes every connection; requests in flight fail with EngineGone. */

@@ -5,17 +5,12 @@ const FIRST_TOKENS_KEPT = 1000;
 
 /** Counts what this process did with jobs, since its start. */
 export class WorkTally implements WorkObserver {
-  readonly attempts: Record<EndedAttempt['result'], number> = {
-    succeeded: 0,
-    failed: 0,
-    released: 0,
-    revoked: 0,
-  };
-  requests = 0;
   missedRenewals = 0;
-  promptTokens = 0;
   /** As far as the engine told with its answers. */
   generatedTokens = 0;
+  /** Is told of each attempt too. */
+  listener: ((attempt: EndedAttempt) => void) | null = null;
+  #hasRequested = false;
   #firstTokens: number[] = [];
   readonly #firstRequest: () => void;
 
@@ -25,13 +20,13 @@ export class WorkTally implements WorkObserver {
   }
 
   requested(): void {
-    if (this.requests === 0) this.#firstRequest();
-    this.requests += 1;
+    if (!this.#hasRequested) this.#firstRequest();
+    this.#hasRequested = true;
   }
 
-  ended({ result, firstTokenMs, usage }: EndedAttempt): void {
-    this.attempts[result] += 1;
-    this.promptTokens += usage?.prompt_tokens ?? 0;
+  ended(attempt: EndedAttempt): void {
+    const { firstTokenMs, usage } = attempt;
+    this.listener?.(attempt);
     this.generatedTokens += usage?.completion_tokens ?? 0;
     if (firstTokenMs !== null && this.#firstTokens.length < FIRST_TOKENS_KEPT)
       this.#firstTokens.push(firstTokenMs);

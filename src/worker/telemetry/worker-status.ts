@@ -1,5 +1,5 @@
-import type { GpuReading, Heartbeat, Instance } from '../../protocol/index.ts';
-import type { Ports, WorkObserver } from '../ports.ts';
+import type { Heartbeat, Instance } from '../../protocol/index.ts';
+import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
 import { EngineStart, type EngineStep } from './engine-start.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
 import { Reader, type Readings } from './readings.ts';
@@ -29,12 +29,19 @@ export interface WorkerStatusPorts extends Pick<Ports, 'clock' | 'engine' | 'gpu
   outage(): string | null;
 }
 
-/** Longest texts that a heartbeat may have, characters. */
+/** The most that a heartbeat may have: characters of its texts, and GPUs. */
 const ERROR_CHARACTERS = 16_384;
 const ADVICE_CHARACTERS = 1024;
+const MOST_GPUS = 64;
 
 /** After these nothing is asked any more: the engine may be gone, and time is short. */
 const LAST_WORDS: readonly Heartbeat['status'][] = ['stopping', 'error', 'failed', 'fatal'];
+
+/** What is told to whoever asks on this machine. */
+export type Report = Omit<Heartbeat, 'status'> & {
+  /** Null: its connection to the queue is down, or its engine is not healthy. */
+  status: 'starting' | 'running' | 'draining' | null;
+};
 
 /** All that is told of this worker, and its heartbeats, which tell it. */
 export class WorkerStatus {
@@ -66,6 +73,19 @@ export class WorkerStatus {
   /** To be told what is done with jobs. */
   get observer(): WorkObserver {
     return this.#tally;
+  }
+
+  /** Is told of each attempt that ends. */
+  set onAttempt(listener: (attempt: EndedAttempt) => void) {
+    this.#tally.listener = listener;
+  }
+
+  /** What holds now. Never rejects. */
+  async report(): Promise<Report> {
+    const readings = await this.#reader.take();
+    const status = this.#ports.status();
+    const phase = status === 'starting' ? this.#start.phase : {};
+    return { ...this.#facts(readings), status, ...phase };
   }
 
   begin(): void {
@@ -114,44 +134,45 @@ export class WorkerStatus {
 
   async #complete(beat: Beat): Promise<Heartbeat> {
     const readings = LAST_WORDS.includes(beat.status) ? this.#reader.newest : await this.#reader.take();
-    const { queueId, configId, workerId, capacity, instance, heartbeatIntervalSeconds } = this.#settings;
-    const { error_message, advice } = beat;
+    const { error_message, advice, status } = beat;
     return {
-      instance_id: instance.id,
-      queue_id: queueId,
-      status: beat.status,
+      ...this.#facts(readings),
+      status,
       ...defined({
         error_message: error_message?.slice(0, ERROR_CHARACTERS),
         advice: advice?.slice(0, ADVICE_CHARACTERS) || undefined,
-        engine: instance.engine,
-        worker_version: instance.worker_version,
-        host: instance.host,
-        model: this.#ports.models()[0] ?? instance.model,
+        tokens_per_second: this.#tokensPerSecond(readings.gauges?.generatedTokens),
+        first_token_ms: this.#tally.takeFirstTokenMs(),
       }),
+      ...(status === 'starting' ? this.#start.phase : {}),
+    };
+  }
+
+  /** What holds whatever the status is. */
+  #facts({ gauges, gpus, engineVersion }: Readings): Omit<Heartbeat, 'status'> {
+    const { queueId, configId, workerId, capacity, instance, heartbeatIntervalSeconds } = this.#settings;
+    return {
+      instance_id: instance.id,
+      queue_id: queueId,
       config_id: configId,
       worker_id: workerId,
       capacity,
       running: this.#ports.running(),
       interval_seconds: heartbeatIntervalSeconds,
-      ...(beat.status === 'starting' ? this.#start.phase : {}),
       start: this.#start.times,
       missed_renewals: this.#tally.missedRenewals,
-      ...defined({ spool_bytes: this.#ports.spool?.bytes }),
-      ...this.#figures(readings),
-    };
-  }
-
-  #figures({ gauges, gpus, engineVersion }: Readings): Partial<Heartbeat> {
-    return {
       ...defined({
+        engine: instance.engine,
         engine_version: engineVersion?.slice(0, 128),
+        worker_version: instance.worker_version,
+        host: instance.host,
+        model: this.#ports.models()[0] ?? instance.model,
+        spool_bytes: this.#ports.spool?.bytes,
         engine_running: gauges ? Math.round(gauges.running) : undefined,
         engine_waiting: gauges ? Math.round(gauges.waiting) : undefined,
         kv_cache_usage: gauges?.kvCacheUsage,
-        tokens_per_second: this.#tokensPerSecond(gauges?.generatedTokens),
-        first_token_ms: this.#tally.takeFirstTokenMs(),
+        gpus: gpus.length > 0 ? gpus.slice(0, MOST_GPUS) : undefined,
       }),
-      ...(gpus.length > 0 ? { gpus: gpus.slice(0, 64) as GpuReading[] } : {}),
     };
   }
 

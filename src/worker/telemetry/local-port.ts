@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { EXIT, UserError } from '../../process/exit-codes.ts';
+import type { Ports } from '../ports.ts';
+import { healthOf } from './health.ts';
+import { MetricsPage } from './metrics-page.ts';
+import type { WorkerStatus } from './worker-status.ts';
+
+export interface LocalPort {
+  /** Ends what is under way, too. */
+  close(): void;
+}
+
+/**
+ * Serves `/metrics` and `/healthz` of one worker. Its library is loaded with this module, so only where the port is
+ * wanted.
+ * @throws UserError when the port is in use or cannot be listened on
+ */
+export async function openLocalPort(
+  { host, port }: { host: string; port: number },
+  status: WorkerStatus,
+  engine: Ports['engine'],
+): Promise<LocalPort> {
+  const page = new MetricsPage();
+  status.onAttempt = (attempt) => page.attemptEnded(attempt);
+
+  async function metrics(response: ServerResponse): Promise<void> {
+    const report = await status.report();
+    // An engine that starts would be waited for.
+    const enginePage = report.status === 'starting' ? null : await engine.metricsPage();
+    send(response, 200, 'text/plain; version=0.0.4; charset=utf-8', await page.text(report, enginePage));
+  }
+
+  async function health(response: ServerResponse): Promise<void> {
+    const payload = healthOf(await status.report());
+    const code = payload.status === 'healthy' ? 200 : 503;
+    send(response, code, 'application/json', `${JSON.stringify(payload)}\n`);
+  }
+
+  const routes: Record<string, (response: ServerResponse) => Promise<void>> = {
+    '/metrics': metrics,
+    '/healthz': health,
+  };
+  const server = createServer((request, response) => {
+    const route = routes[(request.url ?? '').split('?', 1)[0]!];
+    if (!route) return send(response, 404, 'text/plain', 'There are /metrics and /healthz here.\n');
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      return send(response, 405, 'text/plain', 'GET, please.\n');
+    }
+    route(response).catch((error: unknown) => send(response, 500, 'text/plain', `${String(error)}\n`));
+  });
+  server.listen(port, host);
+  await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EADDRINUSE') {
+      throw new UserError(
+        `Port ${port} at ${host} is in use: stop what listens there, or set another WORKER_METRICS_PORT.`,
+        EXIT.portInUse,
+      );
+    }
+    throw new UserError(
+      `The worker cannot listen on WORKER_METRICS_HOST=${host} WORKER_METRICS_PORT=${port}: ${error.message}.`,
+    );
+  });
+  return {
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+function send(response: ServerResponse, status: number, contentType: string, body: string): void {
+  response.writeHead(status, { 'content-type': contentType, 'cache-control': 'no-store' }).end(body);
+}
