@@ -1,11 +1,17 @@
 import { path } from './router.ts';
+import { isSignedOut } from './session.ts';
 import { Attention } from './shell/attention.tsx';
 import { ConnectionBar } from './shell/connection-bar.tsx';
 import { Help } from './shell/help.tsx';
 import { StatusBar } from './shell/status-bar.tsx';
 import { TopBar } from './shell/top-bar.tsx';
 import { FleetView } from './views/fleet.tsx';
+import { JobView } from './views/job.tsx';
+import { JobsView } from './views/jobs.tsx';
+import { QueueView } from './views/queue.tsx';
+import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
+import { TryView } from './views/try.tsx';
 import { WorkerView } from './views/worker.tsx';
 
 export function App() {
@@ -18,8 +24,14 @@ export function App() {
       <StatusBar />
       <ConnectionBar />
       <main id="content" tabIndex={-1}>
-        <Attention />
-        <View />
+        {isSignedOut.value ? (
+          <SignInView />
+        ) : (
+          <>
+            <Attention />
+            <View />
+          </>
+        )}
       </main>
       <Help />
     </>
@@ -33,6 +45,12 @@ function View() {
       return <FleetView />;
     case 'workers':
       return id ? <WorkerView key={id} id={id} /> : <FleetView />;
+    case 'queue':
+      return <QueueView />;
+    case 'jobs':
+      return id ? <JobView key={id} id={id} /> : <JobsView />;
+    case 'try':
+      return <TryView />;
     case 'spend':
       return <SpendView />;
     default:

@@ -2,6 +2,7 @@ import { computed, effect } from '@preact/signals';
 import { now, timeZone } from '../clock.ts';
 import { clockTime } from '../format.ts';
 import { connection, dataAge, denial, fleet, resume, retryAt } from '../live.ts';
+import { isSignedOut } from '../session.ts';
 
 /** Numbers older than this are shown as old, ms. */
 const OLD_MS = 10_000;
@@ -21,6 +22,8 @@ const retryIn = computed(() => {
 
 /** Says so when what is shown is not how it is now. */
 export function ConnectionBar() {
+  // The view asks for a token then.
+  if (isSignedOut.value) return null;
   if (connection.value === 'denied') {
     return (
       <p class="connection-bar bad" role="alert">

@@ -3,6 +3,7 @@ import { isUtc, switchUtc } from '../clock.ts';
 import { isHelpOpen } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path } from '../router.ts';
+import { session, signOut } from '../session.ts';
 
 const VIEWS: [path: string, name: string][] = [
   ['', 'Fleet'],
@@ -37,6 +38,16 @@ export function TopBar() {
       >
         UTC
       </button>
+      {session.value?.name && (
+        <button
+          type="button"
+          class="quiet"
+          title={`Signed in with the token ${session.value.name} (${session.value.scopes.join(', ')})`}
+          onClick={signOut}
+        >
+          Sign out
+        </button>
+      )}
       <button
         type="button"
         class="quiet"

@@ -50,13 +50,16 @@ export function jobRoutes(app: Gateway): void {
   app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
     const id = context.req.param('id');
     const viewer = viewerOf(context.get('token'));
+    const reader = readerOf(context.get('token'), context.env);
+    // Whoever wants none of its result is spared the megabytes.
+    const isBare = context.req.query('result') === '0';
     const waitMs = waitOf(context.req.query('wait')) * 1000;
     const look = async () => {
       const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
         waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
       );
       if (!job) throw unknownJob(id);
-      return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
+      return jobAnswer(isBare ? { ...job, result: null } : withheldFrom(reader, job));
     };
     if (waitMs === 0) return look();
     // Begun early, so that a caller who has left is noticed and its connection freed.

@@ -93,7 +93,7 @@ export const jobs: RouteRow[] = [
     tag: 'Jobs',
     summary: 'A job',
     scopes: ['submit', 'read'],
-    query: { wait },
+    query: { wait, result: { description: '0: without its result.', enum: ['0'] } },
     answers: { 200: { description: 'The job.', content: { schema: 'JobView' } } },
     errors: [400, 404, 503],
   },

@@ -1,0 +1,128 @@
+import { computed } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ApiFailure, ask } from '../api.ts';
+import { fleet } from '../live.ts';
+import { repeat } from '../polled.ts';
+import type { JobPage, JobSummary } from './job.ts';
+
+const PAGE_JOBS = 100;
+/** Between two looks for news, ms. */
+const LOOK_MS = 2000;
+/** Scrolled further than this, new rows wait: they would move what is being read. */
+const AT_TOP_PX = 120;
+
+/** Changes when a job somewhere did: lists are asked for again then, and cost nothing while nothing happens. */
+const activity = computed(() => {
+  const view = fleet.value;
+  if (!view) return null;
+  const counts = view.configs.map(({ day, waiting, busy_slots }) => [
+    ...[day.submitted, day.succeeded, day.failed, day.cancelled, day.expired],
+    ...[waiting.stored, busy_slots],
+  ]);
+  return `${view.epoch} ${counts.join(' ')}`;
+});
+
+interface JobList {
+  jobs: JobSummary[];
+  /** How many new ones wait to be shown. */
+  news: number;
+  isLoading: boolean;
+  hasMore: boolean;
+  /** Why there is no list. */
+  problem: string | null;
+  showNews(): void;
+  loadMore(): void;
+}
+
+/** Jobs by filter, page by page, and what is new among them. @param asked query of the API; `range_ms` counts from now */
+export function useJobList(asked: string): JobList {
+  const [jobs, setJobs] = useState<JobSummary[]>([]);
+  const [fresh, setFresh] = useState<JobSummary[]>([]);
+  const [next, setNext] = useState<string | null>(null);
+  const [isLoading, setLoading] = useState(true);
+  const [problem, setProblem] = useState<string | null>(null);
+  /** Of the activity at the newest look; null: none was made yet. */
+  const seen = useRef<string | null>(null);
+  const isFirst = useRef(true);
+
+  useEffect(() => {
+    setJobs([]);
+    setFresh([]);
+    setNext(null);
+    setLoading(true);
+    isFirst.current = true;
+  }, [asked]);
+
+  const look = async (signal: AbortSignal) => {
+    const current = activity.peek();
+    if (!isFirst.current && current !== null && current === seen.current) return;
+    try {
+      const page = await ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${PAGE_JOBS}`, { signal });
+      seen.current = current;
+      take(page);
+      setProblem(null);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiFailure && error.status !== 0) setProblem(error.message);
+    }
+    setLoading(false);
+  };
+
+  const take = (page: JobPage) => {
+    if (isFirst.current) {
+      isFirst.current = false;
+      setJobs(page.jobs);
+      setNext(page.next);
+      return;
+    }
+    setJobs((known) => {
+      const newer = new Map(page.jobs.map((job) => [job.id, job]));
+      const kept = known.map((job) => newer.get(job.id) ?? job);
+      const ids = new Set(known.map(({ id }) => id));
+      const unknown = page.jobs.filter(({ id }) => !ids.has(id));
+      if (scrollY <= AT_TOP_PX) {
+        setFresh([]);
+        return [...unknown, ...kept];
+      }
+      setFresh(unknown);
+      return kept;
+    });
+  };
+
+  useEffect(() => repeat(LOOK_MS, look), [asked]);
+
+  return {
+    jobs,
+    news: fresh.length,
+    isLoading,
+    hasMore: next !== null,
+    problem,
+    showNews: () => {
+      setJobs((known) => [...fresh, ...known]);
+      setFresh([]);
+      scrollTo({ top: 0 });
+    },
+    loadMore: () => {
+      if (next === null || isLoading) return;
+      setLoading(true);
+      ask<JobPage>(`api/jobs?${withSince(asked)}&limit=500&cursor=${encodeURIComponent(next)}`)
+        .then((page) => {
+          setJobs((known) => {
+            const ids = new Set(known.map(({ id }) => id));
+            return [...known, ...page.jobs.filter(({ id }) => !ids.has(id))];
+          });
+          setNext(page.next);
+        })
+        .catch((error) => setProblem((error as Error).message))
+        .finally(() => setLoading(false));
+    },
+  };
+}
+
+function withSince(asked: string): string {
+  const params = new URLSearchParams(asked);
+  const range = Number(params.get('range_ms'));
+  params.delete('range_ms');
+  if (range) params.set('since', new Date(Date.now() - range).toISOString());
+  return params.toString();
+}

@@ -1,0 +1,98 @@
+import * as format from '../format.ts';
+import { href } from '../router.ts';
+import { type Activity, type Lane, type Timeline, ticksOf } from './timeline.ts';
+
+export const ACTIVITIES: Record<Activity, string> = {
+  wait: 'waited',
+  prefill: 'to its first token',
+  decode: 'the rest of the answer',
+  run: 'ran',
+};
+
+const ENDS: Record<string, string> = {
+  released: 'Released by its worker',
+  returned: 'Taken back',
+  attempt_failed: 'Failed',
+  lease_expired: 'Lease ran out',
+  settled: 'Settled',
+  cancelled: 'Cancelled',
+  expired: 'Deadline passed',
+  refused: 'Refused',
+};
+
+/** A job's attempts drawn to scale, a lane each. */
+export function TimelineChart({ timeline }: { timeline: Timeline }) {
+  const { from, to, lanes } = timeline;
+  const length = to - from;
+  const share = (ms: number) => `${((100 * ms) / length).toFixed(3)}%`;
+  return (
+    <figure class="timeline">
+      <div class="axis" aria-hidden="true">
+        {ticksOf(length).map((tick) => (
+          <span key={tick} style={{ left: share(tick) }}>
+            {format.duration(tick)}
+          </span>
+        ))}
+      </div>
+      <ol>
+        {lanes.map((lane, index) => (
+          <li key={`${index} ${lane.worker_id}`}>
+            <LaneName lane={lane} />
+            <div class="track" aria-hidden="true">
+              {lane.spans.map((span) => (
+                <span
+                  key={span.activity}
+                  class={`span ${span.activity}`}
+                  title={`${ACTIVITIES[span.activity]} ${format.duration(span.to - span.from)}`}
+                  style={{ left: share(span.from - from), width: share(span.to - span.from) }}
+                />
+              ))}
+            </div>
+            <LaneWords lane={lane} />
+          </li>
+        ))}
+      </ol>
+      <figcaption class="legend">
+        <Key activity="wait" text="waits" />
+        <Key activity="prefill" text="until the first token" />
+        <Key activity="decode" text="answer after it" />
+        <Key activity="run" text="runs, nothing streamed" />
+      </figcaption>
+    </figure>
+  );
+}
+
+function Key({ activity, text }: { activity: Activity; text: string }) {
+  return (
+    <span>
+      <i class={`span ${activity}`} aria-hidden="true" /> {text}
+    </span>
+  );
+}
+
+function LaneName({ lane: { attempt, worker_id } }: { lane: Lane }) {
+  if (worker_id === null)
+    return <p class="lane-name dim">{attempt === 0 ? 'No worker' : `Attempt ${attempt}`}</p>;
+  return (
+    <p class="lane-name">
+      Attempt {attempt} <a href={href(`workers/${encodeURIComponent(worker_id)}`)}>{worker_id}</a>
+    </p>
+  );
+}
+
+/** The lane in words, with its reason. */
+function LaneWords({ lane: { spans, end } }: { lane: Lane }) {
+  const lengths = spans
+    .filter(({ from, to }) => to > from)
+    .map(({ activity, from, to }) => `${ACTIVITIES[activity]} ${format.duration(to - from)}`);
+  const ending =
+    end && `${ENDS[end.step] ?? end.step}${end.detail && end.step !== 'settled' ? `: ${end.detail}` : ''}`;
+  const settled = end?.step === 'settled' && end.detail ? end.detail : null;
+  return (
+    <p class="lane-words">
+      <span class="number">{lengths.join(', ')}</span>
+      {ending && <span class={`ending ${end?.step}`}> · {settled ?? ending}</span>}
+      {!end && <span class="ending"> · goes on</span>}
+    </p>
+  );
+}

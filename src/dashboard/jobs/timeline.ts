@@ -1,0 +1,118 @@
+import type { LedgerStep } from './job.ts';
+
+/** What a job does for a while. */
+export type Activity = 'wait' | 'prefill' | 'decode' | 'run';
+
+export interface Span {
+  activity: Activity;
+  /** Epoch ms */
+  from: number;
+  to: number;
+}
+
+/** An attempt at a job, or the time before the first one. */
+export interface Lane {
+  /** From 1; 0: nobody had it. */
+  attempt: number;
+  worker_id: string | null;
+  spans: Span[];
+  /** Why it ended; null: it goes on. */
+  end: { step: string; detail: string | null } | null;
+}
+
+export interface Timeline {
+  from: number;
+  to: number;
+  lanes: Lane[];
+  /** Two attempts on the same worker. */
+  repeatsWorker: boolean;
+}
+
+const ENDS = new Set([
+  'released',
+  'returned',
+  'attempt_failed',
+  'lease_expired',
+  'settled',
+  'cancelled',
+  'expired',
+  'refused',
+]);
+
+/**
+ * A job's ledger as lanes, one for each attempt: the wait for it, and what it did. A step that only repeats or refuses
+ * what is over has no length, and is left to the list of steps.
+ * @param now epoch ms: where what goes on ends for now
+ */
+export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline | null {
+  const first = steps[0];
+  if (!first) return null;
+  const from = Date.parse(first.at);
+  const lanes: Lane[] = [];
+  let current: (Lane & { since: number; firstToken: number | null }) | null = null;
+  /** Since when nobody has it. */
+  let waits: number | null = from;
+  const close = (at: number) => {
+    if (!current) return;
+    const { since, firstToken, ...lane } = current;
+    lanes.push({ ...lane, spans: [...lane.spans, ...attemptSpans(since, firstToken, at)] });
+    current = null;
+  };
+  for (const { at: iso, step, attempt, worker_id, detail } of steps) {
+    const at = Date.parse(iso);
+    if (step === 'dispatched') {
+      close(at);
+      const wait: Span[] = waits === null ? [] : [{ activity: 'wait', from: waits, to: at }];
+      current = { attempt, worker_id, spans: wait, end: null, since: at, firstToken: null };
+      waits = null;
+    } else if (step === 'first_token' && current) current.firstToken = at;
+    else if (step === 'retried') waits = at;
+    else if (ENDS.has(step)) {
+      if (current) {
+        current.end = { step, detail };
+        close(at);
+      } else if (waits !== null) {
+        lanes.push({
+          attempt: 0,
+          worker_id: null,
+          spans: [{ activity: 'wait', from: waits, to: at }],
+          end: { step, detail },
+        });
+      }
+      waits = isLast(step) ? null : at;
+    }
+  }
+  close(now);
+  if (waits !== null) {
+    lanes.push({
+      attempt: 0,
+      worker_id: null,
+      spans: [{ activity: 'wait', from: waits, to: now }],
+      end: null,
+    });
+  }
+  const to = Math.max(from + 1, ...lanes.flatMap(({ spans }) => spans.map((span) => span.to)));
+  const workers = lanes.flatMap(({ worker_id }) => worker_id ?? []);
+  return { from, to, lanes, repeatsWorker: new Set(workers).size < workers.length };
+}
+
+function isLast(step: string): boolean {
+  return step === 'settled' || step === 'cancelled' || step === 'expired' || step === 'refused';
+}
+
+/** Until its first token an attempt reads its prompt; without one, as where nothing is streamed, all of it is one run. */
+function attemptSpans(since: number, firstToken: number | null, end: number): Span[] {
+  if (firstToken === null) return [{ activity: 'run', from: since, to: end }];
+  return [
+    { activity: 'prefill', from: since, to: firstToken },
+    { activity: 'decode', from: firstToken, to: Math.max(firstToken, end) },
+  ];
+}
+
+/** Round times from 0 on, some five of them. @param length ms */
+export function ticksOf(length: number): number[] {
+  const rough = length / 5;
+  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
+  return Array.from({ length: Math.floor(length / step) + 1 }, (_, n) => n * step);
+}

@@ -1,0 +1,200 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { JobView as JobFields } from '../../protocol/jobs.ts';
+import { ApiFailure, ask } from '../api.ts';
+import { now } from '../clock.ts';
+import { Age, Time } from '../controls/age.tsx';
+import { Command, CopyButton } from '../controls/copy-button.tsx';
+import { JobMark } from '../controls/state.tsx';
+import { curlOf } from '../curl.ts';
+import * as format from '../format.ts';
+import { between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
+import { JobActions } from '../jobs/job-actions.tsx';
+import { JobContents } from '../jobs/job-contents.tsx';
+import { timelineOf } from '../jobs/timeline.ts';
+import { TimelineChart } from '../jobs/timeline-chart.tsx';
+import { repeat } from '../polled.ts';
+import { href } from '../router.ts';
+
+/** While a job is not over, it is looked at this often, ms. */
+const LOOK_MS = 1000;
+
+type Job = Omit<JobFields, 'result'>;
+
+/** One job: what happened to it, and what can be done about it. */
+export function JobView({ id }: { id: string }) {
+  const [job, setJob] = useState<Job | null>(null);
+  const [steps, setSteps] = useState<LedgerStep[] | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [looks, setLooks] = useState(0);
+  const path = `api/jobs/${encodeURIComponent(id)}`;
+
+  /** @returns whether nothing more will happen to it */
+  const look = async (signal: AbortSignal) => {
+    const [found, ledger] = await Promise.allSettled([
+      ask<Job>(`${path}?result=0`, { signal }),
+      ask<{ steps: LedgerStep[] }>(`${path}/ledger`, { signal }),
+    ]);
+    if (signal.aborted) return true;
+    // A request that waited for its answer has a ledger, and is stored nowhere.
+    if (ledger.status === 'fulfilled') setSteps(ledger.value.steps);
+    if (found.status === 'fulfilled') setJob(found.value);
+    const failures = [ledger, found].flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    setProblem(failures.length === 2 ? (failures[0] as Error).message : null);
+    if (found.status === 'fulfilled') return isSettled(found.value.state);
+    return ledger.status === 'fulfilled' ? isOver(ledger.value.steps) : isUnknown(failures[0]);
+  };
+  useEffect(() => {
+    let isDone = false;
+    return repeat(LOOK_MS, async (signal) => {
+      if (!isDone) isDone = await look(signal);
+    });
+  }, [id, looks]);
+
+  return (
+    <section class="view job" aria-labelledby="job-title">
+      <p class="crumbs">
+        <a href={href('jobs')}>Jobs</a>
+      </p>
+      <header>
+        <h1 id="job-title" data-id={id}>
+          <span class="id">{id}</span> <CopyButton text={id} what="the id" />
+        </h1>
+        {job && <JobMark state={job.state} />}
+        {job && <JobActions job={job} onChange={() => setLooks(looks + 1)} />}
+      </header>
+      {problem && (
+        <p class="notice" role="alert">
+          {problem}
+        </p>
+      )}
+      {job && <Facts job={job} />}
+      {!job && steps && (
+        <p class="notice">
+          A request that was answered on its connection: its payload and answer are not kept.
+        </p>
+      )}
+      {job?.error && <Failure job={job} />}
+      {steps && <Story steps={steps} />}
+      {job && <JobContents key={`${id} ${job.state}`} job={job} />}
+      <h2>The same from a shell</h2>
+      <Command text={curlOf(job ? `${path}?wait=60` : `${path}/ledger`)} />
+    </section>
+  );
+}
+
+function isUnknown(error: unknown): boolean {
+  return error instanceof ApiFailure && error.status >= 400 && error.status < 500;
+}
+
+function isOver(steps: readonly LedgerStep[]): boolean {
+  return steps.some(({ step }) => ['settled', 'cancelled', 'expired', 'refused'].includes(step));
+}
+
+function Facts({ job }: { job: Job }) {
+  const end = job.settled_at ?? new Date(now.value).toISOString();
+  const ran = job.leased_at === null || job.state === 'pending' ? null : between(job.leased_at, end);
+  return (
+    <dl class="facts">
+      <Fact name="Config">
+        <a href={href(`queue?config_id=${encodeURIComponent(job.config_id)}`)}>{job.config_id}</a>
+      </Fact>
+      <Fact name="Type">{job.job_type}</Fact>
+      <Fact name="Token">{job.tenant ?? format.UNKNOWN}</Fact>
+      <Fact name="Submitted">
+        <Time at={ms(job.created_at)} />{' '}
+        <span class="dim">
+          (<Age at={ms(job.created_at)} /> ago)
+        </span>
+      </Fact>
+      <Fact name="Waited">
+        {format.duration(between(job.created_at, job.state === 'pending' ? end : (job.leased_at ?? end)))}
+      </Fact>
+      <Fact name="First token after">{format.duration(between(job.created_at, job.first_token_at))}</Fact>
+      <Fact name="Ran">{format.duration(ran)}</Fact>
+      <Fact name="Failed attempts">
+        {job.attempts} of {job.max_attempts}
+      </Fact>
+      <Fact name="Worker">
+        {job.worker_id === null ? (
+          format.UNKNOWN
+        ) : (
+          <a href={href(`workers/${encodeURIComponent(job.worker_id)}`)}>{job.worker_id}</a>
+        )}
+      </Fact>
+      {job.priority !== 0 && <Fact name="Priority">{job.priority}</Fact>}
+      {job.deadline_at && (
+        <Fact name="Deadline">
+          <Time at={ms(job.deadline_at)} />
+        </Fact>
+      )}
+      {job.progress !== null && !isSettled(job.state) && (
+        <Fact name="Progress">
+          {format.percent(job.progress)} {job.status_message}
+        </Fact>
+      )}
+    </dl>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{children}</dd>
+    </div>
+  );
+}
+
+/** How it ended, and where to see whether others did so too. */
+function Failure({ job: { error, state } }: { job: Job }) {
+  if (!error) return null;
+  return (
+    <p class="failure">
+      <strong class="id">{error.code}</strong> {error.message}{' '}
+      <a href={href(`jobs?state=${state}&error_code=${encodeURIComponent(error.code)}&range=24h`)}>
+        Others that ended so today
+      </a>
+    </p>
+  );
+}
+
+function Story({ steps }: { steps: LedgerStep[] }) {
+  const timeline = timelineOf(steps, now.value);
+  return (
+    <>
+      <h2>What happened {timeline?.repeatsWorker && <span class="badge">same worker twice</span>}</h2>
+      {timeline && <TimelineChart timeline={timeline} />}
+      <details class="steps">
+        <summary>{format.plural(steps.length, 'step')}</summary>
+        <div class="table">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Time</th>
+                <th scope="col" class="number">
+                  After
+                </th>
+                <th scope="col">Step</th>
+                <th scope="col">Worker</th>
+                <th scope="col">Detail</th>
+              </tr>
+            </thead>
+            <tbody>
+              {steps.map(({ at, step, worker_id, detail }, index) => (
+                <tr key={`${at} ${index}`}>
+                  <td>
+                    <Time at={Date.parse(at)} />
+                  </td>
+                  <td class="number">{format.duration(between(steps[0]!.at, at))}</td>
+                  <td>{step.replaceAll('_', ' ')}</td>
+                  <td>{worker_id ?? format.UNKNOWN}</td>
+                  <td class="wraps">{detail ?? ''}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </details>
+    </>
+  );
+}

@@ -1,0 +1,202 @@
+import type { ConfigRates, ConfigRow, Percentiles } from '../../protocol/fleet-view.ts';
+import { Slots } from '../controls/slots.tsx';
+import * as format from '../format.ts';
+import { fleet } from '../live.ts';
+import { filter, href, query } from '../router.ts';
+
+/** The span over which figures are told, by its name in the address. */
+const SPANS = {
+  now: { name: 'Last minute', seconds: 60 },
+  hour: { name: 'Last hour', seconds: 3600 },
+  day: { name: 'Last 24 hours', seconds: 86_400 },
+} as const;
+type Span = keyof typeof SPANS;
+
+/** What waits in each config, why, and how quickly the rest goes through. */
+export function QueueView() {
+  const view = fleet.value;
+  if (!view) return null;
+  const given = query.value.get('range') ?? 'now';
+  const span: Span = given in SPANS ? (given as Span) : 'now';
+  const config = query.value.get('config_id');
+  const shown = view.configs.filter(({ config_id }) => config === null || config_id === config);
+  return (
+    <section class="view" aria-labelledby="queue-title">
+      <div class="tools">
+        <h1 id="queue-title">Queue</h1>
+        <SpanChoice chosen={span} />
+        {config !== null && (
+          <button type="button" onClick={() => filter({ config_id: null })}>
+            config: {config} <span aria-hidden="true">×</span>
+            <span class="unseen">, show all configs</span>
+          </button>
+        )}
+      </div>
+      {shown.length === 0 ? (
+        <p class="notice">
+          {config === null
+            ? 'No config is known yet: it comes with the first worker or job.'
+            : `Nothing is known of a config ${config}.`}
+        </p>
+      ) : (
+        shown.map((row) => <Config key={row.config_id} config={row} span={span} />)
+      )}
+    </section>
+  );
+}
+
+function SpanChoice({ chosen }: { chosen: Span }) {
+  return (
+    <fieldset class="chips">
+      <legend class="unseen">Figures over</legend>
+      {(Object.keys(SPANS) as Span[]).map((span) => (
+        <button
+          key={span}
+          type="button"
+          aria-pressed={span === chosen}
+          onClick={() => filter({ range: span === 'now' ? null : span })}
+        >
+          {SPANS[span].name}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function Config({ config, span }: { config: ConfigRow; span: Span }) {
+  const { config_id, models, waiting, oldest_wait_ms, why_waiting } = config;
+  const rates = config[span];
+  const total = waiting.callers + waiting.stored;
+  const id = `config-${config_id}`;
+  return (
+    <article class={`config${why_waiting ? ' waits' : ''}`} aria-labelledby={id}>
+      <header>
+        <h2 id={id} class="id">
+          {config_id}
+        </h2>
+        <p class="dim models" title={models.join(', ')}>
+          {models.filter((model) => model !== config_id).join(', ')}
+        </p>
+        <p class="links">
+          <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>Workers</a>{' '}
+          <a href={href(`jobs?config_id=${encodeURIComponent(config_id)}`)}>Jobs</a>
+        </p>
+      </header>
+      <div class="depth">
+        <p class="big">
+          <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
+          {oldest_wait_ms !== null && total > 0 && (
+            <>
+              , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
+            </>
+          )}
+        </p>
+        {why_waiting && total > 0 && <p class="why">{sentence(why_waiting)}.</p>}
+        <Priorities config={config} />
+        <p class="ready">
+          <span class="number">
+            {format.count(config.ready_workers)}/{format.count(config.workers)}
+          </span>{' '}
+          workers ready <Slots running={config.busy_slots} slots={config.slots} /> slots busy
+        </p>
+      </div>
+      <Rates rates={rates} seconds={SPANS[span].seconds} configId={config_id} />
+      <Latency rates={rates} />
+    </article>
+  );
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Who waits: callers on a connection and stored jobs, and where priorities differ how many of each. */
+function Priorities({ config: { waiting, by_priority } }: { config: ConfigRow }) {
+  if (waiting.callers + waiting.stored === 0) return null;
+  const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
+  return (
+    <p class="dim number">
+      {format.plural(waiting.callers, 'caller')} on a connection,{' '}
+      {format.plural(waiting.stored, 'stored job')}
+      {!isPlain &&
+        `; priority ${by_priority.map(({ priority, waiting }) => `${priority}: ${format.count(waiting)}`).join(', ')}`}
+    </p>
+  );
+}
+
+function Rates({ rates, seconds, configId }: { rates: ConfigRates; seconds: number; configId: string }) {
+  const { submitted, succeeded, failed, cancelled, expired, rejected, tokens_in, tokens_out } = rates;
+  const ended = succeeded + failed + expired;
+  const failedLink = href(`jobs?state=failed&config_id=${encodeURIComponent(configId)}`);
+  return (
+    <dl class="rates">
+      <Figure name="In">{perSecond(submitted, seconds)}</Figure>
+      <Figure name="Out">{perSecond(ended + cancelled, seconds)}</Figure>
+      <Figure name="Succeeded">{ended === 0 ? format.UNKNOWN : format.percent(succeeded / ended)}</Figure>
+      <Figure name="Failed">{failed === 0 ? '0' : <a href={failedLink}>{format.count(failed)}</a>}</Figure>
+      <Figure name="Expired">{format.count(expired)}</Figure>
+      <Figure name="Cancelled">{format.count(cancelled)}</Figure>
+      <Figure name="Rejected">{format.count(rejected)}</Figure>
+      <Figure name="Tokens in">{format.amount(tokens_in)}</Figure>
+      <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
+    </dl>
+  );
+}
+
+function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{children}</dd>
+    </div>
+  );
+}
+
+/** `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
+function perSecond(count: number, seconds: number): string {
+  if (count === 0) return '0';
+  const rate = count / seconds;
+  if (rate >= 0.095) return `${format.amount(Math.round(rate * 10) / 10)}/s`;
+  if (rate * 60 >= 0.95) return `${format.amount(Math.round(rate * 60))}/min`;
+  return `${format.amount(Math.max(1, Math.round(rate * 3600)))}/h`;
+}
+
+/** How long jobs of the config took to a slot, and to their first token. */
+function Latency({ rates: { wait_ms, first_token_ms } }: { rates: ConfigRates }) {
+  return (
+    <table class="latency">
+      <caption class="unseen">Times from submission</caption>
+      <thead>
+        <tr>
+          <th scope="col">From submission</th>
+          <th scope="col" class="number">
+            p50
+          </th>
+          <th scope="col" class="number">
+            p95
+          </th>
+          <th scope="col" class="number">
+            p99
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        <LatencyRow name="to a slot" values={wait_ms} />
+        <LatencyRow name="to the first token" values={first_token_ms} />
+      </tbody>
+    </table>
+  );
+}
+
+function LatencyRow({ name, values }: { name: string; values: Percentiles | null }) {
+  return (
+    <tr>
+      <th scope="row">{name}</th>
+      {(['p50', 'p95', 'p99'] as const).map((p) => (
+        <td key={p} class="number">
+          {format.duration(values?.[p])}
+        </td>
+      ))}
+    </tr>
+  );
+}
