@@ -1,4 +1,34 @@
 import { FILE_INDEX_SCHEMA } from '../files/file-index.ts';
 
 /** The schema, numbered and forward only: a released step is never edited, the next one is added. */
-export const MIGRATIONS: readonly (readonly string[])[] = [FILE_INDEX_SCHEMA];
+export const MIGRATIONS: readonly (readonly string[])[] = [
+  FILE_INDEX_SCHEMA,
+  [
+    // batch: the whole Batch as JSON; the other columns are what rows are found by.
+    `CREATE TABLE batches (
+       seq INTEGER PRIMARY KEY,
+       id TEXT NOT NULL UNIQUE,
+       tenant TEXT,
+       input_file_id TEXT NOT NULL,
+       is_over INTEGER NOT NULL,
+       created_at INTEGER NOT NULL,
+       idempotency_key TEXT UNIQUE,
+       batch TEXT NOT NULL
+     )`,
+    `CREATE INDEX batches_active ON batches (seq) WHERE is_over = 0`,
+    `CREATE INDEX batches_input ON batches (input_file_id) WHERE is_over = 0`,
+    // state: 0 waits to be submitted, 1 submitted, 2 done. Gone with the end of their batch.
+    `CREATE TABLE lines (
+       batch INTEGER NOT NULL,
+       number INTEGER NOT NULL,
+       custom_id TEXT NOT NULL,
+       offset INTEGER NOT NULL,
+       length INTEGER NOT NULL,
+       prefix INTEGER NOT NULL,
+       state INTEGER NOT NULL DEFAULT 0,
+       PRIMARY KEY (batch, number)
+     ) WITHOUT ROWID`,
+    `CREATE UNIQUE INDEX lines_custom_id ON lines (batch, custom_id)`,
+    `CREATE INDEX lines_open ON lines (batch, state, prefix, number) WHERE state < 2`,
+  ],
+];

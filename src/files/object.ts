@@ -39,6 +39,10 @@ export class FileObject extends DurableObject implements FileRpc {
     else await this.ctx.storage.setAlarm(expiresAt);
   }
 
+  async size(): Promise<number | null> {
+    return (await this.ctx.storage.getAlarm()) === null && this.#bytes === 0 ? null : this.#bytes;
+  }
+
   async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
     const wanted = Math.min(length, READ_BYTES, this.#bytes - offset);
     const part = new Uint8Array(Math.max(0, wanted));

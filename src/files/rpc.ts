@@ -31,6 +31,8 @@ export const MOST_BYTES_HEADER = 'x-most-bytes';
 export interface FileRpc {
   /** It is listed now, and kept until then, epoch ms; null: until it is removed. */
   keep(expiresAt: number | null): Promise<void>;
+  /** Its bytes; null: nothing was ever uploaded, or it is gone. */
+  size(): Promise<number | null>;
   /** A part of an uploaded file, at most READ_BYTES; shorter only at its end. */
   read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */

@@ -3,6 +3,7 @@ import { dialectOf } from '../protocol/index.ts';
 import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
+import { batchRoutes } from './routes/batches.ts';
 import { documentRoutes } from './routes/documents.ts';
 import { fileRoutes } from './routes/files.ts';
 import { fleetRoutes } from './routes/fleet.ts';
@@ -34,6 +35,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   sessionRoutes(app);
   modelRoutes(app);
   fileRoutes(app);
+  batchRoutes(app);
   jobSocketRoute(app);
   // Before the routes of one job, whose id could be "events".
   jobListRoutes(app);

@@ -2,10 +2,10 @@
 import dashboard from '../../dist/dashboard/dashboard.bin';
 import { createApp } from './app.ts';
 
-export { BatchesObject } from '../batches/object.ts';
 export { FileObject } from '../files/object.ts';
 export { FleetObject } from '../fleet/object.ts';
 export { QueueObject } from '../queue/object/object.ts';
 export { RelayObject } from '../relay/object/object.ts';
+export { BatchesObject } from './batches/object.ts';
 
 export default { fetch: createApp(dashboard).fetch };

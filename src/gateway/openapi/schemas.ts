@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import * as protocol from '../../protocol/index.ts';
+import { BatchRequest } from '../batch-request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
@@ -152,6 +153,13 @@ export const SCHEMAS = {
     "A model that is served, with the engine's own fields and the config beside them.",
   ),
   StoredFile: sent(files.StoredFile, 'An uploaded file; times in epoch seconds.'),
+  BatchRequest: received(BatchRequest, 'A batch to be run.', {
+    input_file_id: 'file-1',
+    endpoint: '/v1/chat/completions',
+    completion_window: '24h',
+  }),
+  Batch: sent(files.Batch, 'A batch as it stands; times in epoch seconds.'),
+  BatchList: sent(files.BatchList, 'A page of them.'),
   StoredFileList: sent(files.StoredFileList, 'A page of them.'),
   ModelList: sent(answers.ModelList, 'The models that connected workers serve, then their aliases.'),
   RunpodSubmitted: sent(answers.RunpodSubmitted, 'A job that was stored, in the form of RunPod.', {

@@ -1,3 +1,4 @@
+import { batches } from './rows/batches.ts';
 import { documents } from './rows/documents.ts';
 import { files } from './rows/files.ts';
 import { fleet } from './rows/fleet.ts';
@@ -16,6 +17,7 @@ export const ROUTES: readonly RouteRow[] = [
   ...inference,
   ...jobs,
   ...files,
+  ...batches,
   ...fleet,
   ...page,
   ...runpod,

@@ -1,0 +1,109 @@
+/**
+ * A batch of requests, as OpenAI's API has them: the lines of an input file, each a job of its own.
+ *
+ * - `validating`   its lines are read. → `in_progress`, `failed` (a line is wrong), `cancelling`, `expired`
+ * - `in_progress`  lines are run. → `finalizing` (all are done), `cancelling`, `expired`
+ * - `finalizing`   its files are closed. → `completed`
+ * - `cancelling`   what runs may end within a moment, the rest is called back. → `cancelled`
+ * - `failed`, `completed`, `cancelled`, `expired` are final.
+ *
+ * What it keeps in its row says at every commit what is to be done next, so that a step can be repeated after a crash.
+ */
+export const BATCH_STATUSES = [
+  'validating',
+  'in_progress',
+  'finalizing',
+  'cancelling',
+  'failed',
+  'completed',
+  'cancelled',
+  'expired',
+] as const;
+export type BatchStatus = (typeof BATCH_STATUSES)[number];
+
+export function isOver(status: BatchStatus): boolean {
+  return status === 'failed' || status === 'completed' || status === 'cancelled' || status === 'expired';
+}
+
+/** Why a batch failed before any of it ran. */
+export interface LineFault {
+  code: string;
+  message: string;
+  param: string | null;
+  /** From 1; null: it is about the file. */
+  line: number | null;
+}
+
+/** Tokens of all lines that succeeded. */
+export interface BatchUsage {
+  input_tokens: number;
+  cached_tokens: number;
+  output_tokens: number;
+  reasoning_tokens: number;
+}
+
+/** What is asked for. */
+export interface NewBatch {
+  id: string;
+  tenant: string | null;
+  input_file_id: string;
+  /** Path of the route that every line asks for. */
+  endpoint: string;
+  /** As its caller wrote it: "24h". */
+  completion_window: string;
+  metadata: Record<string, string> | null;
+  /** How long its files are kept after it ended, ms. */
+  output_kept_ms: number;
+  /** Files that it would write, should it have anything to write. */
+  output_file_id: string;
+  error_file_id: string;
+  /** Epoch ms */
+  created_at: number;
+  expires_at: number;
+}
+
+/** A batch as it stands. All times in epoch ms, null: it has not come to that. */
+export interface Batch extends NewBatch {
+  status: BatchStatus;
+  faults: LineFault[];
+  /** Bytes and lines of its input that have been read. */
+  scanned_bytes: number;
+  scanned_lines: number;
+  total: number;
+  completed: number;
+  failed: number;
+  /** Lines written to each file: a file without any is none. */
+  output_lines: number;
+  error_lines: number;
+  usage: BatchUsage;
+  in_progress_at: number | null;
+  finalizing_at: number | null;
+  completed_at: number | null;
+  failed_at: number | null;
+  expired_at: number | null;
+  cancelling_at: number | null;
+  cancelled_at: number | null;
+}
+
+/** The id of the job of a line. */
+export function lineJobId(batchId: string, line: number): string {
+  return `${batchId}.${line}`;
+}
+
+/** The batch and the line that a job is of; null: of none. */
+export function lineOfJob(jobId: string): { batchId: string; line: number } | null {
+  const [, batchId, line] = /^(batch_\w+)\.(\d+)$/.exec(jobId) ?? [];
+  return batchId === undefined ? null : { batchId, line: Number(line) };
+}
+
+const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** A longer one would outlive what is kept of it. */
+const LONGEST_WINDOW_MS = 30 * UNITS_MS.d;
+
+/** A completion window in ms: "24h" is OpenAI's only one, others are ours. Null: it is none. */
+export function windowMs(text: string): number | null {
+  const [, number, unit] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
+  if (number === undefined) return null;
+  const ms = Number(number) * UNITS_MS[unit as keyof typeof UNITS_MS];
+  return ms <= LONGEST_WINDOW_MS ? ms : null;
+}

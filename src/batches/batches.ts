@@ -1,0 +1,63 @@
+import { findFile, removeFile } from '../files/file-index.ts';
+import { type Batch, isOver, type NewBatch } from './batch.ts';
+import { findBatch, findByIdempotencyKey, insertBatch, isRead, saveBatch } from './batch-table.ts';
+import { NO_USAGE } from './output-line.ts';
+import type { BatchPorts } from './ports.ts';
+import type { RemoveFileAnswer } from './rpc.ts';
+
+type Ports = Pick<BatchPorts, 'sql' | 'now'>;
+
+/** @returns null: there is no such file */
+export function createBatch(
+  { sql, now }: Ports,
+  asked: NewBatch,
+  idempotencyKey: string | null,
+): Batch | null {
+  // Keys are their tenants' own.
+  const key = idempotencyKey === null ? null : JSON.stringify([asked.tenant, idempotencyKey]);
+  const existing = key === null ? null : findByIdempotencyKey(sql, key);
+  if (existing !== null) return existing.batch;
+  if (findFile(sql, asked.input_file_id, asked.tenant, now()) === null) return null;
+  const batch: Batch = {
+    ...asked,
+    status: 'validating',
+    faults: [],
+    scanned_bytes: 0,
+    scanned_lines: 0,
+    total: 0,
+    completed: 0,
+    failed: 0,
+    output_lines: 0,
+    error_lines: 0,
+    usage: { ...NO_USAGE },
+    in_progress_at: null,
+    finalizing_at: null,
+    completed_at: null,
+    failed_at: null,
+    expired_at: null,
+    cancelling_at: null,
+    cancelled_at: null,
+  };
+  insertBatch(sql, batch, key);
+  return batch;
+}
+
+/** @returns null: there is none. One that is over stays as it is */
+export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | null): Batch | null {
+  const stored = findBatch(sql, id, viewer);
+  if (stored === null) return null;
+  const { batch } = stored;
+  if (isOver(batch.status) || batch.status === 'cancelling' || batch.status === 'finalizing') return batch;
+  batch.status = 'cancelling';
+  batch.cancelling_at = now();
+  saveBatch(sql, stored);
+  return batch;
+}
+
+/** Takes it off the list; the caller removes its bytes. */
+export function unlistFile({ sql, now }: Ports, id: string, viewer: string | null): RemoveFileAnswer {
+  if (findFile(sql, id, viewer, now()) === null) return 'unknown';
+  if (isRead(sql, id)) return 'in_use';
+  removeFile(sql, id);
+  return 'removed';
+}

@@ -1,0 +1,53 @@
+import type { Alarm, Sql } from '../durable/ports.ts';
+import type { JobView } from '../protocol/index.ts';
+
+/** What a batch is run with. Every call may be made twice with the same effect as once. */
+export interface BatchPorts {
+  sql: Sql;
+  alarm: Alarm;
+  /** Epoch ms */
+  now(): number;
+  sleep(ms: number): Promise<void>;
+  queue: BatchQueue;
+  files: BatchFiles;
+  log(level: 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
+}
+
+/** The queue, as batches use it. */
+export interface BatchQueue {
+  /** Submits the jobs of lines; what settles of them is told by `nextSettled`. In order of the jobs. */
+  submit(jobs: LineJob[]): Promise<SubmittedLine[]>;
+  /** Listens for jobs that were submitted before. @returns ids under which there is no job */
+  listen(jobIds: string[]): Promise<string[]>;
+  /** What has settled, as soon as there is something, or nothing after `waitMs`; null: the queue has forgotten who listens. */
+  nextSettled(waitMs: number): Promise<JobView[] | null>;
+  /** Null: there is no such job. */
+  stateOf(jobId: string): Promise<JobView['state'] | null>;
+  cancel(jobId: string): Promise<void>;
+  /** Slots of all workers. */
+  slots(): Promise<number>;
+}
+
+export interface LineJob {
+  id: string;
+  tenant: string | null;
+  path: string;
+  /** JSON of the request, as it is for the engine. */
+  body: string;
+  /** Chooses the config; null: the only one there is. */
+  model: string | null;
+  deadline_seconds: number;
+}
+
+/** `wait`: not now, because too much is pending or nobody serves the model; `refused`: never. */
+export type SubmittedLine = 'submitted' | { wait: string } | { refused: string };
+
+/** The files of batches, by id. */
+export interface BatchFiles {
+  /** @returns null: it is gone */
+  size(fileId: string): Promise<number | null>;
+  read(fileId: string, offset: number, length: number): Promise<Uint8Array>;
+  /** Adds lines whose keys the file does not have yet. @returns its bytes */
+  append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
+  keep(fileId: string, expiresAt: number): Promise<void>;
+}

@@ -1,0 +1,288 @@
+import { addFile, removeFile } from '../files/file-index.ts';
+import type { JobView } from '../protocol/index.ts';
+import { type Batch, type BatchStatus, isOver, lineJobId, lineOfJob } from './batch.ts';
+import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { requestOf } from './line.ts';
+import {
+  countSubmitted,
+  findOpenLine,
+  forgetLines,
+  hasOpenLines,
+  nextLines,
+  type StoredLine,
+  setLineState,
+  submittedLines,
+} from './line-table.ts';
+import { type LineOutcome, notRun, outcomeOf } from './output-line.ts';
+import type { BatchPorts, LineJob } from './ports.ts';
+import { validate } from './validate.ts';
+
+/** Lines of a batch that are in the queue at a time: enough to keep all slots busy, few to call back. */
+const WINDOW = { least: 64, slots: 4 };
+/** Lines submitted in one call, and outcomes written in one. */
+const MOST_AT_ONCE = 256;
+/** How long one question for what has settled waits, ms: a new batch is seen to afterwards. */
+const QUESTION_MS = 1000;
+/** Before lines that the queue did not take are submitted again, and after a call that failed, ms. */
+const PAUSE_MS = 2000;
+/** What runs when a batch is cancelled may end within this time, ms: it is paid for already. */
+const MAY_END_MS = 30_000;
+
+/**
+ * Runs all batches of a queue id, one after another a step each. Whatever it does it can do again: jobs and lines of
+ * files have names that follow from their line, and what is done is noted in the same commit that counts it.
+ */
+export class BatchRunner {
+  readonly #ports: BatchPorts;
+  #running: Promise<void> | null = null;
+  /** The queue tells what settles of the lines that it was given. */
+  #isListening = false;
+  /** Batches whose lines the queue did not take, and when they are tried again, epoch ms. */
+  readonly #paused = new Map<string, number>();
+
+  constructor(ports: BatchPorts) {
+    this.#ports = ports;
+  }
+
+  /** There is, or may be, something to do. */
+  wake(): void {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null;
+    });
+  }
+
+  async #run(): Promise<void> {
+    while (true) {
+      const active = activeBatches(this.#ports.sql);
+      if (active.length === 0) return;
+      try {
+        if (!this.#isListening) await this.#listenAgain(active);
+        for (const { batch } of byLatestStart(active)) await this.#step(batch.id);
+        await this.#collect();
+      } catch (error) {
+        this.#isListening = false;
+        this.#ports.log('warn', 'batches wait: the queue or a file cannot be reached', {
+          error: String((error as Error)?.message ?? error),
+        });
+        await this.#ports.sleep(PAUSE_MS);
+      }
+    }
+  }
+
+  /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
+  async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
+    for (const { seq, batch } of active) {
+      const ids = submittedLines(this.#ports.sql, seq).map(({ number }) => lineJobId(batch.id, number));
+      for (let at = 0; at < ids.length; at += MOST_AT_ONCE) {
+        const unknown = await this.#ports.queue.listen(ids.slice(at, at + MOST_AT_ONCE));
+        for (const id of unknown) setLineState(this.#ports.sql, seq, lineOfJob(id)!.line, 'waiting');
+      }
+    }
+    this.#isListening = true;
+  }
+
+  async #step(id: string): Promise<void> {
+    const stored = findBatch(this.#ports.sql, id, null);
+    if (stored === null || isOver(stored.batch.status)) return;
+    const { status, expires_at } = stored.batch;
+    if (status === 'finalizing') return await this.#close(stored, 'completed');
+    if (status === 'cancelling') return await this.#callBack(stored, 'cancelled');
+    if (this.#ports.now() >= expires_at) return await this.#callBack(stored, 'expired');
+    if (status === 'validating') return await validate(this.#ports, stored);
+    await this.#feed(stored);
+  }
+
+  async #feed(stored: StoredBatch): Promise<void> {
+    const { sql, now, queue, files } = this.#ports;
+    const { seq, batch } = stored;
+    if ((this.#paused.get(batch.id) ?? 0) > now()) return;
+    this.#paused.delete(batch.id);
+    if (!hasOpenLines(sql, seq)) return this.#become(stored, 'finalizing');
+    const window = Math.max(WINDOW.least, WINDOW.slots * (await queue.slots()));
+    const room = Math.min(MOST_AT_ONCE, window - countSubmitted(sql, seq));
+    const lines = nextLines(sql, seq, room);
+    if (lines.length === 0) return;
+    const jobs = await Promise.all(lines.map((line) => this.#jobOf(batch, line, files)));
+    // Noted before the queue has them: after a crash in between it is asked which of them it knows.
+    for (const { number } of lines) setLineState(sql, seq, number, 'submitted');
+    const answers = await queue.submit(jobs);
+    const refused: [StoredLine, LineOutcome][] = [];
+    for (const [index, answer] of answers.entries()) {
+      const line = lines[index]!;
+      if (answer === 'submitted') continue;
+      if ('wait' in answer) {
+        setLineState(sql, seq, line.number, 'waiting');
+        this.#paused.set(batch.id, now() + PAUSE_MS);
+      } else refused.push([line, refusal(batch, line, answer.refused)]);
+    }
+    if (refused.length > 0) await this.#write(stored, refused);
+  }
+
+  async #jobOf(batch: Batch, line: StoredLine, files: BatchPorts['files']): Promise<LineJob> {
+    const bytes = await files.read(batch.input_file_id, line.offset, line.length);
+    const text = new TextDecoder().decode(bytes).trim();
+    return {
+      id: lineJobId(batch.id, line.number),
+      tenant: batch.tenant,
+      path: batch.endpoint,
+      ...requestOf(text),
+      deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
+    };
+  }
+
+  async #collect(): Promise<void> {
+    const jobs = await this.#ports.queue.nextSettled(QUESTION_MS);
+    if (jobs === null) {
+      this.#isListening = false;
+      await this.#ports.sleep(jobs === null && activeBatches(this.#ports.sql).length > 0 ? QUESTION_MS : 0);
+      return;
+    }
+    const byBatch = new Map<string, JobView[]>();
+    for (const job of jobs) {
+      const batchId = lineOfJob(job.id)?.batchId;
+      if (batchId !== undefined) byBatch.set(batchId, [...(byBatch.get(batchId) ?? []), job]);
+    }
+    for (const [id, settled] of byBatch) {
+      const stored = findBatch(this.#ports.sql, id, null);
+      if (stored) await this.#settle(stored, settled);
+    }
+  }
+
+  async #settle(stored: StoredBatch, jobs: readonly JobView[]): Promise<void> {
+    const outcomes: [StoredLine, LineOutcome][] = [];
+    for (const job of jobs) {
+      const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
+      if (line) outcomes.push([line, outcome(stored.batch, line, job)]);
+    }
+    await this.#write(stored, outcomes);
+  }
+
+  /** Lines that are in their file already are not added again; then one commit notes and counts them. */
+  async #write({ seq, batch: { id } }: StoredBatch, outcomes: [StoredLine, LineOutcome][]): Promise<void> {
+    const { sql, files } = this.#ports;
+    for (const file of ['output', 'error'] as const) {
+      const lines = outcomes
+        .filter(([, outcome]) => outcome.file === file)
+        .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
+      if (lines.length > 0) await files.append(fileIdOf(findBatch(sql, id, null)!.batch, file), lines);
+    }
+    // Read again: it may have been cancelled meanwhile.
+    const stored = findBatch(sql, id, null);
+    if (stored === null) return;
+    for (const [line, outcome] of outcomes) {
+      if (findOpenLine(sql, seq, line.number) === null) continue;
+      setLineState(sql, seq, line.number, 'done');
+      count(stored.batch, outcome);
+    }
+    saveBatch(sql, stored);
+  }
+
+  /** Ends early: what runs is called back, what has not begun is written down as not run. */
+  async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
+    const { sql, now, queue } = this.#ports;
+    const { seq, batch } = stored;
+    const waiting = nextLines(sql, seq, MOST_AT_ONCE);
+    if (waiting.length > 0) {
+      const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
+        line,
+        notRun(line.custom_id, requestId(batch, line), why),
+      ]);
+      return await this.#write(stored, outcomes);
+    }
+    const mayRunUntil = (batch.cancelling_at ?? 0) + MAY_END_MS;
+    const submitted = submittedLines(sql, seq);
+    for (const { number } of submitted) {
+      const jobId = lineJobId(batch.id, number);
+      const isRunning = (await queue.stateOf(jobId)) === 'leased';
+      if (!isRunning || now() >= mayRunUntil) await queue.cancel(jobId);
+    }
+    if (submitted.length === 0) await this.#close(stored, why);
+  }
+
+  /** Its files are complete: from now on they are listed. */
+  async #close({ batch: { id } }: StoredBatch, status: 'completed' | 'cancelled' | 'expired'): Promise<void> {
+    const { sql, now, files } = this.#ports;
+    const { seq, batch } = findBatch(sql, id, null)!;
+    const expires_at = now() + batch.output_kept_ms;
+    const written = (['output', 'error'] as const).filter((file) => linesOf(batch, file) > 0);
+    const sizes = new Map<'output' | 'error', number>();
+    for (const file of written) {
+      sizes.set(file, await files.append(fileIdOf(batch, file), []));
+      await files.keep(fileIdOf(batch, file), expires_at);
+    }
+    for (const [file, bytes] of sizes) {
+      const { tenant } = batch;
+      const fileId = fileIdOf(batch, file);
+      removeFile(sql, fileId);
+      const filename = `${batch.id}_${file}.jsonl`;
+      addFile(sql, {
+        id: fileId,
+        tenant,
+        filename,
+        purpose: 'batch_output',
+        bytes,
+        created_at: now(),
+        expires_at,
+      });
+    }
+    forgetLines(sql, seq);
+    this.#become({ seq, batch }, status);
+  }
+
+  #become(stored: StoredBatch, status: BatchStatus): void {
+    const { batch } = stored;
+    batch.status = status;
+    if (status === 'finalizing') batch.finalizing_at = this.#ports.now();
+    if (status === 'completed') batch.completed_at = this.#ports.now();
+    if (status === 'cancelled') batch.cancelled_at = this.#ports.now();
+    if (status === 'expired') batch.expired_at = this.#ports.now();
+    saveBatch(this.#ports.sql, stored);
+    const { id, total, completed, failed } = batch;
+    this.#ports.log('info', `batch ${status.replace('_', ' ')}`, { batch_id: id, total, completed, failed });
+  }
+}
+
+/** Those whose window ends first go first. */
+function byLatestStart(active: readonly StoredBatch[]): StoredBatch[] {
+  return [...active].sort((a, b) => a.batch.expires_at - b.batch.expires_at);
+}
+
+function outcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
+  const id = requestId(batch, line);
+  if (job.state === 'cancelled') {
+    return notRun(line.custom_id, id, batch.status === 'cancelling' ? 'cancelled' : 'expired');
+  }
+  return job.state === 'expired' ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
+}
+
+function refusal(batch: Batch, line: StoredLine, message: string): LineOutcome {
+  const error = { message, code: 'invalid_request', retryable: false };
+  return outcomeOf(line.custom_id, requestId(batch, line), {
+    state: 'failed',
+    result: null,
+    error,
+  } as JobView);
+}
+
+function requestId(batch: Batch, line: StoredLine): string {
+  return `batch_req_${batch.id.slice('batch_'.length)}_${line.number}`;
+}
+
+function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
+  return file === 'output' ? batch.output_file_id : batch.error_file_id;
+}
+
+function linesOf(batch: Batch, file: 'output' | 'error'): number {
+  return file === 'output' ? batch.output_lines : batch.error_lines;
+}
+
+function count(batch: Batch, { file, isTried, usage }: LineOutcome): void {
+  if (file === 'output') {
+    batch.output_lines += 1;
+    batch.completed += 1;
+  } else {
+    batch.error_lines += 1;
+    if (isTried) batch.failed += 1;
+  }
+  for (const name of Object.keys(batch.usage) as (keyof typeof usage)[]) batch.usage[name] += usage[name];
+}

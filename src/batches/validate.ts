@@ -1,0 +1,118 @@
+import { READ_BYTES } from '../files/rpc.ts';
+import type { LineFault } from './batch.ts';
+import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { isFault, readLine } from './line.ts';
+import { splitLines } from './line-splitter.ts';
+import { forgetLines, insertLine } from './line-table.ts';
+import type { BatchPorts } from './ports.ts';
+
+/** Most lines of one batch: OpenAI's number. */
+const MOST_LINES = 50_000;
+/** Most that are told of one batch. */
+const MOST_FAULTS = 100;
+/** A longer line could not be submitted: the body of a request is bounded. */
+const LINE_BYTES = 20 * 1024 * 1024;
+
+/**
+ * Reads a piece of a batch's input, notes its lines, and where the input ends says whether the batch begins or has
+ * failed. Called until it is no longer `validating`; how far it came is in the row.
+ */
+export async function validate(ports: BatchPorts, given: StoredBatch): Promise<void> {
+  const { sql, files } = ports;
+  const { input_file_id, scanned_bytes } = given.batch;
+  const size = await files.size(input_file_id);
+  const piece = size === null ? null : await readPiece(ports, input_file_id, scanned_bytes, size);
+  const stored = findBatch(sql, given.batch.id, null);
+  if (stored?.batch.status !== 'validating') return;
+  if (piece === null || size === null) {
+    return fail(ports, stored, [
+      about('file_not_found', `There is no file ${input_file_id}; it may have expired.`),
+    ]);
+  }
+  const { batch } = stored;
+  const isLast = scanned_bytes + piece.byteLength >= size;
+  const { lines, taken } = splitLines(piece, scanned_bytes, isLast);
+  for (const { text, offset, length } of lines) {
+    batch.scanned_lines += 1;
+    const fault = batch.scanned_lines > MOST_LINES ? null : note(ports, stored, { text, offset, length });
+    if (fault && batch.faults.length < MOST_FAULTS) batch.faults.push(fault);
+  }
+  batch.scanned_bytes += taken;
+  if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
+  conclude(ports, stored, taken === 0 && !isLast);
+}
+
+async function readPiece(
+  { files }: BatchPorts,
+  fileId: string,
+  offset: number,
+  size: number,
+): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  // One line may be longer than what one call brings.
+  while (offset + length < size && length <= LINE_BYTES) {
+    const piece = await files.read(fileId, offset + length, READ_BYTES);
+    pieces.push(piece);
+    length += piece.byteLength;
+    if (piece.byteLength === 0 || piece.includes(0x0a)) break;
+  }
+  if (pieces.length === 1) return pieces[0]!;
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.byteLength;
+  }
+  return whole;
+}
+
+/** @returns what is wrong with the line; null: nothing, and it is noted */
+function note(
+  { sql }: BatchPorts,
+  { seq, batch }: StoredBatch,
+  { text, offset, length }: { text: string; offset: number; length: number },
+): LineFault | null {
+  const number = batch.scanned_lines;
+  const line = readLine(text, number, batch.endpoint);
+  if (isFault(line)) return line;
+  if (insertLine(sql, seq, { number, offset, length, ...line })) return null;
+  const message = `custom_id: ${JSON.stringify(line.custom_id)} is also that of a line before.`;
+  return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };
+}
+
+function conclude(ports: BatchPorts, stored: StoredBatch, isLineTooLong: boolean): void {
+  const { batch } = stored;
+  if (isLineTooLong) {
+    const line = batch.scanned_lines + 1;
+    return fail(ports, stored, [{ ...about('line_too_long', 'This line is longer than 20 MiB.'), line }]);
+  }
+  if (batch.scanned_lines > MOST_LINES) {
+    const message = `The file has ${batch.scanned_lines} lines; a batch may have ${MOST_LINES}.`;
+    return fail(ports, stored, [about('too_many_tasks', message)]);
+  }
+  if (batch.scanned_lines === 0) {
+    return fail(ports, stored, [about('empty_file', 'The file has no lines.')]);
+  }
+  if (batch.faults.length > 0) return fail(ports, stored, batch.faults);
+  batch.status = 'in_progress';
+  batch.in_progress_at = ports.now();
+  batch.total = batch.scanned_lines;
+  saveBatch(ports.sql, stored);
+  ports.log('info', 'batch in progress', { batch_id: batch.id, lines: batch.total });
+}
+
+function fail(ports: BatchPorts, stored: StoredBatch, faults: LineFault[]): void {
+  const { seq, batch } = stored;
+  batch.status = 'failed';
+  batch.failed_at = ports.now();
+  batch.faults = faults;
+  forgetLines(ports.sql, seq);
+  saveBatch(ports.sql, stored);
+  const [{ code, line } = { code: null, line: null }] = faults;
+  ports.log('info', 'batch failed: its input is not in order', { batch_id: batch.id, code, line });
+}
+
+function about(code: string, message: string): LineFault {
+  return { code, message, param: null, line: null };
+}

@@ -1,0 +1,116 @@
+import { DurableObject } from 'cloudflare:workers';
+import type { Batch, NewBatch } from '../../batches/batch.ts';
+import {
+  activeBatches,
+  type BatchesWanted,
+  findBatch,
+  forgetBatches,
+  listBatches,
+} from '../../batches/batch-table.ts';
+import { cancelBatch, createBatch, unlistFile } from '../../batches/batches.ts';
+import { MIGRATIONS } from '../../batches/migrations.ts';
+import type { BatchPorts } from '../../batches/ports.ts';
+import type { BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
+import { BatchRunner } from '../../batches/runner.ts';
+import { migrate } from '../../durable/migrate.ts';
+import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
+import {
+  addFile,
+  type FilePage,
+  type FilesWanted,
+  findFile,
+  forgetExpired,
+  listFiles,
+} from '../../files/file-index.ts';
+import type { FileRecord } from '../../files/rpc.ts';
+import type { Env } from '../env.ts';
+import { batchFiles } from './files.ts';
+import { batchQueue } from './queue.ts';
+
+/** While batches run the alarm is set this often, ms: it starts an object again that the runtime has ended. */
+const LOOK_AGAIN_MS = 30_000;
+/** How long what is known of a batch is kept after it was made, ms. */
+const BATCH_KEPT_MS = 365 * 86_400_000;
+
+/** The Durable Object that knows the files and runs the batches of a queue id, one for each. */
+export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
+  #ports!: BatchPorts;
+  #alarm!: StoredAlarm;
+  #runner!: BatchRunner;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    ctx.blockConcurrencyWhile(async () => {
+      this.#alarm = await StoredAlarm.read(ctx.storage);
+      const sql = sqlOf(ctx.storage);
+      migrate(sql, MIGRATIONS);
+      const queueId = ctx.id.name ?? '';
+      this.#ports = {
+        sql,
+        alarm: this.#alarm,
+        now: () => Date.now(),
+        sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+        queue: batchQueue(env, queueId),
+        files: batchFiles(env, queueId),
+        log: (level, msg, fields) =>
+          console.log(JSON.stringify({ level, msg, queue_id: queueId, ...fields })),
+      };
+      this.#runner = new BatchRunner(this.#ports);
+      this.#look();
+    });
+  }
+
+  async addFile(file: FileRecord): Promise<void> {
+    addFile(this.#ports.sql, file);
+    this.#look();
+  }
+
+  async findFile(id: string, viewer: string | null): Promise<FileRecord | null> {
+    return findFile(this.#ports.sql, id, viewer, Date.now());
+  }
+
+  async listFiles(wanted: FilesWanted): Promise<FilePage | null> {
+    return listFiles(this.#ports.sql, wanted, Date.now());
+  }
+
+  async removeFile(id: string, viewer: string | null): Promise<RemoveFileAnswer> {
+    return unlistFile(this.#ports, id, viewer);
+  }
+
+  async createBatch(asked: NewBatch, idempotencyKey: string | null): Promise<Batch | null> {
+    const batch = createBatch(this.#ports, asked, idempotencyKey);
+    this.#look();
+    return batch;
+  }
+
+  async findBatch(id: string, viewer: string | null): Promise<Batch | null> {
+    return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
+  }
+
+  async listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null> {
+    return listBatches(this.#ports.sql, wanted);
+  }
+
+  async cancelBatch(id: string, viewer: string | null): Promise<Batch | null> {
+    const batch = cancelBatch(this.#ports, id, viewer);
+    this.#look();
+    return batch;
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarm.fired();
+    this.#look();
+  }
+
+  /** Forgets what is too old, runs what is to be run, and sees to it that the alarm comes again. */
+  #look(): void {
+    const { sql, now } = this.#ports;
+    forgetBatches(sql, now() - BATCH_KEPT_MS);
+    const expires = forgetExpired(sql, now());
+    const isActive = activeBatches(sql).length > 0;
+    if (isActive) this.#runner.wake();
+    const next = isActive ? now() + LOOK_AGAIN_MS : expires;
+    const armed = this.#alarm.get();
+    if (next !== null && (armed === null || armed > next || armed <= now())) this.#alarm.set(next);
+  }
+}

@@ -1,0 +1,80 @@
+import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
+import type { JobView } from '../../protocol/index.ts';
+import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { scanBody } from '../json-scan.ts';
+import { callQueue, submitJobs } from '../objects.ts';
+
+/** Below what people wait for. */
+const PRIORITY = -10;
+/** All batches of a queue hear of their lines together. */
+const LISTENER = 'batches';
+
+/** The queue that runs the lines of batches. */
+export function batchQueue(env: Env, queueId: string): BatchQueue {
+  return {
+    submit: (jobs) => submit(env, queueId, jobs),
+    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
+    nextSettled: async (waitMs) => {
+      const { listener, jobs } = await callQueue(env, queueId, (queue) =>
+        queue.nextSettled(LISTENER, waitMs),
+      );
+      if (listener !== 'known') return null;
+      return await Promise.all(jobs.map(({ view }) => whole(env, queueId, view)));
+    },
+    stateOf: async (id) => (await callQueue(env, queueId, (queue) => queue.get(id, null)))?.state ?? null,
+    cancel: async (id) =>
+      void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
+    slots: async () => {
+      const sessions = await callQueue(env, queueId, (queue) => queue.sessions());
+      return sessions.reduce((sum, { capacity }) => sum + capacity, 0);
+    },
+  };
+}
+
+async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<SubmittedLine[]> {
+  const refusals = lines.map(({ body }) => refusalOf(body));
+  const jobs = lines.filter((_, index) => refusals[index] === null).map(jobOf);
+  const answers = (jobs.length > 0 ? await submitJobs(env, queueId, packJobs(jobs), LISTENER) : []).values();
+  return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
+}
+
+/** Why the gateway would not pass this body on; null: it would. */
+function refusalOf(body: string): string | null {
+  try {
+    scanBody(new TextEncoder().encode(body));
+    return null;
+  } catch (error) {
+    if (error instanceof HttpError) return error.message;
+    throw error;
+  }
+}
+
+function jobOf({ id, tenant, path, body, model, deadline_seconds }: LineJob): SubmitJob {
+  return {
+    id,
+    tenant,
+    job_type: 'engine_request',
+    payload: JSON.stringify({ method: 'POST', path, body }),
+    ...(model !== null && { model }),
+    priority: PRIORITY,
+    max_attempts: 3,
+    deadline_seconds,
+  };
+}
+
+function answerOf(answer: SubmitAnswer | undefined): SubmittedLine {
+  if (!answer) throw new Error('the queue did not answer for a line');
+  if (answer.ok) return 'submitted';
+  const isFinal = answer.reason === 'conflict' || answer.reason === 'invalid_webhook';
+  return isFinal ? { refused: answer.message } : { wait: answer.message };
+}
+
+/** A result that is too long for the list is read by itself. */
+async function whole(env: Env, queueId: string, text: string): Promise<JobView> {
+  const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
+  if (!view.has_long_result) return view;
+  const job = await callQueue(env, queueId, (queue) => queue.get(view.id, null));
+  return job === null ? view : unpackView(job);
+}

@@ -1,0 +1,155 @@
+import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
+import { inferenceRoutes, parseValue } from '../../protocol/index.ts';
+import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { tenantOf, viewerOf } from '../auth.ts';
+import { BatchRequest } from '../batch-request.ts';
+import { parseBody, readBody } from '../body.ts';
+import { HttpError } from '../errors.ts';
+import { callBatches, queueIdOf } from '../objects.ts';
+import { randomId } from '../random-id.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+/** Batches of a page: OpenAI's numbers. */
+const PAGE = { usual: 20, most: 100 };
+const BODY_BYTES = 64 * 1024;
+
+/** OpenAI's Batch API. */
+export function batchRoutes(app: Gateway): void {
+  app.post('/v1/batches', needs('submit'), async (context) => {
+    const { env, req } = context;
+    const queueId = queueIdOf(env, req.raw);
+    const { bytes, release } = await readBody(req.raw, env, BODY_BYTES);
+    let asked: NewBatch;
+    try {
+      asked = newBatch(parseBody(bytes), context, Date.now());
+    } finally {
+      release();
+    }
+    const key = req.header('idempotency-key') ?? null;
+    const batch = await callBatches(env, queueId, (batches) => batches.createBatch(asked, key));
+    if (batch === null) {
+      const message = `input_file_id: there is no file ${JSON.stringify(asked.input_file_id)}.`;
+      throw new HttpError(404, message, 'file_not_found');
+    }
+    return context.json(batchView(batch));
+  });
+
+  app.get('/v1/batches', needs('submit', 'read'), async (context) => {
+    const { env, req } = context;
+    const queueId = queueIdOf(env, req.raw);
+    const { after = null, limit } = req.query();
+    const wanted = { after, limit: limitOf(limit), viewer: viewerOf(context.get('token')) };
+    const page = await callBatches(env, queueId, (batches) => batches.listBatches(wanted));
+    if (page === null) throw notFound(String(after));
+    return context.json({
+      object: 'list',
+      data: page.batches.map(batchView),
+      first_id: page.batches[0]?.id ?? null,
+      last_id: page.batches.at(-1)?.id ?? null,
+      has_more: page.has_more,
+    });
+  });
+
+  app.get('/v1/batches/:id', needs('submit', 'read'), async (context) => {
+    const batch = await about(context, (batches, id, viewer) => batches.findBatch(id, viewer));
+    return context.json(batchView(batch));
+  });
+
+  app.post('/v1/batches/:id/cancel', needs('submit'), async (context) => {
+    const batch = await about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
+    return context.json(batchView(batch));
+  });
+}
+
+type BatchesStub = Parameters<Parameters<typeof callBatches>[2]>[0];
+
+/** @throws HttpError 404 */
+async function about(
+  context: GatewayContext,
+  ask: (batches: BatchesStub, id: string, viewer: string | null) => Promise<Batch | null>,
+): Promise<Batch> {
+  const queueId = queueIdOf(context.env, context.req.raw);
+  const id = context.req.param('id') as string;
+  const viewer = viewerOf(context.get('token'));
+  const batch = await callBatches(context.env, queueId, (batches) => ask(batches, id, viewer));
+  if (batch === null) throw notFound(id);
+  return batch;
+}
+
+/** What is wrong with the request is said here; what is wrong with the file shows in the batch, as clients expect. */
+function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch {
+  const { env } = context;
+  const parsed = parseValue(BatchRequest, body);
+  if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
+  const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
+  if (!inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
+    const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them.`;
+    throw new HttpError(400, message, 'invalid_endpoint');
+  }
+  const window = windowMs(completion_window);
+  if (window === null) {
+    const message = 'completion_window: expected "24h", or another number of m, h or d up to 30d.';
+    throw new HttpError(400, message, 'invalid_completion_window');
+  }
+  const usual = Number(env.FILE_RETENTION_SECONDS || QUEUE_SETTINGS.file_retention_seconds.default);
+  return {
+    id: randomId('batch_'),
+    tenant: tenantOf(context.get('token')),
+    input_file_id,
+    endpoint,
+    completion_window,
+    metadata: metadata ?? null,
+    output_kept_ms: (output_expires_after?.seconds ?? usual) * 1000,
+    output_file_id: randomId('file-'),
+    error_file_id: randomId('file-'),
+    created_at: now,
+    expires_at: now + window,
+  };
+}
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return PAGE.usual;
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= PAGE.most) return limit;
+  throw new HttpError(400, `limit: expected a whole number from 1 to ${PAGE.most}.`, 'invalid_parameter');
+}
+
+function notFound(id: string): HttpError {
+  return new HttpError(404, `There is no batch ${JSON.stringify(id.slice(0, 100))}.`, 'batch_not_found');
+}
+
+/** A batch as OpenAI's API shows it. */
+function batchView(batch: Batch): object {
+  const { usage, faults, total, completed, failed } = batch;
+  const seconds = (ms: number | null) => (ms === null ? null : Math.floor(ms / 1000));
+  const isClosed = batch.completed_at ?? batch.cancelled_at ?? batch.expired_at;
+  return {
+    id: batch.id,
+    object: 'batch',
+    endpoint: batch.endpoint,
+    errors: batch.status === 'failed' ? { object: 'list', data: faults } : null,
+    input_file_id: batch.input_file_id,
+    completion_window: batch.completion_window,
+    status: batch.status,
+    output_file_id: isClosed && batch.output_lines > 0 ? batch.output_file_id : null,
+    error_file_id: isClosed && batch.error_lines > 0 ? batch.error_file_id : null,
+    created_at: seconds(batch.created_at),
+    in_progress_at: seconds(batch.in_progress_at),
+    expires_at: seconds(batch.expires_at),
+    finalizing_at: seconds(batch.finalizing_at),
+    completed_at: seconds(batch.completed_at),
+    failed_at: seconds(batch.failed_at),
+    expired_at: seconds(batch.expired_at),
+    cancelling_at: seconds(batch.cancelling_at),
+    cancelled_at: seconds(batch.cancelled_at),
+    request_counts: { total, completed, failed },
+    usage: {
+      input_tokens: usage.input_tokens,
+      input_tokens_details: { cached_tokens: usage.cached_tokens },
+      output_tokens: usage.output_tokens,
+      output_tokens_details: { reasoning_tokens: usage.reasoning_tokens },
+      total_tokens: usage.input_tokens + usage.output_tokens,
+    },
+    metadata: batch.metadata,
+  };
+}

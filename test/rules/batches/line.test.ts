@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { lineJobId, lineOfJob, windowMs } from '../../../src/batches/batch.ts';
+import { readLine, requestOf } from '../../../src/batches/line.ts';
+import { splitLines } from '../../../src/batches/line-splitter.ts';
+
+const URL = '/v1/chat/completions';
+const encode = (text: string) => new TextEncoder().encode(text);
+
+function prefixOf(messages: object[]): number {
+  const line = readLine(JSON.stringify({ custom_id: 'a', url: URL, body: { messages } }), 1, URL);
+  return (line as { prefix: number }).prefix;
+}
+
+describe('a line of a batch', () => {
+  it('stands beside others with the same system prompt', () => {
+    const system = { role: 'system', content: 'Be brief.' };
+    const ask = (content: string) => ({ role: 'user', content });
+    expect(prefixOf([system, ask('a')])).toBe(prefixOf([system, ask('b')]));
+    expect(prefixOf([system, ask('a')])).not.toBe(prefixOf([ask('a')]));
+  });
+
+  it('keeps its numbers and the order of its fields', () => {
+    const body = '{"z":1.50,"seed":12345678901234567890,"model":"m","a":1e400}';
+    expect(requestOf(`{"custom_id":"a","body":${body}}`)).toEqual({ body, model: 'm' });
+  });
+
+  it('is found again by the id of its job', () => {
+    expect(lineOfJob(lineJobId('batch_aZ9', 17))).toEqual({ batchId: 'batch_aZ9', line: 17 });
+    expect(lineOfJob('report-17')).toBeNull();
+    expect(lineOfJob('batch_a.b')).toBeNull();
+  });
+});
+
+describe('the lines of a file', () => {
+  const TEXT = '\ufeff{"a":"größer"}\r\n\r\n{"b":2}\n{"c":3}';
+
+  it('are the same wherever its pieces are cut', () => {
+    const bytes = encode(TEXT);
+    for (let at = 1; at <= bytes.byteLength; at++) {
+      const first = splitLines(bytes.subarray(0, at), 0, at === bytes.byteLength);
+      const rest = splitLines(bytes.subarray(first.taken), first.taken, true);
+      const lines = [...first.lines, ...(at === bytes.byteLength ? [] : rest.lines)];
+      expect(lines.map(({ text }) => text)).toEqual(['{"a":"größer"}', '{"b":2}', '{"c":3}']);
+      for (const { offset, length, text } of lines) {
+        const part = new TextDecoder().decode(bytes.subarray(offset, offset + length));
+        expect(part.trim()).toBe(text);
+      }
+    }
+  });
+});
+
+describe('the window of a batch', () => {
+  it.each([
+    ['24h', 86_400_000],
+    ['90m', 5_400_000],
+    ['7d', 604_800_000],
+    ['31d', null],
+    ['0h', null],
+    ['5s', null],
+    ['', null],
+  ])('%s is %s ms', (text, ms) => expect(windowMs(text)).toBe(ms));
+});
