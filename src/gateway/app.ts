@@ -21,6 +21,7 @@ import { sessionRoutes } from './routes/session.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
 import type { Gateway, GatewayContext } from './routes/types.ts';
+import { usageRoutes } from './routes/usage.ts';
 
 /**
  * The gateway: every route, and how everything that is not one ends.
@@ -43,6 +44,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   jobContentsRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);
+  usageRoutes(app);
   telemetryRoutes(app);
   payloadRoutes(app);
   runpodRoutes(app);

@@ -5,6 +5,7 @@ import { RunpodSubmission } from '../runpod/submission.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
 import * as fleet from './fleet-answers.ts';
+import * as usage from './usage-answers.ts';
 
 /** A schema at `/schemas/{id}.json`. */
 export interface SchemaEntry {
@@ -138,6 +139,8 @@ export const SCHEMAS = {
   ConfigRow: sent(fleet.ConfigRow, 'A config as the dashboard shows it.'),
   FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
+  Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
+  UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
   SessionView: sent(protocol.SessionView, 'Whom the page acts for.', {
     asks_for_token: true,
     name: 'dashboard',

@@ -6,6 +6,7 @@ import { inference } from './rows/inference.ts';
 import { jobs } from './rows/jobs.ts';
 import { page } from './rows/page.ts';
 import { runpod } from './rows/runpod.ts';
+import { usage } from './rows/usage.ts';
 import { workers } from './rows/workers.ts';
 import type { RouteRow } from './types.ts';
 
@@ -19,6 +20,7 @@ export const ROUTES: readonly RouteRow[] = [
   ...files,
   ...batches,
   ...fleet,
+  ...usage,
   ...page,
   ...runpod,
   ...workers,

@@ -65,7 +65,7 @@ export function jobListRoutes(app: Gateway): void {
   });
 }
 
-function invalid(message: string): HttpError {
+export function invalid(message: string): HttpError {
   return new HttpError(400, `${message}.`, 'invalid_parameter');
 }
 
@@ -82,7 +82,7 @@ function stateOf(text: string | undefined): string | null {
 }
 
 /** Epoch ms of a time in ISO form, or in seconds since the epoch. */
-function timeOf(name: string, text: string | undefined): number | null {
+export function timeOf(name: string, text: string | undefined): number | null {
   if (text === undefined) return null;
   const ms = /^\d{1,11}(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text);
   if (!Number.isFinite(ms)) {

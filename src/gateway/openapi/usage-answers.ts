@@ -1,0 +1,49 @@
+import * as z from 'zod';
+import { USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
+
+/** What the routes about usage answer. */
+
+const count = z.number().int();
+const amounts = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, count]));
+const keys = Object.fromEntries(USAGE_KEYS.map((name) => [name, z.string().optional()]));
+
+export const Usage = z.object({
+  since: z.string(),
+  until: z.string(),
+  width: z.enum(['day', 'hour']),
+  usage: z.array(z.object({ start: z.string(), ...keys, ...amounts })),
+  total: z.object(amounts),
+});
+
+const seconds = z.number().int();
+const name = z.string().nullable();
+
+export const UsagePage = z.object({
+  object: z.literal('page'),
+  data: z.array(
+    z.object({
+      object: z.literal('bucket'),
+      start_time: seconds,
+      end_time: seconds,
+      results: z.array(
+        z.object({
+          object: z.literal('organization.usage.completions.result'),
+          input_tokens: count,
+          input_cached_tokens: count,
+          output_tokens: count,
+          input_audio_tokens: count,
+          output_audio_tokens: count,
+          num_model_requests: count,
+          project_id: name,
+          user_id: name,
+          api_key_id: name,
+          model: name,
+          batch: z.boolean().nullable(),
+          service_tier: name,
+        }),
+      ),
+    }),
+  ),
+  has_more: z.boolean(),
+  next_page: z.string().nullable(),
+});

@@ -1,0 +1,211 @@
+import {
+  USAGE_AMOUNTS,
+  USAGE_KEYS,
+  type UsageAmounts,
+  type UsageKey,
+  type UsageSum,
+} from '../../queue/rpc.ts';
+import { viewerOf } from '../auth.ts';
+import { HttpError } from '../errors.ts';
+import { callQueue, queueIdOf } from '../objects.ts';
+import { invalid, timeOf } from './job-list.ts';
+import { type Gateway, type GatewayContext, needs } from './types.ts';
+
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+/** As many as days are kept. */
+const MOST_DAYS = 400;
+/** Sums that the queue gives at most. */
+const MOST_SUMS = 10_000;
+
+type Filter = Partial<Record<keyof UsageKey, string[]>>;
+
+interface Wanted {
+  /** Epoch s, the end exclusive. */
+  from: number;
+  to: number;
+  width: number;
+  groupBy: (keyof UsageKey)[];
+  filter: Filter;
+}
+
+/** Tokens and requests that were counted: in our form, and in that of OpenAI's usage API. */
+export function usageRoutes(app: Gateway): void {
+  app.get('/api/usage', needs('submit', 'read'), async (context) => {
+    const wanted = readWanted(context.req.query(), Date.now());
+    const sums = await usageOf(context, wanted);
+    const iso = (at: number) => new Date(at * 1000).toISOString();
+    return context.json({
+      since: iso(wanted.from),
+      until: iso(wanted.to),
+      width: wanted.width === HOUR ? 'hour' : 'day',
+      usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...sum })),
+      total: totalOf(sums),
+    });
+  });
+
+  app.get('/v1/organization/usage/completions', needs('submit', 'read'), async (context) => {
+    const asked = readOpenAI(new URL(context.req.url).searchParams, Date.now());
+    const sums = await usageOf(context, asked);
+    return context.json(pageOf(asked, sums));
+  });
+}
+
+/** What the token may see: with `submit` alone its tenant's. */
+async function usageOf(
+  context: GatewayContext,
+  { from, to, width, groupBy, filter }: Wanted,
+): Promise<UsageSum[]> {
+  const viewer = viewerOf(context.get('token'));
+  const visible = viewer === null ? filter : { ...filter, tenant: [viewer] };
+  const sums = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+    queue.usage({ from, to, width, groupBy, filter: visible }),
+  );
+  if (sums.length < MOST_SUMS) return sums;
+  throw new HttpError(
+    400,
+    `The answer would hold ${MOST_SUMS} sums or more: ask for less time, or group by fewer fields.`,
+    'too_many_sums',
+  );
+}
+
+const PARAMETERS = ['days', 'since', 'until', 'width', 'group_by', 'queue_id', ...USAGE_KEYS];
+
+/** @throws HttpError 400 */
+function readWanted(query: Record<string, string>, nowMs: number): Wanted {
+  const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
+  if (unknown !== undefined)
+    throw invalid(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+  const width = query.width ?? 'day';
+  if (width !== 'day' && width !== 'hour') throw invalid('width: expected day or hour');
+  const until = timeOf('until', query.until);
+  const since = timeOf('since', query.since);
+  if (since !== null && query.days !== undefined) throw invalid('days: give either days or since');
+  const to = Math.ceil((until ?? nowMs) / 1000);
+  const days = daysOf(query.days);
+  const from = since === null ? to - ((to - 1) % DAY) - 1 - (days - 1) * DAY : Math.floor(since / 1000);
+  if (from >= to) throw invalid('since: expected a time before the end');
+  const groupBy = (query.group_by ?? '').split(',').filter((name) => name !== '');
+  for (const name of groupBy) {
+    if (!USAGE_KEYS.some((key) => key === name))
+      throw invalid(`group_by: expected some of ${USAGE_KEYS.join(', ')}, not "${name}"`);
+  }
+  const filter: Filter = {};
+  for (const key of USAGE_KEYS) if (query[key] !== undefined) filter[key] = [query[key]];
+  return {
+    from,
+    to,
+    width: width === 'hour' ? HOUR : DAY,
+    groupBy: [...new Set(groupBy)] as (keyof UsageKey)[],
+    filter,
+  };
+}
+
+function daysOf(text = '7'): number {
+  const days = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (days < 1 || days > MOST_DAYS) throw invalid(`days: expected a number from 1 to ${MOST_DAYS}`);
+  return days;
+}
+
+function totalOf(sums: readonly UsageSum[]): UsageAmounts {
+  const total = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;
+  for (const sum of sums) for (const name of USAGE_AMOUNTS) total[name] += sum[name];
+  return total;
+}
+
+/** Buckets of a page: their width in s, and how many, as asked for by nobody and at most. */
+const WIDTHS: Record<string, { width: number; usual: number; most: number }> = {
+  '1h': { width: HOUR, usual: 24, most: 168 },
+  '1d': { width: DAY, usual: 7, most: 31 },
+};
+/** OpenAI's names; null: a group of its own that does not exist here. */
+const GROUPS: Record<string, keyof UsageKey | null> = {
+  project_id: 'tenant',
+  api_key_id: 'token_name',
+  model: 'model',
+  user_id: null,
+  batch: null,
+  service_tier: null,
+};
+const FILTERS: Record<string, keyof UsageKey> = {
+  project_ids: 'tenant',
+  api_key_ids: 'token_name',
+  models: 'model',
+};
+
+interface OpenAIWanted extends Wanted {
+  /** Epoch s: the end of all pages. */
+  end: number;
+}
+
+/** @throws HttpError 400 */
+function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
+  const list = (name: string) =>
+    [...query.getAll(name), ...query.getAll(`${name}[]`)].flatMap((value) => value.split(','));
+  const asked = query.get('bucket_width') ?? '1d';
+  const bucket = WIDTHS[asked];
+  if (bucket === undefined) throw invalid('bucket_width: expected 1h or 1d; minutes are not kept');
+  const { width, usual, most } = bucket;
+  const start = secondsOf('start_time', query.get('page') ?? query.get('start_time'));
+  if (start === null) throw invalid('start_time: expected the first second to be counted, since 1970');
+  const end = secondsOf('end_time', query.get('end_time')) ?? Math.ceil(nowMs / 1000);
+  const limit = Number(query.get('limit') ?? usual);
+  if (!Number.isInteger(limit) || limit < 1 || limit > most)
+    throw invalid(`limit: expected a number from 1 to ${most}`);
+  const from = start - (start % width);
+  const groupBy: (keyof UsageKey)[] = [];
+  for (const name of list('group_by')) {
+    const key = GROUPS[name];
+    if (key === undefined)
+      throw invalid(`group_by: expected some of ${Object.keys(GROUPS).join(', ')}, not "${name}"`);
+    if (key !== null && !groupBy.includes(key)) groupBy.push(key);
+  }
+  const filter: Filter = {};
+  for (const [name, key] of Object.entries(FILTERS)) {
+    const values = list(name);
+    if (values.length > 0) filter[key] = values;
+  }
+  return { from, to: Math.min(end, from + limit * width), end, width, groupBy, filter };
+}
+
+function secondsOf(name: string, text: string | null): number | null {
+  if (text === null) return null;
+  if (!/^\d{1,11}$/.test(text)) throw invalid(`${name}: expected seconds since 1970`);
+  return Number(text);
+}
+
+/** OpenAI's page: every bucket of it, also those in which nothing was used. */
+function pageOf({ from, to, end, width }: OpenAIWanted, sums: readonly UsageSum[]) {
+  const starts: number[] = [];
+  for (let start = from; start < to; start += width) starts.push(start);
+  const byStart = Map.groupBy(sums, ({ start }) => start);
+  return {
+    object: 'page',
+    data: starts.map((start_time) => ({
+      object: 'bucket',
+      start_time,
+      end_time: start_time + width,
+      results: (byStart.get(start_time) ?? []).map(resultOf),
+    })),
+    has_more: to < end,
+    next_page: to < end ? String(to) : null,
+  };
+}
+
+function resultOf(sum: UsageSum) {
+  return {
+    object: 'organization.usage.completions.result',
+    input_tokens: sum.input,
+    input_cached_tokens: sum.cached,
+    output_tokens: sum.output,
+    input_audio_tokens: 0,
+    output_audio_tokens: 0,
+    num_model_requests: sum.requests,
+    project_id: sum.tenant || null,
+    user_id: null,
+    api_key_id: sum.token_name || null,
+    model: sum.model || null,
+    batch: null,
+    service_tier: null,
+  };
+}
