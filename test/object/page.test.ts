@@ -41,6 +41,13 @@ describe('the page', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'route_not_found' } });
   });
 
+  it('is not for other machines where no tokens are configured', async () => {
+    const forwarded = { headers: { ...asBrowser.headers, 'x-forwarded-for': '203.0.113.9' } };
+    const response = await fetch(`${workerd.url}/`, forwarded);
+    expect(response.status).toBe(403);
+    expect(await response.text()).toContain('Make tokens');
+  });
+
   it('may load nothing from another host, and nothing inline', async () => {
     const { headers } = await fetch(`${workerd.url}/`, asBrowser);
     expect(headers.get('content-security-policy')).toMatch(

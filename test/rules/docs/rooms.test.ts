@@ -73,7 +73,7 @@ describe('the check of imports', () => {
     const { modules } = JSON.parse(run('node_modules/.bin/depcruise', 'src', '--output-type', 'json'));
     const read = modules.map(({ source }: { source: string }) => source);
     const there = run('git', 'ls-files', '--cached', '--others', '--exclude-standard', 'src');
-    const importing = there.split('\n').filter((path) => path !== '' && !path.endsWith('.html'));
+    const importing = there.split('\n').filter((path) => /\.tsx?$/.test(path));
     expect(read).toEqual(expect.arrayContaining(importing));
   });
 });

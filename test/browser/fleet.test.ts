@@ -1,0 +1,150 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults, launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** What stands on every view, the fleet, and one worker; each test has a queue of its own. */
+const MANY = 1000;
+const IN_VIEW_AT_MOST = 60;
+
+let browser: Browser;
+let open: OpenPage;
+
+const workerd = startTestWorkerd();
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterAll(() => browser.close());
+afterEach(() => open.close());
+
+/** The page of the default queue. */
+async function look(path = '', options = {}) {
+  open = await openPage(browser, options);
+  await open.page.goto(`${workerd.url}/${path}`);
+  return open.page;
+}
+
+async function post(path: string, body: unknown): Promise<void> {
+  const response = await fetch(`${workerd.url}/api/${path}`, { method: 'POST', body: JSON.stringify(body) });
+  expect(response.status).toBe(200);
+}
+
+const beat = (instance_id: string, fields = {}) =>
+  post('heartbeats', { instance_id, status: 'running', config_id: 'many', interval_seconds: 600, ...fields });
+
+/** The numbers of the rows that are in the document. */
+const rowNumbers = () =>
+  open.page.$$eval('tbody tr[data-id]', (rows) =>
+    rows.map((row) => Number(row.getAttribute('aria-rowindex'))),
+  );
+
+describe('the fleet on the page', () => {
+  it('tells who has no worker what to type, and shows the first one without a reload', async () => {
+    const page = await look();
+    await page.getByRole('heading', { name: 'Add the first worker' }).waitFor();
+    const address = new URL(workerd.url).host;
+    expect(await page.locator('pre').allTextContents()).toEqual(
+      expect.arrayContaining([expect.stringContaining(`CASOLA_WS_URL=ws://${address} `)]),
+    );
+    expect(await accessibilityFaults(page)).toEqual([]);
+
+    await (await new RawWorker(workerd.url).connect()).register('first', { config_id: 'one' });
+    await page.getByRole('link', { name: 'first' }).click();
+    await page.getByRole('heading', { name: 'first' }).waitFor();
+    expect(new URL(page.url()).pathname).toBe('/workers/first');
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(open.faults).toEqual([]);
+  });
+
+  it('shows why a worker fails, what to do about it, and its log as it comes', async () => {
+    const error = { status: 'error', error_message: 'CUDA out of memory', advice: 'Take a larger GPU.' };
+    await beat('broken', error);
+    const line = { level: 'error', source: 'vllm', job_id: null, config_id: null };
+    const log = (message: string) =>
+      post('logs', { instance_id: 'broken', entries: [{ ...line, timestamp: Date.now() / 1000, message }] });
+    await log('\u001b[31mfirst line\u001b[0m');
+
+    const page = await look('', { colorScheme: 'dark' });
+    await page.getByRole('region', { name: 'Needs attention' }).getByText('CUDA out of memory').waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.getByRole('row').getByRole('link', { name: 'broken' }).click();
+    await page.getByRole('region', { name: 'Error' }).getByText('Take a larger GPU.').waitFor();
+    await page.locator('.log .message', { hasText: /^error first line$/ }).waitFor();
+    await log('second line');
+    await page.locator('.log .message', { hasText: 'second line' }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(open.faults).toEqual([]);
+  });
+
+  it('has only those of a thousand workers in the document that are in view', async () => {
+    const ids = Array.from({ length: MANY }, (_, i) => `many-${String(i).padStart(4, '0')}`);
+    while (ids.length > 0)
+      await Promise.all(ids.splice(0, 50).map((id) => beat(id, { gpus: [{ name: 'NVIDIA L4' }] })));
+    const page = await look('?config_id=many&sort=worker');
+    const table = page.getByRole('table', { name: 'Workers' });
+    await table.getByRole('link', { name: 'many-0000' }).waitFor();
+    await expect.poll(() => table.getAttribute('aria-rowcount')).toBe(String(MANY + 1 + 1));
+    expect((await rowNumbers()).length).toBeLessThan(IN_VIEW_AT_MOST);
+
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)');
+    await table.getByRole('link', { name: 'many-0999' }).waitFor();
+    expect((await rowNumbers()).length).toBeLessThan(IN_VIEW_AT_MOST);
+    expect(Math.max(...(await rowNumbers()))).toBe(MANY + 2);
+
+    const scrolled = await page.evaluate('scrollY');
+    await table.getByRole('link', { name: 'many-0999' }).click();
+    await page.getByRole('heading', { name: 'many-0999' }).waitFor();
+    await page.keyboard.press('Escape');
+    await table.getByRole('link', { name: 'many-0999' }).waitFor();
+    expect(await page.evaluate('scrollY')).toBe(scrolled);
+  });
+
+  it('can be gone through by keys alone', async () => {
+    const page = await look('?config_id=many&sort=worker');
+    await page.getByRole('link', { name: 'many-0001' }).waitFor();
+    await page.keyboard.press('j');
+    await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('broken');
+    await page.keyboard.press('j');
+    await expect.poll(() => page.evaluate('document.activeElement?.textContent')).toBe('many-0000');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'many-0000' }).waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press('s');
+    await page.getByRole('heading', { name: 'Spend' }).waitFor();
+    await page.keyboard.press('?');
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await page.keyboard.press('/');
+    await page.keyboard.type('many-0500');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'many-0500' }).waitFor();
+  });
+
+  it('says what a filter hides, and shows it again', async () => {
+    const page = await look('?state=draining');
+    await page.getByText(/No worker is draining; [\d,]+ workers hidden\./).waitFor();
+    await page.getByRole('button', { name: 'Show all' }).click();
+    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    expect(new URL(page.url()).search).toBe('');
+  });
+
+  it('shows exact times in UTC to whoever wants that, also the next time', async () => {
+    const page = await look('workers/broken');
+    const time = () => page.locator('.log time').first().textContent();
+    await expect.poll(time).toMatch(/ (?:CET|CEST|GMT\+[12])$/);
+    await page.keyboard.press('Shift+T');
+    await expect.poll(time).toMatch(/ UTC$/);
+    await page.reload();
+    await expect.poll(time).toMatch(/ UTC$/);
+  });
+
+  it('fits a phone without scrolling sideways', async () => {
+    const page = await look('', { viewport: { width: 375, height: 700 } });
+    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(375);
+    expect(await accessibilityFaults(page)).toEqual([]);
+  });
+});
