@@ -117,6 +117,19 @@ program
     );
   });
 
+program
+  .command('top')
+  .description('Show the fleet live: what needs attention, every config and every worker.')
+  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+  .option('--token <token>', 'token with the scope read (variable CASOLA_API_TOKEN)')
+  .option('--queue-id <id>', 'which of the queues at that address')
+  .option('--json', 'print what the live connection brings, a frame a line')
+  .action(async (options) =>
+    finish(
+      (await import('./commands/top.ts')).runTop({ token: env.CASOLA_API_TOKEN || undefined, ...options }),
+    ),
+  );
+
 withStateOption(program.command('token'))
   .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
   .requiredOption(

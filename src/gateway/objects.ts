@@ -40,13 +40,21 @@ export function queueIdOf(env: Env, request: Request, named?: string): string {
   if (id === '' || id.length > 256) {
     throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
   }
-  const allowed = (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',');
-  if (allowed.some((pattern) => matchesPattern(pattern.trim(), id))) return id;
+  if (allowedQueues(env).some((pattern) => matchesPattern(pattern, id))) return id;
   throw new HttpError(
     404,
     `There is no queue ${JSON.stringify(id)} here. Name another with X-Queue-Id, or let this one exist: add its id, or a pattern like "team-*", to the variable QUEUE_IDS of the queue's process.`,
     'queue_not_found',
   );
+}
+
+function allowedQueues(env: Env): string[] {
+  return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
+}
+
+/** A queue that exists whoever asks for it: the default one, or one that QUEUE_IDS names without a pattern. */
+export function isNamedQueue(env: Env, queueId: string): boolean {
+  return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
 }
 
 /**

@@ -1,6 +1,8 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { FleetFrame, FleetView } from '../../src/protocol/index.ts';
+import type { FleetFrame, FleetHistory, FleetView } from '../../src/protocol/index.ts';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
@@ -128,6 +130,93 @@ describe('GET /api/fleet', () => {
   it('asks for a token with the scope read', async () => {
     const response = await fetch(`${road.url}/api/fleet`);
     expect(response.status).toBe(401);
+  });
+});
+
+describe('GET /api/fleet/history', () => {
+  it('tells what a worker measured, and refuses a question that names nobody', async () => {
+    const queue = newQueue();
+    await beat(queue, { instance_id: 'w', status: 'running', tokens_per_second: 7 });
+    const ask = (query: string) =>
+      fetch(`${road.url}/api/fleet/history?${query}`, { headers: headersOf(queue) });
+    const { step_ms, series } = (await (await ask('worker_id=w')).json()) as FleetHistory;
+    expect([step_ms, series.tokens_per_second?.includes(7)]).toEqual([10_000, true]);
+    const day = (await (await ask('config_id=cfg&range=24h')).json()) as FleetHistory;
+    expect([day.step_ms, day.at.length]).toEqual([60_000, 1440]);
+    for (const query of ['', 'worker_id=w&config_id=c', 'worker_id=w&range=2d']) {
+      expect((await ask(query)).status).toBe(400);
+    }
+  });
+});
+
+describe('a worker that is refused', () => {
+  it('is told to those who look at the fleet, also when it is empty', async () => {
+    const viewer = await Viewer.open('vllm-queue');
+    viewer.say({ type: 'watch' });
+    await until(() => viewer.frames().length > 0, 'the first frame');
+    expect(viewer.known().summary.verdict).toBe('empty');
+    await expect(new RawWorker(road.url, 'wrong').connect()).rejects.toThrow('401');
+    await until(() => viewer.known().attention.length > 0, 'it is told');
+    expect(viewer.known().attention).toMatchObject([
+      { code: 'token_refused', text: 'A worker was refused: its token is not known here.' },
+    ]);
+  });
+});
+
+describe('worker-vllm top', () => {
+  const top = async (...options: string[]) => {
+    const child = spawn(process.execPath, ['src/cli.ts', 'top', ...options], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const ended = once(child, 'exit');
+    let printed = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (printed += data));
+    return { child, ended, printed: () => printed };
+  };
+
+  it('prints the fleet once where there is no terminal', async () => {
+    const queue = newQueue();
+    await worker(queue, 'vast-17');
+    const { ended, printed } = await top('--url', road.url, '--token', TOKEN, '--queue-id', queue);
+    expect(await ended).toEqual([0, null]);
+    expect(printed()).toMatch(/Serving .*cfg is fine: 1 worker ready.*● ready +vast-17 +cfg/s);
+  });
+
+  it('prints the frames of the live connection with --json, until it is stopped', async () => {
+    const queue = newQueue();
+    const { child, ended, printed } = await top(
+      '--json',
+      '--url',
+      road.url,
+      '--token',
+      TOKEN,
+      '--queue-id',
+      queue,
+    );
+    const frames = () =>
+      printed()
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as FleetFrame);
+    await until(() => frames()[0]?.type === 'full', 'the first frame');
+    await worker(queue, 'w');
+    await until(
+      () => frames().some((frame) => frame.type === 'changed' && frame.workers.length > 0),
+      'the worker',
+    );
+    child.kill('SIGINT');
+    expect(await ended).toEqual([0, null]);
+  });
+
+  it('says what is wrong: no queue there, or a token that may not look', async () => {
+    const nowhere = await top('--url', 'http://127.0.0.1:9');
+    expect(await nowhere.ended).toEqual([2, null]);
+    expect(nowhere.printed()).toMatch(/^The queue at http:\/\/127.0.0.1:9 cannot be reached: .*npm start/);
+    const denied = await top('--url', road.url, '--token', 'wrong');
+    expect(await denied.ended).toEqual([6, null]);
+    expect(denied.printed()).toMatch(
+      /^The queue refused \(401\): This token is not known here.*--scope read/,
+    );
   });
 });
 

@@ -41,8 +41,7 @@ function verdictOf(
   const because = worst ? `${worst.config.config_id}: ${worst.problem}` : '';
   if (workers.length === 0 && !worst) return { verdict: 'empty', text: 'No worker has connected yet.' };
   if (!workers.some(({ state }) => isReady(state))) {
-    const text = worst ? `Not serving: ${because}.` : 'Not serving: no worker is running.';
-    return { verdict: 'not_serving', text };
+    return { verdict: 'not_serving', text: worst ? `${because}.` : 'No worker is running.' };
   }
   // One that has neither workers nor jobs is not in use.
   const inUse = configs.filter((config) => config.workers > 0 || waitingIn(config) > 0);

@@ -1,11 +1,12 @@
 import { equalInConstantTime, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
+import { noteRefusedWorkers } from '../refused-workers.ts';
 import { type Gateway, needs, requireUpgrade } from './types.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
 export function socketRoutes(app: Gateway): void {
-  app.get('/ws', needs('worker'), (context) => {
+  app.get('/ws', noteRefusedWorkers, needs('worker'), (context) => {
     requireUpgrade(context, 'This address is for WebSocket connections of workers.');
     const token = context.get('token');
     const workerId = context.req.query('worker_id');

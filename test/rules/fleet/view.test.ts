@@ -201,7 +201,7 @@ describe('the verdict', () => {
     fleet.heartbeat('w', { status: 'fatal', error_message: 'no GPU\nstack', config_id: 'cfg' });
     expect(summary(fleet)).toMatchObject({
       verdict: 'not_serving',
-      text: 'Not serving: cfg: its only worker failed: no GPU.',
+      text: 'cfg: its only worker failed: no GPU.',
     });
     const other = new FleetHarness();
     connect(other, 'w');
@@ -209,7 +209,7 @@ describe('the verdict', () => {
     other.advance(3600);
     expect(summary(other)).toMatchObject({
       verdict: 'not_serving',
-      text: 'Not serving: no worker is running.',
+      text: 'No worker is running.',
     });
   });
 
@@ -218,7 +218,7 @@ describe('the verdict', () => {
     fleet.share({ configs: [config('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
     expect(summary(fleet)).toMatchObject({
       verdict: 'not_serving',
-      text: 'Not serving: cfg: 1 job waits 0 s because it has no worker.',
+      text: 'cfg: 1 job waits 0 s because it has no worker.',
     });
   });
 });

@@ -1,0 +1,44 @@
+import type { MiddlewareHandler } from 'hono';
+import type { RefusedWorker } from '../fleet/rpc.ts';
+import { HttpError } from './errors.ts';
+import { callFleet, isNamedQueue, queueIdOf } from './objects.ts';
+import type { Environment } from './routes/types.ts';
+
+/** The fleet object is told at most once in this time, ms: whoever is refused has no right to more. */
+const TELL_EVERY_MS = 1000;
+let toldAt = 0;
+
+const MAKE_ONE =
+  'Make one with "npx worker-vllm token --scope worker" and give it to the worker as CASOLA_API_TOKEN; a queue that runs learns of it at its next start.';
+
+const REFUSALS: Record<string, RefusedWorker> = {
+  token_missing: { why: 'it sent no token', advice: MAKE_ONE },
+  token_unknown: { why: 'its token is not known here', advice: MAKE_ONE },
+  scope_missing: { why: 'its token has not the scope worker', advice: MAKE_ONE },
+  worker_id_denied: {
+    why: 'its token is bound to another worker id',
+    advice: 'Set CASOLA_INSTANCE_ID to that id, or make a token for this worker.',
+  },
+  tokens_needed: {
+    why: 'no tokens are configured, so only this machine is served',
+    advice: MAKE_ONE,
+  },
+};
+
+/** Notes workers that may not connect, so that who looks at an empty fleet sees why it is empty. */
+export const noteRefusedWorkers: MiddlewareHandler<Environment> = async (context, next) => {
+  await next();
+  const { error } = context;
+  const refused = error instanceof HttpError && error.code !== null ? REFUSALS[error.code] : undefined;
+  if (!refused || Date.now() - toldAt < TELL_EVERY_MS) return;
+  const { env, req } = context;
+  try {
+    const queueId = queueIdOf(env, req.raw);
+    // A stranger makes no object by asking.
+    if (!isNamedQueue(env, queueId)) return;
+    toldAt = Date.now();
+    await callFleet(env, queueId, (fleet) => fleet.refused(refused));
+  } catch {
+    // The worker is refused all the same.
+  }
+};

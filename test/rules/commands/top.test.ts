@@ -1,0 +1,73 @@
+import { stripVTControlCharacters } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { fleetLines } from '../../../src/commands/top/table.ts';
+import { FleetHarness } from '../../support/fleet-harness.ts';
+import { config, session } from '../../support/queue-share.ts';
+
+function fleet(): FleetHarness {
+  const made = new FleetHarness();
+  const gpus = Array.from({ length: 2 }, () => ({
+    name: 'NVIDIA H100 80GB HBM3',
+    memory_used_bytes: 30e9,
+    memory_total_bytes: 80e9,
+    utilization: 0.93,
+  }));
+  made.share({
+    full: true,
+    sessions: [session('vast-1', { running: 3 })],
+    configs: [config('cfg'), config('llama-8b', { callers: 12, oldest_since: made.nowMs - 40_000 })],
+  });
+  made.heartbeat('vast-1', { tokens_per_second: 1234, kv_cache_usage: 0.71, gpus });
+  made.heartbeat('vast-2', {
+    status: 'starting',
+    phase: 'load',
+    progress: 0.62,
+    config_id: 'llama-8b',
+    start: { created_ms: made.nowMs - 72_000 },
+  });
+  return made;
+}
+
+function lines(
+  of: FleetHarness,
+  screen: { columns?: number; rows?: number; hasColours?: boolean } = {},
+): string[] {
+  const shown = { view: of.view(), now: of.nowMs + 4000, connection: 'live' };
+  return fleetLines(shown, { columns: 200, rows: 50, hasColours: false, ...screen });
+}
+
+describe('worker-vllm top', () => {
+  it('shows the verdict, what needs attention, every config and every worker', () => {
+    expect(lines(fleet())).toEqual([
+      'Degraded  1 of 2 configs fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %.',
+      'q: 1/2 workers ready · 3/4 slots busy · 12 waiting (oldest 40 s) · 1.2 k tokens/s · live',
+      '✖ llama-8b: 12 jobs wait, the oldest for 40 s: its only worker loads, 62 %. → Follow the log of the worker that loads.',
+      '',
+      'CONFIG    READY  SLOTS  WAITING  OLDEST  IN/MIN  OUT/MIN  FAILED/H  WAIT P95  TTFT P95  WHY THEY WAIT',
+      'cfg         1/1    3/4        0       –       0        0         0         –         –',
+      'llama-8b    0/1    0/0       12    40 s       0        0         0         –         –  its only worker loads, 62 %',
+      '',
+      'STATE      WORKER  CONFIG    PHASE           SLOTS  WAIT    KV  TOK/S  TTFT  GPU         MEMORY  UTIL  TEMP  POWER  BEAT',
+      '◉ running  vast-1  cfg                         3/4     –  71 %  1.2 k     –  H100 ×2  60/160 GB  93 %     –      –   4 s',
+      '◔ loading  vast-2  llama-8b  load 62 % 1:16    –/–     –     –      –     –  –                –     –     –      –   4 s',
+    ]);
+  });
+
+  it.each([40, 80, 120])('fits a terminal of %d columns and few lines, with colours', (columns) => {
+    const many = fleet();
+    for (let n = 0; n < 100; n++) many.heartbeat(`junk-${n}`, { status: 'starting' });
+    const drawn = lines(many, { columns, rows: 20, hasColours: true });
+    expect(drawn.length).toBeLessThanOrEqual(20);
+    expect(Math.max(...drawn.map((line) => stripVTControlCharacters(line).length))).toBeLessThanOrEqual(
+      columns,
+    );
+    expect(drawn.join('\n')).toContain('more workers');
+    expect(drawn.join('\n')).toContain('vast-1');
+  });
+
+  it('lets nothing that a worker says steer the terminal', () => {
+    const odd = new FleetHarness();
+    odd.heartbeat('w', { status: 'error', error_message: 'bad\u001b[2J\u0007' });
+    expect(lines(odd).join('')).not.toMatch(/\p{Cc}/u);
+  });
+});
