@@ -130,6 +130,34 @@ program
     ),
   );
 
+const batch = program.command('batch').description('Run a file of requests as a batch, and see to batches.');
+
+withTarget(batch.command('run <file>'))
+  .description('Run every line of a .jsonl file and write the answers. The same command goes on with it.')
+  .option('-o, --output <path>', 'where answers go (default FILE.output.jsonl)')
+  .option('--window <window>', 'how long it may take: a number of m, h or d', '24h')
+  .action(async (file, options) =>
+    finish((await import('./commands/batch-run.ts')).runBatch(file, withToken(options))),
+  );
+
+withTarget(batch.command('list'))
+  .description('The newest batches.')
+  .action(async (options) =>
+    finish((await import('./commands/batch-list.ts')).listBatches(withToken(options))),
+  );
+
+withTarget(batch.command('status <id>'))
+  .description('One batch, as JSON.')
+  .action(async (id, options) =>
+    finish((await import('./commands/batch-list.ts')).showBatch(id, withToken(options))),
+  );
+
+withTarget(batch.command('cancel <id>'))
+  .description('Cancel a batch; what has been run is kept.')
+  .action(async (id, options) =>
+    finish((await import('./commands/batch-list.ts')).cancelBatch(id, withToken(options))),
+  );
+
 withStateOption(program.command('token'))
   .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
   .requiredOption(
@@ -159,6 +187,16 @@ function withQueueOptions(command: Command): Command {
     .option('--host <host>', 'address to listen on (variable QUEUE_HOST, default 127.0.0.1)')
     .option('--port <port>', 'port to listen on, 0 for a free one (variable QUEUE_PORT, default 8788)')
     .option('--state <dir>', 'folder of all state (variable WORKER_VLLM_STATE, default .worker-vllm)');
+}
+
+function withTarget(command: Command): Command {
+  return command
+    .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+    .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
+}
+
+function withToken<Options extends object>(options: Options): Options & { token?: string } {
+  return { token: env.CASOLA_API_TOKEN || undefined, ...options };
 }
 
 function withStateOption(command: Command): Command {

@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { EXIT, endSignals, UserError } from '../process/index.ts';
+import { BatchApi, type BatchTarget, type BatchView, UnreachableQueue } from './batch-api.ts';
+import { Progress } from './progress.ts';
+
+export interface BatchRunOptions extends BatchTarget {
+  /** Where the answers go; beside the file if left out. */
+  output?: string;
+  /** Completion window: "24h". */
+  window: string;
+}
+
+const POLL_MS = 1000;
+const OVER = ['completed', 'failed', 'cancelled', 'expired'];
+
+/** Kept beside the input while its batch runs. */
+interface Running {
+  batch_id: string;
+  /** Of the input: another one is another batch. */
+  sha256: string;
+}
+
+/**
+ * `worker-vllm batch run FILE.jsonl`: uploads the file, runs it as a batch and writes its answers when it has ended.
+ * The same command goes on with a batch that it left running.
+ * @returns the exit code: not 0 when a line failed, the batch did not complete, or the command was stopped
+ * @throws UserError when the file cannot be used, or the queue refuses
+ */
+export async function runBatch(file: string, options: BatchRunOptions): Promise<number> {
+  const api = new BatchApi(options);
+  const signals = endSignals();
+  const stopped = signals.first.then(() => null);
+  try {
+    const begun = await begin(api, file, options);
+    const progress = new Progress(begun.lines, { succeeded: 0, failed: 0 }, process.stderr);
+    progress.say(`Batch ${begun.batch.id} runs ${begun.lines} lines.`);
+    const ended = await Promise.race([stopped, watch(api, begun.batch, progress)]);
+    progress.end();
+    if (ended !== null) return await finish(api, ended, file, options);
+    process.stderr.write(
+      `The batch goes on without this command. To see it again: worker-vllm batch run ${file}\nTo end it: worker-vllm batch cancel ${begun.batch.id}\n`,
+    );
+    return EXIT.forced;
+  } finally {
+    signals.release();
+  }
+}
+
+async function begin(
+  api: BatchApi,
+  file: string,
+  { window }: BatchRunOptions,
+): Promise<{ batch: BatchView; lines: number }> {
+  const { sha256, lines, endpoint } = await survey(file);
+  const running = await readRunning(file);
+  if (running?.sha256 === sha256) return { batch: await api.get(running.batch_id), lines };
+  const batch = await api.create(await api.upload(file), endpoint, window);
+  const noted: Running = { batch_id: batch.id, sha256 };
+  await writeFile(runningPath(file), `${JSON.stringify(noted)}\n`);
+  return { batch, lines };
+}
+
+/** @returns the batch as it ended. A queue that is away for a moment is waited for */
+async function watch(api: BatchApi, first: BatchView, progress: Progress): Promise<BatchView> {
+  let batch = first;
+  while (!OVER.includes(batch.status)) {
+    const { completed, failed } = batch.request_counts;
+    progress.show({ succeeded: completed, failed });
+    await sleep(POLL_MS);
+    batch = await api.get(batch.id).catch((error: unknown) => {
+      if (error instanceof UnreachableQueue) return batch;
+      throw error;
+    });
+  }
+  const { completed, failed } = batch.request_counts;
+  progress.show({ succeeded: completed, failed });
+  return batch;
+}
+
+async function finish(
+  api: BatchApi,
+  batch: BatchView,
+  file: string,
+  options: BatchRunOptions,
+): Promise<number> {
+  if (batch.status === 'failed') {
+    await rm(runningPath(file), { force: true });
+    const faults = (batch.errors?.data ?? []).map(({ line, message }) =>
+      line === null ? `  ${message}` : `  line ${line}: ${message}`,
+    );
+    throw new UserError(
+      `The file is not in order, and nothing was run:\n${faults.join('\n')}`,
+      EXIT.unexpected,
+    );
+  }
+  const output = options.output ?? file.replace(/(\.jsonl)?$/i, '.output.jsonl');
+  const errors = output.replace(/(\.jsonl)?$/i, '.errors.jsonl');
+  if (batch.output_file_id !== null) await api.download(batch.output_file_id, output);
+  if (batch.error_file_id !== null) await api.download(batch.error_file_id, errors);
+  await rm(runningPath(file), { force: true });
+  const { completed, failed, total } = batch.request_counts;
+  const { input_tokens, output_tokens } = batch.usage;
+  process.stderr.write(
+    `Batch ${batch.status}: ${completed} of ${total} lines succeeded, ${failed} failed; ${input_tokens} tokens in, ${output_tokens} out.\n`,
+  );
+  if (batch.output_file_id !== null) process.stderr.write(`Answers: ${output}\n`);
+  if (batch.error_file_id !== null) process.stderr.write(`Errors: ${errors}\n`);
+  return batch.status === 'completed' && failed === 0 ? EXIT.ok : EXIT.unexpected;
+}
+
+/** What has to be known of the input before it is uploaded. Its lines are checked by the queue. */
+async function survey(file: string): Promise<{ sha256: string; lines: number; endpoint: string }> {
+  const hash = createHash('sha256');
+  let lines = 0;
+  let rest = '';
+  let endpoint: string | null = null;
+  const note = (line: string) => {
+    if (line.trim() === '') return;
+    lines += 1;
+    endpoint ??= endpointOf(file, line);
+  };
+  try {
+    for await (const text of createReadStream(file, { encoding: 'utf8' })) {
+      hash.update(text as string);
+      const parts = (rest + text).split('\n');
+      rest = parts.pop() ?? '';
+      for (const line of parts) note(line);
+    }
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
+  }
+  note(rest);
+  if (endpoint === null) throw new UserError(`${file} has no lines.`);
+  return { sha256: hash.digest('hex'), lines, endpoint };
+}
+
+/** All lines ask for the route of the first, which the queue checks. */
+function endpointOf(file: string, line: string): string {
+  try {
+    const { url } = JSON.parse(line.replace(/^\ufeff/, '')) as { url?: unknown };
+    if (typeof url === 'string') return url;
+  } catch {
+    // Said below.
+  }
+  throw new UserError(
+    `${file}: the first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.`,
+  );
+}
+
+function runningPath(file: string): string {
+  return `${file}.batch`;
+}
+
+async function readRunning(file: string): Promise<Running | null> {
+  const text = await readFile(runningPath(file), 'utf8').catch(() => null);
+  if (text === null) return null;
+  try {
+    return JSON.parse(text) as Running;
+  } catch {
+    throw new UserError(
+      `${runningPath(file)} is damaged. Remove it to start a new batch; "worker-vllm batch list" shows the old one.`,
+    );
+  }
+}
