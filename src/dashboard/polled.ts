@@ -37,20 +37,23 @@ export function usePolled<T>(path: string | null, everyMs: number): Signal<Polle
 export function repeat(everyMs: number, act: (signal: AbortSignal) => Promise<void>): () => void {
   const over = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let isRunning = false;
   const run = async () => {
-    if (document.hidden) return;
-    await act(over.signal);
-    if (!over.signal.aborted) timer = setTimeout(run, everyMs);
-  };
-  const onSeen = () => {
     clearTimeout(timer);
-    void run();
+    if (isRunning || document.hidden) return;
+    isRunning = true;
+    try {
+      await act(over.signal);
+    } finally {
+      isRunning = false;
+      if (!over.signal.aborted) timer = setTimeout(run, everyMs);
+    }
   };
-  document.addEventListener('visibilitychange', onSeen);
+  document.addEventListener('visibilitychange', run);
   void run();
   return () => {
     over.abort();
     clearTimeout(timer);
-    document.removeEventListener('visibilitychange', onSeen);
+    document.removeEventListener('visibilitychange', run);
   };
 }

@@ -2,64 +2,100 @@ import { Age } from '../controls/age.tsx';
 import { Command } from '../controls/copy-button.tsx';
 import { fleet } from '../live.ts';
 import { at } from '../router.ts';
+import { session } from '../session.ts';
 
 /** What a first-time visitor is to type, with this page's own address filled in. */
 export function EmptyFleet() {
   const url = at('').replace(/\/$/, '');
-  const isHere = /^(?:localhost|127\.|\[::1\])/.test(location.hostname);
   return (
     <section class="view empty" aria-labelledby="empty-title">
       <h1 id="empty-title">Add the first worker</h1>
       <p>
-        A worker is a machine with an engine such as vLLM. It dials out to this queue; no port of it has to be
-        open.
+        A worker stands beside an engine such as vLLM, on any machine that reaches this address. It dials out,
+        so no port of it has to be open.
       </p>
-      <ol>
-        <li>
-          <h2>On this queue's machine, make a token for workers</h2>
-          <p>
-            {isHere
-              ? 'For a worker on this machine no token is needed unless this queue has some. For workers elsewhere it has to listen there too, with '
-              : 'The command prints the token once. Restart the queue afterwards, it reads its tokens when it starts'}
-            {isHere && <code>--host 0.0.0.0</code>}.
-          </p>
-          <Command text="npx worker-vllm token --scope worker" />
-        </li>
-        <li>
-          <h2>On the machine with the GPU, start the worker and its engine</h2>
-          <Command text={supervise(url)} />
-          <p>
-            In a container: the same variables, with <code>docker run --gpus all</code> and the image that{' '}
-            <code>./build.sh</code> builds.
-          </p>
-        </li>
-        <li>
-          <h2>No GPU at hand?</h2>
-          <p>A simulated engine takes part as a real one would; its answers are made up.</p>
-          <Command text={simulated(url)} />
-        </li>
-      </ol>
+      {session.value?.asks_for_token === false ? <OnThisMachine url={url} /> : <Anywhere url={url} />}
       <Waiting />
     </section>
   );
 }
 
-function supervise(url: string): string {
-  return [
-    `CASOLA_WS_URL=${url.replace(/^http/, 'ws')} CASOLA_API_URL=${url} \\`,
-    'CASOLA_API_TOKEN=the-token CASOLA_CONFIG_ID=qwen-small \\',
-    'VLLM_MODEL=Qwen/Qwen3-0.6B CASOLA_MAX_JOBS=16 npx worker-vllm supervise',
-  ].join('\n');
+/** A queue without tokens serves nobody else. */
+function OnThisMachine({ url }: { url: string }) {
+  return (
+    <ul>
+      <li>
+        <h2>With a GPU and vLLM on this machine</h2>
+        <Command
+          text={`${reaches(url)} \\\nVLLM_MODEL=Qwen/Qwen3-0.6B CASOLA_MAX_JOBS=16 npx worker-vllm supervise`}
+        />
+      </li>
+      <li>
+        <h2>Without a GPU</h2>
+        <p>A simulated engine takes part as a real one would; its answers are made up.</p>
+        <Command text={simulated(reaches(url))} />
+      </li>
+      <li>
+        <h2>For workers on other machines</h2>
+        <p>
+          This queue has no tokens, so it serves this machine alone. Make one for workers and one for this
+          page, stop the queue, and start it again for others:
+        </p>
+        <Command
+          text={[
+            'npx worker-vllm token --scope worker',
+            'npx worker-vllm token --scope admin',
+            `npx worker-vllm queue --host 0.0.0.0 --port ${location.port || 80}`,
+          ].join('\n')}
+          what="the commands"
+        />
+      </li>
+    </ul>
+  );
 }
 
-/** A port apart, so that nothing of a real engine is in the way. */
-function simulated(url: string): string {
-  return [
-    'npx worker-vllm simulate test-model --port 8001 &',
-    `CASOLA_WS_URL=${url.replace(/^http/, 'ws')} CASOLA_API_URL=${url} \\`,
-    'CASOLA_API_TOKEN=the-token CASOLA_CONFIG_ID=simulated \\',
-    'ENGINE_URL=http://127.0.0.1:8001 CASOLA_MAX_JOBS=8 npx worker-vllm work',
-  ].join('\n');
+function Anywhere({ url }: { url: string }) {
+  return (
+    <ol>
+      <li>
+        <h2>Make a token for workers, on the queue's machine</h2>
+        <p>It is shown once. Start the queue anew afterwards: it reads its tokens when it starts.</p>
+        <Command text="npx worker-vllm token --scope worker" />
+      </li>
+      <li>
+        <h2>Start the worker and its engine, on the machine with the GPU</h2>
+        <Command
+          text={[
+            'docker run --gpus all --ipc=host \\',
+            `  -e CASOLA_WS_URL=${webSocketOf(url)} -e CASOLA_API_URL=${url} -e CASOLA_LOGS_URL=${url}/api/logs \\`,
+            '  -e CASOLA_API_TOKEN=PASTE_THE_TOKEN -e CASOLA_CONFIG_ID=qwen-small -e CASOLA_MAX_JOBS=16 \\',
+            '  -e VLLM_MODEL=Qwen/Qwen3-0.6B ghcr.io/worker-vllm/worker-vllm',
+          ].join('\n')}
+        />
+        <p>
+          Without Docker: the same variables in front of <code>npx worker-vllm supervise</code>.
+        </p>
+      </li>
+      <li>
+        <h2>Or without a GPU</h2>
+        <p>A simulated engine takes part as a real one would; its answers are made up.</p>
+        <Command text={simulated(`${reaches(url)} CASOLA_API_TOKEN=PASTE_THE_TOKEN`)} />
+      </li>
+    </ol>
+  );
+}
+
+/** The variables that lead a worker here. */
+function reaches(url: string): string {
+  return `CASOLA_WS_URL=${webSocketOf(url)} CASOLA_API_URL=${url} \\\nCASOLA_LOGS_URL=${url}/api/logs CASOLA_CONFIG_ID=first`;
+}
+
+function webSocketOf(url: string): string {
+  return url.replace(/^http/, 'ws');
+}
+
+function simulated(variables: string): string {
+  return `${variables} \\\nENGINE=simulator VLLM_MODEL=simulated VLLM_PORT=8001 CASOLA_MAX_JOBS=8 npx worker-vllm supervise`;
 }
 
 /** What has come of it so far. */
