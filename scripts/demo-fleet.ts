@@ -1,19 +1,14 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { createLogger } from '../src/process/index.ts';
-import { startWorkerd } from '../src/workerd/process.ts';
-import { bindingsOf, readQueueSettings } from '../src/workerd/settings.ts';
 import { CONFIGS, type DemoPart, PARTS } from './demo/cast.ts';
 import { DemoLoad } from './demo/load.ts';
+import { startDemoQueue } from './demo/queue.ts';
 import { type DemoQueue, DemoWorker } from './demo/worker.ts';
 
 /**
  * A fleet to look at: 20 workers of four configs under load, among them one that loads, one that is lost, one that
  * drains and one in error. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
- * it starts a queue of its own, whose state is thrown away at the end.
+ * it starts a queue of its own, with a made-up day behind it and thrown away at the end.
  */
 export interface DemoFleet {
   /** Resolves when the worker that vanishes counts as lost, and the one that drains does so. */
@@ -76,21 +71,6 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
   };
 }
 
-/** A queue of its own, whose state is thrown away. */
-async function ownQueue(port: string): Promise<{ url: string; stop(): Promise<void> }> {
-  const stateDir = mkdtempSync(join(tmpdir(), 'demo-fleet-'));
-  const settings = await readQueueSettings({ port, state: stateDir }, process.env);
-  const logger = createLogger('queue', { LOG_LEVEL: 'error' });
-  const workerd = await startWorkerd({ ...settings, bindings: bindingsOf(settings), logger });
-  return {
-    url: workerd.url,
-    stop: async () => {
-      await workerd.stop();
-      rmSync(stateDir, { recursive: true, force: true });
-    },
-  };
-}
-
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -99,7 +79,7 @@ async function main(): Promise<void> {
       port: { type: 'string', default: '8788' },
     },
   });
-  const own = values.url === undefined ? await ownQueue(values.port) : null;
+  const own = values.url === undefined ? await startDemoQueue(values.port) : null;
   const url = (values.url ?? own!.url).replace(/\/+$/, '');
   const fleet = startDemoFleet({ url, token: values.token });
   console.log(`A fleet of ${PARTS.length} workers under load, all made up: ${url}/\nCtrl-C ends it.`);

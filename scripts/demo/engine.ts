@@ -13,6 +13,8 @@ export interface EnginePace {
   /** Of one request. */
   tokensPerSecond: number;
   firstTokenMs: number;
+  /** Of every answer; left out: some, as many as were asked for at most. */
+  tokens?: number;
 }
 
 /** Between two events of a stream, ms: few and large ones, since nobody reads these words. */
@@ -51,7 +53,8 @@ export class DemoEngine implements EngineClient {
       return json(400, { error: { message, type: 'BadRequestError', code: 400 } });
     }
     const most = Math.max(FEWEST_TOKENS, asked.max_tokens ?? 512);
-    const tokens = Math.round(FEWEST_TOKENS + Math.random() * (most - FEWEST_TOKENS));
+    const drawn = Math.round(FEWEST_TOKENS + Math.random() * (most - FEWEST_TOKENS));
+    const tokens = this.#pace.tokens ?? drawn;
     const usage = usageOf(100 + Math.round(Math.random() * 1500), tokens);
     if (asked.stream) {
       const body = this.#stream(call, usage);
@@ -145,7 +148,7 @@ export class DemoEngine implements EngineClient {
     signal.throwIfAborted();
     const started = this.#begin();
     try {
-      await pause(this.#firstTokenMs() + (tokens * 1000) / this.#pace.tokensPerSecond);
+      await pause(this.#firstTokenMs() + (tokens === 0 ? 0 : (tokens * 1000) / this.#pace.tokensPerSecond));
       this.#finishedTokens += tokens;
     } finally {
       this.#running.delete(started);

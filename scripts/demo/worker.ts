@@ -24,6 +24,8 @@ const HEARTBEAT_SECONDS = 5;
 const SHORT_HEARTBEAT_SECONDS = 2;
 const LOG_EVERY_MS = 3000;
 const NEVER_ENDING_S = 7 * 24 * 3600;
+const NEVER_ENDING_TOKENS = 10_000_000;
+const STATISTICS_EVERY_MS = 10_000;
 const GIB = 2 ** 30;
 
 /** Steps of a start with the share of it that each takes. */
@@ -48,14 +50,17 @@ export class DemoWorker {
   readonly #ended = Promise.withResolvers<void>();
   readonly #ready = Promise.withResolvers<void>();
   #isGone = false;
+  #statistics: NodeJS.Timeout | undefined;
   /** Of the weights, 0 to 1. */
   #loaded = 0;
 
   constructor(part: DemoPart, queue: DemoQueue) {
     this.part = part;
     const { config, role } = part;
-    const slow = role === 'drains' ? { tokensPerSecond: 1 / 3600 } : {};
-    this.engine = new DemoEngine({ ...config, ...slow });
+    this.engine = new DemoEngine({
+      ...config,
+      ...(role === 'drains' ? { tokens: NEVER_ENDING_TOKENS } : {}),
+    });
     if (role === 'presses') this.engine.kvCacheFloor = 0.97;
     this.#logs = this.#createLogs(queue);
     this.#worker = this.#createWorker(queue);
@@ -102,10 +107,13 @@ export class DemoWorker {
     const line =
       'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of ' +
       '79.11 GiB of which 1.38 GiB is free.';
-    this.#say('vllm', 'info', 'Starting to load model mistralai/Mistral-Small-3.2-24B-Instruct-2506...');
+    const { ageSeconds, config } = this.part;
+    const createdAt = Date.now() - ageSeconds * 1000;
+    this.#worker.enginePhase({ phase: 'starting', atMs: createdAt + 0.1 * ageSeconds * 1000 });
+    this.#worker.enginePhase({ phase: 'loading', atMs: createdAt + 0.3 * ageSeconds * 1000 });
+    this.#say('vllm', 'info', `Starting to load model ${config.model}...`);
     this.#say('vllm', 'error', line);
     const { cause, advice, kind } = vllm.explainExit(1, [line]);
-    this.#worker.enginePhase({ phase: 'loading', atMs: Date.now() });
     setTimeout(() => {
       this.#worker.engineFailed(`vllm failed to start: ${cause}. ${advice}`, false, kind, advice);
     }, TICK_MS);
@@ -118,11 +126,13 @@ export class DemoWorker {
   /** As a machine that loses its power. */
   vanish(): void {
     this.#isGone = true;
+    clearInterval(this.#statistics);
     for (const socket of this.#sockets) socket.destroy();
   }
 
   /** In order, and at once. */
   async stop(): Promise<void> {
+    clearInterval(this.#statistics);
     this.#worker.force();
     await this.#ended.promise;
     this.#isGone = true;
@@ -136,6 +146,7 @@ export class DemoWorker {
 
   #healthy(): void {
     this.#loaded = 1;
+    this.#statistics = setInterval(() => void this.#sayStatistics(), STATISTICS_EVERY_MS);
     this.#worker.engineHealthy([this.part.config.model]);
   }
 
@@ -251,6 +262,18 @@ export class DemoWorker {
         power_watts: Math.round(gpu.watts * (0.16 + utilization * 0.7)),
       };
     });
+  }
+
+  /** The line that vLLM writes every ten seconds. */
+  async #sayStatistics(): Promise<void> {
+    const { running, kvCacheUsage } = await this.engine.gauges();
+    const { tokensPerSecond } = this.part.config;
+    this.#say(
+      'vllm',
+      'info',
+      `Engine 000: Avg generation throughput: ${(running * tokensPerSecond).toFixed(1)} tokens/s, ` +
+        `Running: ${running} reqs, Waiting: 0 reqs, GPU KV cache usage: ${(kvCacheUsage * 100).toFixed(1)}%`,
+    );
   }
 
   #say(source: LogEntry['source'], level: LogEntry['level'], message: string): void {

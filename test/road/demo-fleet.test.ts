@@ -1,13 +1,13 @@
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { startDemoQueue } from '../../scripts/demo/queue.ts';
 import { startDemoFleet } from '../../scripts/demo-fleet.ts';
-import type { FleetView } from '../../src/protocol/index.ts';
+import type { FleetHistory, FleetView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startQueue, tearDown } from '../support/road.ts';
-
-afterAll(tearDown);
+import { freePort } from '../support/ports.ts';
 
 test('the fleet to look at has 20 workers of four configs, one of each kind that needs somebody', async () => {
-  const { url } = await startQueue();
+  const queue = await startDemoQueue(String(await freePort()));
+  const { url } = queue;
   const fleet = startDemoFleet({ url, token: undefined });
   const statesNow = async () => {
     const { workers } = (await (await fetch(`${url}/api/fleet`)).json()) as FleetView;
@@ -30,5 +30,12 @@ test('the fleet to look at has 20 workers of four configs, one of each kind that
   );
   expect(states.size).toBe(20);
   expect([...states.values()].filter((state) => state === 'running').length).toBeGreaterThan(8);
+  const { workers } = (await (await fetch(`${url}/api/fleet`)).json()) as FleetView;
+  const worker = workers.find(({ worker_id }) => worker_id === 'vast-24518807')!;
+  expect(worker.tokens_history.filter((value) => value !== null).length).toBeGreaterThan(55);
+  const day = await fetch(`${url}/api/fleet/history?config_id=llama-8b&range=24h`);
+  const { series } = (await day.json()) as FleetHistory;
+  expect(series.succeeded!.filter((value) => value !== null).length).toBeGreaterThan(1400);
   await fleet.stop();
+  await queue.stop();
 }, 180_000);

@@ -1,0 +1,176 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Row, Sql } from '../../src/durable/ports.ts';
+import { ConfigHistory, type Told } from '../../src/fleet/history/config-history.ts';
+import { History } from '../../src/fleet/history/history.ts';
+import { WorkerHistory } from '../../src/fleet/history/worker-history.ts';
+import type { ConfigShare } from '../../src/fleet/rpc.ts';
+import { FIRST_TOKEN_BOUNDS, type Heartbeat, QUEUE_WAIT_BOUNDS } from '../../src/protocol/index.ts';
+import { openDatabase } from '../../src/workerd/sqlite.ts';
+import { CONFIGS, type DemoConfig, PARTS } from './cast.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 24 * 60;
+const GIB = 2 ** 30;
+/** Each stands for a share of the jobs of its minute. */
+const SAMPLES = 20;
+/** Saving rolls up so many rows at a time that are older than an hour. */
+const SAVES = 40;
+
+/**
+ * Writes the day before into the fleet's database of a queue that is not running and has one: charts and rates of a
+ * queue that has just begun are empty. Written by the code that reads it.
+ */
+export function writeHistory(stateDir: string): void {
+  const folder = join(stateDir, 'data', 'worker-vllm-fleet');
+  const [file] = readdirSync(folder).filter(
+    (name) => name.endsWith('.sqlite') && !name.startsWith('metadata'),
+  );
+  if (file === undefined) throw new Error(`there is no database in ${folder}: start the queue once`);
+  const database = openDatabase(join(folder, file));
+  const history = new History(sqlOver(database), () => Date.now());
+  database.exec('BEGIN');
+  writeWorkers(new WorkerHistory(history));
+  writeConfigs(new ConfigHistory(history));
+  for (let save = 0; save < SAVES; save++) history.save();
+  database.exec('COMMIT');
+  database.close();
+}
+
+/** The newest day, oldest minute first; without the minute that is not over. */
+function* minutes(count = DAY_MINUTES): Generator<number> {
+  const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+  for (let ago = count; ago > 0; ago--) yield now - ago * MINUTE_MS;
+}
+
+/** Share of the slots in use, which is more by day. */
+function loadAt(at: number, config: DemoConfig): number {
+  const most = Math.min(1, (config.load.stored + config.load.callers) / 36);
+  const hours = at / (60 * MINUTE_MS);
+  const wave = 0.72 + 0.22 * Math.sin((hours / 24) * 2 * Math.PI) + 0.06 * Math.sin(hours * 5.3);
+  return Math.max(0.02, Math.min(1, most * wave * (0.9 + Math.random() * 0.2)));
+}
+
+function writeWorkers(workers: WorkerHistory): void {
+  for (const { workerId, config, role, ageSeconds } of PARTS) {
+    if (role === 'loads' || role === 'fails') continue;
+    let before: number | null = null;
+    for (const at of minutes(Math.min(DAY_MINUTES, Math.floor(ageSeconds / 60)))) {
+      const beat = {
+        instance_id: workerId,
+        status: 'running',
+        ...readings(config, loadAt(at, config)),
+      } as const;
+      workers.beat(workerId, beat, at, before, MINUTE_MS);
+      before = at;
+    }
+  }
+}
+
+function readings(config: DemoConfig, load: number): Partial<Heartbeat> {
+  const running = Math.round(config.slots * load);
+  const isChat = config.load.maxTokens > 0;
+  const gpu = {
+    memory_used_bytes: config.gpu.memoryGib * GIB * 0.9,
+    utilization: load * 0.95,
+    temperature_celsius: Math.round(34 + load * 36),
+    power_watts: Math.round(config.gpu.watts * (0.16 + load * 0.7)),
+  };
+  return {
+    running,
+    engine_running: running,
+    engine_waiting: load > 0.95 ? 1 : 0,
+    kv_cache_usage: 0.04 + load * 0.7,
+    tokens_per_second: isChat ? running * config.tokensPerSecond * (0.92 + Math.random() * 0.1) : 0,
+    ...(isChat ? { first_token_ms: config.firstTokenMs * (1 + load) * (0.9 + Math.random() * 0.3) } : {}),
+    gpus: Array.from({ length: config.gpu.count }, () => gpu),
+  };
+}
+
+function writeConfigs(configs: ConfigHistory): void {
+  for (const config of CONFIGS) {
+    const ready_workers = PARTS.filter((part) => part.config === config && part.role === 'works').length;
+    const slots = ready_workers * config.slots;
+    const isChat = config.load.maxTokens > 0;
+    const tokens = Math.max(1, config.load.maxTokens * 0.6);
+    let told: Told | null = null;
+    let share = emptyShare(config.id);
+    for (const at of minutes()) {
+      const load = loadAt(at, config);
+      const secondsEach = isChat ? tokens / config.tokensPerSecond : 0.3;
+      const jobs = Math.round(isChat ? (slots * load * 60) / secondsEach : 190 * load);
+      share = withMinute(share, config, jobs, load, isChat ? tokens : 0);
+      configs.count(share, told, at);
+      const waiting = load > 0.9 ? Math.round((load - 0.9) * 150) : 0;
+      configs.level(config.id, { waiting, running: Math.round(slots * load), slots, ready_workers }, at);
+      told = share;
+    }
+  }
+}
+
+function emptyShare(config_id: string): ConfigShare {
+  const totals = {
+    ...{ submitted: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0, rejected: 0 },
+    ...{ tokens_in: 0, tokens_out: 0 },
+  };
+  const nothing = { callers: 0, stored: 0, by_priority: [], oldest_since: null, running: 0 };
+  return { config_id, ...nothing, totals, wait_buckets: [], first_token_buckets: [], duration_buckets: [] };
+}
+
+function withMinute(
+  share: ConfigShare,
+  config: DemoConfig,
+  jobs: number,
+  load: number,
+  tokens: number,
+): ConfigShare {
+  const failed = Math.round(jobs * 0.015 * Math.random());
+  const { totals } = share;
+  const wait = () => 0.004 + Math.random() ** 3 * (load > 0.9 ? 25 : 0.06);
+  const firstToken = () => wait() + (config.firstTokenMs / 1000) * (1 + load) * (0.7 + Math.random());
+  return {
+    ...share,
+    totals: {
+      ...totals,
+      submitted: totals.submitted + jobs,
+      succeeded: totals.succeeded + jobs - failed,
+      failed: totals.failed + failed,
+      tokens_in: totals.tokens_in + jobs * 850,
+      tokens_out: totals.tokens_out + Math.round(jobs * tokens),
+    },
+    wait_buckets: withSamples(share.wait_buckets, QUEUE_WAIT_BOUNDS, jobs, wait),
+    first_token_buckets:
+      tokens > 0
+        ? withSamples(share.first_token_buckets, FIRST_TOKEN_BOUNDS, jobs, firstToken)
+        : share.first_token_buckets,
+  };
+}
+
+/** Cumulative counts, last of all. @param draw a value in s */
+function withSamples(
+  counts: readonly number[],
+  bounds: readonly number[],
+  jobs: number,
+  draw: () => number,
+): number[] {
+  const next = Array.from({ length: bounds.length + 1 }, (_, bucket) => counts[bucket] ?? 0);
+  for (let sample = 0; sample < SAMPLES; sample++) {
+    const [value, weight] = [draw(), Math.round(jobs / SAMPLES)];
+    for (let bucket = 0; bucket < next.length; bucket++) {
+      if (value <= (bounds[bucket] ?? Number.POSITIVE_INFINITY)) next[bucket]! += weight;
+    }
+  }
+  return next;
+}
+
+function sqlOver(database: DatabaseSync): Sql {
+  const statements = new Map<string, StatementSync>();
+  return {
+    exec: (query, ...bindings) => {
+      const statement = statements.get(query) ?? database.prepare(query);
+      statements.set(query, statement);
+      return statement.all(...bindings) as Row[];
+    },
+  };
+}
