@@ -56,7 +56,16 @@ export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRo
 function errorOf({ heartbeat, heartbeat_at }: WorkerFacts, hasFailed: boolean): WorkerRow['error'] {
   if (!heartbeat || (heartbeat.error_message === undefined && !hasFailed)) return null;
   const message = heartbeat.error_message || `it said "${heartbeat.status}" and not why`;
-  return { message, advice: heartbeat.advice ?? null, at: heartbeat_at ?? 0 };
+  const { advice } = heartbeat;
+  return { message: withoutAdvice(message, advice), advice: advice ?? null, at: heartbeat_at ?? 0 };
+}
+
+/** A worker's message ends with the advice, for servers that do not know the field. */
+function withoutAdvice(message: string, advice: string | undefined): string {
+  const isOnlyAdvice = message === advice;
+  return advice && !isOnlyAdvice && message.endsWith(advice)
+    ? message.slice(0, -advice.length).trimEnd()
+    : message;
 }
 
 function wasDoing({ heartbeat, was_running, disconnected }: WorkerFacts): string {

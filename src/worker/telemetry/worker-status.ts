@@ -177,6 +177,7 @@ export class WorkerStatus {
   }
 
   #tokensPerSecond(counted: number | undefined): number | undefined {
+    if (this.#ports.models().length === 0) return undefined;
     if (counted !== undefined && !this.#engineCounts) {
       this.#engineCounts = true;
       this.#rate = new RateMeter();

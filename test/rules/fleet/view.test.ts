@@ -110,17 +110,18 @@ describe('the state of a worker', () => {
     expect(row(fleet)).toMatchObject({ state: 'ready', disconnected: null });
   });
 
-  it('is an error by what a connected worker says now, not by what the process before it said', () => {
+  it('is an error by what a connected worker says now, not by its process before, and without the advice in it', () => {
     const fleet = new FleetHarness();
     fleet.heartbeat('w', { status: 'failed', error_message: 'out of memory' });
     fleet.advance(5);
     connect(fleet, 'w');
     expect(row(fleet).state).toBe('ready');
     fleet.advance(5);
-    fleet.heartbeat('w', { status: 'error', error_message: 'engine hangs', advice: 'Restart it.' });
+    const advice = 'Restart it.';
+    fleet.heartbeat('w', { status: 'error', error_message: `engine hangs. ${advice}`, advice });
     expect(row(fleet)).toMatchObject({
       state: 'error',
-      error: { message: 'engine hangs', advice: 'Restart it.', at: fleet.nowMs },
+      error: { message: 'engine hangs.', advice, at: fleet.nowMs },
     });
   });
 

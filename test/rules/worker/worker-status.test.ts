@@ -28,6 +28,7 @@ test('a start is told step by step: a new phase at once, progress within one in 
     { phase: 'capturing', start: { weights_loaded_ms: startedAt + 3000 } },
   ]);
   expect(bench.beats.at(-1)).not.toHaveProperty('progress');
+  expect(bench.beats.at(-1)).not.toHaveProperty('tokens_per_second');
   await bench.clock.advance(500);
   bench.queue.open();
   bench.worker.engineHealthy(['tiny']);
