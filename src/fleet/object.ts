@@ -19,6 +19,7 @@ import type {
   QueueTells,
   RecordAnswer,
   RefusedWorker,
+  SessionShare,
   Subject,
   TelemetryBatch,
   TelemetryKind,
@@ -135,6 +136,11 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
     this.#viewerOf(socket).close(code === 1005 || code === 1006 ? 1000 : code, '');
   }
 
+  async sessions(): Promise<SessionShare[]> {
+    await this.#hearOfQueue();
+    return this.#registry.sessions();
+  }
+
   async workers(): Promise<KnownWorker[]> {
     return this.#registry.workers();
   }
@@ -177,7 +183,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
     if (this.#registry.hasShare) return;
     const { QUEUE } = this.env;
     const queue = QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
-    this.#asking ??= queue.tellFleet().then(
+    this.#asking ??= queue.tellFleet(true).then(
       () => {},
       // What is shown then is what heartbeats tell. The queue tells the rest when it can.
       () => {},

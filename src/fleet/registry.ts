@@ -30,6 +30,7 @@ import type {
   QueueShare,
   RecordAnswer,
   RefusedWorker,
+  SessionShare,
   Subject,
   TelemetryBatch,
   TelemetryKind,
@@ -136,6 +137,10 @@ export class FleetRegistry {
   /** Whether the queue has told all of its numbers since this object started. */
   get hasShare(): boolean {
     return this.#hasShare;
+  }
+
+  sessions(): SessionShare[] {
+    return [...this.#workers.all()].flatMap(({ session }) => session ?? []);
   }
 
   workers(): KnownWorker[] {

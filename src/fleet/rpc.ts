@@ -28,6 +28,8 @@ export interface FleetRpc {
   history(of: Subject, range: HistoryRange): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
   refused(refused: RefusedWorker): Promise<void>;
+  /** Workers that are connected, as the queue last told. */
+  sessions(): Promise<SessionShare[]>;
   /** Every worker heard of within the retention time, by worker id. */
   workers(): Promise<KnownWorker[]>;
   /** The engine beside this worker keeps a response. */
@@ -80,7 +82,7 @@ export type HistoryRange = '1h' | '24h';
 /** What a fleet object asks of its queue. */
 export interface QueueTells {
   /** Has it record all of the queue's numbers; done when it has. */
-  tellFleet(): Promise<void>;
+  tellFleet(everything: true): Promise<void>;
 }
 
 export interface RefusedWorker {
@@ -112,7 +114,7 @@ export interface QueueShare {
   configs: ConfigShare[];
 }
 
-/** A connected worker, as `SessionView` of queue/rpc.ts. */
+/** A connected worker. */
 export interface SessionShare {
   worker_id: string;
   config_id: string;

@@ -1,8 +1,7 @@
-import type { FleetRpc, KnownModel, KnownWorker } from '../fleet/rpc.ts';
+import type { FleetRpc, KnownModel, KnownWorker, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
-import type { QueueRpc, SessionView } from '../queue/rpc.ts';
-import { type Env, objectNamed } from './env.ts';
-import { callQueue } from './objects.ts';
+import type { Env } from './env.ts';
+import { callFleet, callQueue } from './objects.ts';
 
 /** A worker as operators see it. */
 export interface WorkerView {
@@ -54,27 +53,25 @@ export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> 
   return modelViews(known, sessions);
 }
 
-/** The queue first: the fleet object has heard of every session by the time it answers. */
-function readFleet<T>(
+/** The fleet object has heard of every session by the time it answers. */
+async function readFleet<T>(
   env: Env,
   queueId: string,
   read: (fleet: FleetRpc) => Promise<T>,
-): Promise<[SessionView[], T]> {
-  return callQueue(env, queueId, async (queue: QueueRpc) => [
-    await queue.sessions(),
-    await read(objectNamed(env.FLEET, queueId)),
-  ]);
+): Promise<[SessionShare[], T]> {
+  await callQueue(env, queueId, (queue) => queue.tellFleet());
+  return callFleet(env, queueId, (fleet) => Promise.all([fleet.sessions(), read(fleet)]));
 }
 
-/** What the fleet object remembers, and the queue's live sessions. */
-export function workerViews(known: readonly KnownWorker[], sessions: readonly SessionView[]): WorkerView[] {
+/** What is remembered of workers, joined with the sessions there are now. */
+export function workerViews(known: readonly KnownWorker[], sessions: readonly SessionShare[]): WorkerView[] {
   const live = new Map(sessions.map((session) => [session.worker_id, session]));
   const workers = new Map(known.map((worker) => [worker.worker_id, worker]));
   const ids = [...new Set([...workers.keys(), ...live.keys()])].sort();
   return ids.map((id) => workerView(id, workers.get(id), live.get(id)));
 }
 
-function workerView(id: string, known?: KnownWorker, session?: SessionView): WorkerView {
+function workerView(id: string, known?: KnownWorker, session?: SessionShare): WorkerView {
   const instance = known?.instance;
   const heartbeat = known?.heartbeat;
   return {
@@ -100,7 +97,7 @@ function workerView(id: string, known?: KnownWorker, session?: SessionView): Wor
 }
 
 /** Known ones first, then what workers serve beyond what is remembered; a base worker serves its config. */
-export function modelViews(known: readonly KnownModel[], sessions: readonly SessionView[]): ModelView[] {
+export function modelViews(known: readonly KnownModel[], sessions: readonly SessionShare[]): ModelView[] {
   const models = new Map(known.map((model) => [keyOf(model), model]));
   for (const { config_id, models: served, connected_at: first_seen_ms } of sessions) {
     for (const id of served.length > 0 ? served : [config_id]) {
@@ -117,7 +114,7 @@ export function modelViews(known: readonly KnownModel[], sessions: readonly Sess
   });
 }
 
-function serves({ config_id, models }: SessionView, model: KnownModel): boolean {
+function serves({ config_id, models }: SessionShare, model: KnownModel): boolean {
   return config_id === model.config_id && (models.includes(model.id) || config_id === model.id);
 }
 

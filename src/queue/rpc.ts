@@ -64,10 +64,8 @@ export interface QueueCalls {
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
   /** Ids of the jobs whose callers wait for a slot: a list for each model, in the order in which they get one. */
   waitingLines(): Promise<string[][]>;
-  /** Workers that are connected now; the fleet object has heard of them by then. */
-  sessions(): Promise<SessionView[]>;
-  /** Tells the fleet object all of the queue's numbers, as after a start; done when it has them. */
-  tellFleet(): Promise<void>;
+  /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */
+  tellFleet(everything?: boolean): Promise<void>;
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
   /** A failed or expired job is tried again under its id. Null: no such job. */

@@ -45,6 +45,7 @@ export class FleetHost {
       record: (...told) => rpc((registry) => registry.record(...told)),
       view: () => rpc((registry) => registry.view.view()),
       history: (...asked) => rpc((registry) => registry.history(...asked)),
+      sessions: () => rpc((registry) => registry.sessions()),
       refused: (refused) => rpc((registry) => registry.refused(refused)),
       workers: () => rpc((registry) => registry.workers()),
       signIn: (signIn) => rpc((registry) => registry.signIn(signIn)),

@@ -112,7 +112,6 @@ function queueCalls(rpc: Rpc): QueueCalls {
     nextSettled: unasked,
     leaveListener: unasked,
     waitingLines: unasked,
-    sessions: unasked,
     metrics: unasked,
     hasSession: unasked,
     closeSockets: unasked,

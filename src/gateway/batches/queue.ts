@@ -27,8 +27,8 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
     slots: async () => {
-      const sessions = await callQueue(env, queueId, (queue) => queue.sessions());
-      return sessions.reduce((sum, { capacity }) => sum + capacity, 0);
+      const { slots } = await callQueue(env, queueId, (queue) => queue.status());
+      return slots;
     },
   };
 }

@@ -17,7 +17,6 @@ import {
   type RequestAnswer,
   type RetryAnswer,
   type Sent,
-  type SessionView,
   type SettledJobs,
   type SettlementsAnswer,
   type SettlementsWanted,
@@ -255,14 +254,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.waitingLines();
   }
 
-  async sessions(): Promise<SessionView[]> {
-    // The gateway joins this with what the fleet object knows.
-    await this.#fleet.flush();
-    return this.#queue.sessions();
-  }
-
-  async tellFleet(): Promise<void> {
-    this.#fleet.forget();
+  async tellFleet(everything = false): Promise<void> {
+    if (everything) this.#fleet.forget();
     await this.#fleet.flush();
   }
 

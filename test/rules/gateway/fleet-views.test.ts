@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { KnownWorker } from '../../../src/fleet/rpc.ts';
+import type { KnownWorker, SessionShare } from '../../../src/fleet/rpc.ts';
 import { modelViews, workerViews } from '../../../src/gateway/fleet-views.ts';
-import type { SessionView } from '../../../src/queue/rpc.ts';
 
-const session = (worker_id: string, more: Partial<SessionView> = {}): SessionView => ({
+const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionShare => ({
   worker_id,
   config_id: 'cfg',
   state: 'ready',
