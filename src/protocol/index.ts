@@ -29,4 +29,5 @@ export * from './runpod-job.ts';
 export * from './sign-in.ts';
 export * from './telemetry.ts';
 export * from './text.ts';
+export * from './trace-context.ts';
 export * from './worker-frames.ts';

@@ -120,3 +120,6 @@ export const SENT_WHILE_PAUSED_BYTES = 2 * ANSWER_WINDOW_BYTES;
 
 /** Levels of nested JSON that are taken: more than any request has, while parsers of engines give up at a thousand. */
 export const JSON_DEPTH = 512;
+
+/** Attempts that the request of a waiting caller gets, as long as nothing of an answer has reached the caller. */
+export const CALL_ATTEMPTS = 3;

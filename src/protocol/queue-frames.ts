@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { TraceContext } from './trace-context.ts';
 
 /**
  * Frames a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base
@@ -27,6 +28,17 @@ export const Registered = z.object({
 });
 export type Registered = z.infer<typeof Registered>;
 
+/** Which trace a job belongs to; from `queued_ms` on for workers with the feature `trace`. */
+export const JobTrace = TraceContext.partial().extend({
+  /** From its submission to this frame. */
+  queued_ms: z.number().min(0).optional(),
+  /** Attempts that may follow this one. */
+  attempts_left: z.number().int().min(0).optional(),
+  /** The fence token of the attempt before. */
+  previous_fence: z.number().int().min(0).optional(),
+});
+export type JobTrace = z.infer<typeof JobTrace>;
+
 /** Push of one job. Everything from `job_type` on is an extension, absent from a base queue. */
 export const Job = z.object({
   type: z.literal('job'),
@@ -44,6 +56,7 @@ export const Job = z.object({
   /** Time left, never a date: clocks are not compared across machines. */
   deadline_ms: z.number().optional(),
   lease_seconds: z.number().positive().optional(),
+  trace: JobTrace.optional(),
   /**
    * Set where a caller waits: the answer's bytes go to the relay under this number. In the mode `persisted` (feature
    * `stored_stream`) they are a copy for whoever wants to watch, and the result is settled as for any stored job.

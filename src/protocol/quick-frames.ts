@@ -1,6 +1,7 @@
 import { type Parsed, parseJson } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
 import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
+import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
 import { WorkerFrame } from './worker-frames.ts';
 
 /**
@@ -28,6 +29,20 @@ const isAttempt: Check = (value) => isInteger(value) && (value as number) >= 1;
 const isAccount: Check = (value) => typeof value === 'string' && value.length <= MOST_ACCOUNT_CHARACTERS;
 const isStreamId: Check = (value) => isCount(value) && (value as number) <= MOST_STREAM_ID;
 
+const isTextOf =
+  (most: number): Check =>
+  (value) =>
+    isText(value) && (value as string).length <= most;
+
+const TRACE_FIELDS = {
+  traceparent: isTextOf(55),
+  tracestate: isTextOf(MOST_TRACESTATE_CHARACTERS),
+  is_link: (value: unknown) => typeof value === 'boolean',
+  queued_ms: isNotNegative,
+  attempts_left: isCount,
+  previous_fence: isCount,
+};
+const TRACE = shape(TRACE_FIELDS, Object.keys(TRACE_FIELDS));
 const JOB = shape(
   {
     type: (value) => value === 'job',
@@ -42,6 +57,7 @@ const JOB = shape(
     attempt: isAttempt,
     deadline_ms: isNumber,
     lease_seconds: isPositive,
+    trace: (value) => isExactly(TRACE, value),
     stream_id: isStreamId,
     account: isAccount,
   },
@@ -53,6 +69,7 @@ const JOB = shape(
     'attempt',
     'deadline_ms',
     'lease_seconds',
+    'trace',
     'stream_id',
     'account',
   ],

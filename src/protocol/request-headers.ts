@@ -1,3 +1,5 @@
+import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
+
 /**
  * Headers of a caller that reach the engine, and no others: not what belongs to a connection (hop-by-hop), to the
  * gateway (`authorization`, `cookie`, `host`) or to the way a body is written (`content-length`, `accept-encoding`).
@@ -30,9 +32,13 @@ export function isRequestHeader(name: string): boolean {
 /** Those of a caller's headers that its engine gets, with lower-case names; values beyond visible ASCII are left out. */
 export function requestHeaders(headers: Iterable<[string, string]>): Record<string, string> {
   const passed = [...headers].filter(
-    ([name, value]) => isRequestHeader(name) && value.length <= MOST_CHARACTERS && VALUE.test(value),
+    ([name, value]) => isRequestHeader(name) && value.length <= mostCharacters(name) && VALUE.test(value),
   );
   return Object.fromEntries(passed.map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+function mostCharacters(name: string): number {
+  return name.toLowerCase() === 'tracestate' ? MOST_TRACESTATE_CHARACTERS : MOST_CHARACTERS;
 }
 
 /** Visible ASCII: what a header, a log line and an engine take as it is. */

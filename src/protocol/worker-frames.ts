@@ -20,6 +20,7 @@ export const FEATURES = [
   'body_bytes',
   'stored_stream',
   'usage',
+  'trace',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 

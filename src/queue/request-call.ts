@@ -14,6 +14,9 @@ const JOB_HEADER = 'x-job';
 /** Response header: the body is the JSON of what the queue says, and no answer of an engine. */
 const SAID_HEADER = 'x-queue-said';
 
+/** Response header beside BROKEN_HEADER: the fence token of the attempt. */
+export const BROKEN_FENCE_HEADER = 'x-broken-fence';
+
 /** The engine's answer, or a response with BROKEN_HEADER, as a relay gives it. */
 export interface Opened {
   kind: 'opened';

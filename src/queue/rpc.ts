@@ -1,5 +1,5 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
-import type { Failure, JobState, JobSubmission, JobView } from '../protocol/index.ts';
+import type { Failure, JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
@@ -143,6 +143,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   model?: string;
   /** What the fleet object knows for the model; left out the first time. */
   known?: ConfigChoice;
+  /** The trace that its submission belongs to. */
+  trace?: TraceContext;
   /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
   tenant?: string | null;
   /** Name of the token that submits it. */
@@ -193,6 +195,18 @@ export interface WaitingRequest {
   limit_ms?: number;
   /** What its caller calls the request, where that is not the id of the job. */
   request_id?: string;
+  /** Left out: it is the first attempt. */
+  earlier?: EarlierAttempts;
+}
+
+/** Attempts at the request of a waiting caller that broke before they gave anything. */
+export interface EarlierAttempts {
+  /** Those that count; a worker may also have released it. */
+  attempts: number;
+  /** Of the newest; 0: it is not known. */
+  fence_token: number;
+  /** Since the first was asked for. */
+  elapsed_ms: number;
 }
 
 export type RequestAnswer =

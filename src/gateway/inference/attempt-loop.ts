@@ -1,11 +1,8 @@
-import { type BrokenReason, type Failure, RELEASE_REASONS } from '../../protocol/index.ts';
-import type { Opened } from '../../queue/request-call.ts';
+import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../../protocol/index.ts';
+import { BROKEN_FENCE_HEADER, type Opened } from '../../queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 import { GONE, type HangUp } from './hang-up.ts';
-
-/** Attempts one caller's request gets, as long as nothing of an answer has reached the caller. */
-export const CALL_ATTEMPTS = 3;
 
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
@@ -32,7 +29,7 @@ export type Outcome =
   /** A worker without an answer socket finished it. */
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
   /** Final, or the last of the attempts. */
-  | { kind: 'failed'; failure: Failure; attempts: number }
+  | { kind: 'failed'; failure: Failure; attempts: number; fence?: number }
   | Extract<RequestAnswer, { kind: 'refused' }>
   /** The caller hung up: nobody reads what is answered. */
   | { kind: 'gone' };
@@ -56,18 +53,23 @@ export async function runAttempts(
   const started = ports.now();
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
+  /** Of the newest attempt that failed; 0: it is not known. */
+  let fence: number | null = null;
   while (true) {
     const left = (ms: number | undefined) => (ms === undefined ? undefined : ms - (ports.now() - started));
     const [deadline_ms, limit_ms] = [left(call.deadline_ms), left(call.limit_ms)];
     if ([deadline_ms, limit_ms].some((ms) => ms !== undefined && ms <= 0)) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
-    const outcome = await attempt({ ...call, deadline_ms, limit_ms }, hangUp, ports);
+    const again =
+      fence === null ? {} : { earlier: { attempts, fence_token: fence, elapsed_ms: ports.now() - started } };
+    const outcome = await attempt({ ...call, deadline_ms, limit_ms, ...again }, hangUp, ports);
     if (outcome === GONE) {
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
     }
     if (outcome.kind !== 'failed') return outcome;
+    fence = outcome.fence ?? 0;
     if (isRelease(outcome.failure)) {
       if (ports.now() - started >= call.wait_for_slot_ms) return { ...outcome, attempts };
       await ports.sleep(pause);
@@ -75,7 +77,7 @@ export async function runAttempts(
       continue;
     }
     attempts += 1;
-    if (!outcome.failure.retryable || attempts >= CALL_ATTEMPTS) return { ...outcome, attempts };
+    if (!outcome.failure.retryable || attempts >= limits.CALL_ATTEMPTS) return { ...outcome, attempts };
   }
 }
 
@@ -103,14 +105,17 @@ async function attempt(
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
     return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
   }
-  return response === GONE ? GONE : outcomeOf(response);
+  return response === GONE ? GONE : outcomeOf(response, dispatched.fence_token);
 }
 
 /** What a relay says of one stream. */
-function outcomeOf(response: Response): Extract<Outcome, { kind: 'answer' | 'failed' }> {
+function outcomeOf(
+  response: Response,
+  fence = Number(response.headers.get(BROKEN_FENCE_HEADER)),
+): Extract<Outcome, { kind: 'answer' | 'failed' }> {
   const broken = response.headers.get(BROKEN_HEADER);
   if (broken === null) return { kind: 'answer', response };
-  return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0 };
+  return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0, fence };
 }
 
 /** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */

@@ -1,4 +1,4 @@
-import { limits } from '../../protocol/index.ts';
+import { limits, traceContextOf } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
@@ -20,8 +20,10 @@ export function jobRoutes(app: Gateway): void {
     const queueId = queueIdOf(context.env, request);
     const key = request.headers.get('idempotency-key') ?? undefined;
     const submitter = submitterOf(context.get('token'));
+    const submission = traceContextOf(request.headers);
     const submit = (jobs: SubmitJob[]) => {
-      const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter })));
+      const trace = submission && { trace: jobs.length > 1 ? { ...submission, is_link: true } : submission };
+      const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter, ...trace })));
       return submitJobs(context.env, queueId, sent);
     };
     const { bytes, release } = await readBody(request, context.env);

@@ -1,4 +1,4 @@
-import type { JobView } from '../../protocol/index.ts';
+import { type JobView, traceContextOf } from '../../protocol/index.ts';
 import { packJobs } from '../../queue/rpc.ts';
 import { tapeUrl } from '../../relay/calls.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
@@ -134,7 +134,11 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
   try {
     const job = readRunpodSubmission(parseBody(bytes), id, endpoint);
     const submitter = submitterOf(context.get('token'));
-    const [answer] = await submitJobs(env, queueId, packJobs([{ ...job, ...submitter }]));
+    const [answer] = await submitJobs(
+      env,
+      queueId,
+      packJobs([{ ...job, ...submitter, trace: traceContextOf(context.req.raw.headers) }]),
+    );
     if (answer?.ok) return answer.job;
     const isUnknown = answer?.reason === 'no_config' || answer?.reason === 'unknown_config';
     throw isUnknown ? await noEndpoint(context, endpoint) : rejection(answer);

@@ -15,6 +15,7 @@ import { hasFeature, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
 import { readPayload, readShortPayload } from '../store/jobs-table.ts';
+import { attemptNumber, traceOf } from './trace.ts';
 
 /** For a worker without the feature `body_bytes`. */
 const NOT_TEXT = {
@@ -31,6 +32,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   if (job.lives === 'memory' && job.older) stopOlder(core, job.id, job.older, worker);
   // Before a job in memory is changed by its lease.
   const isFirst = job.fence_token === 0 && !(job.lives === 'memory' && job.is_repeat);
+  const [attempt, trace] = [attemptNumber(job), traceOf(worker, job, core.now())];
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', null, { isFirst });
   const bytes = payloadBytes(worker, leased);
@@ -42,13 +44,14 @@ export function send(core: Core, worker: Worker, job: Job): void {
     fence_token: leased.fence_token,
     payload: payload ?? '',
     job_type: leased.job_type,
-    attempt: leased.attempts + 1,
+    attempt,
     lease_seconds: leaseSecondsFor(core, worker),
     deadline_ms: leased.deadline_at === null ? null : Math.max(0, leased.deadline_at - core.now()),
     stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : null,
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
     result_upload_url: leased.lives === 'stored' ? (files?.result ?? null) : null,
     account: hasFeature(worker, 'usage') ? accountOf(leased) : null,
+    trace,
   };
   if (bytes) worker.connection.sendJob(extendedJobBytes(frame, bytes));
   else if (!sendText(core, worker, leased, frame, suitsBase)) return;

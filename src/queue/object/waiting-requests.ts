@@ -1,4 +1,5 @@
-import { answerHeadersOf, readRequest, sayAnswer } from '../request-call.ts';
+import { BROKEN_HEADER } from '../../relay/calls.ts';
+import { answerHeadersOf, BROKEN_FENCE_HEADER, readRequest, sayAnswer } from '../request-call.ts';
 import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { Relays } from './relays.ts';
 
@@ -22,7 +23,11 @@ export async function answerRequest(
   if (job === null) return null;
   const said = await ask(job);
   if (isUnserved(said)) await tellFleet();
-  else if (said.kind === 'stream' && relays)
-    return relays.named(said.relay).open(said.stream_id, answerHeadersOf(request));
+  else if (said.kind === 'stream' && relays) {
+    const response = await relays.named(said.relay).open(said.stream_id, answerHeadersOf(request));
+    if (response.headers.has(BROKEN_HEADER))
+      response.headers.set(BROKEN_FENCE_HEADER, String(said.fence_token));
+    return response;
+  }
   return sayAnswer(said);
 }

@@ -3,6 +3,7 @@ import {
   EngineRequest,
   type FailureCode,
   fitsUtf8,
+  type JobTrace,
   pack,
   parseJson,
   unpack,
@@ -26,6 +27,8 @@ export interface JobFrame {
   result_upload_url: string | null;
   /** Whom its tokens are counted for, if the worker is to say it again; null: it is not. */
   account: string | null;
+  /** Null: it says nothing of a trace. */
+  trace: JobTrace | null;
 }
 
 /** Why a worker cannot be given a job. */
@@ -63,13 +66,14 @@ export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Arr
 
 /** Up to the payload. */
 function extendedHead(frame: JobFrame): string {
-  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, account, ...rest } = frame;
+  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, account, trace, ...rest } = frame;
   const head = JSON.stringify({
     type: 'job',
     ...rest,
     ...(deadline_ms === null ? {} : { deadline_ms }),
     ...(stream_id === null ? {} : { stream_id }),
     ...(account === null ? {} : { account }),
+    ...(trace === null ? {} : { trace }),
     ...references(frame),
   });
   return `${head.slice(0, -1)},"payload":`;

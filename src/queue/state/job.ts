@@ -1,5 +1,5 @@
 import type { Failure } from '../../protocol/index.ts';
-import type { RequestAnswer } from '../rpc.ts';
+import type { EarlierAttempts, RequestAnswer } from '../rpc.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
 
@@ -59,6 +59,8 @@ export interface MemoryJob {
   file_key: string | null;
   /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */
   older: { worker_id: string; fence_token: number } | null;
+  /** What the gateway tells of the attempts before; null: there were none. */
+  earlier: EarlierAttempts | null;
   /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;
 }

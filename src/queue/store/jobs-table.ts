@@ -45,12 +45,14 @@ export interface StoredJob {
   stream: 0 | 1;
   /** Where its settlement is posted; null: nowhere, or where the queue's setting says. */
   webhook: string | null;
+  /** JSON of the TraceContext that came with its submission. */
+  trace: string | null;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace`;
 
 export interface NewJobRow {
   id: string;
@@ -66,6 +68,7 @@ export interface NewJobRow {
   token_name: string | null;
   stream: 0 | 1;
   webhook: string | null;
+  trace: string | null;
 }
 
 /** The row as it is then is put together here: reading it back would cost more than writing it. */
@@ -73,8 +76,8 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   const { seq } = row<{ seq: number }>(
     sql,
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
+    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace)
+     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
     job.id,
     job.job_type,
     job.config_id,
@@ -87,6 +90,7 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.token_name,
     job.stream,
     job.webhook,
+    job.trace,
   )!;
   const { payload: _, ...given } = job;
   return { ...NEW, ...given, seq };

@@ -216,4 +216,8 @@ export const MIGRATIONS: readonly string[][] = [
        changed_at INTEGER NOT NULL
      ) WITHOUT ROWID`,
   ],
+  [
+    // Which trace its submission belongs to (protocol/trace-context.ts).
+    `ALTER TABLE jobs ADD COLUMN trace TEXT`,
+  ],
 ];

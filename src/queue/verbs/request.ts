@@ -66,6 +66,7 @@ export function request(
     is_repeat: earlier !== null,
     file_key: null,
     older,
+    earlier: asked.earlier ?? null,
     reply: answer,
   };
   core.usage.asked(job.id);

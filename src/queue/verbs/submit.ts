@@ -126,6 +126,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     token_name: job.token_name ?? null,
     stream: job.stream ? 1 : 0,
     webhook: job.webhook ?? null,
+    trace: job.trace === undefined ? null : JSON.stringify(job.trace),
   });
   core.stored.added(row);
   emit(core, row, 'submitted');

@@ -1,11 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  type AttemptLoopPorts,
-  CALL_ATTEMPTS,
-  runAttempts,
-} from '../../../src/gateway/inference/attempt-loop.ts';
+import { type AttemptLoopPorts, runAttempts } from '../../../src/gateway/inference/attempt-loop.ts';
 import { HangUp } from '../../../src/gateway/inference/hang-up.ts';
-import type { BrokenReason } from '../../../src/protocol/index.ts';
+import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
@@ -98,10 +94,10 @@ describe('the attempts of a request', () => {
     const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome).toMatchObject({
       kind: 'failed',
-      attempts: CALL_ATTEMPTS,
+      attempts: limits.CALL_ATTEMPTS,
       failure: { code: 'engine_died', message: 'the engine died' },
     });
-    expect(seen.calls).toHaveLength(CALL_ATTEMPTS);
+    expect(seen.calls).toHaveLength(limits.CALL_ATTEMPTS);
   });
 
   it('does not repeat what would fail again', async () => {

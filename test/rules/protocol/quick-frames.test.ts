@@ -21,6 +21,7 @@ const JOB = {
   attempt: 1,
   deadline_ms: 0.5,
   lease_seconds: 30,
+  trace: { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, queued_ms: 3, attempts_left: 2 },
   stream_id: 3,
 };
 const ACK = { type: 'ack', job_id: 'j1', fence_token: 7, outcome: 'accepted' };
@@ -69,6 +70,9 @@ const odd = fc.constantFrom<unknown>(
   { 'x-a': 'a\nb' },
   { 'x a': 'b' },
   { prompt_tokens: 1, completion_tokens: 0.5 },
+  { tracestate: 'x'.repeat(513) },
+  { is_link: true, previous_fence: 4 },
+  { queued_ms: -1 },
 );
 
 describe.each([

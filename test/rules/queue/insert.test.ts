@@ -18,6 +18,7 @@ it('answers a stored job as the table has it', () => {
     token_name: 'a-token',
     stream: 1,
     webhook: 'https://example.com/ends',
+    trace: '{"traceparent":"x"}',
   } as const;
   const inserted = insertJob(sql as never, job);
   expect(findJob(sql as never, 'job-1')).toEqual(inserted);
