@@ -14,6 +14,7 @@ import {
 import type { Flag } from '../engine/command/flag-help.ts';
 import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
 import { masked } from '../engine/command/masking.ts';
+import { defaultTracing } from '../engine/command/tracing-flag.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
 
@@ -46,10 +47,10 @@ export async function prepareCommand(
   if (!settings || !engine.command) return null;
   const bare = engine.command({ ...settings, extraArgs: [] });
   const program = findProgram(bare.program, engine, settled.env);
-  const env = { ...childEnvironment(settled.env), ...bare.env };
+  const childEnv = { ...childEnvironment(settled.env), ...bare.env };
   const warnings = [...settled.warnings];
   const flags = await flagsOf(
-    { program, args: firstWords(engine, settings), env },
+    { program, args: firstWords(engine, settings), env: childEnv },
     settled.env,
     warnings,
     say,
@@ -62,7 +63,9 @@ export async function prepareCommand(
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env);
-  const all = overriding([...own, ...defaultParallelism(asked, gpus)], asked);
+  const tracing = defaultTracing(engine, asked, settled.env);
+  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...tracing.arguments], asked);
+  const env = { ...childEnv, ...tracing.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

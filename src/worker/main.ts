@@ -20,6 +20,8 @@ import { gpuReader } from './telemetry/gpu-readings.ts';
 import { heartbeatPoster } from './telemetry/heartbeat.ts';
 import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
+import type { SpanOrigin } from './tracing/job-spans.ts';
+import { startTracing } from './tracing/start.ts';
 import { Worker } from './worker.ts';
 
 /**
@@ -63,6 +65,7 @@ async function work(
   });
   const { spoolFolder, spoolBytes } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log) : null;
+  const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
   const ports: Ports = {
     clock: systemClock,
     dial: dialWebSocket,
@@ -73,6 +76,7 @@ async function work(
     spool,
     random: Math.random,
     log,
+    ...(tracing && { tracer: tracing.tracer }),
   };
   const ended = Promise.withResolvers<number>();
   const worker = createWorker(ports, configuration, containerMs, ended.resolve);
@@ -110,7 +114,15 @@ async function work(
     signals.release();
     hangUp();
     await engine.close();
+    await tracing?.stop();
   }
+}
+
+/** Whose spans they are. */
+function originOf({ instanceId, engine }: WorkerConfiguration): SpanOrigin {
+  const { hostname: host, port, protocol } = new URL(engine.url);
+  const usual = protocol === 'https:' ? 443 : 80;
+  return { workerId: instanceId, engine: { name: engine.engine, host, port: Number(port || usual) } };
 }
 
 function createWorker(

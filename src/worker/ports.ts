@@ -1,6 +1,6 @@
-import type { EngineClient } from '../engine/client/types.ts';
+import type { EngineCall, EngineClient } from '../engine/client/types.ts';
 import type { Fetch } from '../process/http.ts';
-import type { GpuReading, Usage } from '../protocol/index.ts';
+import type { GpuReading, Job, Usage } from '../protocol/index.ts';
 import type { Clock } from './clock.ts';
 import type { Spool } from './results/spool.ts';
 import type { Dial } from './session/socket.ts';
@@ -28,11 +28,19 @@ export interface Ports {
   /** 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
+  /** Makes spans of jobs; left out: none are exported. */
+  tracer?: JobTracer;
 }
+
+/** How an attempt left its slot. */
+export type AttemptEnd =
+  | { result: 'succeeded' }
+  | { result: 'failed'; code: string; retryable: boolean }
+  | { result: 'released' | 'revoked'; reason: string };
 
 /** An attempt that has left its slot. */
 export interface EndedAttempt {
-  result: 'succeeded' | 'failed' | 'released' | 'revoked';
+  result: AttemptEnd['result'];
   /** In the engine; null: its request did not get there. */
   ranMs: number | null;
   /** From its request to the first piece of a streamed answer; null: none came. */
@@ -47,4 +55,20 @@ export interface WorkObserver {
   ended(attempt: EndedAttempt): void;
   /** Leases were renewed and the queue did not say so before the next renewal was due. */
   renewalMissed(): void;
+}
+
+/** Makes the spans of attempts (tracing/). */
+export interface JobTracer {
+  /** A job has come. @param nowMs epoch ms */
+  begin(job: Job, nowMs: number): AttemptTrace;
+}
+
+/** Hears of one attempt what its spans are made of. Decides nothing, and must not throw. */
+export interface AttemptTrace {
+  /** A request leaves for the engine. @returns headers that it gets */
+  request(call: EngineCall, nowMs: number): Record<string, string>;
+  /** The answer to the newest request has begun. */
+  answered(status: number): void;
+  /** @param firstTokenAtMs epoch ms; null: nothing was streamed */
+  end(end: AttemptEnd, facts: { usage: Usage | null; firstTokenAtMs: number | null }, nowMs: number): void;
 }

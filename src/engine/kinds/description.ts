@@ -68,6 +68,8 @@ export interface EngineDescription {
   metrics: MetricNames;
   /** How many requests it runs side by side: the flag that says so (null: it has none), and how many without it. */
   sideBySide: { flag: string | null; usual: number };
+  /** The flag that says where its spans go; left out: it makes none. */
+  tracingFlag?: `--${string}`;
   /** The step of the start that a log line shows, or null. */
   phaseOf(line: string): LogPhase | null;
   /** What an exit means, from its code (null: killed) and the last log lines. */

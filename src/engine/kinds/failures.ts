@@ -87,6 +87,13 @@ export function commonRules(words: AdviceWords): FailureRule[] {
         'Check the connection to Hugging Face (and HF_HUB_OFFLINE), or set VLLM_MODEL to a local folder.',
     },
     {
+      pattern: /OpenTelemetry is not available/,
+      kind: 'bad_configuration',
+      cause: 'the engine lacks the packages that export spans',
+      advice:
+        'Install opentelemetry-sdk and opentelemetry-exporter-otlp beside it, or unset OTEL_EXPORTER_OTLP_ENDPOINT.',
+    },
+    {
       pattern: /No space left on device/,
       kind: 'bad_configuration',
       cause: 'the disk is full',

@@ -12,5 +12,6 @@ export const simulator: EngineDescription = {
     args: [...programArguments('simulator'), ...serveArguments(settings)],
   }),
   usesGpu: false,
+  tracingFlag: undefined,
   installHelp: null,
 };

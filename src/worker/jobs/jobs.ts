@@ -2,12 +2,12 @@ import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } fr
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Answers } from '../answers/answers.ts';
 import { type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
-import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
+import type { AttemptEnd, Ports, WorkObserver } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { UsageAsking } from '../run/ask-usage.ts';
 import { failJob, type RunPorts, runJob } from '../run/run-job.ts';
-import { idsOf, RunningJob } from '../run/running-job.ts';
+import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import { grants, type QueueLink } from '../session/peer.ts';
@@ -197,7 +197,7 @@ export class Jobs {
   }
 
   #start(job: Job): void {
-    const running = new RunningJob(job, this.#ports.clock.now());
+    const running = new RunningJob(job, this.#ports.clock.now(), this.#ports.tracer);
     this.#slots.add(running);
     void this.#run(running);
     this.update();
@@ -243,7 +243,7 @@ export class Jobs {
     this.#admission.finished(running);
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
-    this.#leave(running, settlement.type === 'job_error' ? 'failed' : 'succeeded');
+    this.#leave(running, endOf(settlement));
     this.#settle(running.job, { ...settlement, ...running.details() });
   }
 
@@ -251,14 +251,14 @@ export class Jobs {
     if (running.isOver) return;
     running.abort();
     const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
-    this.#leave(running, 'failed');
+    this.#leave(running, endOf(settlement));
     this.#settle(running.job, { ...settlement, ...running.details() });
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {
     running.abort();
     this.#streams.get(running)?.break(brokenBy(reason));
-    this.#leave(running, 'released');
+    this.#leave(running, { result: 'released', reason });
     this.#sendRelease(running.job, reason);
   }
 
@@ -266,12 +266,12 @@ export class Jobs {
     this.#ports.log.info({ ...idsOf(running.job), reason }, 'job revoked');
     running.abort();
     endRevoked(this.#streams.get(running), reason);
-    this.#leave(running, 'revoked');
+    this.#leave(running, { result: 'revoked', reason });
   }
 
-  #leave(running: RunningJob, result: EndedAttempt['result']): void {
+  #leave(running: RunningJob, end: AttemptEnd): void {
     this.#slots.remove(running);
-    this.#ports.observer.ended(running.ended(result, this.#ports.clock.now()));
+    this.#ports.observer.ended(running.ended(end, this.#ports.clock.now()));
     const stream = this.#streams.get(running);
     this.#streams.delete(running);
     if (stream) this.#ports.answers.finished(stream);

@@ -1,7 +1,7 @@
-import type { EngineClient } from '../../engine/client/types.ts';
 import type { RouteList, Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { UsageAsking } from './ask-usage.ts';
+import type { RunEngine } from './traced-engine.ts';
 
 /** What every kind of job is given for one attempt. */
 export interface Attempt {
@@ -11,7 +11,7 @@ export interface Attempt {
   /** What a base queue calls the config of its worker. */
   configId: string | undefined;
   payload: object;
-  engine: EngineClient;
+  engine: RunEngine;
   signal: AbortSignal;
   /** What the engine is asked for. */
   routes: RouteList;

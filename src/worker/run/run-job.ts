@@ -14,6 +14,7 @@ import { idsOf, type RunningJob } from './running-job.ts';
 import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
+import { tracedEngine } from './traced-engine.ts';
 
 export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
   files: FileAccess;
@@ -77,7 +78,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     jobType: running.job.job_type,
     configId: running.job.config_id,
     payload,
-    engine: ports.engine,
+    engine: tracedEngine(ports.engine, running, clock),
     signal: running.signal,
     routes: ports.runpod.routes,
     modelAliases: models.aliases,

@@ -1,5 +1,6 @@
 import type { Job, JobResult, Timing, Usage } from '../../protocol/index.ts';
-import type { EndedAttempt } from '../ports.ts';
+import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
+import type { Settlement } from '../results/settlement.ts';
 
 /**
  * One attempt at a job, on this worker.
@@ -12,6 +13,8 @@ export type RunState = 'preparing' | 'running' | 'over';
 
 export class RunningJob {
   readonly job: Job;
+  /** Null: no spans are made of it. */
+  readonly trace: AttemptTrace | null;
   /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
   generatedTokens: number | null = null;
   /** What the engine counted for the whole answer; null until, and unless, it does. */
@@ -24,8 +27,9 @@ export class RunningJob {
   #requestedAtMs: number | null = null;
   #firstTokenAtMs: number | null = null;
 
-  constructor(job: Job, nowMs: number) {
+  constructor(job: Job, nowMs: number, tracer?: JobTracer) {
     this.job = job;
+    this.trace = tracer?.begin(job, nowMs) ?? null;
     this.#arrivedAtMs = nowMs;
   }
 
@@ -66,10 +70,13 @@ export class RunningJob {
   }
 
   /** The attempt in figures, at its end. */
-  ended(result: EndedAttempt['result'], nowMs: number): EndedAttempt {
+  ended(end: AttemptEnd, nowMs: number): EndedAttempt {
+    const { usage } = this;
+    this.trace?.end(end, { usage, firstTokenAtMs: this.#firstTokenAtMs }, nowMs);
     const since = (at: number | null) =>
       at === null || this.#requestedAtMs === null ? null : Math.max(0, at - this.#requestedAtMs);
-    return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage: this.usage };
+    const { result } = end;
+    return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage };
   }
 
   /** What its settlement says beside the outcome. */
@@ -89,6 +96,13 @@ export class RunningJob {
     this.#state = 'over';
     this.#abort.abort();
   }
+}
+
+/** How an attempt ended that this frame settles. */
+export function endOf(settlement: Settlement): AttemptEnd {
+  if (settlement.type !== 'job_error') return { result: 'succeeded' };
+  const { code = 'worker_error', retryable = false } = settlement;
+  return { result: 'failed', code, retryable };
 }
 
 /** A job in log lines: under its own id, and under what its caller calls the request. */

@@ -186,7 +186,8 @@ export class Session {
       config_id: configId,
       capacity,
       protocol: 1,
-      features: [...FEATURES],
+      // What spans are made of is told to those who make some.
+      features: FEATURES.filter((feature) => feature !== 'trace' || this.#ports.tracer),
       instance: this.#instance,
       jobs: this.#events.heldJobs(),
     };

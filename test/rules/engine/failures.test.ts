@@ -62,6 +62,7 @@ describe("the cause in vLLM's last words", () => {
     ['ImportError: libcuda.so.1: cannot open shared object file: No such file or directory', 'bad_host'],
     ['CUDA error: uncorrectable ECC error encountered', 'bad_host'],
     ['vllm serve: error: argument --dtype: invalid choice', 'bad_configuration'],
+    ['ValueError: OpenTelemetry is not available. Unable to configure', 'bad_configuration'],
     ['ValueError: max_model_len (9999) is greater than the derived max_model_len', 'bad_configuration'],
     ['huggingface_hub.errors.RepositoryNotFoundError: 404', 'bad_model'],
     ['RuntimeError: Cannot find any model weights with `./tiny`', 'bad_model'],

@@ -1,0 +1,151 @@
+import {
+  createTraceState,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type ReadableSpan,
+  type Sampler,
+  SamplingDecision,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace';
+import { Outage, type OutageLog } from '../../process/outage.ts';
+import { manifest } from '../../process/package.ts';
+import type { TracingSettings } from './settings.ts';
+import type { Span } from './span.ts';
+import type { SpanSink } from './tracer.ts';
+
+/** OpenTelemetry's SDK, loaded only where spans are exported: it takes a quarter of a second and 16 MB. */
+
+/** What the last spans get when the process ends, ms: as log lines do. */
+const LAST_SPANS_MS = 800;
+
+const KINDS = {
+  server: SpanKind.SERVER,
+  producer: SpanKind.PRODUCER,
+  consumer: SpanKind.CONSUMER,
+  client: SpanKind.CLIENT,
+} as const;
+
+export interface Exporter extends SpanSink {
+  /** Posts what is left; it takes no longer than the end of a process may. */
+  stop(): Promise<void>;
+}
+
+/** Posts spans in batches to where OTEL_EXPORTER_OTLP_ENDPOINT says, with the headers that its variables name. */
+export function startExporter(settings: TracingSettings, workerId: string, log: OutageLog): Exporter {
+  const outage = new Outage(log, {
+    begins: 'spans cannot be exported; they are lost meanwhile',
+    ends: 'spans are exported again',
+  });
+  const processor = new BatchSpanProcessor({
+    exporter: reporting(new OTLPTraceExporter(), outage),
+    scheduledDelayMillis: settings.delayMs,
+  });
+  const sampler = samplerOf(settings);
+  const resources = {
+    worker: resourceOf(settings, settings.serviceName, { 'service.instance.id': workerId }),
+    gateway: resourceOf(settings, `${settings.serviceName}-gateway`, {}),
+  };
+  return {
+    isSampled: (traceId, parent) => {
+      const context = parent
+        ? trace.setSpanContext(ROOT_CONTEXT, { ...parent, traceFlags: parent.flags, isRemote: true })
+        : ROOT_CONTEXT;
+      const { decision } = sampler.shouldSample(context, traceId, '', SpanKind.SERVER, {}, []);
+      return decision === SamplingDecision.RECORD_AND_SAMPLED;
+    },
+    emit: (spans) => {
+      for (const span of spans) processor.onEnd(readable(span, resources[span.service]));
+    },
+    stop: async () => {
+      const timer = Promise.withResolvers<void>();
+      setTimeout(timer.resolve, LAST_SPANS_MS).unref();
+      await Promise.race([processor.shutdown().catch(() => {}), timer.promise]);
+    },
+  };
+}
+
+/** The exporter itself says nothing of its failures. */
+function reporting(exporter: OTLPTraceExporter, outage: Outage): SpanExporter {
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        outage.report(result.code === 0 ? null : (result.error?.message ?? 'no answer'));
+        // Told once above: the processor would throw it where nobody catches it.
+        done({ code: 0 });
+      }),
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+function samplerOf({ sampler, ratio }: TracingSettings): Sampler {
+  const [, isParentBased, name] = /^(parentbased_)?(.*)$/.exec(sampler)!;
+  const root =
+    name === 'always_off'
+      ? new AlwaysOffSampler()
+      : name === 'traceidratio'
+        ? new TraceIdRatioBasedSampler(ratio)
+        : new AlwaysOnSampler();
+  return isParentBased ? new ParentBasedSampler({ root }) : root;
+}
+
+function resourceOf(
+  { resource }: TracingSettings,
+  serviceName: string,
+  more: Record<string, string>,
+): ReadableSpan['resource'] {
+  const attributes = {
+    'service.version': manifest.version,
+    ...more,
+    ...resource,
+    'service.name': serviceName,
+  };
+  const own: ReadableSpan['resource'] = {
+    attributes,
+    merge: () => own,
+    getRawAttributes: () => Object.entries(attributes),
+  };
+  return own;
+}
+
+function readable(span: Span, resource: ReadableSpan['resource']): ReadableSpan {
+  const { traceId, spanId, flags, tracestate, parent } = span;
+  const traceState = tracestate === undefined ? undefined : createTraceState(tracestate);
+  const context: SpanContext = { traceId, spanId, traceFlags: flags, ...(traceState && { traceState }) };
+  return {
+    name: span.name,
+    kind: KINDS[span.kind],
+    spanContext: () => context,
+    ...(parent && { parentSpanContext: { ...context, ...parent } }),
+    startTime: timeOf(span.startMs),
+    endTime: timeOf(Math.max(span.startMs, span.endMs)),
+    duration: timeOf(Math.max(0, span.endMs - span.startMs)),
+    ended: true,
+    status: { code: span.error === null ? SpanStatusCode.UNSET : SpanStatusCode.ERROR },
+    attributes: { ...span.attributes, ...(span.error !== null && { 'error.type': span.error }) },
+    links: span.links.map((link) => ({ context: { ...link, traceFlags: flags } })),
+    events: [],
+    resource,
+    // The conventions that these spans follow: see gen-ai.ts.
+    instrumentationScope: { name: 'worker-vllm', version: manifest.version },
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  };
+}
+
+/** Seconds and nanoseconds. */
+function timeOf(ms: number): [number, number] {
+  const seconds = Math.floor(ms / 1000);
+  return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
+}

@@ -1,0 +1,81 @@
+import type { EngineCall } from '../../engine/client/types.ts';
+import type { Usage } from '../../protocol/index.ts';
+import type { Attributes } from './span.ts';
+
+/**
+ * What OpenTelemetry's conventions for generative AI want of a request to an engine
+ * (open-telemetry/semantic-conventions-genai, all in development). Never what was said: messages are personal.
+ */
+
+/** A longer body is not parsed for its parameters. */
+const MOST_PARSED_BYTES = 256 * 1024;
+
+const OPERATIONS: readonly (readonly [path: RegExp, operation: string])[] = [
+  [/\/(chat\/completions|messages|responses)(\/|\?|$)|\/v2\/chat/, 'chat'],
+  [/\/(completions|invocations|generate)(\/|\?|$)/, 'text_completion'],
+  [/\/(embeddings|embed|pooling)(\?|$)/, 'embeddings'],
+];
+
+export interface GenAiRequest {
+  operation: string;
+  model: string | null;
+  attributes: Attributes;
+}
+
+export function genAiRequest({
+  method,
+  path,
+  body,
+}: Pick<EngineCall, 'method' | 'path' | 'body'>): GenAiRequest {
+  const operation = operationOf(path);
+  const fields = fieldsOf(body);
+  const model = typeof fields.model === 'string' ? fields.model : null;
+  const numbers = ['max_tokens', 'temperature', 'top_p', 'top_k', 'seed'].flatMap((name) =>
+    typeof fields[name] === 'number' ? [[`gen_ai.request.${name}`, fields[name]] as const] : [],
+  );
+  return {
+    operation,
+    model,
+    attributes: {
+      'gen_ai.operation.name': operation,
+      ...(model !== null && { 'gen_ai.request.model': model }),
+      ...(typeof fields.stream === 'boolean' && { 'gen_ai.request.stream': fields.stream }),
+      ...Object.fromEntries(numbers),
+      'http.request.method': method,
+      'url.path': pathOf(path),
+    },
+  };
+}
+
+export function genAiUsage(usage: Usage | null): Attributes {
+  if (usage === null) return {};
+  const { prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, model } = usage;
+  return {
+    'gen_ai.usage.input_tokens': prompt_tokens,
+    'gen_ai.usage.output_tokens': completion_tokens,
+    ...(cached_tokens !== undefined && { 'gen_ai.usage.cache_read.input_tokens': cached_tokens }),
+    ...(reasoning_tokens !== undefined && { 'gen_ai.usage.reasoning.output_tokens': reasoning_tokens }),
+    ...(model !== undefined && { 'gen_ai.response.model': model }),
+  };
+}
+
+/** Without its query. */
+export function pathOf(path: string): string {
+  return path.split('?', 1)[0]!;
+}
+
+/** What is none of these is called as its route: `rerank`. */
+function operationOf(path: string): string {
+  const known = OPERATIONS.find(([pattern]) => pattern.test(path));
+  return known?.[1] ?? pathOf(path).replace(/\/+$/, '').split('/').at(-1) ?? 'request';
+}
+
+function fieldsOf(body: EngineCall['body']): Record<string, unknown> {
+  if (body === undefined || body.length > MOST_PARSED_BYTES) return {};
+  try {
+    const parsed: unknown = JSON.parse(typeof body === 'string' ? body : new TextDecoder().decode(body));
+    return Object(parsed) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}

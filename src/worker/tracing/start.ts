@@ -1,0 +1,25 @@
+import type { Log } from '../ports.ts';
+import type { SpanOrigin } from './job-spans.ts';
+import { tracingSettings } from './settings.ts';
+import { Tracer } from './tracer.ts';
+
+export interface Tracing {
+  tracer: Tracer;
+  /** Posts what is left. */
+  stop(): Promise<void>;
+}
+
+/** Spans for the collector that OpenTelemetry's variables name; null: they name none, and nothing is loaded. */
+export async function startTracing(
+  env: NodeJS.ProcessEnv,
+  queueId: string,
+  origin: SpanOrigin,
+  log: Log,
+): Promise<Tracing | null> {
+  const settings = tracingSettings(env);
+  if (settings === null) return null;
+  const { startExporter } = await import('./exporter.ts');
+  for (const warning of settings.warnings) log.warn({}, warning);
+  const exporter = startExporter(settings, origin.workerId, log);
+  return { tracer: new Tracer(queueId, origin, exporter), stop: () => exporter.stop() };
+}
