@@ -1,5 +1,5 @@
 import { childrenOf, commandLine } from '../test/soak/proc.ts';
-import { type QueueProcess, readyWorker, startQueue } from '../test/support/road.ts';
+import * as ownSupport from '../test/support/road.ts';
 
 /** The whole road on this machine, and the process ids that figures are taken of. */
 export interface BenchRoad {
@@ -8,10 +8,16 @@ export interface BenchRoad {
   pids: { workerd: number; worker: number; engine: number };
 }
 
+/** Bundled, or as the sources stand. */
+const WORKER = /programs\/worker|src\/worker\/main/;
+
+/** What starts a road, of this checkout or of another one. */
+export type RoadSupport = Pick<typeof ownSupport, 'readyWorker' | 'startQueue'>;
+
 /** One queue and one worker with the simulator as its engine. */
-export async function startRoad(slots = 256): Promise<BenchRoad> {
-  const queue = await startQueue();
-  const worker = await readyWorker(queue.url, 'bench', {
+export async function startRoad(slots = 256, support: RoadSupport = ownSupport): Promise<BenchRoad> {
+  const queue = await support.startQueue();
+  const worker = await support.readyWorker(queue.url, 'bench', {
     engineArgs: `--disable-uvicorn-access-log --max-num-seqs ${slots}`,
     env: { CASOLA_MAX_JOBS: String(slots), LOG_LEVEL: 'warn' },
   });
@@ -20,13 +26,13 @@ export async function startRoad(slots = 256): Promise<BenchRoad> {
     engineUrl: worker.engineUrl,
     pids: {
       workerd: workerdOf(queue),
-      worker: descendant(worker.process.pid, /programs\/worker/),
+      worker: descendant(worker.process.pid, WORKER),
       engine: descendant(worker.process.pid, /simulator/),
     },
   };
 }
 
-export function workerdOf(queue: QueueProcess): number {
+export function workerdOf(queue: ownSupport.QueueProcess): number {
   return descendant(queue.process.pid, /workerd\S* serve/);
 }
 
