@@ -10,6 +10,8 @@ interface ChartProps {
   format(value: number | null): string;
   /** Highest value of the axis; left out: as high as the values are. */
   most?: number;
+  /** Nothing between two whole numbers means anything. */
+  isWhole?: boolean;
 }
 
 /** Steps that those read who do not see the chart. */
@@ -22,11 +24,11 @@ async function draw(root: HTMLElement, options: PlotOptions) {
 }
 
 /** Lines over time, and the same as a table for those who do not see them. */
-export function Chart({ title, at, series, format, most }: ChartProps) {
+export function Chart({ title, at, series, format, most, isWhole }: ChartProps) {
   const root = useRef<HTMLDivElement>(null);
   const drawn = useRef<Drawn | null>(null);
   const isDark = useIsDark();
-  const options: PlotOptions = { at, series, format, most, timeZone: timeZone.value };
+  const options: PlotOptions = { at, series, format, most, isWhole, timeZone: timeZone.value };
   const newest = useRef(options);
   newest.current = options;
   const isEmpty = series.every(({ values }) => values.every((value) => value === null));

@@ -13,6 +13,8 @@ export interface PlotOptions {
   format(value: number | null): string;
   /** Highest value of the axis; left out: as high as the values are. */
   most?: number | undefined;
+  /** Nothing between two whole numbers means anything. */
+  isWhole?: boolean | undefined;
   timeZone: string | undefined;
 }
 
@@ -51,7 +53,10 @@ function dataOf({ at, series }: PlotOptions): uPlot.AlignedData {
   return [at.map((ms) => ms / 1000), ...series.map(({ values }) => [...values])];
 }
 
-function uPlotOptions(root: HTMLElement, { series, format, most, timeZone }: PlotOptions): uPlot.Options {
+function uPlotOptions(
+  root: HTMLElement,
+  { series, format, most, isWhole, timeZone }: PlotOptions,
+): uPlot.Options {
   const style = getComputedStyle(root);
   const color = (name: string) => resolved(root, style.getPropertyValue(name));
   const axis = {
@@ -68,7 +73,13 @@ function uPlotOptions(root: HTMLElement, { series, format, most, timeZone }: Plo
     scales: { y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.1 : 1)] } },
     axes: [
       { ...axis, size: 24, space: 70, values: '{HH}:{mm}' },
-      { ...axis, size: 60, space: 36, values: (_, values) => values.map(format) },
+      {
+        ...axis,
+        size: 60,
+        space: 36,
+        values: (_, values) => values.map(format),
+        ...(isWhole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+      },
     ],
     // Where nobody points, the legend tells what is now.
     hooks: { setCursor: [(chart) => chart.cursor.idx == null && showNewest(chart)] },

@@ -8,7 +8,8 @@ interface SparklineProps {
 /** The course of a number, without axes: a path is drawn faster than a chart, and a table has many. */
 export function Sparkline({ values, label }: SparklineProps) {
   const known = values.filter((value) => value !== null);
-  if (known.length < 2) return <span class="sparkline" />;
+  // Less would be a speck.
+  if (known.length < 3) return <span class="sparkline" />;
   const most = Math.max(...known, Number.EPSILON);
   const line = values
     .map((value, x) =>

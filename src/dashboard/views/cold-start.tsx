@@ -15,7 +15,8 @@ interface Step {
   name: string;
   /** ms; of one that goes on: until now. */
   length: number;
-  state: 'done' | 'now';
+  /** `rest`: what is usually still to come. */
+  state: 'done' | 'now' | 'rest';
 }
 
 /** The start of its container, step by step, to scale, beside how long that usually takes. */
@@ -51,9 +52,10 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
 }
 
 /** Steps that are not told are part of the next one that is. @param now null: nothing goes on */
-function stepsOf({ start }: WorkerRow, now: number | null): Step[] {
+function stepsOf({ start, expected_start_ms }: WorkerRow, now: number | null): Step[] {
   const steps: Step[] = [];
-  let from = start.created_ms ?? start.engine_started_ms!;
+  const created = start.created_ms ?? start.engine_started_ms!;
+  let from = created;
   for (const { to, name } of STEPS) {
     const at = start[to];
     if (at === undefined) continue;
@@ -62,7 +64,9 @@ function stepsOf({ start }: WorkerRow, now: number | null): Step[] {
   }
   const next = STEPS.find(({ to }) => start[to] === undefined);
   const isServing = start.engine_healthy_ms !== undefined;
-  if (now !== null && next && now > from && !isServing)
-    steps.push({ name: next.name, length: now - from, state: 'now' });
+  if (now === null || isServing || !next || now <= from) return steps;
+  steps.push({ name: next.name, length: now - from, state: 'now' });
+  const left = expected_start_ms === null ? 0 : created + expected_start_ms - now;
+  if (left > 0) steps.push({ name: 'Usually left', length: left, state: 'rest' });
   return steps;
 }

@@ -10,6 +10,7 @@ interface ChartOf {
   lines: Record<string, string>;
   format(value: number | null): string;
   most?: number;
+  isWhole?: boolean;
 }
 
 const CHARTS: ChartOf[] = [
@@ -18,6 +19,7 @@ const CHARTS: ChartOf[] = [
     title: 'Requests in the engine',
     lines: { engine_running: 'running', engine_waiting: 'in line' },
     format: format.count,
+    isWhole: true,
   },
   {
     title: 'Time to the first token, median',
@@ -36,10 +38,26 @@ const RANGES = { '1h': 'Last hour', '24h': 'Last day' } as const;
 /** A step of an hour's history is 10 s, of a day's a minute. */
 const REFRESH_MS = { '1h': 10_000, '24h': 60_000 };
 
+/** At least so many steps are shown. */
+const LEAST_STEPS = 60;
+
+/** Without the time before anything was known: what came since would stick to the edge. */
+function sinceKnown({ at, series, step_ms }: FleetHistory): FleetHistory {
+  const all = Object.values(series);
+  const known = at.findIndex((_, i) => all.some((values) => values[i] != null));
+  const first = Math.max(0, Math.min(known, at.length - LEAST_STEPS));
+  return {
+    at: at.slice(first),
+    step_ms,
+    series: Object.fromEntries(Object.entries(series).map(([name, values]) => [name, values.slice(first)])),
+  };
+}
+
 export function WorkerCharts({ workerId }: { workerId: string }) {
   const [range, setRange] = useState<keyof typeof RANGES>('1h');
   const path = `api/fleet/history?worker_id=${encodeURIComponent(workerId)}&range=${range}`;
-  const { data, failure } = usePolled<FleetHistory>(path, REFRESH_MS[range]).value;
+  const { data: history, failure } = usePolled<FleetHistory>(path, REFRESH_MS[range]).value;
+  const data = history && sinceKnown(history);
   return (
     <section aria-labelledby="charts-title">
       <div class="tools">
