@@ -192,6 +192,43 @@ const BUGS: readonly Bug[] = [
     becomes: 'else reader.sink.end();',
   },
   {
+    name: 'a request is acknowledged before its usage is written',
+    file: 'src/queue/state/usage-book.ts',
+    line: 'if (this.#fences.has(fence)) this.#effects.push(effect);',
+    becomes: 'if (false) this.#effects.push(effect);',
+  },
+  {
+    name: 'which attempts were counted is not written',
+    file: 'src/queue/state/usage-book.ts',
+    line: 'if (this.#fences.size > 0) insertCounted(sql, [...this.#fences]);',
+    becomes: '',
+  },
+  {
+    name: 'a settlement from before a restart is counted without a look',
+    file: 'src/queue/attempts/usage.ts',
+    line: 'if (core.usage.isCounted(fence_token)) return;',
+    becomes: '',
+  },
+  {
+    name: 'a repeated settlement is counted again',
+    file: 'src/queue/verbs/settle.ts',
+    line: "if (outcome !== 'settle' && hasFeature(worker, 'ack'))",
+    becomes:
+      "if (job && outcome === 'accepted') countEnd(core, job, { state: 'succeeded' } as never, 'worker', frame.usage);\n  if (outcome !== 'settle' && hasFeature(worker, 'ack'))",
+  },
+  {
+    name: 'an attempt that was given up counts as its own request',
+    file: 'src/queue/attempts/usage.ts',
+    line: "if (by !== 'worker') countGivenUp(core, job);",
+    becomes: '',
+  },
+  {
+    name: 'what was not written at a crash is not said again',
+    file: 'src/worker/results/outbox.ts',
+    line: "if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);",
+    becomes: 'if (isSent && !kept.hasCopy) this.remove(settlement.job_id);',
+  },
+  {
     name: 'a cancellation that overtakes its request is forgotten',
     file: 'src/queue/verbs/request.ts',
     line: 'if (core.gone.has(asked.job_id)) return answer(CANCELLED);',

@@ -113,6 +113,7 @@ export class Caller {
       job_type: 'engine_request',
       payload: JSON.stringify({ method: 'POST', path: '/v1/chat/completions', body }),
       model: this.#plan.model,
+      tenant: jobId,
       priority: 0,
       wait_for_worker_ms: this.#plan.waitMs,
       wait_for_slot_ms: Math.max(this.#plan.waitMs, 20_000),

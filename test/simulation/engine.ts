@@ -27,7 +27,9 @@ export interface Exchange {
   readonly worker: string;
   readonly status: number;
   readonly ending: Ending;
-  /** All that it says if nothing cuts it short. */
+  /** Tokens that it generates if nothing cuts it short. */
+  readonly tokens: number;
+  /** All that whoever asked gets of it if nothing cuts it short. */
   readonly bytes: Buffer;
   /** How much of it has left the engine. */
   emitted: number;
@@ -81,7 +83,8 @@ export class SimulatedEngine implements EngineClient {
     const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
     const jobId = call.requestId ?? '';
-    const streams = (JSON.parse(String(call.body ?? '{}')) as { stream?: boolean }).stream === true;
+    const body = JSON.parse(String(call.body ?? '{}')) as Body;
+    const streams = body.stream === true;
     const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
       ? drawTrouble(random, streams)
@@ -94,6 +97,7 @@ export class SimulatedEngine implements EngineClient {
         worker: this.#ports.worker,
         status,
         ending,
+        tokens,
         emitted: 0,
         state: 'running',
       },
@@ -108,13 +112,15 @@ export class SimulatedEngine implements EngineClient {
     const thinksMs = random.wait(random.chance(0.1) ? 5000 : 300);
     await this.#sleep(thinksMs + this.#ports.holdMs(jobId), call.signal, exchange);
     const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
-    return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
+    const said =
+      streams && body.stream_options?.include_usage === true ? withUsage(exchange) : exchange.bytes;
+    return { status, headers: { 'content-type': type }, body: this.#body(exchange, said, call.signal) };
   }
 
   /** Pieces of any size, as a network cuts them. */
-  async *#body(exchange: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#body(exchange: Exchange, bytes: Buffer, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const { random } = this.#ports;
-    const { bytes, ending } = exchange;
+    const { ending } = exchange;
     const gapMs = random.pick([10, 100, 1000]);
     const size = Math.max(random.pick([40, 150, 5000]), bytes.byteLength / MOST_PIECES);
     const breaksAt =
@@ -202,6 +208,21 @@ export class SimulatedEngine implements EngineClient {
   }
 
   async close(): Promise<void> {}
+}
+
+interface Body {
+  stream?: boolean;
+  stream_options?: { include_usage?: boolean };
+}
+
+/** With the event that only the worker asked for: before the end mark, where there is one. */
+function withUsage({ status, tokens, bytes }: Exchange): Buffer {
+  if (status >= 400) return bytes;
+  const text = bytes.toString();
+  const usage = { prompt_tokens: 1, completion_tokens: tokens, total_tokens: tokens + 1 };
+  const event = `data: ${JSON.stringify({ model: 'tiny', choices: [], usage })}\n\n`;
+  const at = text.indexOf('data: [DONE]');
+  return Buffer.from(at < 0 ? text + event : text.slice(0, at) + event + text.slice(at));
 }
 
 function drawTrouble(random: Random, streams: boolean): { status: number; ending: Ending } {

@@ -32,6 +32,8 @@ export class Oracle {
   renewals = 0;
   #lastFence = 0;
   readonly #baseWorkers: Set<string>;
+  /** Results of which a worker was told that the queue has them: the job by the fence token. */
+  readonly acknowledged = new Map<number, string>();
   /** Results that the queue was given, with the tokens they came with. */
   readonly #results = new Set<string>();
   /** What happened at the queue since its last commit, in order: rows that changed, attempts it heard of. */
@@ -146,6 +148,20 @@ export class Oracle {
       for (const job of frame.jobs ?? [])
         this.#uncommitted.push({ at: this.#timeline.now, heard: job.fence_token });
     }
+  }
+
+  /** A worker hears of its settlement. */
+  ackHeard({
+    job_id,
+    fence_token,
+    outcome,
+  }: {
+    job_id: string;
+    fence_token: number;
+    outcome?: string;
+  }): void {
+    if (outcome === 'accepted' && this.#results.has(`${job_id}#${fence_token}`))
+      this.acknowledged.set(fence_token, job_id);
   }
 
   /** A statement changed a job's row. */

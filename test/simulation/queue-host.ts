@@ -51,7 +51,7 @@ export class QueueHost {
   #held: (() => void)[] = [];
   #commit: Planned | null = null;
   /** Counts lives of the object: what belongs to an earlier one is void. */
-  #life = 0;
+  life = 0;
   #alarmAt: number | null = null;
   #durableAlarm: number | null = null;
   #alarm: { at: number; planned: Planned } | null = null;
@@ -185,13 +185,13 @@ export class QueueHost {
 
   /** Untold events go with the object. */
   #newReport(): FleetReport {
-    const life = this.#life;
+    const life = this.life;
     return new FleetReport({
       send: (events, share) => this.#ports.fleet().record(events, share),
       share: () => (this.#queue as Queue).share(),
       after: (ms, run) =>
         this.#ports.timeline.after(ms, () => {
-          if (life === this.#life) run();
+          if (life === this.life) run();
         }),
       failed: () => {},
     });
@@ -238,7 +238,7 @@ export class QueueHost {
   }
 
   #forget(): void {
-    this.#life += 1;
+    this.life += 1;
     this.#latestNow = 0;
     this.#isEnding = false;
     this.#queue = null;
@@ -274,8 +274,8 @@ export class QueueHost {
     if (this.#isEnding || !this.#queue?.clock.standsStill()) return;
     this.#isEnding = true;
     this.#queue.clock.leaveWord();
-    const life = this.#life;
-    const reset = () => life === this.#life && this.reset();
+    const life = this.life;
+    const reset = () => life === this.life && this.reset();
     this.#ports.timeline.after(this.#ports.plan.commitMs + 1, reset);
   }
 
@@ -293,7 +293,7 @@ export class QueueHost {
 
   #queuePorts(): Ports {
     const { timeline, trace } = this.#ports;
-    const life = this.#life;
+    const life = this.life;
     const setAlarm = (at: number | null) => {
       this.disk.touch();
       this.#alarmAt = at;
@@ -308,11 +308,11 @@ export class QueueHost {
       connections: () => [...this.#connections],
       breakStream: (relay, stream, reason) =>
         this.hold(() => {
-          if (life === this.#life) this.#ports.breakStream(relay, stream, reason);
+          if (life === this.life) this.#ports.breakStream(relay, stream, reason);
         }),
       tellFleet: (event) =>
         this.hold(() => {
-          if (life === this.#life) this.#report.tell(event);
+          if (life === this.life) this.#report.tell(event);
         }),
       log: (level, message, fields) => {
         if (level !== 'debug') trace.say(`queue ${level} ${message} ${JSON.stringify(fields ?? {})}`);

@@ -11,6 +11,7 @@ import { SettlementReader } from './settlement-reader.ts';
 import { Submitter } from './submitter.ts';
 import { quiescent, Timeline } from './timeline.ts';
 import { Trace } from './trace.ts';
+import { usageProblem } from './usage-check.ts';
 import type { Surroundings } from './worker-boot.ts';
 import { WorkerProcess } from './worker-process.ts';
 
@@ -84,6 +85,7 @@ class Simulation {
     await this.#everySlotWorks();
     await this.#isQuiet();
     this.#ledgersAreTrue();
+    this.#usageIsTrue();
     await this.#everythingIsForgotten();
     return {
       violation: this.#oracle.violation,
@@ -156,6 +158,14 @@ class Simulation {
       const problem = ledgerProblem(job, ledger, this.#oracle.fences.get(id) ?? []);
       if (problem !== null) this.#oracle.violated('a ledger tells what happened', `${id}: ${problem}`);
     }
+  }
+
+  #usageIsTrue(): void {
+    const { rules, disk, life: restarts } = this.#server.queue;
+    const states = this.#submitters.map(({ id }) => [id, rules?.get(id)?.state ?? 'lost'] as const);
+    const { acknowledged, exchanges } = this.#oracle;
+    const problem = usageProblem(disk, { stored: new Map(states), acknowledged, exchanges, restarts });
+    if (problem !== null) this.#oracle.violated('usage is counted once', problem);
   }
 
   /** Without workers, and when the retention time is over, no table holds anything and no alarm is set. */

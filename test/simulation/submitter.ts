@@ -133,6 +133,7 @@ function submissionOf(plan: JobPlan): SubmitJob {
     payload: JSON.stringify(payload),
     priority: plan.priority,
     max_attempts: plan.maxAttempts,
+    tenant: plan.id,
     ...(plan.readers && { stream: true }),
     ...(plan.deadlineSeconds === null ? {} : { deadline_seconds: plan.deadlineSeconds }),
   };

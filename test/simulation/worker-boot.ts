@@ -38,6 +38,7 @@ export class Boot implements ClientProcess {
   readonly engine: SimulatedEngine;
   readonly worker: Worker | BaseWorker;
   readonly #isBase: boolean;
+  readonly #oracle: Oracle;
   readonly links: Link[] = [];
   readonly #holdings = new Holdings();
   isAlive = true;
@@ -61,6 +62,7 @@ export class Boot implements ClientProcess {
     this.name = plan.name;
     this.boot = `${plan.name}.${number}`;
     this.#isBase = plan.isBase;
+    this.#oracle = oracle;
     this.#left = disk.newest();
     const random = new Random(seed, `boot ${this.boot}`);
     const holds = new Random(seed, `holds ${this.boot}`);
@@ -178,6 +180,7 @@ export class Boot implements ClientProcess {
   #note(text: string): void {
     this.#holdings.received(text);
     const frame = JSON.parse(text) as { type: string; job_id: string; fence_token: number };
+    if (frame.type === 'ack') this.#oracle.ackHeard(frame);
     if (frame.type === 'job') this.#fences.set(frame.job_id, frame.fence_token);
   }
 

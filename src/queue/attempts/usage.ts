@@ -1,4 +1,10 @@
-import type { AckOutcome, JobError, JobResult, JobResultRef, Usage } from '../../protocol/index.ts';
+import {
+  type AckOutcome,
+  type JobError,
+  type JobResult,
+  type JobResultRef,
+  Usage,
+} from '../../protocol/index.ts';
 import { type UsageAmounts, type UsageKey, workerNamed } from '../rpc.ts';
 import type { EndedBy, Ending, Job, MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
@@ -27,6 +33,13 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
   if (as === 'failed') core.usage.failed(job.id, entry);
   if (by !== 'worker') countGivenUp(core, job);
+}
+
+/** What a worker of the base protocol tells: in the result, of chats. */
+export function usageIn(result: Record<string, unknown> | null): Usage | undefined {
+  const { usage, model } = Object(result?.completion) as { usage?: unknown; model?: unknown };
+  const told = Usage.safeParse({ ...Object(usage), ...(typeof model === 'string' && { model }) });
+  return told.success ? told.data : undefined;
 }
 
 /** A job in memory is ended or asked for anew while an attempt at it runs. */
@@ -77,8 +90,10 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const [tenant = '', token_name = ''] = accountIn(account);
   const model = usage?.model ?? onlyModel(worker);
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'transient' };
-  const as = frame.type !== 'job_error' ? 'succeeded' : frame.code === 'cancelled' ? 'cancelled' : 'failed';
-  core.usage.gather({ key, amounts: amountsOf(as, usage, true) }, fence_token);
+  // Asked for anew since the restart, it is counted for what became of that.
+  const isOlder = core.recent.of(frame.job_id) !== null;
+  const amounts = isOlder ? { wasted: tokensOf(usage) } : amountsOf(endToldBy(frame), usage, true);
+  core.usage.gather({ key, amounts }, fence_token);
 }
 
 /** What a job's frame says for `countUnknown`; null: nothing has to be said. */
@@ -99,9 +114,20 @@ function accountIn(account: string | undefined): string[] {
 type CountedAs = 'succeeded' | 'failed' | 'cancelled';
 
 /** A caller that hangs up is an attempt's failure where its relay says it first. */
-function endOf({ state, error }: Ending): CountedAs {
-  if (state === 'succeeded' || state === 'cancelled') return state;
+function endOf({ state, error, result }: Ending): CountedAs {
+  if (state === 'succeeded') return isRefusal(result) ? 'failed' : 'succeeded';
+  if (state === 'cancelled') return state;
   return error?.code === 'cancelled' ? 'cancelled' : 'failed';
+}
+
+function endToldBy(frame: Settlement): CountedAs {
+  if (frame.type === 'job_error') return frame.code === 'cancelled' ? 'cancelled' : 'failed';
+  return frame.type === 'job_result' && isRefusal(frame.result) ? 'failed' : 'succeeded';
+}
+
+/** An answer that a relay carried to its caller may be the engine's error. */
+function isRefusal(result: Record<string, unknown> | null): boolean {
+  return Number(result?.http_status ?? 0) >= 400;
 }
 
 /** @param ran whether the attempt may have used something that was not told */

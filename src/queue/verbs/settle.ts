@@ -12,7 +12,7 @@ import {
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt } from '../attempts/retry.ts';
-import { countAside } from '../attempts/usage.ts';
+import { countAside, usageIn } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
@@ -62,7 +62,8 @@ function succeed(
 ): void {
   const { worker_id, attempts, attempt_errors } = job;
   const ending = { state: 'succeeded', worker_id, attempts, attempt_errors, result, error: null } as const;
-  endJob(core, job, ending, 'worker', told);
+  const { timing, usage = usageIn(result) } = told;
+  endJob(core, job, ending, 'worker', { timing, usage });
 }
 
 function settle(

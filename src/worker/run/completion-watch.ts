@@ -48,6 +48,8 @@ export class CompletionWatch {
   #model: string | null = null;
   #seen = 0;
   #events = 0;
+  /** How many of them no token is counted for: the first opens the answer, those up to a usage are in that. */
+  #eventsCounted = 1;
 
   /** @returns whether there may be a usage in it, an error, or the end of a choice */
   see(piece: Uint8Array): boolean {
@@ -98,16 +100,15 @@ export class CompletionWatch {
   }
 
   /**
-   * What it used at the least: a token for each event but the first, which opens the answer, and those that close it.
-   * Null: nothing has come.
+   * What it used at the least: what the engine has told, and a token for each event since. Null: nothing has come.
    */
   get estimate(): Usage | null {
     if (this.#events === 0) return null;
-    const tokens = this.#events - (this.isDone ? 2 : 1);
-    const { completion_tokens = 0, ...told } = this.usage ?? { prompt_tokens: 0 };
+    const since = this.#events - this.#eventsCounted - (this.isDone ? 1 : 0);
     return {
-      ...told,
-      completion_tokens: Math.max(0, tokens, completion_tokens),
+      prompt_tokens: 0,
+      ...this.usage,
+      completion_tokens: (this.#completionTokens ?? 0) + Math.max(0, since),
       ...(this.#model !== null && { model: this.#model }),
       estimated: true,
     };
@@ -120,7 +121,9 @@ export class CompletionWatch {
       const usage = text.slice(index, index + USAGE_CHARACTERS);
       // Each holds for the whole answer; `/v1/messages` tells the two in two events.
       this.#promptTokens = promptIn(usage) ?? this.#promptTokens;
-      this.#completionTokens = numberIn(usage, COMPLETION_TOKENS) ?? this.#completionTokens;
+      const completion = numberIn(usage, COMPLETION_TOKENS);
+      if (completion !== null) this.#eventsCounted = this.#events;
+      this.#completionTokens = completion ?? this.#completionTokens;
       this.#cachedTokens = numberIn(usage, CACHED_TOKENS) ?? this.#cachedTokens;
       this.#reasoningTokens = numberIn(usage, REASONING_TOKENS) ?? this.#reasoningTokens;
       last = index;

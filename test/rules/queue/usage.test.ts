@@ -199,6 +199,23 @@ describe('usage of requests whose callers wait', () => {
     ]);
   });
 
+  it('counts an error that the engine answered as a failure', () => {
+    const queue = new QueueHarness();
+    const connection = worker(queue);
+    queue.request({ job_id: 'a' });
+    queue.say(connection, told(connection.lastJob(), { result: { http_status: 400 }, usage: undefined }));
+    expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 0, failed: 1 }]);
+  });
+
+  it('reads what a worker of the base protocol says of a chat', () => {
+    const queue = new QueueHarness();
+    const base = queue.baseWorker('base');
+    queue.request({ model: 'cfg', job_id: 'a' });
+    const completion = { model: 'tiny', usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 } };
+    queue.say(base, { type: 'job_result', job_id: 'a', result: { completion } });
+    expect(usage(queue, ['model'])).toMatchObject([{ model: 'tiny', succeeded: 1, input: 3, output: 2 }]);
+  });
+
   it('is written at once when its worker drains', () => {
     const queue = new QueueHarness();
     const connection = worker(queue);
@@ -267,43 +284,5 @@ describe('usage of requests whose callers wait', () => {
     const back = worker(queue, 'lost', { jobs: [{ job_id: 'a', fence_token: first.fence_token }] });
     queue.say(back, told(first));
     expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10 }]);
-  });
-});
-
-describe('the table of usage', () => {
-  it('keeps hours for two weeks and days for longer, and sums them up alike', () => {
-    const queue = new QueueHarness();
-    const connection = worker(queue);
-    const use = () => {
-      queue.job();
-      queue.say(connection, told(connection.lastJob()));
-    };
-    use();
-    queue.advance(3600);
-    use();
-    const hour = { width: 3600 };
-    const start = Date.UTC(2026, 0, 1) / 1000;
-    expect(usage(queue, [], hour).map((sum) => [sum.start, sum.input])).toEqual([
-      [start, 10],
-      [start + 3600, 10],
-    ]);
-    queue.advance(15 * 86_400);
-    use();
-    const day = { width: 86_400 };
-    expect(usage(queue, [], day).map((sum) => [sum.start, sum.input])).toEqual([
-      [start, 20],
-      [start + 15 * 86_400, 10],
-    ]);
-  });
-
-  it('filters and bounds by time', () => {
-    const queue = new QueueHarness();
-    const connection = worker(queue);
-    for (const tenant of ['one', 'two']) {
-      queue.job({ tenant });
-      queue.say(connection, told(connection.lastJob()));
-    }
-    expect(usage(queue, [], { filter: { tenant: ['two'] } })).toMatchObject([{ requests: 1 }]);
-    expect(usage(queue, [], { to: Date.UTC(2026, 0, 1) / 1000 })).toEqual([]);
   });
 });
