@@ -26,7 +26,7 @@ const llama: DemoConfig = {
   firstTokenMs: 180,
   gpu: { ...L40S, count: 1 },
   startSeconds: 95,
-  load: { stored: 28, callers: 5, maxTokens: 600 },
+  load: { stored: 20, callers: 14, maxTokens: 600 },
 };
 const qwen: DemoConfig = {
   id: 'qwen-72b',
@@ -36,7 +36,7 @@ const qwen: DemoConfig = {
   firstTokenMs: 420,
   gpu: { ...H100, count: 4 },
   startSeconds: 260,
-  load: { stored: 30, callers: 3, maxTokens: 700 },
+  load: { stored: 22, callers: 12, maxTokens: 700 },
 };
 const mistral: DemoConfig = {
   id: 'mistral-24b',
@@ -47,7 +47,7 @@ const mistral: DemoConfig = {
   gpu: { ...A100, count: 2 },
   startSeconds: 150,
   // More than its slots, so that some wait.
-  load: { stored: 34, callers: 2, maxTokens: 500 },
+  load: { stored: 28, callers: 8, maxTokens: 500 },
 };
 const embeddings: DemoConfig = {
   id: 'bge-m3',
