@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/browser/**', 'test/clients/**', 'test/vllm/**'],
+    exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
     // Road tests start several processes each: more files at once than this only slow each other down.
     maxWorkers: 2,
     testTimeout: 60_000,

@@ -13,6 +13,7 @@ import { jobListRoutes } from './routes/job-list.ts';
 import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { metricsRoutes } from './routes/metrics.ts';
 import { modelRoutes } from './routes/models.ts';
 import { pageRoutes } from './routes/page.ts';
 import { payloadRoutes } from './routes/payloads.ts';
@@ -46,6 +47,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   fleetRoutes(app);
   usageRoutes(app);
   telemetryRoutes(app);
+  metricsRoutes(app);
   payloadRoutes(app);
   runpodRoutes(app);
   socketRoutes(app);

@@ -1,5 +1,4 @@
 import { migrate } from '../durable/migrate.ts';
-import type { QueueShare } from '../fleet/rpc.ts';
 import { isSettled, type JobView, type Parsed, type WorkerFrame } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
@@ -11,13 +10,13 @@ import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
 import { Files } from './files.ts';
 import { Frames } from './frames.ts';
+import { Numbers } from './numbers.ts';
 import type {
   FollowedJob,
   JobListWanted,
   JobPage,
   LedgerView,
   OutputCursor,
-  QueueMetrics,
   QueueStatus,
   RequestAnswer,
   RetryAnswer,
@@ -35,7 +34,6 @@ import type {
 import { completeSettings, type GivenSettings } from './settings.ts';
 import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
-import { metrics, share } from './state/share.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
 import { type Deletion, takeDeletions } from './store/blob-table.ts';
@@ -75,6 +73,7 @@ export class Queue {
   readonly frames: Frames;
   /** Payloads and results that go by reference. */
   readonly files: Files;
+  readonly numbers: Numbers;
   readonly #standstill: Standstill;
   /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
@@ -85,6 +84,7 @@ export class Queue {
     this.#core = createCore(ports, completeSettings(settings));
     this.frames = new Frames(this.#core);
     this.files = new Files(this.#core);
+    this.numbers = new Numbers(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
@@ -219,16 +219,6 @@ export class Queue {
 
   hasSession(workerId: string, sessionId: string): boolean {
     return this.#core.fleet.byId(workerId)?.session.session_id === sessionId;
-  }
-
-  /** All that machines ask of it but the size of its database. */
-  metrics(): Omit<QueueMetrics, 'storage_bytes'> {
-    return metrics(this.#core);
-  }
-
-  /** All of its numbers that the fleet object shows. */
-  share(): QueueShare {
-    return share(this.#core);
   }
 
   /** @param configId whose jobs are counted by how they stand */

@@ -1,7 +1,7 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
 import type { Failure, JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
-import type { QueueMetrics } from './metrics-rpc.ts';
+import type { ConfigNow, QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 
 export type * from './list-rpc.ts';
@@ -80,6 +80,8 @@ export interface QueueCalls {
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** All its numbers, for machines. */
   metrics(): Promise<QueueMetrics>;
+  /** How one config stands, for autoscalers; of one that nobody knows there is nothing. */
+  configNow(configId: string): Promise<ConfigNow>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
 }

@@ -81,6 +81,9 @@ it('of workers and models', async () => {
   await ask('GET', '/api/workers', 200);
   await ask('GET', '/api/fleet', 200);
   await ask('GET', '/health', 200);
+  await ask('GET', '/healthz', 200);
+  await ask('GET', '/api/scale?config_id=cfg', 200);
+  await ask('GET', '/api/scale', 400);
   await ask('GET', '/v1/models', 200);
   await ask('GET', '/v1/models/tiny', 200);
   await until(

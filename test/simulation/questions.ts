@@ -113,6 +113,7 @@ function queueCalls(rpc: Rpc): QueueCalls {
     leaveListener: unasked,
     waitingLines: unasked,
     metrics: unasked,
+    configNow: unasked,
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,

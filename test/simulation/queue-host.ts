@@ -188,7 +188,7 @@ export class QueueHost {
     const life = this.life;
     return new FleetReport({
       send: (events, share) => this.#ports.fleet().record(events, share),
-      share: () => (this.#queue as Queue).share(),
+      share: () => (this.#queue as Queue).numbers.share(),
       after: (ms, run) =>
         this.#ports.timeline.after(ms, () => {
           if (life === this.life) run();

@@ -6,11 +6,7 @@ import type {
   RunpodStatus,
 } from '../../protocol/index.ts';
 import { JobView, LogLine, MetricSample, ModelCard } from '../../protocol/index.ts';
-import type {
-  LedgerView as LedgerViewType,
-  ListedJob as ListedJobType,
-  QueueStatus,
-} from '../../queue/rpc.ts';
+import type { LedgerView as LedgerViewType, ListedJob as ListedJobType } from '../../queue/rpc.ts';
 import type { WorkerView as WorkerViewType } from '../fleet-views.ts';
 import type { RunpodWorkers as RunpodWorkersType } from '../runpod/endpoint.ts';
 import type { RunpodStream as RunpodStreamType } from '../runpod/stream.ts';
@@ -125,13 +121,31 @@ const message = z.string();
 export const LogPage = z.object({ ...page, logs: z.array(LogLine.extend({ ...numbered, message })) });
 export const MetricPage = z.object({ ...page, metrics: z.array(MetricSample.extend(numbered)) });
 
-const HealthOfQueue: z.ZodType<Omit<QueueStatus, 'config'>> = z.object({
+const HealthOfQueue = z.object({
   status: z.literal('ok'),
   queue_id: z.string(),
   workers: count,
   slots: count,
   running: count,
   pending: count,
+  models: z.array(z.string()).describe('That the workers that are there serve.'),
+  gpu_memory_used_bytes: count.nullable().describe('Of all their GPUs; null: none tells.'),
+  gpu_memory_total_bytes: count.nullable(),
+});
+export const Scale = z.object({
+  config_id: z.string(),
+  pending: count,
+  running: count,
+  pending_and_running: count,
+  slots: count.describe('Of the workers that are connected.'),
+  slots_per_worker: z
+    .number()
+    .min(0)
+    .nullable()
+    .describe('By the last worker where none is connected; null: none ever was.'),
+  workers: count.describe('Connected.'),
+  ready_workers: count.describe('Of these, those that take jobs.'),
+  wanted_workers: count.describe('That could run at once all that waits and runs.'),
 });
 export const Health = z.union([HealthOfQueue, Ok]);
 

@@ -150,6 +150,17 @@ export const SCHEMAS = {
   Health: sent(answers.Health, 'That the gateway is up; with the scope read also how the queue stands.', {
     status: 'ok',
   }),
+  Scale: sent(answers.Scale, 'How much work there is for the workers of a config.', {
+    config_id: 'qwen-small',
+    pending: 5,
+    running: 20,
+    pending_and_running: 25,
+    slots: 32,
+    slots_per_worker: 16,
+    workers: 2,
+    ready_workers: 2,
+    wanted_workers: 2,
+  }),
   Ok: sent(answers.Ok, 'It was taken.', { status: 'ok' }),
   Model: sent(
     answers.Model,

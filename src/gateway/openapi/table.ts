@@ -4,6 +4,7 @@ import { files } from './rows/files.ts';
 import { fleet } from './rows/fleet.ts';
 import { inference } from './rows/inference.ts';
 import { jobs } from './rows/jobs.ts';
+import { metrics } from './rows/metrics.ts';
 import { page } from './rows/page.ts';
 import { runpod } from './rows/runpod.ts';
 import { usage } from './rows/usage.ts';
@@ -21,6 +22,7 @@ export const ROUTES: readonly RouteRow[] = [
   ...batches,
   ...fleet,
   ...usage,
+  ...metrics,
   ...page,
   ...runpod,
   ...workers,

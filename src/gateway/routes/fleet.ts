@@ -1,4 +1,4 @@
-import { Heartbeat, parseValue } from '../../protocol/index.ts';
+import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { isAuthorized, requireWorkerId } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
@@ -47,12 +47,32 @@ export function fleetRoutes(app: Gateway): void {
   });
 
   // Open to probes that hold no token; they learn only that the gateway answers.
-  app.get('/health', async (context) => {
-    const request = context.req.raw;
-    if (!(await isAuthorized(request, context.env, ['read']))) return context.json({ status: 'ok' });
-    const status = await callQueue(context.env, queueIdOf(context.env, request), (queue) => queue.status());
-    return context.json({ status: 'ok', ...status });
-  });
+  for (const path of ['/health', '/healthz']) {
+    app.get(path, async ({ req: { raw }, env, json }) => {
+      if (!(await isAuthorized(raw, env, ['read']))) return json({ status: 'ok' });
+      const queueId = queueIdOf(env, raw);
+      const [status, view] = await Promise.all([
+        callQueue(env, queueId, (queue) => queue.status()),
+        callFleet(env, queueId, (fleet) => fleet.view()),
+      ]);
+      return json({ status: 'ok', ...status, ...enginesOf(view) });
+    });
+  }
+}
+
+/** Of the workers that are there. */
+function enginesOf({ workers }: FleetView) {
+  const present = workers.filter(({ state }) => state !== 'lost' && state !== 'stopped');
+  const gpus = present.flatMap((worker) => worker.gpus);
+  const bytes = (name: 'memory_used_bytes' | 'memory_total_bytes') => {
+    const told = gpus.flatMap((gpu) => gpu[name] ?? []);
+    return told.length === 0 ? null : told.reduce((sum, one) => sum + one, 0);
+  };
+  return {
+    models: [...new Set(present.flatMap(({ models }) => models))].sort(),
+    gpu_memory_used_bytes: bytes('memory_used_bytes'),
+    gpu_memory_total_bytes: bytes('memory_total_bytes'),
+  };
 }
 
 /** @throws HttpError 400 */

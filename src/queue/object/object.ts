@@ -4,6 +4,7 @@ import { CLOSE, type JobView, limits, PING_TEXT, PONG_TEXT, parseWorkerFrame } f
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import { Queue } from '../queue.ts';
 import {
+  type ConfigNow,
   type FileTicket,
   type FileUploadAnswer,
   type FollowedJob,
@@ -63,7 +64,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#resets.afterError(error),
   });
-  readonly #fleet = reportToFleet(this.env, this.#queueId, () => this.#queue.share());
+  readonly #fleet = reportToFleet(this.env, this.#queueId, () => this.#queue.numbers.share());
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
@@ -268,7 +269,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async metrics(): Promise<QueueMetrics> {
-    return { ...this.#queue.metrics(), storage_bytes: this.ctx.storage.sql.databaseSize };
+    return { ...this.#queue.numbers.metrics(), storage_bytes: this.ctx.storage.sql.databaseSize };
+  }
+
+  async configNow(configId: string): Promise<ConfigNow> {
+    return this.#queue.numbers.configNow(configId);
   }
 
   /** Asked by this object alone: see Commits. */

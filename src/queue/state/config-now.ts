@@ -32,6 +32,13 @@ export function configsNow(core: Core): Map<string, ConfigNow> {
   return configs;
 }
 
+/** How one config stands, or that there is nothing of it. */
+export function configNow(core: Core, configId: string): ConfigNow {
+  const name = core.counts.nameOf(configId);
+  const slots_per_worker = core.counts.of(name)?.slots_per_worker ?? null;
+  return configsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
+}
+
 /** Workers that could run at once what waits and runs. One is the least for which it can be said. */
 function wantedWorkers(jobs: number, slotsPerWorker: number | null): number {
   return Math.ceil(jobs / Math.max(1, slotsPerWorker ?? jobs));

@@ -3,7 +3,7 @@ import type { ConfigCounts } from '../../../src/queue/state/config-counts.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 function countsOf(queue: QueueHarness, configId = 'cfg'): ConfigCounts {
-  const config = queue.queue.metrics().configs.find(({ config_id }) => config_id === configId);
+  const config = queue.queue.numbers.metrics().configs.find(({ config_id }) => config_id === configId);
   if (!config) throw new Error(`nothing is counted of ${configId}`);
   return config.counts;
 }
@@ -138,7 +138,7 @@ describe('a request', () => {
     queue.request();
     queue.request({ model: 'nobody-serves-it' });
     expect(countsOf(queue).settled.transient.rejected).toBe(1);
-    expect(queue.queue.metrics().configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
+    expect(queue.queue.numbers.metrics().configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
   });
 });
 
@@ -170,7 +170,7 @@ describe('counts', () => {
   it('of more configs than 200 are one, called other', () => {
     const queue = new QueueHarness();
     for (let n = 0; n < 205; n++) queue.job({ config_id: `config-${n}` });
-    const { configs } = queue.queue.metrics();
+    const { configs } = queue.queue.numbers.metrics();
     expect(configs).toHaveLength(201);
     expect(countsOf(queue, 'other').submitted.persisted).toBe(5);
     const other = configs.find(({ config_id }) => config_id === 'other');
@@ -196,7 +196,7 @@ describe('how a config stands', () => {
     queue.submit({ priority: 5 }, { priority: 5 }, { priority: 5 }, {});
     queue.nowMs += 4000;
     queue.request();
-    const [config] = queue.queue.metrics().configs;
+    const [config] = queue.queue.numbers.metrics().configs;
     expect(config?.now).toEqual({
       waiting: [
         { priority: 5, transient: 0, persisted: 1 },
@@ -216,7 +216,7 @@ describe('how a config stands', () => {
     queue.drop(queue.worker('w', { capacity: 4 }));
     queue.advance(11);
     queue.submit({}, {}, {}, {}, {});
-    const [config] = queue.queue.metrics().configs;
+    const [config] = queue.queue.numbers.metrics().configs;
     expect(config?.now).toMatchObject({ slots_per_worker: 4, wanted_workers: 2 });
   });
 });

@@ -89,14 +89,16 @@ export const fleet: RouteRow[] = [
     answers: { 200: { description: 'A page.', content: { schema: 'MetricPage' } } },
     errors: [400, 503],
   },
-  {
-    method: 'GET',
-    path: '/health',
-    tag: 'Fleet',
-    summary: 'That the gateway is up',
-    description: 'Open to probes without a token; with one of the scope read, also how the queue stands.',
-    scopes: [],
-    answers: { 200: { description: 'It is.', content: { schema: 'Health' } } },
-    errors: [503],
-  },
+  ...['/health', '/healthz'].map(
+    (path): RouteRow => ({
+      method: 'GET',
+      path,
+      tag: 'Fleet',
+      summary: 'That the gateway is up',
+      description: 'Open to probes without a token; with one of the scope read, also how the queue stands.',
+      scopes: [],
+      answers: { 200: { description: 'It is.', content: { schema: 'Health' } } },
+      errors: [503],
+    }),
+  ),
 ];

@@ -1,0 +1,229 @@
+import {
+  type Attention,
+  DURATION_BOUNDS,
+  FIRST_TOKEN_BOUNDS,
+  type FleetView,
+  QUEUE_WAIT_BOUNDS,
+  type WorkerState,
+} from '../../protocol/index.ts';
+import type { ConfigMetrics, QueueMetrics } from '../../queue/rpc.ts';
+import { type Family, histogramSamples, type Sample } from './exposition.ts';
+
+/** Anybody may name a config: those that the queue does not count by name are `other` here too. */
+const OTHER = 'other';
+
+const STATES = Object.keys({
+  starting: 0,
+  loading: 0,
+  ready: 0,
+  running: 0,
+  paused: 0,
+  late: 0,
+  draining: 0,
+  error: 0,
+  lost: 0,
+  stopped: 0,
+} satisfies Record<WorkerState, 0>) as WorkerState[];
+
+const ATTENTION = Object.keys({
+  no_ready_worker: 0,
+  jobs_wait: 0,
+  worker_error: 0,
+  worker_lost: 0,
+  start_slow: 0,
+  engine_backlog: 0,
+  token_refused: 0,
+  success_rate: 0,
+  unknown_model: 0,
+} satisfies Record<Attention['code'], 0>) as Attention['code'][];
+
+/** Everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
+export function families(
+  { at, storage_bytes, configs }: QueueMetrics,
+  fleet: FleetView,
+  version: string,
+): Family[] {
+  return [
+    gauge('build_info', 'Always 1; the version of the queue.', [{ labels: { version }, value: 1 }]),
+    gauge('storage_bytes', "Size of an object's database.", [
+      { labels: { object: 'queue' }, value: storage_bytes },
+    ]),
+    ...standing(configs, at),
+    ...workerFamilies(fleet, new Set(configs.map(({ config_id }) => config_id))),
+    ...counters(configs),
+    ...histograms(configs),
+  ];
+}
+
+function standing(configs: readonly ConfigMetrics[], at: number): Family[] {
+  const age = (since: number | null) => (since === null ? 0 : Math.max(0, at - since) / 1000);
+  return [
+    gauge(
+      'pending_jobs',
+      'Jobs that wait for a slot or for their next attempt.',
+      each(configs, ({ now: { waiting } }) => by('priority_class', byClass(waiting))),
+    ),
+    gauge(
+      'oldest_pending_seconds',
+      'Age of the job that has waited longest for a slot; 0 when none waits.',
+      each(configs, ({ now: { oldest_since } }) =>
+        by('mode', { transient: age(oldest_since.transient), persisted: age(oldest_since.persisted) }),
+      ),
+    ),
+    gauge(
+      'running_jobs',
+      'Jobs that workers run.',
+      each(configs, ({ now }) => by('mode', now.running)),
+    ),
+    gauge(
+      'slots',
+      'Jobs that the connected workers run side by side.',
+      each(configs, ({ now }) => by('state', now.slots)),
+    ),
+    gauge(
+      'wanted_workers',
+      'Workers that could run at once all that waits and runs.',
+      each(configs, ({ now }) => [{ labels: {}, value: now.wanted_workers }]),
+    ),
+  ];
+}
+
+function byClass(waiting: ConfigMetrics['now']['waiting']): Record<'high' | 'normal' | 'low', number> {
+  const classes = { high: 0, normal: 0, low: 0 };
+  for (const { priority, transient, persisted } of waiting) {
+    classes[priority > 0 ? 'high' : priority < 0 ? 'low' : 'normal'] += transient + persisted;
+  }
+  return classes;
+}
+
+/** What only the fleet object knows, as its view shows it: page and alerts agree. */
+function workerFamilies({ workers, attention }: FleetView, configs: ReadonlySet<string>): Family[] {
+  const states = new Map([...configs].map((config) => [config, zeros(STATES)]));
+  const starts = new Map<string, number>();
+  for (const { config_id, state, expected_start_ms } of workers) {
+    const config = config_id !== null && configs.has(config_id) ? config_id : OTHER;
+    const counts = states.get(config) ?? zeros(STATES);
+    counts[state] += 1;
+    states.set(config, counts);
+    if (expected_start_ms !== null && config !== OTHER) starts.set(config, expected_start_ms / 1000);
+  }
+  const needs = zeros(ATTENTION);
+  for (const { code } of attention) needs[code] += 1;
+  return [
+    gauge(
+      'workers',
+      'Workers by what they do, as the page shows them.',
+      [...states].flatMap(([config, counts]) => withConfig(config, by('status', counts))),
+    ),
+    gauge(
+      'expected_start_seconds',
+      'How long a worker of the config takes to start: the median of the newest starts.',
+      [...starts].map(([config, value]) => ({ labels: { config }, value })),
+    ),
+    gauge('attention', 'Things that need somebody, as the page lists them.', by('code', needs)),
+  ];
+}
+
+function counters(configs: readonly ConfigMetrics[]): Family[] {
+  const one = (value: number): Sample[] => [{ labels: {}, value }];
+  const count = (
+    name: string,
+    help: string,
+    samples: (counts: ConfigMetrics['counts']) => Sample[],
+  ): Family => ({
+    name,
+    type: 'counter',
+    help,
+    samples: each(configs, ({ counts }) => samples(counts)),
+  });
+  return [
+    count('jobs_submitted_total', 'Jobs that came in.', ({ submitted }) => by('mode', submitted)),
+    count('jobs_settled_total', 'Jobs that ended, by how.', ({ settled }) =>
+      Object.entries(settled).flatMap(([mode, outcomes]) =>
+        by('outcome', outcomes).map(({ labels, value }) => ({ labels: { mode, ...labels }, value })),
+      ),
+    ),
+    count('dispatches_total', 'Jobs that were given to a worker.', ({ dispatches }) => one(dispatches)),
+    count('attempts_total', 'Attempts that ended, by how.', ({ attempts }) => by('result', attempts)),
+    count('releases_total', 'Attempts that were given back without blame, by why.', ({ releases }) =>
+      by('reason', releases),
+    ),
+    count('lease_expiries_total', 'Leases that ran out.', ({ attempts }) => one(attempts.lease_expired)),
+    count(
+      'fence_refusals_total',
+      'Settlements that were refused, since the job had gone to another attempt.',
+      ({ fence_refusals }) => one(fence_refusals),
+    ),
+    count(
+      'tokens_total',
+      'Tokens, by kind; cached input is part of the input, reasoning of the output.',
+      ({ tokens }) => by('kind', tokens),
+    ),
+    count('usage_estimated_jobs_total', 'Jobs whose tokens their engine did not count.', ({ estimated }) =>
+      one(estimated),
+    ),
+  ];
+}
+
+function histograms(configs: readonly ConfigMetrics[]): Family[] {
+  const histogram = (
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    of: 'queue_wait' | 'first_token' | 'duration' | 'run',
+  ): Family => ({
+    name,
+    type: 'histogram',
+    help,
+    samples: configs.flatMap(({ config_id, counts }) =>
+      histogramSamples({ config: config_id }, bounds, counts[of]),
+    ),
+  });
+  return [
+    histogram(
+      'queue_wait_seconds',
+      'From submission to the first dispatch.',
+      QUEUE_WAIT_BOUNDS,
+      'queue_wait',
+    ),
+    histogram(
+      'time_to_first_token_seconds',
+      'From submission to the first token of a streamed answer.',
+      FIRST_TOKEN_BOUNDS,
+      'first_token',
+    ),
+    histogram(
+      'request_duration_seconds',
+      'From submission to the end of jobs that succeeded.',
+      DURATION_BOUNDS,
+      'duration',
+    ),
+    histogram(
+      'run_seconds',
+      'From the last dispatch to the end of jobs that succeeded.',
+      DURATION_BOUNDS,
+      'run',
+    ),
+  ];
+}
+
+function gauge(name: string, help: string, samples: Sample[]): Family {
+  return { name, type: 'gauge', help, samples };
+}
+
+function each(configs: readonly ConfigMetrics[], samples: (config: ConfigMetrics) => Sample[]): Sample[] {
+  return configs.flatMap((config) => withConfig(config.config_id, samples(config)));
+}
+
+function withConfig(config: string, samples: readonly Sample[]): Sample[] {
+  return samples.map(({ labels, value }) => ({ labels: { config, ...labels }, value }));
+}
+
+/** A sample for each key. */
+function by(label: string, values: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(values).map(([key, value]) => ({ labels: { [label]: key }, value }));
+}
+
+function zeros<K extends string>(keys: readonly K[]): Record<K, number> {
+  return Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>;
+}

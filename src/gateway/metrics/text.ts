@@ -1,0 +1,27 @@
+import manifest from '../../../package.json' with { type: 'json' };
+import type { QueueRpc } from '../../queue/rpc.ts';
+import type { Env } from '../env.ts';
+import { callFleet, callQueue } from '../objects.ts';
+import { exposition } from './exposition.ts';
+import { families } from './families.ts';
+
+/** Whoever asks more often gets the same text, ms. */
+const KEPT_MS = 1000;
+
+/** By queue id. */
+const kept = new Map<string, { at: number; text: string }>();
+
+/** `GET /metrics` of a queue: one call of each of its two objects. */
+export async function metricsText(env: Env, queueId: string): Promise<string> {
+  const now = Date.now();
+  for (const [id, { at }] of kept) if (now - at >= KEPT_MS || at > now) kept.delete(id);
+  const known = kept.get(queueId);
+  if (known) return known.text;
+  const [queue, fleet] = await Promise.all([
+    callQueue(env, queueId, (queue: QueueRpc) => queue.metrics()),
+    callFleet(env, queueId, (fleet) => fleet.view()),
+  ]);
+  const text = exposition(families(queue, fleet, manifest.version));
+  kept.set(queueId, { at: Date.now(), text });
+  return text;
+}
