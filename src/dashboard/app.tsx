@@ -1,4 +1,5 @@
-import { path } from './router.ts';
+import { effect } from '@preact/signals';
+import { href, segments } from './router.ts';
 import { isSignedOut } from './session.ts';
 import { Attention } from './shell/attention.tsx';
 import { ConnectionBar } from './shell/connection-bar.tsx';
@@ -13,6 +14,14 @@ import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
 import { TryView } from './views/try.tsx';
 import { WorkerView } from './views/worker.tsx';
+
+const TITLES: Record<string, string> = { queue: 'Queue', jobs: 'Jobs', spend: 'Spend', try: 'Try it' };
+
+// Tabs and histories are told apart by it.
+effect(() => {
+  const [view = '', id] = segments.value;
+  document.title = `${id ?? TITLES[view] ?? 'Fleet'} · worker-vllm`;
+});
 
 export function App() {
   return (
@@ -39,7 +48,7 @@ export function App() {
 }
 
 function View() {
-  const [view, id] = path.value.split('/').map(decodeURIComponent);
+  const [view, id] = segments.value;
   switch (view) {
     case '':
       return <FleetView />;
@@ -56,7 +65,7 @@ function View() {
     default:
       return (
         <p class="notice">
-          There is no such view. <a href="./">Go to the fleet</a>
+          There is no such view. <a href={href('')}>Go to the fleet</a>
         </p>
       );
   }

@@ -27,7 +27,18 @@ interface Place {
 const place = signal(readPlace());
 
 export const path = computed(() => place.value.path);
+/** `['workers', 'vast-17']`: the view, and the id of what it is about. */
+export const segments = computed(() => path.value.split('/').map(decoded));
 export const query = computed(() => place.value.query);
+
+/** What somebody typed need not be an encoding of anything. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 function readPlace(): Place {
   const rest = location.pathname.startsWith(ROOT.pathname)
@@ -46,6 +57,8 @@ export function go(to: string): void {
   history.pushState(null, '', at(to));
   place.value = readPlace();
   scrollTo(0, 0);
+  // Tab goes on in the new view, and screen readers begin there.
+  document.getElementById('content')?.focus({ preventScroll: true });
 }
 
 /** Changes the address's filters without a step in the history; null or '' takes one out. */

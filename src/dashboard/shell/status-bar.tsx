@@ -1,3 +1,4 @@
+import { computed } from '@preact/signals';
 import type { FleetSummary, Verdict } from '../../protocol/fleet-view.ts';
 import { Mark, type Shape } from '../controls/mark.tsx';
 import * as format from '../format.ts';
@@ -10,6 +11,9 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
   not_serving: { word: 'Not serving', shape: 'cross', tone: 'bad' },
   empty: { word: 'No workers yet', shape: 'hollow', tone: 'idle' },
 };
+
+/** Whether what is shown is how it is now. */
+const isCurrent = computed(() => connection.value === 'live' || connection.value === 'polling');
 
 /** The verdict on everything, in view wherever one is. */
 export function StatusBar() {
@@ -24,12 +28,13 @@ export function StatusBar() {
 
 function Summary({ summary }: { summary: FleetSummary }) {
   const { word, shape, tone } = VERDICTS[summary.verdict];
+  const isOld = !isCurrent.value;
   const { ready_workers, workers, busy_slots, slots, waiting, oldest_wait_ms, tokens_per_second } = summary;
   return (
     <>
-      <p class={`verdict ${tone}`}>
-        <Mark shape={shape} />
-        <strong>{word}</strong>
+      <p class={`verdict ${isOld ? 'idle' : tone}`}>
+        <Mark shape={isOld ? 'dashed' : shape} />
+        <strong>{isOld ? `Last known: ${word.toLowerCase()}` : word}</strong>
         <span class="reason" title={summary.text}>
           {summary.text}
         </span>
@@ -60,7 +65,7 @@ function Figure({ name, value, to }: { name: string; value: string; to: string }
 
 /** How old what is shown is, and how it comes. */
 function Freshness() {
-  const isOld = connection.value !== 'live' && connection.value !== 'polling';
+  const isOld = !isCurrent.value;
   const shape = connection.value === 'live' ? 'full' : isOld ? 'dashed' : 'ring';
   const word = {
     live: 'Live',
