@@ -65,6 +65,7 @@ it('of jobs', async () => {
   await settled(queue.url, failed as string);
   await ask('GET', `/api/jobs/${failed}`, 200);
   await ask('GET', '/api/jobs?state=failed', 200);
+  await ask('POST', `/api/jobs/${failed}/retry`, 200);
 });
 
 it('of errors', async () => {
@@ -80,6 +81,7 @@ it('of errors', async () => {
 it('of workers and models', async () => {
   await ask('GET', '/api/workers', 200);
   await ask('GET', '/api/fleet', 200);
+  await ask('GET', '/api/fleet/history?range=1h&config_id=cfg', 200);
   await ask('GET', '/health', 200);
   await ask('GET', '/healthz', 200);
   await ask('GET', '/api/scale?config_id=cfg', 200);
@@ -111,6 +113,19 @@ it("of RunPod's endpoints", async () => {
   await ask('POST', '/v2/cfg/purge-queue', 200);
 });
 
+it('of usage', async () => {
+  await ask('GET', '/api/usage?group_by=config_id,model', 200);
+  await ask('GET', '/v1/organization/usage/completions?start_time=1767225600&bucket_width=1d', 200);
+  await ask('GET', '/api/usage?width=year', 400);
+});
+
+it('of files, batches and sessions', async () => {
+  await ask('GET', '/v1/files', 200);
+  await ask('GET', '/v1/batches', 200);
+  await ask('GET', '/v1/batches/nothing', 404);
+  await ask('GET', '/api/session', 200);
+});
+
 it('of documents', async () => {
   const document = (await ask('GET', '/openapi.json', 200)) as { openapi: string };
   expect(document.openapi).toBe('3.1.1');
@@ -138,3 +153,41 @@ it('of events and webhooks', async () => {
     await receiver.stop();
   }
 });
+
+it('of sockets', async () => {
+  const program = await framesOf('/api/jobs/socket', [
+    { type: 'submit', jobs: [{ ...chatJob(1), id: 'by-socket' }, { id: 'odd' }] },
+    { type: 'listen', ids: ['nobody'] },
+  ]);
+  await until(() => program.types().has('settled') && program.types().has('unknown'), 'frames of jobs');
+  expect(program.frames.flatMap((frame) => faultsOfSchema('ClientAnswer', frame))).toEqual([]);
+
+  const viewer = await framesOf('/api/fleet/live', [{ type: 'watch' }]);
+  await until(() => viewer.types().has('full'), 'the view');
+  expect(viewer.frames.flatMap((frame) => faultsOfSchema('FleetFrame', frame))).toEqual([]);
+
+  const register = { worker_id: 'raw', config_id: 'raw', capacity: 1, protocol: 1 };
+  const features = ['ack', 'answer', 'release', 'renew', 'load', 'usage', 'trace'];
+  const worker = await framesOf('/ws?worker_id=raw&config_id=raw', [
+    { type: 'register', ...register, features },
+    { type: 'renew', jobs: [{ job_id: 'x', fence_token: 1 }] },
+    { type: 'nonsense' },
+  ]);
+  await submit(queue.url, chatJob(1, { config_id: 'raw' }));
+  await until(() => worker.types().has('job') && worker.types().has('renewed'), 'frames of the queue');
+  expect(worker.frames.flatMap((frame) => faultsOfSchema('QueueFrame', frame))).toEqual([]);
+  for (const { socket } of [program, viewer, worker]) socket.close();
+});
+
+/** What comes on a socket on which this is said. */
+async function framesOf(path: string, said: object[]) {
+  const socket = new WebSocket(queue.url.replace(/^http/, 'ws') + path);
+  const frames: { type: string }[] = [];
+  socket.addEventListener('message', ({ data }) => frames.push(JSON.parse(data)));
+  await new Promise((resolve, reject) => {
+    socket.addEventListener('open', resolve);
+    socket.addEventListener('error', reject);
+  });
+  for (const frame of said) socket.send(JSON.stringify(frame));
+  return { socket, frames, types: () => new Set(frames.map(({ type }) => type)) };
+}

@@ -53,7 +53,7 @@ describe('the published package', () => {
       /^(?:README\.md|LICENSE|CHANGELOG\.md|package\.json)$/,
       /^bin\/worker-vllm\.js$/,
       /^dist\/[\w/-]+\.js(?:\.map)?$/,
-      /^dist\/programs\/licenses\.txt$/,
+      /^dist\/programs\/(?:licenses\.txt|dashboard\.bin)$/,
       /^dist\/(?:client|protocol)\/[\w-]+\.d\.ts$/,
     ];
     expect(contents.filter((path) => !expected.some((pattern) => pattern.test(path)))).toEqual([]);

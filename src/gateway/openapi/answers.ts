@@ -214,12 +214,6 @@ export const AnthropicError = z.object({
 });
 export const RunpodError = z.object({ error: z.string() });
 
-const socketError = z.object({
-  status: z.number().int(),
-  message: z.string(),
-  code: z.string().nullable(),
-  retry_after_seconds: z.number().optional(),
-});
 const ids = z.array(z.string());
 const settledJob = z.looseObject({
   id: z.string(),
@@ -230,10 +224,13 @@ export const ClientAnswerFrame: z.ZodType<ClientAnswer> = z.discriminatedUnion('
   z.object({
     type: z.literal('submitted'),
     answers: z.array(
-      z.union([z.object({ id: z.string().nullable(), error: socketError }), z.object({ id: z.string() })]),
+      z.union([
+        z.object({ id: z.string().nullable(), error: SubmissionError }),
+        z.object({ id: z.string() }),
+      ]),
     ),
   }),
   z.object({ type: z.literal('unknown'), ids }),
   z.object({ type: z.literal('settled'), jobs: z.array(settledJob) }),
-  z.object({ type: z.literal('error'), error: socketError }),
+  z.object({ type: z.literal('error'), error: SubmissionError }),
 ]);

@@ -24,7 +24,7 @@ import type { TracingSettings } from './settings.ts';
 import type { Span } from './span.ts';
 import type { SpanSink } from './tracer.ts';
 
-/** OpenTelemetry's SDK, loaded only where spans are exported: it takes a quarter of a second and 16 MB. */
+/** OpenTelemetry's SDK, loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
 
 /** What the last spans get when the process ends, ms: as log lines do. */
 const LAST_SPANS_MS = 800;

@@ -67,7 +67,8 @@ async function isAllowed(method: string, path: string, scope: string): Promise<b
     headers: { authorization: `Bearer ${scope}` },
     body: method === 'GET' ? null : '{}',
   });
-  const response = await createApp().fetch(request, env);
+  const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
+  const response = await createApp().fetch(request, env, context as never);
   return response.status !== 401 && response.status !== 403;
 }
 
