@@ -1,5 +1,4 @@
-import * as z from 'zod';
-import type { FleetViewerFrame } from '../protocol/index.ts';
+import { FleetViewerFrame } from '../protocol/index.ts';
 import type { Projection } from './projection.ts';
 
 /** A viewer gets at most one frame in this time, ms. */
@@ -11,15 +10,6 @@ const FRAME_EVERY_MS = 1000;
 const SILENT_AFTER_MS = 30_000;
 /** One that is silent for so long is gone, ms. */
 const GONE_AFTER_MS = 300_000;
-
-const ViewerFrame = z.discriminatedUnion('type', [
-  z.object({
-    type: z.literal('watch'),
-    epoch: z.string().max(64).optional(),
-    version: z.number().int().min(0).optional(),
-  }),
-  z.object({ type: z.literal('pause') }),
-]) satisfies z.ZodType<FleetViewerFrame>;
 
 /** What a viewer looks at; stays with its socket while the object sleeps. */
 export interface Watching {
@@ -73,7 +63,7 @@ export class LiveViewers {
   }
 
   onMessage(socket: ViewerSocket, text: string): void {
-    const frame = ViewerFrame.safeParse(parsed(text));
+    const frame = FleetViewerFrame.safeParse(parsed(text));
     if (!frame.success) {
       socket.close(1008, 'expected {"type":"watch"} or {"type":"pause"}');
       return;

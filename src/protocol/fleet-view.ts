@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { GpuReading, StartTimes } from './heartbeat.ts';
 
 /**
@@ -182,7 +183,15 @@ export type FleetFrame =
  * its first `watch`. The text `ping` is answered with `pong`: a viewer sends one every 10 s, and none before the last one
  * was answered. One of which nothing was heard for 30 s is sent nothing until it is heard again.
  */
-export type FleetViewerFrame = { type: 'watch'; epoch?: string; version?: number } | { type: 'pause' };
+export const FleetViewerFrame = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('watch'),
+    epoch: z.string().max(64).optional(),
+    version: z.number().int().min(0).optional(),
+  }),
+  z.object({ type: z.literal('pause') }),
+]);
+export type FleetViewerFrame = z.infer<typeof FleetViewerFrame>;
 
 /** Body of `GET /api/fleet/history?config_id=|worker_id=&range=1h|24h`: columns of equal length. */
 export interface FleetHistory {

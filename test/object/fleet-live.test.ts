@@ -268,4 +268,26 @@ describe('GET /api/fleet/live', () => {
     await until(() => paused.known().workers[0]?.kv_cache_usage === 0.5, 'it sees it too');
     expect(paused.frames().at(-1)?.type).toBe('changed');
   });
+
+  it('lets the object sleep while nobody looks, and goes on over the same socket with what the queue tells again', async () => {
+    const queue = newQueue();
+    await worker(queue, 'w');
+    const viewer = await Viewer.open(queue);
+    viewer.say({ type: 'watch' });
+    await until(() => viewer.texts.length > 0 && viewer.known().workers[0]?.state === 'ready', 'the worker');
+    const { epoch } = viewer.known();
+    const hasSlept = async () => {
+      viewer.say({ type: 'pause' });
+      // Workerd ends an object that was idle for ten seconds.
+      await new Promise((done) => setTimeout(done, 12_000));
+      const { version } = viewer.known();
+      viewer.say({ type: 'watch', epoch: viewer.known().epoch, version });
+      await new Promise((done) => setTimeout(done, 1000));
+      return viewer.known().epoch !== epoch;
+    };
+    for (let tries = 0; tries < 5 && !(await hasSlept()); tries++);
+    expect(viewer.known().epoch).not.toBe(epoch);
+    expect(viewer.known().workers).toMatchObject([{ worker_id: 'w', state: 'ready', slots: 4 }]);
+    expect(viewer.closed).toBeNull();
+  }, 120_000);
 });

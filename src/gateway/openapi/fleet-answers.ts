@@ -153,11 +153,6 @@ export const FleetFrame: z.ZodType<FleetFrameType> = z.discriminatedUnion('type'
   }),
 ]);
 
-export const FleetViewerFrame = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('watch'), epoch: text.optional(), version: count.optional() }),
-  z.object({ type: z.literal('pause') }),
-]);
-
 export const FleetHistory: z.ZodType<FleetHistoryType> = z.object({
   at: z.array(time),
   step_ms: ms,

@@ -85,7 +85,7 @@ export const SCHEMAS = {
     'A frame that a program sends on /api/jobs/socket; each of the jobs is a JobSubmission with an id.',
     { type: 'listen', ids: ['report-17'] },
   ),
-  FleetViewerFrame: received(fleet.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
+  FleetViewerFrame: received(protocol.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
     type: 'watch',
   }),
   SignIn: received(protocol.SignIn, 'A token, to sign in to the page with.', { token: 'wv_…' }),

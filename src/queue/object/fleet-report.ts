@@ -1,8 +1,10 @@
 import type { FleetEvent, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import { ShareChanges } from './share-changes.ts';
 
-/** Events wait this long for others to be sent with, ms. */
-const SEND_AFTER_MS = 1000;
+/** What comes after a quiet second waits this long for others to be sent with, ms: who looks on sees it at once. */
+const SEND_AFTER_MS = 100;
+/** Between two calls, ms. */
+const PAUSE_MS = 1000;
 /** In one call, which carries 32 MiB. */
 const EVENTS_A_CALL = 200;
 /** Kept while the fleet object cannot be reached; beyond it the oldest go. */
@@ -27,7 +29,10 @@ export class FleetReport {
   readonly #ports: FleetReportPorts;
   readonly #changes = new ShareChanges();
   #events: FleetEvent[] = [];
+  /** A call is planned, or the pause after one is not over. */
   #isPlanned = false;
+  /** Something came since the last planned call. */
+  #isDue = false;
   #isFailing = false;
   #sending: Promise<void> = Promise.resolve();
 
@@ -56,12 +61,20 @@ export class FleetReport {
     return this.#sending;
   }
 
+  /** Soon after a quiet second, else when the second since the last call is over. */
   #plan(): void {
+    this.#isDue = true;
     if (this.#isPlanned) return;
     this.#isPlanned = true;
-    this.#ports.after(SEND_AFTER_MS, () => {
+    this.#ports.after(SEND_AFTER_MS, () => this.#sendPlanned());
+  }
+
+  #sendPlanned(): void {
+    this.#isDue = false;
+    void this.flush();
+    this.#ports.after(PAUSE_MS, () => {
+      if (this.#isDue) return this.#sendPlanned();
       this.#isPlanned = false;
-      void this.flush();
     });
   }
 

@@ -45,10 +45,19 @@ function report() {
 it('events of a second go to the fleet object in one call', async () => {
   const { report: toFleet, sent, planned } = report();
   for (const id of ['a', 'b', 'c']) toFleet.tell(event(id));
-  expect([sent, planned.map(({ ms }) => ms)]).toEqual([[], [1000]]);
+  expect([sent, planned.map(({ ms }) => ms)]).toEqual([[], [100]]);
   planned[0]?.run();
   await toFleet.flush();
   expect(sent).toEqual([['a', 'b', 'c']]);
+  for (const id of ['d', 'e']) toFleet.tell(event(id));
+  await Promise.resolve();
+  expect([sent.length, planned.map(({ ms }) => ms)]).toEqual([1, [100, 1000]]);
+  planned[1]?.run();
+  await toFleet.flush();
+  expect(sent[1]).toEqual(['d', 'e']);
+  planned[2]?.run();
+  toFleet.tell(event('f'));
+  expect(planned.map(({ ms }) => ms)).toEqual([100, 1000, 1000, 100]);
 });
 
 it('who reads the fleet has all that was told before sent first', async () => {

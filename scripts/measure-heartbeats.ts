@@ -1,0 +1,134 @@
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { FleetView, Heartbeat } from '../src/protocol/index.ts';
+import { startWorkerd } from '../src/workerd/process.ts';
+
+/**
+ * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of workerd.
+ * `node scripts/measure-heartbeats.ts [--workers N] [--interval S] [--seconds S] [--watch]`; with `--watch` somebody looks on.
+ */
+const { values } = parseArgs({
+  options: {
+    workers: { type: 'string', default: '1000' },
+    interval: { type: 'string', default: '10' },
+    seconds: { type: 'string', default: '60' },
+    watch: { type: 'boolean', default: false },
+  },
+});
+const workers = Number(values.workers);
+const intervalMs = Number(values.interval) * 1000;
+
+const folder = mkdtempSync(join(tmpdir(), 'measure-heartbeats-'));
+const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
+try {
+  // First heartbeats are news, which is stored sooner.
+  const end = AbortSignal.timeout(2 * intervalMs + Number(values.seconds) * 1000);
+  const beating = Promise.all(Array.from({ length: workers }, (_, n) => beats(n, end)));
+  await sleep(2 * intervalMs);
+  const watched = values.watch ? watch() : null;
+  const commits = countCommits();
+  const cpuBefore = cpuSeconds();
+  const startedAt = performance.now();
+  await beating;
+  const seconds = (performance.now() - startedAt) / 1000;
+  const cpu = ((cpuSeconds() - cpuBefore) / seconds) * 100;
+  const view = (await (await fetch(`${road.url}/api/fleet`)).json()) as FleetView;
+  console.log(
+    `${view.workers.length} workers, a heartbeat every ${values.interval} s each: ${(commits.stop() / seconds).toFixed(2)} commits/s, ${cpu.toFixed(1)} % of a core${watched ? `, ${(watched() / seconds / 1000).toFixed(0)} kB/s to one viewer` : ''}`,
+  );
+} finally {
+  await road.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function beats(n: number, end: AbortSignal): Promise<void> {
+  await sleep((intervalMs * n) / workers);
+  while (!end.aborted) {
+    const beat: Heartbeat = {
+      instance_id: `worker-${n}`,
+      config_id: `config-${n % 20}`,
+      status: 'running',
+      interval_seconds: intervalMs / 1000,
+      tokens_per_second: Math.random() * 1000,
+      kv_cache_usage: Math.random(),
+      engine_running: 8,
+      engine_waiting: 2,
+      gpus: [
+        {
+          name: 'NVIDIA H100',
+          memory_used_bytes: 6e10,
+          memory_total_bytes: 8e10,
+          utilization: Math.random(),
+        },
+      ],
+    };
+    const response = await fetch(`${road.url}/api/heartbeats`, {
+      method: 'POST',
+      body: JSON.stringify(beat),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    await response.arrayBuffer();
+    await sleep(intervalMs);
+  }
+}
+
+/** Bytes that a viewer was sent. */
+function watch(): () => number {
+  let bytes = 0;
+  const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/fleet/live`);
+  socket.onopen = () => socket.send('{"type":"watch"}');
+  socket.onmessage = ({ data }) => {
+    bytes += String(data).length;
+  };
+  const pings = setInterval(() => socket.send('ping'), 10_000);
+  return () => {
+    clearInterval(pings);
+    socket.close();
+    return bytes;
+  };
+}
+
+/** Counts the commits in the write-ahead log of the fleet object's database, as it grows. */
+function countCommits(): { stop(): number } {
+  const seen = new Set<string>();
+  const look = () => {
+    for (const path of globSync(join(folder, '**/worker-vllm-fleet/*.sqlite-wal'))) {
+      for (const commit of commitsIn(readFileSync(path))) seen.add(commit);
+    }
+  };
+  look();
+  const before = seen.size;
+  const looking = setInterval(look, 200);
+  return {
+    stop: () => {
+      clearInterval(looking);
+      look();
+      return seen.size - before;
+    },
+  };
+}
+
+/** Frames that end a transaction name the size of the database (sqlite.org/fileformat2.html, 4.1). */
+function commitsIn(log: Buffer): string[] {
+  if (log.length < 32) return [];
+  const salts = log.toString('hex', 16, 24);
+  const frame = 24 + log.readUInt32BE(8);
+  const commits: string[] = [];
+  for (let at = 32; at + frame <= log.length; at += frame) {
+    const isOfThisLog = log.toString('hex', at + 8, at + 16) === salts;
+    if (isOfThisLog && log.readUInt32BE(at + 4) > 0) commits.push(`${salts} ${at}`);
+  }
+  return commits;
+}
+
+/** Processor time of workerd (Linux: 100 ticks a second in /proc). */
+function cpuSeconds(): number {
+  const fields = readFileSync(`/proc/${road.pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms));
+}
