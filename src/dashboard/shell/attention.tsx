@@ -5,30 +5,54 @@ import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 
-/** So many are shown, on a view that is about something else fewer. */
-const MOST = { fleet: 6, elsewhere: 2 };
+/** So many are shown of those that a fleet has. */
+const MOST = 6;
 
 /** What needs somebody, worst first; nothing where nothing does. */
 export function Attention() {
   const items = fleet.value?.attention ?? [];
   if (items.length === 0 || path.value === 'try') return null;
-  const most = path.value === '' ? MOST.fleet : MOST.elsewhere;
+  if (path.value !== '') return <Brief items={items} />;
   return (
     <section class="attention" aria-label="Needs attention">
       <h2>
         Needs attention <span class="number">{items.length}</span>
       </h2>
       <ol>
-        {items.slice(0, most).map((item) => (
+        {items.slice(0, MOST).map((item) => (
           <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
         ))}
       </ol>
-      {items.length > most && <More items={items.slice(most)} isOpen={path.value === ''} />}
+      {items.length > MOST && <More items={items.slice(MOST)} />}
     </section>
   );
 }
 
-function More({ items }: { items: Item[]; isOpen: boolean }) {
+/** On a view that is about something else: the worst in a line, and all of it on a click. */
+function Brief({ items }: { items: Item[] }) {
+  const worst = items[0]!;
+  const isError = worst.severity === 'error';
+  return (
+    <section class="attention brief" aria-label="Needs attention">
+      <details>
+        <summary>
+          <span class={isError ? 'bad' : 'warn'}>
+            <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error:' : 'Warning:'} />
+          </span>{' '}
+          <span class="what">{worst.text}</span>
+          {items.length > 1 && <span class="dim"> and {format.count(items.length - 1)} more</span>}
+        </summary>
+        <ol>
+          {items.map((item) => (
+            <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+          ))}
+        </ol>
+      </details>
+    </section>
+  );
+}
+
+function More({ items }: { items: Item[] }) {
   return (
     <details>
       <summary>{format.plural(items.length, 'more')}</summary>

@@ -188,28 +188,42 @@ function Ran({ job }: { job: JobSummary }) {
 }
 
 const COLUMNS: Column<JobSummary>[] = [
-  { key: 'state', head: 'State', width: 110, cell: ({ state }) => <JobMark state={state} /> },
+  { key: 'state', head: 'State', width: 110, narrow: 92, cell: ({ state }) => <JobMark state={state} /> },
   {
     key: 'id',
     head: 'Id',
     width: 130,
+    narrow: 98,
     cell: ({ id }) => (
       <a class="id" href={href(`jobs/${encodeURIComponent(id)}`)} title={id}>
         {format.shortId(id)}
       </a>
     ),
   },
-  { key: 'config', head: 'Config', cell: ({ config_id }) => <span title={config_id}>{config_id}</span> },
+  {
+    key: 'config',
+    head: 'Config',
+    width: 180,
+    narrow: 84,
+    cell: ({ config_id }) => <span title={config_id}>{config_id}</span>,
+  },
   {
     key: 'tenant',
     head: 'Token',
     title: 'Name of the token that submitted it, or its tenant',
     width: 110,
-    drop: 1,
+    drop: 3,
     cell: ({ tenant }) => <span title={tenant ?? undefined}>{tenant ?? format.UNKNOWN}</span>,
   },
-  { key: 'created', head: 'Age', width: 80, isNumber: true, cell: (job) => <Age at={ms(job.created_at)} /> },
-  { key: 'waited', head: 'Waited', width: 80, isNumber: true, drop: 3, cell: (job) => <Waited job={job} /> },
+  {
+    key: 'created',
+    head: 'Age',
+    width: 84,
+    narrow: 62,
+    isNumber: true,
+    cell: (job) => <Age at={ms(job.created_at)} />,
+  },
+  { key: 'waited', head: 'Waited', width: 80, isNumber: true, drop: 4, cell: (job) => <Waited job={job} /> },
   {
     key: 'first',
     head: 'First token',
@@ -219,21 +233,21 @@ const COLUMNS: Column<JobSummary>[] = [
     drop: 3,
     cell: (job) => <Duration value={between(job.created_at, job.first_token_at)} />,
   },
-  { key: 'ran', head: 'Ran', width: 80, isNumber: true, drop: 4, cell: (job) => <Ran job={job} /> },
+  { key: 'ran', head: 'Ran', width: 80, isNumber: true, drop: 5, cell: (job) => <Ran job={job} /> },
   {
     key: 'attempts',
     head: 'Attempts',
     title: 'Failed attempts that were charged to it, of those it has',
     width: 75,
     isNumber: true,
-    drop: 2,
+    drop: 4,
     cell: ({ attempts, max_attempts }) => `${attempts}/${max_attempts}`,
   },
   {
     key: 'worker',
     head: 'Worker',
     width: 150,
-    drop: 2,
+    drop: 4,
     cell: ({ worker_id }) =>
       worker_id === null ? (
         format.UNKNOWN
@@ -246,8 +260,7 @@ const COLUMNS: Column<JobSummary>[] = [
   {
     key: 'error',
     head: 'Error',
-    width: 150,
-    drop: 4,
+    drop: 5,
     cell: ({ error }) =>
       error && (
         <a

@@ -19,7 +19,12 @@ export function QueueView() {
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
   const config = query.value.get('config_id');
-  const shown = view.configs.filter(({ config_id }) => config === null || config_id === config);
+  const shown = view.configs
+    .filter(({ config_id }) => config === null || config_id === config)
+    // What waits longest is looked for first.
+    .sort(
+      (a, b) => (b.oldest_wait_ms ?? 0) - (a.oldest_wait_ms ?? 0) || (a.config_id < b.config_id ? -1 : 1),
+    );
   return (
     <section class="view" aria-labelledby="queue-title">
       <div class="tools">
@@ -83,15 +88,19 @@ function Config({ config, span }: { config: ConfigRow; span: Span }) {
         </p>
       </header>
       <div class="depth">
-        <p class="big">
-          <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
-          {oldest_wait_ms !== null && total > 0 && (
-            <>
-              , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
-            </>
-          )}
-        </p>
-        {why_waiting && total > 0 && <p class="why">{sentence(why_waiting)}.</p>}
+        {total === 0 ? (
+          <p class="big dim">Nothing waits</p>
+        ) : (
+          <p class="big">
+            <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
+            {oldest_wait_ms !== null && (
+              <>
+                , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
+              </>
+            )}
+          </p>
+        )}
+        {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
         <Priorities config={config} />
         <p class="ready">
           <span class="number">
@@ -104,10 +113,6 @@ function Config({ config, span }: { config: ConfigRow; span: Span }) {
       <Latency rates={rates} />
     </article>
   );
-}
-
-function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Who waits: callers on a connection and stored jobs, and where priorities differ how many of each. */

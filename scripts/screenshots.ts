@@ -1,0 +1,175 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { PING_TEXT } from '../src/protocol/index.ts';
+import { launchBrowser, openPage } from '../test/support/browser.ts';
+import { until } from '../test/support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
+import { startQueue, tearDown } from '../test/support/road.ts';
+import { startDemoQueue } from './demo/queue.ts';
+import { startDemoFleet } from './demo-fleet.ts';
+
+/**
+ * `npm run screenshots [-- FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
+ * both themes and as wide as a phone. To be looked at as a stranger would; two of them are the README's (docs/images).
+ */
+
+const FOLDER = process.argv[2] ?? '.worker-vllm/screenshots';
+const WIDE = { width: 1440, height: 900 };
+/** Workers that are played frame by frame say that they are there this often. */
+const PING_MS = 5000;
+/** As the README has them. */
+const SMALL = { width: 1280, height: 720 };
+const PHONE = { width: 375, height: 812 };
+
+/** Until numbers and charts of a view have come. */
+const SETTLED_MS = 1500;
+
+/** A view, and what is to be done in it before it is looked at. */
+interface Shot {
+  name: string;
+  path: string;
+  prepare?(page: Page): Promise<void>;
+}
+
+async function main(): Promise<void> {
+  mkdirSync(FOLDER, { recursive: true });
+  const browser = await launchBrowser();
+  const empty = await startQueue();
+  await shootAll(browser, empty.url, [{ name: 'empty', path: '' }]).finally(tearDown);
+  const queue = await startDemoQueue('0');
+  const fleet = startDemoFleet({ url: queue.url, token: undefined });
+  try {
+    await fleet.settled;
+    const failed = await troubledJob(queue.url);
+    // A minute's worth of courses and percentiles.
+    await sleep(20_000);
+    await shootAll(browser, queue.url, [
+      { name: 'fleet', path: '' },
+      { name: 'worker', path: `workers/${await workerWhere(queue.url, 'running')}` },
+      { name: 'worker-loading', path: `workers/${await workerWhere(queue.url, 'loading')}` },
+      { name: 'queue', path: 'queue' },
+      { name: 'jobs', path: 'jobs' },
+      { name: 'job', path: `jobs/${failed}` },
+      { name: 'spend', path: 'spend' },
+      { name: 'try', path: 'try', prepare: talk },
+    ]);
+    await shoot(browser, queue.url, [{ name: 'readme-fleet', path: '' }], {
+      colorScheme: 'dark',
+      viewport: SMALL,
+    });
+    await shoot(browser, queue.url, [{ name: 'readme-job', path: `jobs/${failed}` }], { viewport: SMALL });
+  } finally {
+    closeRawWorkers();
+    await browser.close();
+    await fleet.stop();
+    await queue.stop();
+  }
+}
+
+async function shootAll(browser: Browser, url: string, shots: readonly Shot[]): Promise<void> {
+  const looks: [string, BrowserContextOptions][] = [
+    ['light', { colorScheme: 'light', viewport: WIDE }],
+    ['dark', { colorScheme: 'dark', viewport: WIDE }],
+    ['phone', { colorScheme: 'light', viewport: PHONE, deviceScaleFactor: 2 }],
+  ];
+  for (const [look, options] of looks) {
+    const named = shots.map((shot) => ({ ...shot, name: `${shot.name}-${look}` }));
+    await shoot(browser, url, named, options);
+  }
+}
+
+async function shoot(browser: Browser, url: string, shots: readonly Shot[], options: BrowserContextOptions) {
+  const { page, faults, close } = await openPage(browser, options);
+  for (const { name, path, prepare } of shots) {
+    await page.goto(`${url}/${path}`);
+    await page.getByText('Live', { exact: false }).first().waitFor();
+    await prepare?.(page);
+    await sleep(SETTLED_MS);
+    await page.screenshot({ path: join(FOLDER, `${name}.png`) });
+    for (const fault of faults.splice(0)) console.error(`${name}: ${fault}`);
+  }
+  await close();
+}
+
+async function talk(page: Page): Promise<void> {
+  await page.getByLabel('Message').fill('What does a queue promise?');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+}
+
+/** A job that two workers fail at before a third ends it. */
+async function troubledJob(url: string): Promise<string> {
+  const config_id = 'phi-4-reasoning';
+  const workers = await Promise.all(
+    ['runpod-8f3kq1z0', 'vast-55210713'].map(async (id) => {
+      const instance = { id, models: ['microsoft/phi-4-reasoning'], boot_id: id };
+      return await (await new RawWorker(url).connect()).register(id, { config_id, instance });
+    }),
+  );
+  const beats = setInterval(() => {
+    for (const worker of workers) worker.send(PING_TEXT);
+  }, PING_MS);
+  beats.unref();
+  const id = '2026-nightly-evaluation-0042';
+  const payload = { messages: [{ role: 'user', content: 'Summarise the report.' }], max_tokens: 400 };
+  const body = JSON.stringify({ id, job_type: 'chat_completion', config_id, payload });
+  await fetch(`${url}/api/jobs`, { method: 'POST', body });
+  const taken = new Map<RawWorker, number>();
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const worker = await until(
+      () => workers.find((one) => jobsOf(one) > (taken.get(one) ?? 0)),
+      'the job is given to a worker',
+      { timeoutMs: 60_000 },
+    );
+    const job = await worker.job(taken.get(worker) ?? 0);
+    taken.set(worker, jobsOf(worker));
+    await sleep(1200 + 900 * attempt);
+    const of = { job_id: job.job_id, fence_token: job.fence_token };
+    worker.send(
+      [
+        {
+          type: 'job_error',
+          ...of,
+          error: 'CUDA error: an illegal memory access',
+          code: 'engine_error',
+          retryable: true,
+        },
+        {
+          type: 'job_error',
+          ...of,
+          error: 'the engine ended while it ran this job',
+          code: 'engine_died',
+          retryable: true,
+        },
+        {
+          type: 'job_result',
+          ...of,
+          result: { text: 'Done.' },
+          timing: { started_ms: 40, first_token_ms: 620 },
+        },
+      ][attempt],
+    );
+  }
+  return id;
+}
+
+function jobsOf({ frames }: RawWorker): number {
+  return frames.filter(({ type }) => type === 'job').length;
+}
+
+async function workerWhere(url: string, state: string): Promise<string> {
+  return await until(
+    async () => {
+      const { workers } = (await (await fetch(`${url}/api/fleet`)).json()) as {
+        workers: { worker_id: string; state: string }[];
+      };
+      return workers.find((worker) => worker.state === state)?.worker_id;
+    },
+    `a worker is ${state}`,
+    { timeoutMs: 180_000 },
+  );
+}
+
+await main();

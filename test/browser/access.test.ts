@@ -1,0 +1,147 @@
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { type QueueProcess, startQueue, startWorker, tearDown } from '../support/road.ts';
+
+/** Who may see the page, and what stands between it and the queue. */
+let browser: Browser;
+let open: OpenPage | null = null;
+const servers: Server[] = [];
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterEach(async () => {
+  await open?.close();
+  open = null;
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+const TOKENS = 'read:readers-token,read+submit:callers-token,worker:workers-token';
+const startWithTokens = () => startQueue({ env: { QUEUE_TOKENS: TOKENS } });
+
+interface ProxyOptions {
+  /** Taken from the front of each path. */
+  prefix?: string;
+  /** Refuses WebSockets, as some do. */
+  refusesUpgrades?: boolean;
+}
+
+/** A reverse proxy in front of a queue. @returns its address */
+async function startProxy(queue: QueueProcess, { prefix = '', refusesUpgrades = false }: ProxyOptions) {
+  const target = (incoming: IncomingMessage) => ({
+    host: '127.0.0.1',
+    port: queue.port,
+    method: incoming.method,
+    path: incoming.url!.slice(prefix.length) || '/',
+    headers: { ...incoming.headers, 'x-forwarded-for': '203.0.113.7' },
+  });
+  const server = createServer((incoming: IncomingMessage, outgoing: ServerResponse) => {
+    if (!incoming.url!.startsWith(prefix)) return void outgoing.writeHead(404).end();
+    const asked = request(target(incoming), (answer) => {
+      outgoing.writeHead(answer.statusCode!, answer.headers);
+      answer.pipe(outgoing);
+    });
+    asked.on('error', () => outgoing.destroy());
+    incoming.pipe(asked);
+  });
+  server.on('upgrade', (incoming, socket) => {
+    if (refusesUpgrades || !incoming.url!.startsWith(prefix))
+      return void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n');
+    const { path, headers } = target(incoming);
+    const there = connect(queue.port, '127.0.0.1', () => {
+      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+      there.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
+      there.pipe(socket).pipe(there);
+    });
+    for (const end of [there, socket])
+      end.on('error', () => {
+        there.destroy();
+        socket.destroy();
+      });
+  });
+  servers.push(server);
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  return `http://127.0.0.1:${(server.address() as { port: number }).port}${prefix}`;
+}
+
+async function signIn(url: string, token: string) {
+  open = await openPage(browser);
+  const { page } = open;
+  await page.goto(`${url}/`);
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await page.getByLabel('Token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).waitFor();
+  return page;
+}
+
+describe('signing in', () => {
+  it('asks for a token, refuses a wrong one, shows the fleet with a right one, and forgets it', async () => {
+    const queue = await startWithTokens();
+    open = await openPage(browser);
+    const { page } = open;
+    await page.goto(queue.url);
+    await page.getByLabel('Token').fill('wrong');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('This token is not known here.').waitFor();
+    await page.getByLabel('Token').fill('readers-token');
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('heading', { name: 'Add the first worker' }).waitFor();
+    await page.getByText('Live', { exact: false }).first().waitFor();
+    const stored = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])');
+    expect(stored).not.toContain('readers-token');
+    expect(stored).not.toContain('worker-vllm=');
+    await page.getByRole('link', { name: 'Try it' }).click();
+    await page.getByText('may not submit').waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  });
+
+  it('lets a token of the scope submit chat', async () => {
+    const queue = await startWithTokens();
+    await startWorker(queue.url, 'w', { env: { CASOLA_API_TOKEN: 'workers-token' } });
+    const page = await signIn(queue.url, 'callers-token');
+    await page.getByText('Serving', { exact: true }).waitFor({ timeout: 60_000 });
+    await page.getByRole('link', { name: 'Try it' }).click();
+    await page.getByLabel('Message').fill('Say hello.');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+    await page.getByText('-H "Authorization: Bearer $TOKEN"').waitFor();
+  });
+});
+
+describe('behind a proxy', () => {
+  it('that strips a path it is live, and its links and addresses hold', async () => {
+    const queue = await startWithTokens();
+    const url = await startProxy(queue, { prefix: '/tools/fleet' });
+    const page = await signIn(url, 'readers-token');
+    await page.getByText('Live', { exact: false }).first().waitFor();
+    await page.getByRole('link', { name: 'Jobs' }).first().click();
+    await page.waitForURL(`${url}/jobs`);
+    await page.reload();
+    await page.getByText('No job is stored').waitFor();
+    await page.goto(`${url}/workers/none`);
+    await page.getByText('Live', { exact: false }).first().waitFor();
+  });
+
+  it('that refuses WebSockets it asks every five seconds, and says so', async () => {
+    const queue = await startWithTokens();
+    const url = await startProxy(queue, { refusesUpgrades: true });
+    const page = await signIn(url, 'readers-token');
+    await page.getByText('refuses WebSockets').waitFor({ timeout: 60_000 });
+    const body = JSON.stringify({ instance_id: 'seen-by-polling', status: 'starting', config_id: 'cfg' });
+    const headers = { authorization: 'Bearer workers-token' };
+    await fetch(`${queue.url}/api/heartbeats`, { method: 'POST', headers, body });
+    await page.getByRole('link', { name: 'seen-by-polling' }).waitFor({ timeout: 30_000 });
+  });
+});

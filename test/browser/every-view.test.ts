@@ -1,0 +1,72 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults, launchBrowser, openPage } from '../support/browser.ts';
+import {
+  chatJob,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+} from '../support/road.ts';
+
+/** What holds for all views alike. */
+let browser: Browser;
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  queue = await startQueue();
+  await readyWorker(queue.url, 'w-1', { env: { CASOLA_HEARTBEAT_INTERVAL: '1' } });
+  for (const id of ['done-1', 'done-2']) await submit(queue.url, chatJob(20, { id }));
+  await settled(queue.url, 'done-2');
+  await submit(queue.url, { ...chatJob(1, { id: 'waits' }), config_id: 'nobody' });
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+const VIEWS = ['', 'workers/w-1', 'queue', 'jobs', 'jobs/done-1', 'jobs/waits', 'spend', 'try'];
+
+describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
+  it.each(VIEWS)('/%s has no serious fault of accessibility, and none of its own', async (path) => {
+    const { page, faults, close } = await openPage(browser, { colorScheme });
+    await page.goto(`${queue.url}/${path}`);
+    await page.getByText('Live', { exact: false }).first().waitFor();
+    await page.locator('main h1, main .notice').first().waitFor();
+    for (const summary of await page.locator('main details > summary').all()) await summary.click();
+    expect(await accessibilityFaults(page)).toEqual([]);
+    expect(faults).toEqual([]);
+    await close();
+  });
+});
+
+it.each(VIEWS)('/%s does not scroll sideways on a phone', async (path) => {
+  const { page, close } = await openPage(browser, { viewport: { width: 375, height: 812 } });
+  await page.goto(`${queue.url}/${path}`);
+  await page.getByText('Live', { exact: false }).first().waitFor();
+  await page.locator('main h1, main .notice').first().waitFor();
+  expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+  await close();
+});
+
+it('asks no other host for anything, and only what it is allowed', async () => {
+  const { page, close } = await openPage(browser);
+  const hosts = new Set<string>();
+  page.on('request', (request) => hosts.add(new URL(request.url()).host));
+  const response = await page.goto(queue.url);
+  await page.getByText('Live', { exact: false }).first().waitFor();
+  expect([...hosts].filter((host) => host !== '')).toEqual([new URL(queue.url).host]);
+  const policy = response!.headers()['content-security-policy'];
+  for (const rule of [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "frame-ancestors 'none'",
+  ]) {
+    expect(policy).toContain(rule);
+  }
+  await close();
+});

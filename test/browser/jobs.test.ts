@@ -1,0 +1,132 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { closeRawWorkers, type RawWorker, RawWorker as Worker } from '../support/raw-worker.ts';
+import { chatJob, type QueueProcess, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
+
+/** Jobs on the page, from their submission to their end, over the road as users start it. */
+let browser: Browser;
+let queue: QueueProcess;
+let open: OpenPage;
+let page: Page;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  queue = await startQueue();
+  await readyWorker(queue.url, 'w-1', {
+    engineArgs: '--inter-token-latency-ms 25 --time-to-first-token-ms 100',
+  });
+});
+beforeEach(async () => {
+  await open?.close();
+  open = await openPage(browser);
+  page = open.page;
+});
+afterAll(async () => {
+  closeRawWorkers();
+  await browser.close();
+  await tearDown();
+});
+
+it('follows a job from its submission to its result', async () => {
+  await page.goto(`${queue.url}/jobs`);
+  await page.getByText('No job is stored').waitFor();
+  await submit(queue.url, chatJob(200, { id: 'followed-1' }));
+  const row = page.getByRole('row', { name: /followed-1/ });
+  await row.getByText('Running', { exact: true }).waitFor();
+  await row.getByRole('link', { name: 'followed-1' }).click();
+
+  await page.getByRole('heading', { name: /followed-1/ }).waitFor();
+  await page.getByText('goes on').waitFor();
+  await page.getByText('Succeeded', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Attempt 1').waitFor();
+  await page
+    .getByText(/ran \d|to its first token \d/)
+    .first()
+    .waitFor();
+
+  await page.getByText('Payload', { exact: true }).click();
+  expect(await page.getByRole('textbox', { name: 'Payload' }).inputValue()).toContain('Tell me something.');
+  await page.getByText('Result', { exact: true }).click();
+  await expect.poll(() => page.getByRole('textbox', { name: 'Result' }).inputValue()).toContain('"choices"');
+  await page.getByText(`curl '${queue.url}/api/jobs/followed-1?wait=60'`).waitFor();
+
+  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.waitForURL((url) => !url.pathname.endsWith('followed-1'));
+  await page.getByText('Succeeded', { exact: true }).waitFor({ timeout: 60_000 });
+  expect(open.faults).toEqual([]);
+}, 180_000);
+
+it('cancels a job that runs', async () => {
+  await submit(queue.url, chatJob(20_000, { id: 'cancelled-1' }));
+  await page.goto(`${queue.url}/jobs/cancelled-1`);
+  await page.getByRole('button', { name: 'Cancel the job' }).click();
+  await page.getByText('Cancelled', { exact: true }).first().waitFor();
+});
+
+it('shows why a job failed three times, a lane for each attempt, and tries it again', async () => {
+  const worker: RawWorker = await (await new Worker(queue.url).connect()).register('broken', {
+    config_id: 'bad',
+  });
+  await submit(queue.url, { ...chatJob(1, { id: 'failed-1' }), config_id: 'bad' });
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    const { job_id, fence_token } = await worker.job(attempt);
+    const error = { error: `it broke, time ${attempt + 1}`, code: 'engine_error', retryable: true };
+    worker.send({ type: 'job_error', job_id, fence_token, ...error });
+  }
+  await page.goto(`${queue.url}/jobs?state=failed`);
+  const row = page.getByRole('row', { name: /failed-1/ });
+  await row.getByText('3/3').waitFor({ timeout: 60_000 });
+  await row.getByRole('link', { name: 'failed-1' }).click();
+  for (const attempt of [1, 2, 3])
+    await page.getByText(`Attempt ${attempt}`, { exact: false }).first().waitFor();
+  await page.getByText('same worker twice').waitFor();
+  await page.getByText('it broke, time 1').first().waitFor();
+  await page.getByRole('link', { name: 'Others that ended so today' }).click();
+  await page.getByRole('row', { name: /failed-1/ }).waitFor();
+  await page.goto(`${queue.url}/jobs/failed-1`);
+  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.getByRole('button', { name: 'Cancel the job' }).waitFor();
+}, 180_000);
+
+it('finds jobs by the beginning of their id, and says which filter leaves none', async () => {
+  for (const id of ['find-a', 'find-b', 'other']) await submit(queue.url, chatJob(1, { id }));
+  await page.goto(`${queue.url}/`);
+  await page
+    .getByRole('searchbox', { name: /Search/ })
+    .or(page.getByRole('combobox', { name: /Search/ }))
+    .fill('find-');
+  await page.keyboard.press('Enter');
+  await page.getByRole('row', { name: /find-a/ }).waitFor();
+  await page.getByRole('row', { name: /find-b/ }).waitFor();
+  expect(await page.getByRole('row', { name: /other/ }).count()).toBe(0);
+  await page.getByRole('combobox', { name: 'State' }).selectOption('expired');
+  await page.getByText('No job fits: id find-, state expired.').waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await page.getByRole('row', { name: /other/ }).waitFor();
+});
+
+it('streams a chat through the gateway, and shows the command that does the same', async () => {
+  await page.goto(`${queue.url}/try`);
+  await page.getByLabel('Message').fill('Say hello.');
+  await page.keyboard.press('Enter');
+  const answer = page.getByRole('listitem').filter({ hasText: 'tiny' }).last();
+  await expect.poll(async () => (await answer.textContent())?.length).toBeGreaterThan(10);
+  // It comes in pieces: the form is still busy while there is text.
+  await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+  await page.getByText(/tokens in, \d+ out/).waitFor();
+  await page.getByText(`curl '${queue.url}/v1/chat/completions'`).waitFor();
+  await page.getByText('"content": "Say hello."').waitFor();
+  await page.getByRole('link', { name: 'where the time went' }).click();
+  await page.getByText('A request that was answered on its connection').waitFor();
+  await page.getByText('Attempt 1').waitFor();
+  expect(open.faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+});
+
+it('stops a chat, and keeps what was said', async () => {
+  await page.goto(`${queue.url}/try`);
+  await page.getByLabel('Message').fill('Tell me a long story that does not end.');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('button', { name: 'Send' }).waitFor();
+});

@@ -1,0 +1,109 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { stopAllProcesses } from '../support/processes.ts';
+import { chatJob, startQueue, startWorker, submit, tearDown, untilReady } from '../support/road.ts';
+
+/** What an operator sees of a worker's life, while it happens, over the road as users start it. */
+let browser: Browser;
+let open: OpenPage | null = null;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterEach(async () => {
+  await open?.close();
+  open = null;
+  await stopAllProcesses();
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+async function show(url: string): Promise<Page> {
+  open = await openPage(browser);
+  await open.page.goto(url);
+  return open.page;
+}
+
+/** A process and all that it started, at once. */
+function killAll(pid: number): void {
+  const parents = new Map(
+    readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .flatMap((name) => {
+        try {
+          const fields = readFileSync(`/proc/${name}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+          return [[Number(name), Number(fields[1])] as const];
+        } catch {
+          return [];
+        }
+      }),
+  );
+  const isOf = (child: number): boolean => child === pid || (child > 1 && isOf(parents.get(child) ?? 0));
+  for (const child of [...parents.keys()].filter(isOf)) process.kill(child, 'SIGKILL');
+}
+
+const BEATS = { CASOLA_HEARTBEAT_INTERVAL: '1' };
+
+it('shows a worker within a second of its first word', async () => {
+  const queue = await startQueue();
+  const page = await show(queue.url);
+  await page.getByText('Waiting for a worker').waitFor();
+  const heard = fetch(`${queue.url}/api/heartbeats`, {
+    method: 'POST',
+    body: JSON.stringify({ instance_id: 'vast-1', status: 'starting', config_id: 'cfg' }),
+  });
+  expect((await heard).status).toBe(200);
+  // A second for the frame; the rest is for a busy machine.
+  await page.getByRole('link', { name: 'vast-1' }).waitFor({ timeout: 10_000 });
+  expect(open?.faults).toEqual([]);
+});
+
+it('shows a worker load with progress, take jobs, be killed, count as lost, and return', async () => {
+  const queue = await startQueue();
+  const page = await show(queue.url);
+  const row = page.getByRole('row', { name: /w-1/ });
+  const worker = await startWorker(queue.url, 'w-1', {
+    engineArgs: '--startup-seconds 12 --inter-token-latency-ms 20',
+    env: BEATS,
+  });
+  await row.getByText('Loading', { exact: true }).waitFor({ timeout: 60_000 });
+  await row.getByRole('progressbar').waitFor({ timeout: 60_000 });
+  await untilReady(queue.url, 'w-1');
+  await row.getByText('Ready', { exact: true }).waitFor();
+  await page.getByText('Serving', { exact: true }).waitFor();
+
+  await submit(queue.url, chatJob(20_000, { id: 'long' }));
+  await row.getByText('Running', { exact: true }).waitFor();
+  await row.getByText('1/8').waitFor();
+
+  // The machine is gone: nobody is left who could say that it stops.
+  killAll(worker.process.pid);
+  await row.getByText('Lost', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByRole('region', { name: 'Needs attention' }).getByText(/w-1/).first().waitFor();
+
+  await startWorker(queue.url, 'w-1', { engineArgs: '--inter-token-latency-ms 20', env: BEATS });
+  await row.getByText(/Ready|Running/).waitFor({ timeout: 60_000 });
+  expect(open?.faults).toEqual([]);
+}, 240_000);
+
+it('survives a restart of the queue without being loaded anew, and says so meanwhile', async () => {
+  const queue = await startQueue();
+  const page = await show(queue.url);
+  await fetch(`${queue.url}/api/heartbeats`, {
+    method: 'POST',
+    body: JSON.stringify({ instance_id: 'kept', status: 'starting', config_id: 'cfg' }),
+  });
+  await page.getByRole('link', { name: 'kept' }).waitFor();
+  await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
+  await queue.process.stop();
+  await page.getByText(/The queue does not answer/).waitFor({ timeout: 30_000 });
+  await page.getByRole('link', { name: 'kept' }).waitFor();
+  await startQueue({ port: queue.port, stateDir: queue.stateDir });
+  await page.getByText(/The queue does not answer/).waitFor({ state: 'detached', timeout: 60_000 });
+  await page.getByText('Live', { exact: false }).first().waitFor();
+  expect(await page.evaluate(() => 'sameDocument' in globalThis)).toBe(true);
+}, 180_000);
