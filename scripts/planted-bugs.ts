@@ -210,23 +210,10 @@ const BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'a repeated settlement is counted again',
-    file: 'src/queue/verbs/settle.ts',
-    line: "if (outcome !== 'settle' && hasFeature(worker, 'ack'))",
-    becomes:
-      "if (job && outcome === 'accepted') countEnd(core, job, { state: 'succeeded' } as never, 'worker', frame.usage);\n  if (outcome !== 'settle' && hasFeature(worker, 'ack'))",
-  },
-  {
-    name: 'an attempt that was given up counts as its own request',
+    name: 'an older attempt of a request that was asked for anew is counted too',
     file: 'src/queue/attempts/usage.ts',
-    line: "if (by !== 'worker') countGivenUp(core, job);",
-    becomes: '',
-  },
-  {
-    name: 'what was not written at a crash is not said again',
-    file: 'src/worker/results/outbox.ts',
-    line: "if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);",
-    becomes: 'if (isSent && !kept.hasCopy) this.remove(settlement.job_id);',
+    line: 'const isOlder = core.recent.of(frame.job_id) !== null;',
+    becomes: 'const isOlder = false;',
   },
   {
     name: 'a cancellation that overtakes its request is forgotten',

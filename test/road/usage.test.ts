@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { UsageAmounts } from '../../src/queue/rpc.ts';
+import { until } from '../support/poll.ts';
+import {
+  chatJob,
+  engineRunning,
+  processesWith,
+  type QueueProcess,
+  readyWorker,
+  settled,
+  startQueue,
+  submit,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
+
+/** What is counted is held against what the engine itself counted. */
+let queue: QueueProcess;
+let worker: WorkerProcess;
+
+const CALLERS = 4;
+const MAX_TOKENS = 3;
+const BODY = { model: 'tiny', messages: [{ role: 'user', content: 'Say hello.' }], max_tokens: MAX_TOKENS };
+
+beforeAll(async () => {
+  queue = await startQueue();
+  worker = await readyWorker(queue.url, 'only', { engineArgs: '--inter-token-latency-ms 2' });
+});
+afterAll(tearDown);
+
+const chat = (more: object, init: RequestInit = {}) =>
+  fetch(`${queue.url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ ...BODY, ...more }),
+    ...init,
+  });
+
+async function counted(): Promise<UsageAmounts> {
+  const response = await fetch(`${queue.url}/api/usage?days=2`);
+  return ((await response.json()) as { total: UsageAmounts }).total;
+}
+
+/** What the engine says of itself: requests that it finished, and tokens. */
+async function engineCounted(): Promise<{ finished: number; input: number; output: number }> {
+  const text = await (await fetch(`${worker.engineUrl}/metrics`)).text();
+  const sum = (pattern: RegExp) =>
+    [...text.matchAll(pattern)].reduce((total, [, value]) => total + Number(value), 0);
+  return {
+    finished: sum(/^vllm:request_success_total\{[^}]*finished_reason="(?:stop|length)"[^}]*\} (\S+)/gm),
+    input: sum(/^vllm:prompt_tokens_total\{[^}]*\} (\S+)/gm),
+    output: sum(/^vllm:generation_tokens_total\{[^}]*\} (\S+)/gm),
+  };
+}
+
+/** Asks on and on until told to stop; what breaks is asked again. */
+async function askOn(isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    try {
+      await (await chat({ stream: Math.random() < 0.5 })).text();
+    } catch {
+      await new Promise((done) => setTimeout(done, 50));
+    }
+  }
+}
+
+describe('usage', () => {
+  it('is what the engine counted, of streams whose callers did not ask as well', async () => {
+    const answer = await (await chat({ stream: true })).text();
+    expect(answer).toContain('data: [DONE]');
+    expect(answer).not.toContain('"usage":{');
+    const asked = await (await chat({ stream: true, stream_options: { include_usage: true } })).text();
+    expect(asked).toContain('"usage":{');
+    await (await chat({})).text();
+    await settled(queue.url, (await submit(queue.url, chatJob(5))).id);
+    const engine = await engineCounted();
+    const wanted = {
+      requests: 4,
+      succeeded: 4,
+      input: engine.input,
+      output: engine.output,
+      estimated_requests: 0,
+    };
+    await until(async () => (await counted()).requests === 4, 'all is counted');
+    expect(await counted()).toMatchObject(wanted);
+  });
+
+  it('counts what a caller got that hung up, and says that it is an estimate', async () => {
+    const before = await counted();
+    const hangUp = new AbortController();
+    const response = await chat(
+      { stream: true, max_tokens: 5000, ignore_eos: true },
+      { signal: hangUp.signal },
+    );
+    const reader = response.body!.getReader();
+    for (let pieces = 0; pieces < 5; pieces += 1) await reader.read();
+    hangUp.abort();
+    await until(async () => (await counted()).cancelled === before.cancelled + 1, 'it is counted');
+    const { output, estimated_requests } = await counted();
+    expect(estimated_requests).toBe(before.estimated_requests + 1);
+    expect(output).toBeGreaterThan(before.output);
+    expect(output).toBeLessThanOrEqual((await engineCounted()).output);
+  });
+
+  it('stays what the engine counted when the queue is killed under load and started again', async () => {
+    const [before, engineBefore] = [await counted(), await engineCounted()];
+    let isOver = false;
+    const callers = Array.from({ length: CALLERS }, () => askOn(() => isOver));
+    const done = async (requests: number) =>
+      (await engineCounted()).finished - engineBefore.finished >= requests;
+    await until(() => done(200), 'the engine is at work');
+    const { pid } = (await until(
+      async () => (await processesWith(queue.stateDir)).map((pid) => ({ pid })).at(-1),
+      'workerd is found',
+    ))!;
+    process.kill(pid, 'SIGKILL');
+    await queue.process.exited;
+    const atKill = (await engineCounted()).finished;
+    queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
+    await until(() => done(atKill - engineBefore.finished + 100), 'it goes on');
+    isOver = true;
+    await Promise.all(callers);
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'nothing runs any more');
+    // Of what ran at the kill the engine may have finished what nobody waited for any more.
+    const engine = await engineCounted();
+    const finished = engine.finished - engineBefore.finished;
+    const isAllCounted = async () => (await counted()).succeeded - before.succeeded >= finished - CALLERS;
+    await until(isAllCounted, 'all is counted');
+    const after = await counted();
+    expect(after.succeeded - before.succeeded).toBeLessThanOrEqual(finished);
+    expect(after.input).toBeLessThanOrEqual(engine.input);
+    expect(after.output).toBeLessThanOrEqual(engine.output);
+    expect(after.output - before.output).toBeGreaterThanOrEqual((finished - CALLERS) * MAX_TOKENS);
+  });
+});
