@@ -61,6 +61,7 @@ describe('the published package', () => {
       expect(contents).toContain(`dist/programs/${name}.js`);
     }
     expect(contents).toContain('dist/client/index.d.ts');
+    expect(contents).toContain('dist/programs/dashboard.bin');
   });
 
   it('runs the command', async () => {
@@ -86,6 +87,8 @@ describe('the published package', () => {
     const submitted = startProcess(process.execPath, ['submit.js'], { cwd: app });
     await submitted.exited;
     expect(submitted.output()).toBe('succeeded true\n');
+    const page = await fetch(`http://127.0.0.1:${port}/`, { headers: { accept: 'text/html' } });
+    expect(await page.text()).toContain('<title>worker-vllm</title>');
     road.kill('SIGTERM');
     expect((await road.exited).code).toBe(0);
   });
