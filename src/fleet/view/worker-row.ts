@@ -1,4 +1,4 @@
-import type { WorkerRow } from '../../protocol/index.ts';
+import type { GpuReading, WorkerRow } from '../../protocol/index.ts';
 import type { WorkerFacts } from './facts.ts';
 import { counted, percent } from './words.ts';
 import { intervalMs, type StateNow } from './worker-state.ts';
@@ -16,6 +16,7 @@ export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRo
   const { state, since } = context.state;
   const isGone = state === 'lost' || state === 'stopped';
   const live = isGone ? null : beat;
+  const gpus = beat?.gpus ?? (instance?.gpu === undefined ? [] : [{ name: instance.gpu }]);
   const isStarting = state === 'starting' || state === 'loading' || state === 'late';
   return {
     worker_id: worker.worker_id,
@@ -36,7 +37,7 @@ export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRo
     tokens_per_second: live?.tokens_per_second ?? null,
     tokens_history: context.tokensHistory,
     first_token_ms: live?.first_token_ms ?? null,
-    gpus: beat?.gpus ?? (instance?.gpu === undefined ? [] : [{ name: instance.gpu }]),
+    gpus: isGone ? gpus.map(withoutReadings) : gpus,
     heartbeat_at: worker.heartbeat_at,
     heartbeat_interval_ms: beat ? intervalMs(beat) : null,
     connected_at: session?.connected_at ?? null,
@@ -50,6 +51,14 @@ export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRo
     error: errorOf(worker, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(worker) : null,
     disconnected: worker.disconnected,
+  };
+}
+
+/** What it is, without what it measured. */
+function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {
+  return {
+    ...(name !== undefined && { name }),
+    ...(memory_total_bytes !== undefined && { memory_total_bytes }),
   };
 }
 

@@ -80,7 +80,8 @@ describe('the state of a worker', () => {
   it('that died says what it was doing, over a restart too, and no longer what it measured', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w', { running: 3 });
-    fleet.heartbeat('w', { interval_seconds: 10, tokens_per_second: 50 });
+    const gpus = [{ name: 'H100', utilization: 0.9 }];
+    fleet.heartbeat('w', { interval_seconds: 10, tokens_per_second: 50, gpus });
     disconnect(fleet, 'w');
     expect(row(fleet)).toMatchObject({
       state: 'late',
@@ -95,7 +96,9 @@ describe('the state of a worker', () => {
       was_doing: 'was running 3 jobs',
       tokens_per_second: null,
       running: null,
+      gpus: [{ name: 'H100' }],
     });
+    expect(row(fleet).gpus[0]).not.toHaveProperty('utilization');
   });
 
   it('that starts again after its end is starting, and not the one that was lost', () => {
