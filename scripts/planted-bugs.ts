@@ -192,6 +192,12 @@ const BUGS: readonly Bug[] = [
     becomes: 'else reader.sink.end();',
   },
   {
+    name: 'counts of stored jobs wait for a later commit',
+    file: 'src/queue/state/counts.ts',
+    line: 'if (this.#hasStored || goesAlong) this.#save();',
+    becomes: 'if (goesAlong) this.#save();',
+  },
+  {
     name: 'a request is acknowledged before its usage is written',
     file: 'src/queue/state/usage-book.ts',
     line: 'if (this.#fences.has(fence)) this.#effects.push(effect);',

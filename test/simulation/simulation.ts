@@ -1,4 +1,5 @@
 import { Caller } from './caller.ts';
+import { countsProblem } from './counts-check.ts';
 import { strike } from './faults.ts';
 import { ledgerProblem } from './ledger-check.ts';
 import { Oracle, type Violation } from './oracle.ts';
@@ -86,6 +87,7 @@ class Simulation {
     await this.#isQuiet();
     this.#ledgersAreTrue();
     this.#usageIsTrue();
+    this.#countsAreTrue();
     await this.#everythingIsForgotten();
     return {
       violation: this.#oracle.violation,
@@ -158,6 +160,11 @@ class Simulation {
       const problem = ledgerProblem(job, ledger, this.#oracle.fences.get(id) ?? []);
       if (problem !== null) this.#oracle.violated('a ledger tells what happened', `${id}: ${problem}`);
     }
+  }
+
+  #countsAreTrue(): void {
+    const problem = countsProblem(this.#server.queue.disk);
+    if (problem !== null) this.#oracle.violated('counts are what the rows say', problem);
   }
 
   #usageIsTrue(): void {

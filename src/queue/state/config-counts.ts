@@ -12,7 +12,7 @@ export const MODES = ['transient', 'persisted'] as const;
 export type Mode = (typeof MODES)[number];
 
 /** How a job ended; `rejected`: it was not let in, or found no worker while its caller waited. */
-const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
+export const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 /** How an attempt ended. */
