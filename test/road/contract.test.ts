@@ -117,6 +117,7 @@ it('of usage', async () => {
   await ask('GET', '/api/usage?group_by=config_id,model', 200);
   await ask('GET', '/v1/organization/usage/completions?start_time=1767225600&bucket_width=1d', 200);
   await ask('GET', '/api/usage?width=year', 400);
+  await ask('GET', '/api/scale?config_id=cfg', 200);
 });
 
 it('of files, batches and sessions', async () => {

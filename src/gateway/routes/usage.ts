@@ -32,8 +32,9 @@ interface Wanted {
 /** Tokens and requests that were counted: in our form, and in that of OpenAI's usage API. */
 export function usageRoutes(app: Gateway): void {
   app.get('/api/usage', needs('submit', 'read'), async (context) => {
+    const queueId = queueIdOf(context.env, context.req.raw);
     const wanted = readWanted(context.req.query(), Date.now());
-    const sums = await usageOf(context, wanted);
+    const sums = await usageOf(context, queueId, wanted);
     const iso = (at: number) => new Date(at * 1000).toISOString();
     return context.json({
       since: iso(wanted.from),
@@ -45,8 +46,9 @@ export function usageRoutes(app: Gateway): void {
   });
 
   app.get('/v1/organization/usage/completions', needs('submit', 'read'), async (context) => {
+    const queueId = queueIdOf(context.env, context.req.raw);
     const asked = readOpenAI(new URL(context.req.url).searchParams, Date.now());
-    const sums = await usageOf(context, asked);
+    const sums = await usageOf(context, queueId, asked);
     return context.json(pageOf(asked, sums));
   });
 }
@@ -54,11 +56,12 @@ export function usageRoutes(app: Gateway): void {
 /** What the token may see: with `submit` alone its tenant's. */
 async function usageOf(
   context: GatewayContext,
+  queueId: string,
   { from, to, width, groupBy, filter }: Wanted,
 ): Promise<UsageSum[]> {
   const viewer = viewerOf(context.get('token'));
   const visible = viewer === null ? filter : { ...filter, tenant: [viewer] };
-  const sums = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+  const sums = await callQueue(context.env, queueId, (queue) =>
     queue.usage({ from, to, width, groupBy, filter: visible }),
   );
   if (sums.length < MOST_SUMS) return sums;
