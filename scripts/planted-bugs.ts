@@ -216,12 +216,6 @@ const BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'an older attempt of a request that was asked for anew is counted too',
-    file: 'src/queue/attempts/usage.ts',
-    line: 'const isOlder = core.recent.of(frame.job_id) !== null;',
-    becomes: 'const isOlder = false;',
-  },
-  {
     name: 'a cancellation that overtakes its request is forgotten',
     file: 'src/queue/verbs/request.ts',
     line: 'if (core.gone.has(asked.job_id)) return answer(CANCELLED);',

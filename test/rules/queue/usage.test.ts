@@ -270,6 +270,20 @@ describe('usage of requests whose callers wait', () => {
     expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, failed: 0, input: 10, wasted: 15 }]);
   });
 
+  it('wastes what an attempt from before a restart brings for a request that was asked for anew', () => {
+    const queue = new QueueHarness();
+    const first = worker(queue, 'first');
+    queue.request({ job_id: 'a' });
+    const older = first.lastJob();
+    queue.restart();
+    const second = worker(queue, 'second');
+    queue.request({ job_id: 'a' });
+    queue.say(second, told(second.lastJob()));
+    const back = worker(queue, 'first', { jobs: [{ job_id: 'a', fence_token: older.fence_token }] });
+    queue.say(back, told(older));
+    expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, wasted: 15 }]);
+  });
+
   it('counts no attempt twice that was given up before a restart', () => {
     const queue = new QueueHarness();
     const lost = worker(queue, 'lost');
