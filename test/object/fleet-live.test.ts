@@ -179,7 +179,7 @@ describe('worker-vllm top', () => {
     await worker(queue, 'vast-17');
     const { ended, printed } = await top('--url', road.url, '--token', TOKEN, '--queue-id', queue);
     expect(await ended).toEqual([0, null]);
-    expect(printed()).toMatch(/Serving .*cfg is fine: 1 worker ready.*● ready +vast-17 +cfg/s);
+    expect(printed()).toMatch(/Serving .*cfg is served: 1 worker ready.*● ready +vast-17 +cfg/s);
   });
 
   it('prints the frames of the live connection with --json, until it is stopped', async () => {
@@ -238,8 +238,12 @@ describe('GET /api/fleet/live', () => {
         .slice(1)
         .every(({ type }) => type === 'changed'),
     ).toBe(true);
-    const { workers, configs, version } = await view(queue);
-    expect(viewer.known()).toMatchObject({ workers, configs, version });
+    // What the queue reports a moment later may come between the two.
+    await until(async () => {
+      const { workers, configs, version } = await view(queue);
+      expect(viewer.known()).toMatchObject({ workers, configs, version });
+      return true;
+    }, 'both tell the same');
   });
 
   it('answers a ping, and refuses what is no frame of a viewer', async () => {

@@ -45,7 +45,7 @@ function verdictOf(
   }
   // One that has neither workers nor jobs is not in use.
   const inUse = configs.filter((config) => config.workers > 0 || waitingIn(config) > 0);
-  if (!worst) return { verdict: 'serving', text: fine(inUse, workers) };
+  if (!worst) return { verdict: 'serving', text: served(inUse, workers) };
   const count = `${inUse.length - problems.length} of ${counted(inUse.length, 'config')} fine`;
   return { verdict: 'degraded', text: inUse.length === 1 ? `${because}.` : `${count}; ${because}.` };
 }
@@ -62,13 +62,25 @@ function problemOf(config: ConfigRow, workers: readonly WorkerRow[], now: number
   return isNoneReady && config.workers > 0 ? whyNoneReady(own, now) : null;
 }
 
-function fine(inUse: readonly ConfigRow[], workers: readonly WorkerRow[]): string {
+function served(inUse: readonly ConfigRow[], workers: readonly WorkerRow[]): string {
   const ready = workers.filter(({ state }) => isReady(state)).length;
   const there = workers.filter(({ state }) => atWork(state)).length;
-  const what = inUse.length === 1 ? `${inUse[0]?.config_id} is fine` : `All ${inUse.length} configs are fine`;
+  const what =
+    inUse.length === 1 ? `${inUse[0]?.config_id} is served` : `All ${inUse.length} configs are served`;
   const who = ready === there ? counted(ready, 'worker') : `${ready} of ${there} workers`;
-  return `${what}: ${who} ready.`;
+  const down = DOWN.flatMap(([state, words]) => {
+    const count = workers.filter((worker) => worker.state === state).length;
+    return count > 0 ? `, ${count} ${words}` : '';
+  });
+  return `${what}: ${who} ready${down.join('')}.`;
 }
+
+/** Workers that others make up for, but not by themselves. */
+const DOWN = [
+  ['error', 'in error'],
+  ['lost', 'lost'],
+  ['paused', 'paused'],
+] as const;
 
 function sum<T>(list: readonly T[], of: (one: T) => number): number {
   return list.reduce((total, one) => total + of(one), 0);

@@ -171,12 +171,12 @@ describe('the verdict', () => {
   it('is "serving" while every config in use has a worker that is ready', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'a');
-    expect(summary(fleet)).toMatchObject({ verdict: 'serving', text: 'cfg is fine: 1 worker ready.' });
+    expect(summary(fleet)).toMatchObject({ verdict: 'serving', text: 'cfg is served: 1 worker ready.' });
     connect(fleet, 'b', { config_id: 'other', running: 2 });
     fleet.heartbeat('c', loads());
     expect(summary(fleet)).toMatchObject({
       verdict: 'serving',
-      text: 'All 2 configs are fine: 2 of 3 workers ready.',
+      text: 'All 2 configs are served: 2 of 3 workers ready.',
       workers: 3,
       ready_workers: 2,
       slots: 8,
