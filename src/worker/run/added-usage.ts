@@ -4,6 +4,8 @@ import { membersOf } from './json-members.ts';
 
 type Fields = Record<string, unknown>;
 
+/** Inside a string the quotes would be escaped, so a match is real. */
+const FINISHES = /"finish_reason"\s*:\s*"/;
 /** Of an event's own members those that are in the same place in every event. */
 const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
 
@@ -57,29 +59,32 @@ export class AddedUsage {
   #next(event: string): string {
     const before = this.#finish ?? '';
     this.#finish = null;
-    const data = this.#isOver ? null : dataOf(event);
-    if (data === null) return before + event;
-    const { usage, choices } = data;
-    const hasChoices = Array.isArray(choices) && choices.length > 0;
-    if (isObject(usage)) {
+    if (this.#isOver) return before + event;
+    const data = event.includes('"usage"') ? dataOf(event) : null;
+    if (isObject(data?.usage)) {
       this.#isOver = true;
-      return hasChoices || !Array.isArray(choices) ? before + event : withLast(before, event);
+      const { choices } = data;
+      const isAdded = Array.isArray(choices) && choices.length === 0;
+      return isAdded ? withLast(before, data, event) : before + event;
     }
-    const finishes = hasChoices && choices.some((choice) => typeof Object(choice).finish_reason === 'string');
-    if (!finishes) return before + event;
+    if (!FINISHES.test(event)) return before + event;
     this.#finish = event;
     return before;
   }
 }
 
 /** The event before the one that is taken out, with what the engine says there only since it is the last. */
-function withLast(finish: string, added: string): string {
-  const known = dataOf(finish);
+function withLast(finish: string, data: Fields, added: string): string {
+  const fields = Object.keys(data).filter((name) => !OWN.has(name));
+  const known = fields.length > 0 ? dataOf(finish) : null;
+  if (known === null) return finish;
   const end = finish.lastIndexOf('}');
-  if (known === null || end < 0) return finish;
-  const fields = Object.keys(dataOf(added) ?? {}).filter((name) => !OWN.has(name) && !(name in known));
-  const members = fields.map((name) => memberText(added, name)).filter((text) => text !== null);
-  return finish.slice(0, end) + members.map((text) => `,${text}`).join('') + finish.slice(end);
+  const members = fields.filter((name) => !(name in known)).map((name) => memberText(added, name));
+  return (
+    finish.slice(0, end) +
+    members.map((text) => (text === null ? '' : `,${text}`)).join('') +
+    finish.slice(end)
+  );
 }
 
 /** A member of the event's data as it is written there. */
