@@ -87,6 +87,8 @@ export const JobView = z.object({
   settled_at: z.string().nullable(),
   /** Whose job it is: the name of the token that submitted it, or its tenant. Null: no tokens were configured. */
   tenant: z.string().nullable(),
+  /** Of the trace that its submission belongs to; null: it was in none, or in one together with others. */
+  trace_id: z.string().nullable(),
   result: z.unknown(),
   /** True: the result is not for whoever asks, and is null whatever there is. */
   withheld: z.boolean().optional(),

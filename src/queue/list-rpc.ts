@@ -40,7 +40,10 @@ export interface JobPage {
 }
 
 /** A job in a list: without payload and result, its error in short. */
-export type ListedJob = Omit<JobView, 'fence_token' | 'result' | 'withheld' | 'error' | 'attempt_errors'> & {
+export type ListedJob = Omit<
+  JobView,
+  'fence_token' | 'trace_id' | 'result' | 'withheld' | 'error' | 'attempt_errors'
+> & {
   error: { code: string; message: string } | null;
 };
 

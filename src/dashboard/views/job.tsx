@@ -121,6 +121,11 @@ function Facts({ job }: { job: Job }) {
           <a href={href(`workers/${encodeURIComponent(job.worker_id)}`)}>{job.worker_id}</a>
         )}
       </Fact>
+      {job.trace_id && (
+        <Fact name="Trace">
+          <span class="id">{job.trace_id}</span> <CopyButton text={job.trace_id} what="the id of the trace" />
+        </Fact>
+      )}
       {job.priority !== 0 && <Fact name="Priority">{job.priority}</Fact>}
       {job.deadline_at && (
         <Fact name="Deadline">

@@ -25,6 +25,7 @@ const ShortError = z.object({ code: z.string(), message: z.string() });
 
 export const ListedJob = JobView.omit({
   fence_token: true,
+  trace_id: true,
   result: true,
   withheld: true,
   error: true,

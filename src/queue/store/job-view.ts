@@ -1,4 +1,10 @@
-import type { AttemptError, Failure, JobView } from '../../protocol/index.ts';
+import {
+  type AttemptError,
+  type Failure,
+  type JobView,
+  parseTraceparent,
+  type TraceContext,
+} from '../../protocol/index.ts';
 import { iso, packText } from '../rpc.ts';
 import { InBucket, resultKey } from './blob-table.ts';
 import { readResult, type StoredJob } from './jobs-table.ts';
@@ -12,10 +18,17 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
   return {
     ...summaryOf(job),
     fence_token: job.fence_token,
+    trace_id: traceIdOf(job),
     result: withResult && job.state === 'succeeded' ? resultOf(sql, job.id) : null,
     error: job.error === null ? null : (JSON.parse(job.error) as Failure),
     attempt_errors: attemptErrors(job),
   };
+}
+
+function traceIdOf({ trace }: StoredJob): string | null {
+  if (trace === null) return null;
+  const { traceparent, is_link } = JSON.parse(trace) as TraceContext;
+  return is_link ? null : (parseTraceparent(traceparent)?.traceId ?? null);
 }
 
 /** What a list shows of a job as well. */

@@ -20,7 +20,7 @@ const PENDING: JobView = {
     status_message: null,
   },
   ...{ created_at: at(0), deadline_at: null, leased_at: null, started_at: null, first_token_at: null },
-  ...{ settled_at: null, tenant: null, result: null, error: null, attempt_errors: [] },
+  ...{ settled_at: null, tenant: null, trace_id: null, result: null, error: null, attempt_errors: [] },
 };
 const LEASED: JobView = { ...PENDING, state: 'leased', worker_id: 'w', leased_at: at(200) };
 const OVER = { ...LEASED, settled_at: at(1000) };
