@@ -21,8 +21,11 @@ export interface Look {
   last: Looked | null;
 }
 
-/** The jobs that ended badly are few, so an index of their own finds them however many went well. */
-const ENDED_BADLY = `state IN ('failed', 'cancelled', 'expired')`;
+/**
+ * The jobs that ended badly are few, so an index of their own finds them however many went well. `cancelled`, `expired`
+ * and `failed` come before the other states in the alphabet.
+ */
+const ENDED_BADLY = `state < 'leased'`;
 
 /**
  * Of the `most` jobs that follow a place, newest first, those that the filter lets through.
