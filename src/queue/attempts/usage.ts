@@ -20,7 +20,7 @@ import type { Claim } from './claim.ts';
  * | it ends its job otherwise                                  | one: failed                    | wasted             |
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
  * | the same is told again                                     | none                           | none               |
- * | a request fails and its gateway asks again                 | the failure is taken back      | they stay wasted   |
+ * | a request ends and its gateway asks again                  | that is taken back             | wasted             |
  */
 
 type Settlement = JobResult | JobResultRef | JobError;
@@ -31,7 +31,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   const entry = { key: keyOf(core, job, usage), amounts: amountsOf(as, usage, job.state === 'leased') };
   if (job.lives === 'stored') return core.usage.add(entry);
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
-  if (as === 'failed') core.usage.failed(job.id, entry);
+  if (as !== 'cancelled') core.usage.ended(job.id, entry);
   if (by !== 'worker') countGivenUp(core, job);
 }
 

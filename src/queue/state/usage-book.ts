@@ -11,7 +11,7 @@ const MOST_UNWRITTEN = 10_000;
 /** Models told apart of one config, in one life of the object: some engines repeat whatever name they are asked for. */
 const MODELS_A_CONFIG = 64;
 const OTHER_MODEL = 'other';
-/** Requests that failed and may be asked for again, and attempts given up whose workers may be heard again. */
+/** Requests that ended and may be asked for again, and attempts given up whose workers may be heard again. */
 const MOST_REMEMBERED = 1000;
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -39,8 +39,8 @@ export class UsageBook {
   #dueAt: number | null = null;
   /** Attempts that were given up while they ran, by fence token: what they bring still is wasted. */
   readonly #givenUp = new Map<number, UsageKey>();
-  /** By job: what a request that failed was counted as. */
-  readonly #failed = new Map<string, { atMs: number; entry: UsageEntry }>();
+  /** By job: what a request was counted as that has ended. */
+  readonly #ended = new Map<string, { atMs: number; entry: UsageEntry }>();
   /** Days since 1970. */
   #rolledUpOn = -1;
   #isFailing = false;
@@ -89,19 +89,20 @@ export class UsageBook {
     return key;
   }
 
-  /** A request failed, and was counted as this; its gateway may ask for it again: then it has not failed. */
-  failed(jobId: string, entry: UsageEntry): void {
-    remember(this.#failed, jobId, { atMs: this.#ports.now(), entry });
+  /** A request ended, and was counted as this; its gateway may ask for it again: then nobody got that. */
+  ended(jobId: string, entry: UsageEntry): void {
+    remember(this.#ended, jobId, { atMs: this.#ports.now(), entry });
   }
 
-  /** A request is there, maybe one that is thought to have failed. */
+  /** A request is there, maybe one that was thought to have ended. */
   asked(jobId: string): void {
-    const failed = this.#failed.get(jobId);
-    if (failed === undefined) return;
-    this.#failed.delete(jobId);
-    const { requests = 0, failed: failures = 0 } = failed.entry.amounts;
-    const amounts = { requests: -requests, failed: -failures };
-    this.#gather(failed.atMs, { key: this.#bounded(failed.entry.key), amounts });
+    const ended = this.#ended.get(jobId);
+    if (ended === undefined) return;
+    this.#ended.delete(jobId);
+    const { key, amounts } = ended.entry;
+    const takenBack = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
+    const wasted = (amounts.input ?? 0) + (amounts.output ?? 0);
+    this.#gather(ended.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
   }
 
   /** Runs when what the attempt used is on disk; at once where it is, or where there is nothing of it. */

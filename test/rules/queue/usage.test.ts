@@ -241,6 +241,17 @@ describe('usage of requests whose callers wait', () => {
     expect(usage(queue)).toMatchObject([{ requests: 1, failed: 0, succeeded: 1, input: 10, wasted: 15 }]);
   });
 
+  it('wastes an answer that was lost on its way, for which the gateway asks again', () => {
+    const queue = new QueueHarness();
+    const connection = worker(queue);
+    for (let ask = 0; ask < 2; ask += 1) {
+      queue.request({ job_id: 'a' });
+      queue.say(connection, told(connection.lastJob()));
+      queue.advance(2);
+    }
+    expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, cached: 4, wasted: 15 }]);
+  });
+
   it('counts what a caller got that hung up, and says that it is an estimate', () => {
     const queue = new QueueHarness();
     const connection = worker(queue);
