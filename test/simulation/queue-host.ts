@@ -157,8 +157,8 @@ export class QueueHost {
     });
   }
 
-  /** Once, between a piece of work and its commit. */
-  beforeNextCommit(run: () => void): void {
+  /** Once, between a piece of work and its commit. @param run null: nothing any more */
+  beforeNextCommit(run: (() => void) | null): void {
     this.#beforeCommit = run;
   }
 

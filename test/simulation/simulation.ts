@@ -82,6 +82,7 @@ class Simulation {
     this.#schedule();
     await this.#until(() => this.#isPast(this.#plan.troubleEndsMs), 'the faults end', CONVERGES_WITHIN_MS);
     this.#trace.say('--- no more faults');
+    this.#server.queue.beforeNextCommit(null);
     await this.#until(() => this.#unfinished() === null, 'what was accepted is done', CONVERGES_WITHIN_MS);
     await this.#everySlotWorks();
     await this.#isQuiet();
