@@ -12,6 +12,7 @@ const entry = (name: string, ...scopes: string[]) => ({ name, sha256: sha256(nam
 const TOKENS = [
   entry('app', 'submit'),
   entry('reader', 'read'),
+  entry('watching-app', 'submit', 'read'),
   entry('operator', 'admin'),
   entry('gpu', 'worker'),
 ];
@@ -157,6 +158,24 @@ describe('payloads and results', () => {
     await workerd.restart({ TOKENS: JSON.stringify(TOKENS), SHOW_PAYLOADS: '1' });
     expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(await cookieOf('reader'))).toEqual(['succeeded', null, true, 403, 403]);
+  });
+
+  it('come over the socket of programs to whoever submitted them alone', async () => {
+    const heard = async (token: string) => {
+      const socket = new WebSocket(`${workerd.url.replace('http', 'ws')}/api/jobs/socket`, {
+        headers: bearer(token),
+      });
+      const frame = new Promise<{ type: string }>((resolve, reject) => {
+        socket.once('message', (data) => resolve(JSON.parse(String(data))));
+        socket.once('error', reject);
+      });
+      socket.once('open', () => socket.send(JSON.stringify({ type: 'listen', ids: ['done'] })));
+      const { type } = await frame;
+      socket.terminate();
+      return type;
+    };
+    expect(await heard('app')).toBe('settled');
+    expect(await heard('watching-app')).toBe('unknown');
   });
 
   it('of a job that succeeded are not made again', async () => {

@@ -6,11 +6,8 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
 /** Files as OpenAI's clients send and read them, on the runtime itself. */
 const MIB = 1024 * 1024;
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
-const tokens = ['secret', 'other'].map((token) => ({
-  name: token,
-  sha256: sha256(token),
-  scopes: ['submit'],
-}));
+const entry = (token: string, scope: string) => ({ name: token, sha256: sha256(token), scopes: [scope] });
+const tokens = [entry('secret', 'submit'), entry('other', 'submit'), entry('page', 'read')];
 const workerd = startTestWorkerd({
   TOKENS: JSON.stringify(tokens),
   MAX_FILE_BYTES: String(3 * MIB),
@@ -104,6 +101,17 @@ describe('a file', () => {
     }
     expect((await stranger.files.list()).data).toEqual([]);
     expect(await (await owner.files.content(id)).text()).toBe('mine');
+  });
+
+  it('is listed for those who may look, and read by those alone whose it is', async () => {
+    const queue = `files-${++queues}`;
+    const { id } = await clientOf('secret', queue).files.create({
+      file: await file('mine'),
+      purpose: 'batch',
+    });
+    const page = clientOf('page', queue);
+    expect((await page.files.list()).data).toMatchObject([{ id }]);
+    await expect(page.files.content(id)).rejects.toMatchObject({ status: 403 });
   });
 
   it('survives the end of the process', async () => {

@@ -6,7 +6,7 @@ import {
   type UploadAnswer,
 } from '../../files/rpc.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { readerOf, tenantOf, viewerOf } from '../auth.ts';
 import { discardBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, fileObject, queueIdOf } from '../objects.ts';
@@ -79,8 +79,8 @@ export function fileRoutes(app: Gateway): void {
     return context.json(fileView(file));
   });
 
-  app.get('/v1/files/:id/content', needs('submit', 'read'), async (context) => {
-    const { file, queueId } = await findFile(context);
+  app.get('/v1/files/:id/content', needs('submit'), async (context) => {
+    const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
     const { body } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
     const headers = {
       'content-type': 'application/octet-stream',
@@ -108,9 +108,11 @@ export function fileRoutes(app: Gateway): void {
 /** What a form has beside the bytes of its file, at most. */
 const FORM_BYTES = 64 * 1024;
 
-async function findFile(context: GatewayContext): Promise<{ file: FileRecord; queueId: string }> {
+async function findFile(
+  context: GatewayContext,
+  viewer = viewerOf(context.get('token')),
+): Promise<{ file: FileRecord; queueId: string }> {
   const queueId = queueIdOf(context.env, context.req.raw);
-  const viewer = viewerOf(context.get('token'));
   const id = context.req.param('id') as string;
   const file = await callBatches(context.env, queueId, (batches) => batches.findFile(id, viewer));
   if (file === null) throw notFound(id);

@@ -1,5 +1,5 @@
 import { packJobs } from '../../queue/rpc.ts';
-import { submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
@@ -19,12 +19,14 @@ function serve(context: GatewayContext): Response {
   const queueId = queueIdOf(env, context.req.raw);
   const submitter = submitterOf(context.get('token'));
   const viewer = viewerOf(context.get('token'));
+  // What it hears of a job holds its result.
+  const reader = readerOf(context.get('token'), env);
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
     submit: (jobs) =>
       submitJobs(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
-    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, viewer)),
+    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
     cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer)),

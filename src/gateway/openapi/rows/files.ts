@@ -47,7 +47,7 @@ export const files: RouteRow[] = [
     path: '/v1/files/:id/content',
     tag: 'Files',
     summary: 'Its bytes',
-    scopes: ['submit', 'read'],
+    scopes: ['submit'],
     answers: { 200: { description: 'The bytes.', content: { type: 'application/octet-stream' } } },
     errors: [404, 503],
   },
