@@ -16,7 +16,11 @@ export function latestTime(sql: Sql): number | null {
     `SELECT max(at) AS at FROM (
        SELECT CAST(value AS INTEGER) AS at FROM meta WHERE key = 'latest_time'
        UNION ALL SELECT settled_at FROM (SELECT settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement DESC LIMIT 1)
-       UNION ALL SELECT created_at FROM (SELECT created_at FROM jobs ORDER BY seq DESC LIMIT 1))`,
+       UNION ALL SELECT created_at FROM (SELECT created_at FROM jobs ORDER BY seq DESC LIMIT 1)
+       UNION ALL SELECT max(leased_at) FROM jobs WHERE state = 'leased'
+       UNION ALL SELECT max(at) FROM ledger WHERE job IN (SELECT seq FROM jobs WHERE state = 'leased')
+       UNION ALL SELECT max(at) FROM ledger
+         WHERE job IN (SELECT seq FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL))`,
   );
   return latest?.at ?? null;
 }

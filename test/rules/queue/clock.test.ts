@@ -78,6 +78,25 @@ describe('a clock that is set back', () => {
     expect(queue.state(done)).toBe('missing');
   });
 
+  it('keeps the order of a ledger too when it was set back while the queue was down', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job();
+    queue.advance(20);
+    queue.drop(worker);
+    queue.nowMs -= HOUR_MS;
+    queue.restart();
+    queue.advance(12);
+    const steps = queue.queue.ledger(id)?.steps ?? [];
+    expect(steps.map(({ step }) => step)).toEqual([
+      'submitted',
+      'dispatched',
+      'disconnected',
+      'lease_expired',
+    ]);
+    expect(steps.map(({ at }) => at)).toEqual(steps.map(({ at }) => at).toSorted());
+  });
+
   it('is made up for once: a hibernation later changes nothing', () => {
     const queue = new QueueHarness();
     const id = queue.job({ deadline_seconds: 100 });
