@@ -6,7 +6,16 @@ export interface QueueMetrics {
   at: number;
   /** Bytes of the object's database. */
   storage_bytes: number;
+  /** Of the relays that the queue's object holds; null: each has an object of its own. */
+  relays: RelayMetrics | null;
   configs: ConfigMetrics[];
+}
+
+export interface RelayMetrics {
+  /** Answers on their way to callers, or kept for readers. */
+  streams: number;
+  /** Bytes that workers sent since the object started. */
+  received_bytes: number;
 }
 
 /** One config; those beyond 200 together, as `other`. */

@@ -13,7 +13,7 @@ export class Numbers {
   }
 
   /** All that machines ask of it but the size of its database. */
-  metrics(): Omit<QueueMetrics, 'storage_bytes'> {
+  metrics(): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
     return metrics(this.#core);
   }
 

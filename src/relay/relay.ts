@@ -67,6 +67,11 @@ export class Relay {
     return this.#streams.size + this.#tapes.size > 0;
   }
 
+  /** Answers on their way to callers, or kept for readers. */
+  get carried(): number {
+    return this.#streams.held + this.#tapes.size;
+  }
+
   /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
   onSocket(socket: AnswerSocket): void {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');

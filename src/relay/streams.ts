@@ -34,6 +34,11 @@ export class Streams {
     return this.#entries.size + this.#finished.size;
   }
 
+  /** Answers that are not with their callers yet. */
+  get held(): number {
+    return this.#entries.size;
+  }
+
   get isCrowded(): boolean {
     return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_BYTES;
   }

@@ -6,7 +6,7 @@ import {
   QUEUE_WAIT_BOUNDS,
   type WorkerState,
 } from '../../protocol/index.ts';
-import type { ConfigMetrics, QueueMetrics } from '../../queue/rpc.ts';
+import type { ConfigMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
 import { type Family, histogramSamples, type Sample } from './exposition.ts';
 
 /** Anybody may name a config: those that the queue does not count by name are `other` here too. */
@@ -39,7 +39,7 @@ const ATTENTION = Object.keys({
 
 /** Everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
 export function families(
-  { at, storage_bytes, configs }: QueueMetrics,
+  { at, storage_bytes, relays, configs }: QueueMetrics,
   fleet: FleetView,
   version: string,
 ): Family[] {
@@ -48,10 +48,23 @@ export function families(
     gauge('storage_bytes', "Size of an object's database.", [
       { labels: { object: 'queue' }, value: storage_bytes },
     ]),
+    ...(relays === null ? [] : relayFamilies(relays)),
     ...standing(configs, at),
     ...workerFamilies(fleet, new Set(configs.map(({ config_id }) => config_id))),
     ...counters(configs),
     ...histograms(configs),
+  ];
+}
+
+function relayFamilies({ streams, received_bytes }: RelayMetrics): Family[] {
+  return [
+    gauge('relay_streams', 'Answers on their way to callers.', [{ labels: {}, value: streams }]),
+    {
+      name: 'relay_bytes_total',
+      type: 'counter',
+      help: 'Bytes of answers that workers sent.',
+      samples: [{ labels: {}, value: received_bytes }],
+    },
   ];
 }
 

@@ -269,7 +269,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async metrics(): Promise<QueueMetrics> {
-    return { ...this.#queue.numbers.metrics(), storage_bytes: this.ctx.storage.sql.databaseSize };
+    return {
+      ...this.#queue.numbers.metrics(),
+      storage_bytes: this.ctx.storage.sql.databaseSize,
+      relays: this.#relays?.metrics() ?? null,
+    };
   }
 
   async configNow(configId: string): Promise<ConfigNow> {

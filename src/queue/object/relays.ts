@@ -1,6 +1,7 @@
 import { type BrokenReason, limits } from '../../protocol/index.ts';
 import { RelayHost } from '../../relay/object/host.ts';
 import type { RelaySettings } from '../../relay/relay.ts';
+import type { RelayMetrics } from '../rpc.ts';
 import type { QueueEnv } from './env.ts';
 
 const LEFT: BrokenReason = {
@@ -13,6 +14,8 @@ const LEFT: BrokenReason = {
 export class Relays {
   readonly #settings: RelaySettings;
   readonly #hosts = new Map<string, RelayHost>();
+  /** Bytes that hosts received which are gone since. */
+  #receivedBefore = 0;
 
   /** Null: this object holds none. */
   static of(env: QueueEnv): Relays | null {
@@ -29,10 +32,24 @@ export class Relays {
     const known = this.#hosts.get(name);
     if (known) return known;
     // Few workers, and a new one is rare.
-    for (const [other, host] of this.#hosts) if (host.isIdle) this.#hosts.delete(other);
+    for (const [other, host] of this.#hosts) if (host.isIdle) this.#forget(other, host);
     const host = new RelayHost(this.#settings);
     this.#hosts.set(name, host);
     return host;
+  }
+
+  /** Of all of them; the bytes since the object started. */
+  metrics(): RelayMetrics {
+    const hosts = [...this.#hosts.values()];
+    return {
+      streams: hosts.reduce((sum, { streams }) => sum + streams, 0),
+      received_bytes: hosts.reduce((sum, { received }) => sum + received, this.#receivedBefore),
+    };
+  }
+
+  #forget(name: string, host: RelayHost): void {
+    this.#receivedBefore += host.received;
+    this.#hosts.delete(name);
   }
 
   /** The object is about to end, and every response with it: their callers hear why. */

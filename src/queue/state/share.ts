@@ -7,7 +7,7 @@ import { cumulative } from './histogram.ts';
 import type { Core } from './state.ts';
 
 /** Everything that machines ask of the queue but the size of its database. */
-export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes'> {
+export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
   const configs = [...configsNow(core)].map(([config_id, now]) => {
     return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
   });

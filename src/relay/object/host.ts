@@ -17,6 +17,8 @@ export class RelayHost {
   readonly #relay: Relay;
   #socket: WebSocket | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
+  /** Bytes that the worker sent. */
+  received = 0;
 
   constructor(settings: RelaySettings) {
     this.#relay = new Relay(() => Date.now(), settings);
@@ -25,6 +27,11 @@ export class RelayHost {
   /** Neither connected nor in use: nothing is lost with it. */
   get isIdle(): boolean {
     return this.#socket === null && !this.#relay.isBusy;
+  }
+
+  /** Answers on their way to callers, or kept for readers. */
+  get streams(): number {
+    return this.#relay.carried;
   }
 
   /** A worker's answer socket, or a reader of one answer (calls.ts). */
@@ -79,6 +86,7 @@ export class RelayHost {
     };
     server.addEventListener('message', ({ data }) => {
       if (typeof data !== 'string') {
+        this.received += (data as ArrayBuffer).byteLength;
         this.#relay.onMessage(socket, data as ArrayBuffer);
         this.#arm();
       } else if (data === PING_TEXT) {
