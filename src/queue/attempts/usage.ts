@@ -90,10 +90,12 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const [tenant = '', token_name = ''] = accountIn(account);
   const model = usage?.model ?? onlyModel(worker);
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'transient' };
-  // Asked for anew since the restart, it is counted for what became of that.
-  const isOlder = core.recent.of(frame.job_id) !== null;
-  const amounts = isOlder ? { wasted: tokensOf(usage) } : amountsOf(endToldBy(frame), usage, true);
-  core.usage.gather({ key, amounts }, fence_token);
+  // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
+  const isOlder = core.recent.of(frame.job_id) !== null || core.usage.hasEnded(frame.job_id);
+  const as = endToldBy(frame);
+  const entry = { key, amounts: isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true) };
+  core.usage.gather(entry, fence_token);
+  if (!isOlder && as !== 'cancelled') core.usage.ended(frame.job_id, entry);
 }
 
 /** What a job's frame says for `countUnknown`; null: nothing has to be said. */

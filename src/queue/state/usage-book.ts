@@ -94,6 +94,11 @@ export class UsageBook {
     remember(this.#ended, jobId, { atMs: this.#ports.now(), entry });
   }
 
+  /** Whether a request was counted that may be asked for again. */
+  hasEnded(jobId: string): boolean {
+    return this.#ended.has(jobId);
+  }
+
   /** A request is there, maybe one that was thought to have ended. */
   asked(jobId: string): void {
     const ended = this.#ended.get(jobId);

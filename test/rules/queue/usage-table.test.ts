@@ -71,3 +71,23 @@ describe('the table of usage', () => {
     expect(usage(queue, [], { to: Date.UTC(2026, 0, 1) / 1000 })).toEqual([]);
   });
 });
+
+describe('two attempts at a request that both began before a restart', () => {
+  it('are counted as one', () => {
+    const queue = new QueueHarness();
+    const before = worker(queue, 'first');
+    queue.request({ job_id: 'a' });
+    const older = before.lastJob();
+    const newer = { ...older, fence_token: older.fence_token + 1 };
+    queue.restart();
+    for (const [id, job] of [
+      ['second', newer],
+      ['first', older],
+    ] as const) {
+      const back = worker(queue, id, { jobs: [{ job_id: 'a', fence_token: job.fence_token }] });
+      queue.say(back, told(job));
+    }
+    queue.advance(1);
+    expect(usage(queue)).toMatchObject([{ succeeded: 1, input: 10, wasted: 15 }]);
+  });
+});
