@@ -1,10 +1,9 @@
-import type { Alarm, Sql } from '../durable/ports.ts';
+import type { Sql } from '../durable/ports.ts';
 import type { JobView } from '../protocol/index.ts';
 
 /** What a batch is run with. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
   sql: Sql;
-  alarm: Alarm;
   /** Epoch ms */
   now(): number;
   sleep(ms: number): Promise<void>;

@@ -134,7 +134,7 @@ export class BatchRunner {
     const jobs = await this.#ports.queue.nextSettled(QUESTION_MS);
     if (jobs === null) {
       this.#isListening = false;
-      await this.#ports.sleep(jobs === null && activeBatches(this.#ports.sql).length > 0 ? QUESTION_MS : 0);
+      await this.#ports.sleep(activeBatches(this.#ports.sql).length > 0 ? QUESTION_MS : 0);
       return;
     }
     const byBatch = new Map<string, JobView[]>();
@@ -158,16 +158,16 @@ export class BatchRunner {
   }
 
   /** Lines that are in their file already are not added again; then one commit notes and counts them. */
-  async #write({ seq, batch: { id } }: StoredBatch, outcomes: [StoredLine, LineOutcome][]): Promise<void> {
+  async #write({ seq, batch }: StoredBatch, outcomes: [StoredLine, LineOutcome][]): Promise<void> {
     const { sql, files } = this.#ports;
     for (const file of ['output', 'error'] as const) {
       const lines = outcomes
         .filter(([, outcome]) => outcome.file === file)
         .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
-      if (lines.length > 0) await files.append(fileIdOf(findBatch(sql, id, null)!.batch, file), lines);
+      if (lines.length > 0) await files.append(fileIdOf(batch, file), lines);
     }
     // Read again: it may have been cancelled meanwhile.
-    const stored = findBatch(sql, id, null);
+    const stored = findBatch(sql, batch.id, null);
     if (stored === null) return;
     for (const [line, outcome] of outcomes) {
       if (findOpenLine(sql, seq, line.number) === null) continue;

@@ -1,4 +1,5 @@
 import type {
+  ConfigTotals,
   FleetHistory,
   FleetView,
   Heartbeat,
@@ -146,17 +147,6 @@ export interface ConfigShare {
   wait_buckets: number[];
   first_token_buckets: number[];
   duration_buckets: number[];
-}
-
-export interface ConfigTotals {
-  submitted: number;
-  succeeded: number;
-  failed: number;
-  cancelled: number;
-  expired: number;
-  rejected: number;
-  tokens_in: number;
-  tokens_out: number;
 }
 
 interface WorkerEvent {

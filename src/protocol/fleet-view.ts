@@ -140,8 +140,8 @@ export interface ConfigRow {
   day: ConfigRates;
 }
 
-/** What happened over a span of time. */
-export interface ConfigRates {
+/** What happened, in jobs and tokens. */
+export interface ConfigTotals {
   submitted: number;
   succeeded: number;
   failed: number;
@@ -150,6 +150,10 @@ export interface ConfigRates {
   rejected: number;
   tokens_in: number;
   tokens_out: number;
+}
+
+/** What happened over a span of time. */
+export interface ConfigRates extends ConfigTotals {
   /** p50, p95, p99; null: nothing was measured. */
   wait_ms: Percentiles | null;
   first_token_ms: Percentiles | null;

@@ -1,5 +1,10 @@
-import { type ConfigRates, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
-import type { ConfigShare, ConfigTotals, Subject } from '../rpc.ts';
+import {
+  type ConfigRates,
+  type ConfigTotals,
+  FIRST_TOKEN_BOUNDS,
+  QUEUE_WAIT_BOUNDS,
+} from '../../protocol/index.ts';
+import type { ConfigShare, Subject } from '../rpc.ts';
 import {
   addBuckets,
   addCounts,

@@ -47,7 +47,6 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
       const queueId = ctx.id.name ?? '';
       this.#ports = {
         sql,
-        alarm: this.#alarm,
         now: () => Date.now(),
         sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
         queue: batchQueue(env, queueId),
