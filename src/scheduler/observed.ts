@@ -1,0 +1,193 @@
+import type { FailureCause, Launch } from './launch.ts';
+import type { CandidateSpec, ConfigSpec } from './spec.ts';
+
+/**
+ * All that the rule knows when it decides. Whoever fills it in never guesses: what is not known is null, and what the
+ * rule is not told it does not shrink, launch or terminate. Times are epoch ms by the queue's clock, money is US
+ * dollars.
+ */
+export interface Observed {
+  /** From the spec. */
+  budget: { per_hour?: number; per_day?: number };
+  /** What all launches have cost since midnight UTC, by the providers' own times, those that still run included. */
+  spent_today: number;
+  /** Every config of the spec, and those taken out of it that still have a launch alive (`removed`). */
+  configs: ObservedConfig[];
+  /** Every provider of the spec. */
+  providers: ObservedProvider[];
+  /**
+   * Every launch that is not final, and the newest final ones: a day's, at most 1,000. Breakers, back-off and start
+   * times are read off them each time, so none of that is remembered anywhere else.
+   */
+  launches: Launch[];
+  /** Connected workers, whoever started them; empty is taken at its word only where `demand` is known. */
+  sessions: ObservedSession[];
+  /**
+   * What the queue's answer to the newest cordon said: worker id → jobs it still runs. Workers that are not among them
+   * may get jobs.
+   */
+  cordoned: Record<string, number>;
+}
+
+export interface ObservedConfig {
+  config_id: string;
+  spec: Pick<
+    ConfigSpec,
+    'slots' | 'min' | 'max' | 'keep_warm' | 'wanted_wait' | 'utilization' | 'batch_only' | 'machines'
+  >;
+  /** By an operator: nothing is launched for it, and its machines are drained. */
+  paused: boolean;
+  /** It is no longer in the spec: what it has is drained and terminated. */
+  removed: boolean;
+  /** When an operator last resumed it or changed its part of the spec: failures before then no longer count. */
+  forgiven_at: number | null;
+  /** Null: the queue's numbers are not known to be true now (it did not answer this time). All stays as it is. */
+  demand: Demand | null;
+}
+
+/** Of one config. A config that the queue does not mention has zeros. */
+export interface Demand {
+  /** Jobs that wait for a worker: callers on a connection and stored jobs; not the lines of batches. */
+  waiting: number;
+  /** Jobs that workers hold, lines of batches included. */
+  running: number;
+  /** How many of these are lines of batches. */
+  running_batch: number;
+  /**
+   * Jobs submitted since the queue was made, lines of batches left out (`totals.submitted` less what the batches object
+   * has submitted). Arrivals over a minute and over five are differences of it.
+   */
+  submitted: number;
+  /** Jobs that ran to their end since the queue was made (`totals.succeeded + totals.failed`), lines included. */
+  ended: number;
+  batches: BatchBacklog[];
+}
+
+/** Lines of one batch that have not begun to run, whether the queue has them already or not. */
+export interface BatchBacklog {
+  lines: number;
+  /** End of its completion window. */
+  ends_at: number;
+}
+
+export interface ObservedProvider {
+  /** Key of `providers` in the spec. */
+  name: string;
+  /** Machines of all configs there at once; null: no limit. */
+  max: number | null;
+  /** A launcher made a complete list of it lately: younger than three times `list_every_ms`. */
+  is_fresh: boolean;
+  /** What it last told, by kind. */
+  prices: Record<string, number>;
+}
+
+/** A worker that is connected to the queue. */
+export interface ObservedSession {
+  worker_id: string;
+  config_id: string;
+  /** As the queue tells it: only `ready` ones take jobs. */
+  state: 'ready' | 'paused' | 'draining';
+  /** Its capacity; 0: its engine is not ready. */
+  slots: number;
+  running: number;
+  /** Of its newest heartbeat; null: none, or it does not tell. */
+  tokens_per_second: number | null;
+  /**
+   * When its start last moved on, by its heartbeats: a new phase, or more progress in one. Null: not starting, or not
+   * told. A start that moves on is given more time.
+   */
+  progressed_at: number | null;
+}
+
+/** What to do, with why in words. Nothing is decided twice: what is under way shows in the launches. */
+export type Decision =
+  /** Write a row in the state `intended`. */
+  | (Why & { kind: 'launch'; config_id: string; machine: CandidateSpec; price_per_hour: number })
+  /** `ready → draining`, and cordon it. */
+  | (Why & { kind: 'drain'; launch_id: string })
+  /** `draining → ready`, and take it out of the cordon. */
+  | (Why & { kind: 'take_back'; launch_id: string })
+  /** To `terminating` (an `intended` one to `gone`), with the cause noted where there is one. */
+  | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null });
+
+interface Why {
+  /** One sentence. */
+  reason: string;
+  /** The numbers it follows from, in words, to be kept beside it. */
+  inputs: string;
+}
+
+export interface Decided {
+  decisions: Decision[];
+  /** One for each config observed, also where nothing is done. */
+  configs: ConfigDecided[];
+  /** All launches that are not final together, after these decisions. */
+  price_per_hour: number;
+  /** What keeps something from being launched that is wanted; null: nothing does. */
+  stopped_by_budget: 'hour' | 'day' | null;
+  state: RuleState;
+}
+
+export interface ConfigDecided {
+  config_id: string;
+  /** Workers wanted now; null: not known, all stays as it is. */
+  wanted: number | null;
+  /** Workers that take jobs, whoever started them. */
+  ready: number;
+  /** Launches on their way to be ready. */
+  starting: number;
+  draining: number;
+  waiting: number | null;
+  price_per_hour: number;
+  /** One sentence: what is done or why nothing is. */
+  text: string;
+  /** It is not launched any more until an operator resumes it or changes its spec; why, in one sentence. */
+  breaker: string | null;
+  /** What was learnt of each of its machines, in the order in which they are tried. */
+  machines: LearnedMachine[];
+}
+
+export interface LearnedMachine {
+  provider: string;
+  kind: string;
+  price_per_hour: number;
+  /** Seconds from the launch to ready; of how many starts. */
+  start: { p50: number; p80: number; p90: number; count: number };
+  /** Of one worker under load; null: not measured yet. */
+  tokens_per_second: number | null;
+  dollars_per_million_tokens: number | null;
+  /** Epoch ms until which it is passed over; null: it is not. */
+  skipped_until: number | null;
+  /** Why. */
+  skipped_because: string | null;
+}
+
+/**
+ * What the rule remembers from one decision to the next: plain JSON. To be kept with the launches, but it may be
+ * written late or lost: the rule then waits for a whole window before it shrinks anything, and is wrong in nothing.
+ */
+export interface RuleState {
+  /** When it decided last. */
+  at: number;
+  configs: Record<string, ConfigMemory>;
+  /** Tokens a second of a worker under load, by `config/provider/kind`. */
+  tokens_per_second: Record<string, number>;
+}
+
+export interface ConfigMemory {
+  /** Since when it has been observed without a gap. */
+  since: number;
+  /** `submitted` at each look, epoch ms first, oldest first, five minutes back. */
+  submitted: [at: number, total: number][];
+  /** What was wanted over the window for shrinking; only those that are larger than all later ones. */
+  wanted: [at: number, want: number][];
+  /** Sums from which the time of a job in a slot is learnt; they fade over time. */
+  busy_slot_ms: number;
+  ended: number;
+  /** `ended` and `running` at the last look. */
+  last: { ended: number; running: number } | null;
+  /** When it last had work for callers. */
+  active_at: number;
+  /** Worker id → since when it has run nothing. */
+  idle_since: Record<string, number>;
+}
