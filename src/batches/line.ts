@@ -3,6 +3,8 @@ import type { LineFault } from './batch.ts';
 /** A line of a batch's input that is in order. */
 export interface Line {
   custom_id: string;
+  /** Empty: it names none. */
+  model: string;
   /** Lines with the same beginning of their prompts have the same number: run together they share the engine's cache. */
   prefix: number;
 }
@@ -43,7 +45,7 @@ export function readLine(text: string, number: number, endpoint: string): Line |
   if (body.stream === true) {
     return fault('invalid_parameter', 'stream: a line of a batch cannot be streamed.', 'body.stream');
   }
-  return { custom_id, prefix: prefixOf(body) };
+  return { custom_id, model: modelOf(body), prefix: prefixOf(body) };
 }
 
 export function isFault(line: Line | LineFault): line is LineFault {
@@ -53,7 +55,11 @@ export function isFault(line: Line | LineFault): line is LineFault {
 /** The request of a line that was found in order, its numbers as they were written. */
 export function requestOf(text: string): { body: string; model: string | null } {
   const { body } = JSON.parse(text, exactNumbers) as { body: Record<string, unknown> };
-  return { body: JSON.stringify(body), model: typeof body.model === 'string' ? body.model : null };
+  return { body: JSON.stringify(body), model: modelOf(body) || null };
+}
+
+function modelOf({ model }: Record<string, unknown>): string {
+  return typeof model === 'string' ? model : '';
 }
 
 type RawJson = { rawJSON(text: string): unknown };

@@ -31,4 +31,19 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     `CREATE UNIQUE INDEX lines_custom_id ON lines (batch, custom_id)`,
     `CREATE INDEX lines_open ON lines (batch, state, prefix, number) WHERE state < 2`,
   ],
+  [
+    `ALTER TABLE lines ADD COLUMN model TEXT NOT NULL DEFAULT ''`,
+    `DROP INDEX lines_open`,
+    `CREATE INDEX lines_open ON lines (batch, state, model, prefix, number) WHERE state < 2`,
+    // How many lines of a model wait to be submitted, and how many are: told often, so they are not counted.
+    `CREATE TABLE line_counts (
+       batch INTEGER NOT NULL,
+       model TEXT NOT NULL,
+       waiting INTEGER NOT NULL,
+       submitted INTEGER NOT NULL,
+       PRIMARY KEY (batch, model)
+     ) WITHOUT ROWID`,
+    `INSERT INTO line_counts (batch, model, waiting, submitted)
+       SELECT batch, '', sum(state = 0), sum(state = 1) FROM lines WHERE state < 2 GROUP BY batch`,
+  ],
 ];

@@ -22,6 +22,23 @@ export interface BatchesRpc {
   listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null>;
   /** Null: there is none. One that is over stays as it is. */
   cancelBatch(id: string, viewer: string | null): Promise<Batch | null>;
+  /** What all batches have still to run, the window that ends first before the others. */
+  backlog(): Promise<Backlog[]>;
+}
+
+/**
+ * Lines that are still to be run, of all batches that ask for one model within one window. They may wait until there is
+ * only just time to run them: `window_ends_at`.
+ */
+export interface Backlog {
+  /** Chooses the config, by whatever name callers use; null: the only one there is. */
+  model: string | null;
+  /** Those that are not done. */
+  lines: number;
+  /** Of these, the ones that the queue has, waiting or running: its own numbers count them, at priority -10. */
+  in_queue: number;
+  /** Epoch ms */
+  window_ends_at: number;
 }
 
 /** `in_use`: a batch that has not ended reads it. */

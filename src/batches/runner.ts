@@ -4,14 +4,15 @@ import { type Batch, type BatchStatus, isOver, lineJobId, lineOfJob } from './ba
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { requestOf } from './line.ts';
 import {
-  countSubmitted,
   findOpenLine,
   forgetLines,
   hasOpenLines,
+  lineCounts,
+  moveLines,
   nextLines,
   type StoredLine,
-  setLineState,
   submittedLines,
+  waitingLines,
 } from './line-table.ts';
 import { type LineOutcome, notRun, outcomeOf } from './output-line.ts';
 import type { BatchPorts, LineJob } from './ports.ts';
@@ -72,10 +73,14 @@ export class BatchRunner {
   /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
   async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
     for (const { seq, batch } of active) {
-      const ids = submittedLines(this.#ports.sql, seq).map(({ number }) => lineJobId(batch.id, number));
-      for (let at = 0; at < ids.length; at += MOST_AT_ONCE) {
-        const unknown = await this.#ports.queue.listen(ids.slice(at, at + MOST_AT_ONCE));
-        for (const id of unknown) setLineState(this.#ports.sql, seq, lineOfJob(id)!.line, 'waiting');
+      const lines = submittedLines(this.#ports.sql, seq);
+      for (let at = 0; at < lines.length; at += MOST_AT_ONCE) {
+        const asked = new Map(
+          lines.slice(at, at + MOST_AT_ONCE).map((line) => [lineJobId(batch.id, line.number), line]),
+        );
+        const unknown = await this.#ports.queue.listen([...asked.keys()]);
+        const lost = unknown.flatMap((id) => asked.get(id) ?? []);
+        moveLines(this.#ports.sql, seq, lost, 'waiting');
       }
     }
     this.#isListening = true;
@@ -99,19 +104,22 @@ export class BatchRunner {
     this.#paused.delete(batch.id);
     if (!hasOpenLines(sql, seq)) return this.#become(stored, 'finalizing');
     const window = Math.max(WINDOW.least, WINDOW.slots * (await queue.slots()));
-    const room = Math.min(MOST_AT_ONCE, window - countSubmitted(sql, seq));
-    const lines = nextLines(sql, seq, room);
+    const counts = lineCounts(sql, seq);
+    const submitted = counts.reduce((sum, { submitted }) => sum + submitted, 0);
+    const room = Math.min(MOST_AT_ONCE, window - submitted);
+    if (room <= 0) return;
+    const lines = counts.flatMap(({ model }) => nextLines(sql, seq, model, room)).slice(0, room);
     if (lines.length === 0) return;
     const jobs = await Promise.all(lines.map((line) => this.#jobOf(batch, line, files)));
     // Noted before the queue has them: after a crash in between it is asked which of them it knows.
-    for (const { number } of lines) setLineState(sql, seq, number, 'submitted');
+    moveLines(sql, seq, lines, 'submitted');
     const answers = await queue.submit(jobs);
     const refused: [StoredLine, LineOutcome][] = [];
     for (const [index, answer] of answers.entries()) {
       const line = lines[index]!;
       if (answer === 'submitted') continue;
       if ('wait' in answer) {
-        setLineState(sql, seq, line.number, 'waiting');
+        moveLines(sql, seq, [line], 'waiting');
         this.#paused.set(batch.id, now() + PAUSE_MS);
       } else refused.push([line, refusal(batch, line, answer.refused)]);
     }
@@ -169,11 +177,15 @@ export class BatchRunner {
     // Read again: it may have been cancelled meanwhile.
     const stored = findBatch(sql, batch.id, null);
     if (stored === null) return;
-    for (const [line, outcome] of outcomes) {
-      if (findOpenLine(sql, seq, line.number) === null) continue;
-      setLineState(sql, seq, line.number, 'done');
-      count(stored.batch, outcome);
-    }
+    const done = new Set(
+      moveLines(
+        sql,
+        seq,
+        outcomes.map(([line]) => line),
+        'done',
+      ),
+    );
+    for (const [line, outcome] of outcomes) if (done.has(line)) count(stored.batch, outcome);
     saveBatch(sql, stored);
   }
 
@@ -181,7 +193,7 @@ export class BatchRunner {
   async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, queue } = this.#ports;
     const { seq, batch } = stored;
-    const waiting = nextLines(sql, seq, MOST_AT_ONCE);
+    const waiting = waitingLines(sql, seq, MOST_AT_ONCE);
     if (waiting.length > 0) {
       const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
         line,

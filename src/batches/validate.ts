@@ -1,9 +1,9 @@
 import { READ_BYTES } from '../files/rpc.ts';
 import type { LineFault } from './batch.ts';
 import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
-import { isFault, readLine } from './line.ts';
+import { isFault, type Line, readLine } from './line.ts';
 import { splitLines } from './line-splitter.ts';
-import { forgetLines, insertLine } from './line-table.ts';
+import { countNew, forgetLines, insertLine } from './line-table.ts';
 import type { BatchPorts } from './ports.ts';
 
 /** Most lines of one batch: OpenAI's number. */
@@ -32,11 +32,15 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   const { batch } = stored;
   const isLast = scanned_bytes + piece.byteLength >= size;
   const { lines, taken } = splitLines(piece, scanned_bytes, isLast);
+  const models: string[] = [];
   for (const { text, offset, length } of lines) {
     batch.scanned_lines += 1;
-    const fault = batch.scanned_lines > MOST_LINES ? null : note(ports, stored, { text, offset, length });
-    if (fault && batch.faults.length < MOST_FAULTS) batch.faults.push(fault);
+    if (batch.scanned_lines > MOST_LINES) continue;
+    const noted = note(ports, stored, { text, offset, length });
+    if (!isFault(noted)) models.push(noted.model);
+    else if (batch.faults.length < MOST_FAULTS) batch.faults.push(noted);
   }
+  countNew(sql, stored.seq, models);
   batch.scanned_bytes += taken;
   if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
   conclude(ports, stored, taken === 0 && !isLast);
@@ -67,16 +71,15 @@ async function readPiece(
   return whole;
 }
 
-/** @returns what is wrong with the line; null: nothing, and it is noted */
+/** @returns the line, which is noted, or what is wrong with it */
 function note(
   { sql }: BatchPorts,
   { seq, batch }: StoredBatch,
   { text, offset, length }: { text: string; offset: number; length: number },
-): LineFault | null {
+): Line | LineFault {
   const number = batch.scanned_lines;
   const line = readLine(text, number, batch.endpoint);
-  if (isFault(line)) return line;
-  if (insertLine(sql, seq, { number, offset, length, ...line })) return null;
+  if (isFault(line) || insertLine(sql, seq, { number, offset, length, ...line })) return line;
   const message = `custom_id: ${JSON.stringify(line.custom_id)} is also that of a line before.`;
   return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };
 }

@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
+import { backlog } from '../../batches/backlog.ts';
 import type { Batch, NewBatch } from '../../batches/batch.ts';
 import {
   activeBatches,
@@ -10,7 +11,7 @@ import {
 import { cancelBatch, createBatch, unlistFile } from '../../batches/batches.ts';
 import { MIGRATIONS } from '../../batches/migrations.ts';
 import type { BatchPorts } from '../../batches/ports.ts';
-import type { BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
+import type { Backlog, BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
 import { BatchRunner } from '../../batches/runner.ts';
 import { migrate } from '../../durable/migrate.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
@@ -94,6 +95,10 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
     const batch = cancelBatch(this.#ports, id, viewer);
     this.#look();
     return batch;
+  }
+
+  async backlog(): Promise<Backlog[]> {
+    return backlog(this.#ports.sql);
   }
 
   override async alarm(): Promise<void> {
