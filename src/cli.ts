@@ -158,6 +158,13 @@ withTarget(batch.command('cancel <id>'))
     finish((await import('./commands/batch-list.ts')).cancelBatch(id, withToken(options))),
   );
 
+const fleet = program.command('fleet').description('See to workers that start and end by themselves.');
+
+fleet
+  .command('check <file>')
+  .description('Say all that is wrong with a fleet file, and what it costs at most. Calls no queue.')
+  .action(async (file) => finish((await import('./commands/fleet/check.ts')).runFleetCheck(file, env)));
+
 withStateOption(program.command('token'))
   .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
   .requiredOption(

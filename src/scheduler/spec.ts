@@ -33,9 +33,17 @@ function secondsOf(text: string): number {
   return Number(number) * UNIT_SECONDS[unit as keyof typeof UNIT_SECONDS];
 }
 
+const Gpus = z
+  .array(z.number().int().min(0))
+  .optional()
+  .describe(
+    'GPUs of that machine, by index; each worker gets as many as its candidate says. Left out: workers get none.',
+  );
+
+const KEY = 'Name of the variable that holds the key, where the launcher runs.';
+
 const Common = {
-  /** Machines of all configs there at once. */
-  max: z.number().int().min(1).optional(),
+  max: z.number().int().min(1).optional().describe('Machines of all configs there at once.'),
 };
 
 /** Where machines come from: one of the drivers in src/providers, with what it needs to know. */
@@ -43,43 +51,54 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
   z.strictObject({
     driver: z.literal('process'),
     ...Common,
-    /** GPUs of this machine, by index; each worker gets as many as its candidate says. Left out: workers get none. */
-    gpus: z.array(z.number().int().min(0)).optional(),
+    gpus: Gpus,
   }),
   z.strictObject({
     driver: z.literal('docker'),
     ...Common,
-    /** As DOCKER_HOST: unix:///…, tcp://…; left out: what the environment says. */
-    host: z.string().optional(),
-    gpus: z.array(z.number().int().min(0)).optional(),
+    host: z
+      .string()
+      .optional()
+      .describe('As DOCKER_HOST: unix:///…, tcp://…; left out: what the environment says.'),
+    gpus: Gpus,
     network: z.string().optional(),
-    /** As `docker run --volume`: HOST:CONTAINER[:ro]. */
-    volumes: z.array(z.string()).default([]),
+    volumes: z.array(z.string()).default([]).describe('As `docker run --volume`: HOST:CONTAINER[:ro].'),
   }),
   z.strictObject({
     driver: z.literal('kubernetes'),
     ...Common,
-    /** A context of the kubeconfig; left out: the service account inside a cluster, else the current context. */
-    context: z.string().optional(),
+    context: z
+      .string()
+      .optional()
+      .describe(
+        'A context of the kubeconfig; left out: the service account inside a cluster, else the current context.',
+      ),
     namespace: z.string().optional(),
-    /** Merged into each pod's spec: nodeSelector, tolerations, volumes, … */
-    pod: z.record(z.string(), z.unknown()).optional(),
+    pod: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("Merged into each pod's spec: nodeSelector, tolerations, volumes and the like."),
   }),
   z.strictObject({
     driver: z.literal('runpod'),
     ...Common,
-    api_key_variable: VariableName.default('RUNPOD_API_KEY'),
+    api_key_variable: VariableName.default('RUNPOD_API_KEY').describe(KEY),
     cloud: z.enum(['SECURE', 'COMMUNITY']).default('SECURE'),
-    data_centers: z.array(z.string()).optional(),
-    network_volume: z.string().optional(),
+    data_centers: z.array(z.string()).optional().describe('Left out: any.'),
+    network_volume: z
+      .string()
+      .optional()
+      .describe('Id of the volume with the models; it ties pods to its data center.'),
     url: z.url().optional(),
   }),
   z.strictObject({
     driver: z.literal('vast'),
     ...Common,
-    api_key_variable: VariableName.default('VAST_API_KEY'),
-    /** Filters of an offer search beside the GPU and the price. */
-    search: z.record(z.string(), z.unknown()).optional(),
+    api_key_variable: VariableName.default('VAST_API_KEY').describe(KEY),
+    search: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe('Filters of an offer search beside the GPU and the price.'),
     url: z.url().optional(),
   }),
   z.strictObject({
@@ -87,83 +106,125 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
     ...Common,
     url: z.url(),
     project: z.string().default('main'),
-    token_variable: VariableName.default('DSTACK_TOKEN'),
+    token_variable: VariableName.default('DSTACK_TOKEN').describe(KEY),
   }),
 ]);
 export type ProviderSpec = z.output<typeof ProviderSpec>;
 
 /** One kind of machine that a config may run on. */
 export const CandidateSpec = z.strictObject({
-  /** A key of `providers`. */
-  provider: Name,
-  /** The provider's name for the kind: a GPU type of RunPod or Vast, an instance type; any word for local ones. */
-  kind: z.string().min(1).max(128).default('local'),
-  gpus: z.number().int().min(0).default(1),
-  /** US dollars an hour for the whole machine; left out: what the provider says, else 0. */
-  price_per_hour: Price.optional(),
-  /** Gigabytes of the container's disk. */
-  disk_gb: z.number().int().min(1).optional(),
+  provider: Name.describe('One of `providers`, by its name.'),
+  kind: z
+    .string()
+    .min(1)
+    .max(128)
+    .default('local')
+    .describe(
+      "The provider's name for the kind: a GPU type of RunPod or Vast, an instance type; any word for local ones.",
+    ),
+  gpus: z.number().int().min(0).default(1).describe('GPUs of one worker.'),
+  price_per_hour: Price.optional().describe(
+    'US dollars an hour for the whole machine; left out: what the provider says, else 0.',
+  ),
+  disk_gb: z.number().int().min(1).optional().describe("Gigabytes of the container's disk."),
 });
 export type CandidateSpec = z.output<typeof CandidateSpec>;
 
 export const ConfigSpec = z.strictObject({
   engine: z.enum(['vllm', 'fastdeploy', 'simulator', 'external']).default('vllm'),
-  /** The model to serve: VLLM_MODEL. */
-  model: z.string().min(1).max(512),
-  /** Names beside `model` that callers may use before the first worker has told its own. */
-  served_names: z.array(z.string().min(1).max(256)).default([]),
-  image: z.string().min(1).optional(),
-  /** Variables of the worker's container, as in README.md. */
-  env: z.record(VariableName, z.union([z.string(), z.number(), z.boolean()]).transform(String)).default({}),
-  /** Variables whose values the launcher takes from its own environment: HF_TOKEN, … */
-  secrets: z.array(VariableName).default([]),
-  /** Jobs side by side of one worker: CASOLA_MAX_JOBS. */
-  slots: z.number().int().min(1).max(4096).default(8),
-  min: z.number().int().min(0).default(0),
-  max: z.number().int().min(0).default(1),
-  /** How long the last worker stays without work. Left out: as long as a start takes, at least 5 min. */
-  keep_warm: Duration.optional(),
-  /** How long a job should wait at most, once there is a worker: the rule's G. */
-  wanted_wait: Duration.default(30),
-  /** Share of the slots that is planned to be busy: the rule's u. Less costs more and waits less. */
-  utilization: z.number().min(0.1).max(1).default(0.85),
-  /** How long a caller waits for the first worker to be started. */
-  start_wait: Duration.default(600),
-  /** Takes no worker for callers that wait; only batches start one. */
-  batch_only: z.boolean().default(false),
-  /** What it may run on, preferred first where nothing is learnt yet. */
-  machines: z.array(CandidateSpec).min(1),
+  model: z.string().min(1).max(512).describe('The model to serve: VLLM_MODEL.'),
+  served_names: z
+    .array(z.string().min(1).max(256))
+    .default([])
+    .describe('Names beside `model` that callers may use before the first worker has told its own.'),
+  image: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The worker's image; left out: what the driver has as its default."),
+  env: z
+    .record(VariableName, z.union([z.string(), z.number(), z.boolean()]).transform(String))
+    .default({})
+    .describe("Variables of the worker's container, as in README.md."),
+  secrets: z
+    .array(VariableName)
+    .default([])
+    .describe('Variables whose values the launcher takes from its own environment, such as HF_TOKEN.'),
+  slots: z
+    .number()
+    .int()
+    .min(1)
+    .max(4096)
+    .default(8)
+    .describe('Jobs side by side of one worker: CASOLA_MAX_JOBS.'),
+  min: z.number().int().min(0).default(0).describe('Workers that run even without work.'),
+  max: z.number().int().min(0).default(1).describe('Workers at most.'),
+  keep_warm: Duration.optional().describe(
+    'How long the last worker stays without work. Left out: as long as a start takes, at least 5 min.',
+  ),
+  wanted_wait: Duration.default(30).describe(
+    'How long a job should wait at most, once there is a worker. Less costs more.',
+  ),
+  utilization: z
+    .number()
+    .min(0.1)
+    .max(1)
+    .default(0.85)
+    .describe('Share of the slots that is planned to be busy. Less costs more, and jobs wait less.'),
+  start_wait: Duration.default(600).describe('How long a caller waits for the first worker to be started.'),
+  batch_only: z
+    .boolean()
+    .default(false)
+    .describe('Takes no worker for callers that wait; only batches start one.'),
+  machines: z
+    .array(CandidateSpec)
+    .min(1)
+    .describe('What it may run on, preferred first where nothing is learnt yet.'),
 });
 export type ConfigSpec = z.output<typeof ConfigSpec>;
 
 export const FleetSpec = z
   .strictObject({
     $schema: z.string().optional(),
-    /** US dollars, over everything that this fleet launches. */
-    budget: z.strictObject({ per_hour: Price.optional(), per_day: Price.optional() }).default({}),
-    providers: z.record(Name, ProviderSpec),
-    configs: z.record(Name, ConfigSpec),
+    budget: z
+      .strictObject({
+        per_hour: Price.optional().describe('Of all machines that run at once.'),
+        per_day: Price.optional().describe('Of a day of UTC.'),
+      })
+      .default({})
+      .describe('US dollars, over everything that this fleet launches.'),
+    providers: z.record(Name, ProviderSpec).describe('Where machines come from, by a name of your own.'),
+    configs: z
+      .record(Name, ConfigSpec)
+      .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
-  .check(({ value, issues }) => {
-    for (const [id, config] of Object.entries(value.configs)) {
-      if (config.min > config.max) {
-        issues.push({
-          code: 'custom',
-          input: config.min,
-          path: ['configs', id, 'min'],
-          message: `min is ${config.min}, more than max, ${config.max}`,
-        });
-      }
-      for (const [index, { provider }] of config.machines.entries()) {
-        if (value.providers[provider]) continue;
-        const known = Object.keys(value.providers).join(', ') || 'none';
-        issues.push({
-          code: 'custom',
-          input: provider,
-          path: ['configs', id, 'machines', index, 'provider'],
-          message: `there is no provider "${provider}" under providers, only ${known}`,
-        });
-      }
-    }
-  });
+  // Whatever else is wrong, so that all faults are told at once.
+  .superRefine(checkReferences, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
+
+/** What no field shows by itself. The value may be anything yet: its own faults are told beside these. */
+function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
+  const { providers, configs } = record(value);
+  const known = Object.keys(record(providers));
+  const fault = (path: PropertyKey[], message: string) =>
+    context.addIssue({ code: 'custom', path: ['configs', ...path], message });
+  for (const [id, config] of Object.entries(record(configs))) {
+    const { min, max, machines } = record(config);
+    if (typeof min === 'number' && typeof max === 'number' && min > max) {
+      fault([id, 'min'], `min is ${min}, more than max, ${max}`);
+    }
+    for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
+      const { provider } = record(machine);
+      if (typeof provider !== 'string' || known.includes(provider)) continue;
+      const names = known.join(', ') || 'none';
+      fault(
+        [id, 'machines', index, 'provider'],
+        `there is no provider "${provider}" under providers, only ${names}`,
+      );
+    }
+  }
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}

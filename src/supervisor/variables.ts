@@ -6,6 +6,11 @@ import { gpuVariables } from './gpu-preflight.ts';
 
 const own = { ENGINE_RESTARTS: variable.integer(0).default(0), ...gpuVariables };
 
+/** All of them as a zod shape; what is required depends on the engine that `env` chooses. */
+export function containerShape(env: NodeJS.ProcessEnv) {
+  return { ...engineVariables(env), ...workerVariables, ...own };
+}
+
 /**
  * All variables of a container: the supervisor's, the engine's and the worker's.
  * @param others variables of the caller's own, to be checked in the same list; with the names of their secrets
@@ -16,8 +21,6 @@ export function readContainerVariables(
   others: z.ZodRawShape = {},
   secrets: readonly string[] = [],
 ) {
-  const schema = withCrossChecks(
-    z.object({ ...others, ...engineVariables(env), ...workerVariables, ...own }),
-  );
+  const schema = withCrossChecks(z.object({ ...others, ...containerShape(env) }));
   return readEnvironment(schema, env, [...WORKER_SECRETS, ...secrets]);
 }

@@ -22,7 +22,7 @@ export function newAjv(): Ajv2020 {
   return new Ajv2020({
     allErrors: true,
     strictTypes: false,
-    formats: { 'date-time': isDate, base64: /^[A-Za-z0-9+/]*={0,2}$/ },
+    formats: { 'date-time': isDate, base64: /^[A-Za-z0-9+/]*={0,2}$/, uri: URL.canParse },
     // Of the document around the schemas.
     keywords: ['openapi', 'info', 'servers', 'components', 'paths'],
   });

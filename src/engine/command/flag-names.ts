@@ -1,3 +1,4 @@
+import { editDistance } from '../../process/spelling.ts';
 import { FAMILIAR_NAMES, NAMES_OF_NO_USE } from './familiar-names.ts';
 
 /** Flags whose meaning is ours, or that would move the engine to where nobody looks for it. */
@@ -38,7 +39,7 @@ const REMOVED: Record<string, string> = {
 };
 
 /** Flags of vLLM that people set whatever the engine: one that lacks them must not drop them without a word. */
-const WELL_KNOWN = words(`
+export const WELL_KNOWN = words(`
   MAX_MODEL_LEN GPU_MEMORY_UTILIZATION TENSOR_PARALLEL_SIZE PIPELINE_PARALLEL_SIZE DATA_PARALLEL_SIZE MAX_NUM_SEQS
   MAX_NUM_BATCHED_TOKENS QUANTIZATION DTYPE KV_CACHE_DTYPE BLOCK_SIZE CPU_OFFLOAD_GB LOAD_FORMAT DOWNLOAD_DIR REVISION
   TOKENIZER TOKENIZER_MODE TOKENIZER_REVISION SERVED_MODEL_NAME CHAT_TEMPLATE TRUST_REMOTE_CODE HF_OVERRIDES
@@ -80,20 +81,6 @@ export function nearest(name: string, known: Iterable<string>): string[] {
     .map(({ flag }) => flag);
 }
 const MOST_LETTERS_OFF = 2;
-
-/** Letters to add, drop or change (Levenshtein). */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
-}
 
 function words(text: string): ReadonlySet<string> {
   return new Set(text.trim().split(/\s+/));

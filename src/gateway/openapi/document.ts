@@ -43,7 +43,9 @@ function convert(direction: SchemaEntry['direction'], closed: boolean): Record<s
     io: direction === 'received' ? 'input' : 'output',
     uri: (id) => COMPONENTS + id,
     override: ({ jsonSchema }) => {
-      if (!closed && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+      // Where an unknown field is refused, it stays refused.
+      const isOpen = direction === 'sent' && !closed;
+      if (isOpen && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
       forgetSafeIntegers(jsonSchema);
       // No format that anybody else knows, and its pattern says the same.
       if (jsonSchema.format === 'starts_with') delete jsonSchema.format;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import * as protocol from '../../protocol/index.ts';
+import { FleetSpec } from '../../scheduler/spec.ts';
 import { BatchRequest } from '../batch-request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import * as answers from './answers.ts';
@@ -84,6 +85,17 @@ export const SCHEMAS = {
     protocol.ClientFrame,
     'A frame that a program sends on /api/jobs/socket; each of the jobs is a JobSubmission with an id.',
     { type: 'listen', ids: ['report-17'] },
+  ),
+  fleet: received(
+    FleetSpec,
+    'What an operator writes in fleet.yaml: which models are served, on what machines, for how much at most.',
+    {
+      budget: { per_hour: 5 },
+      providers: { here: { driver: 'process', gpus: [0, 1] } },
+      configs: {
+        'llama-8b': { model: 'meta-llama/Llama-3.1-8B-Instruct', max: 2, machines: [{ provider: 'here' }] },
+      },
+    },
   ),
   FleetViewerFrame: received(protocol.FleetViewerFrame, 'A frame that a viewer sends on /api/fleet/live.', {
     type: 'watch',

@@ -1,0 +1,64 @@
+import { EXIT } from '../../process/index.ts';
+import type { FleetSpec } from '../../scheduler/spec.ts';
+import { columns } from './columns.ts';
+import { costOf, costText, dollars, totalCost } from './cost.ts';
+import { readFleetFile } from './file.ts';
+
+const HOURS_A_DAY = 24;
+
+/**
+ * `worker-vllm fleet check FILE`: warnings on stderr, what it costs on stdout.
+ * @returns the exit code
+ * @throws UserError with all faults
+ */
+export async function runFleetCheck(path: string, env: NodeJS.ProcessEnv): Promise<number> {
+  const { spec, warnings } = await readFleetFile(path, env);
+  for (const warning of warnings) process.stderr.write(`${warning}\n`);
+  const counts = `${counted(spec.configs, 'config')}, ${counted(spec.providers, 'provider')}`;
+  process.stdout.write(`${path} is in order: ${counts}.\n\n${costLines(spec).join('\n')}\n`);
+  return EXIT.ok;
+}
+
+/** What a fleet costs at `min` and at `max`, US dollars, and what of it the budget allows. */
+export function costLines(spec: FleetSpec): string[] {
+  const row = (name: string, min: number, max: number, costs: [string, string, string, string]) => {
+    const [minHour, minDay, maxHour, maxDay] = costs;
+    return [name, String(min), minHour, minDay, String(max), maxHour, maxDay];
+  };
+  const rows = Object.entries(spec.configs).map(([id, config]) => {
+    const [least, most] = [costOf(spec, config, config.min), costOf(spec, config, config.max)];
+    return row(id, config.min, config.max, bothTexts(least, most));
+  });
+  const workers = (of: 'min' | 'max') => Object.values(spec.configs).reduce((sum, each) => sum + each[of], 0);
+  const [least, most] = [totalCost(spec, ({ min }) => min), totalCost(spec, ({ max }) => max)];
+  const total = row('all', workers('min'), workers('max'), bothTexts(least, most));
+  const head = ['CONFIG', 'MIN', '$/HOUR', '$/DAY', 'MAX', '$/HOUR', '$/DAY'];
+  return [...columns([head, ...rows, ...(rows.length > 1 ? [total] : [])]), '', ...budgetLines(spec)];
+}
+
+function bothTexts(
+  least: ReturnType<typeof costOf>,
+  most: ReturnType<typeof costOf>,
+): [string, string, string, string] {
+  return [costText(least), costText(least, HOURS_A_DAY), costText(most), costText(most, HOURS_A_DAY)];
+}
+
+function budgetLines(spec: FleetSpec): string[] {
+  const { per_hour, per_day } = spec.budget;
+  const { to } = totalCost(spec, ({ max }) => max);
+  const limits = [
+    ...(per_hour === undefined ? [] : [{ limit: per_hour, cost: to, span: 'an hour' }]),
+    ...(per_day === undefined ? [] : [{ limit: per_day, cost: to * HOURS_A_DAY, span: 'a day' }]),
+  ];
+  if (limits.length === 0) return ['There is no budget: max alone bounds what it costs.'];
+  return limits.map(({ limit, cost, span }) =>
+    cost > limit
+      ? `The budget of $${dollars(limit)} ${span} is less than all of it at max: no worker is started beyond it.`
+      : `The budget of $${dollars(limit)} ${span} allows all of it at max.`,
+  );
+}
+
+function counted(things: object, what: string): string {
+  const { length } = Object.keys(things);
+  return `${length} ${what}${length === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,12 @@
+/** Rows in columns as wide as their widest cell, the first row being the titles. Numbers stand to the right. */
+export function columns(rows: readonly (readonly string[])[]): string[] {
+  const [head = [], ...body] = rows;
+  const widths = head.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  const isNumber = head.map((_, at) => body.some((row) => /^[\d.–?]/.test(row[at] ?? '')));
+  return rows.map((row) =>
+    row
+      .map((cell, at) => (isNumber[at] ? cell.padStart(widths[at]!) : cell.padEnd(widths[at]!)))
+      .join('  ')
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,45 @@
+import type { CandidateSpec, ConfigSpec, FleetSpec } from '../../scheduler/spec.ts';
+
+/** What workers cost, US dollars an hour. */
+export interface Cost {
+  /** On the cheapest of the machines that a config may run on, and on the dearest. */
+  from: number;
+  to: number;
+  /** The price of some of them only the provider knows: they are in neither. */
+  isPartial: boolean;
+}
+
+/** Of so many workers of a config. */
+export function costOf(spec: FleetSpec, config: ConfigSpec, workers: number): Cost {
+  const prices = config.machines.map((machine) => priceOf(spec, machine));
+  const known = prices.filter((price) => price !== null);
+  if (workers === 0 || known.length === 0) return { from: 0, to: 0, isPartial: workers > 0 };
+  const isPartial = known.length < prices.length;
+  return { from: Math.min(...known) * workers, to: Math.max(...known) * workers, isPartial };
+}
+
+/** Of all configs together. */
+export function totalCost(spec: FleetSpec, workersOf: (config: ConfigSpec) => number): Cost {
+  const costs = Object.values(spec.configs).map((config) => costOf(spec, config, workersOf(config)));
+  const sum = (of: (cost: Cost) => number) => costs.reduce((total, cost) => total + of(cost), 0);
+  const isPartial = costs.some((cost) => cost.isPartial);
+  return { from: sum(({ from }) => from), to: sum(({ to }) => to), isPartial };
+}
+
+/** Null: only the provider knows. A machine of one's own costs nothing unless the file says otherwise. */
+function priceOf(spec: FleetSpec, { provider, price_per_hour }: CandidateSpec): number | null {
+  if (price_per_hour !== undefined) return price_per_hour;
+  const driver = spec.providers[provider]?.driver;
+  return driver === 'process' || driver === 'docker' || driver === 'kubernetes' ? 0 : null;
+}
+
+/** `2.07`, `2.07–3.00`, `at least 2.07`, `?`. */
+export function costText({ from, to, isPartial }: Cost, hours = 1): string {
+  const [least, most] = [dollars(from * hours), dollars(to * hours)];
+  if (isPartial) return to === 0 ? '?' : `${least} or more`;
+  return least === most ? least : `${least}–${most}`;
+}
+
+export function dollars(amount: number): string {
+  return amount.toFixed(2);
+}

@@ -1,0 +1,131 @@
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import { UserError } from '../../process/index.ts';
+import type { FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
+import { FleetSpec } from '../../scheduler/spec.ts';
+import { type Remark, remarksOf } from './issues.ts';
+import { impossible } from './possible.ts';
+import { environmentRemarks, secretRemarks } from './variables.ts';
+
+/** Something to be said about one place of the file. Lines and columns count from 1. */
+interface Finding {
+  line: number;
+  column: number;
+  /** `configs.llama.machines[0].provider`; empty: the file as a whole. */
+  path: string;
+  text: string;
+}
+
+export interface FleetText {
+  /** Null: there are faults. */
+  spec: FleetSpecType | null;
+  /** As it was written, as plain data: what a queue is given. */
+  document: unknown;
+  faults: Finding[];
+  warnings: Finding[];
+}
+
+export interface FleetFile {
+  spec: FleetSpecType;
+  document: unknown;
+  /** A line each, with its place. */
+  warnings: string[];
+}
+
+/**
+ * Reads fleet.yaml.
+ * @param env where the secrets are looked for that the file names
+ * @throws UserError with all faults, a line each: `fleet.yaml:12:7: configs.llama.model: …`
+ */
+export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promise<FleetFile> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'there is no such file' : error.message;
+    throw new UserError(`${path} cannot be read: ${why}. examples/fleet.yaml is one to begin with.`);
+  });
+  const { spec, document, faults, warnings } = readFleetText(text, env);
+  const name = basename(path);
+  if (spec === null) {
+    const count = faults.length === 1 ? 'one fault' : `${faults.length} faults`;
+    throw new UserError(`${path} has ${count}:\n${linesOf(name, faults).join('\n')}`);
+  }
+  return { spec, document, warnings: linesOf(name, warnings) };
+}
+
+/** All that is wrong with a text, and all that is odd about it. */
+export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
+  const counter = new LineCounter();
+  const tree = parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true });
+  if (tree.errors.length > 0) {
+    const faults = tree.errors.map(({ pos: [offset], message }) => ({
+      ...placeAt(counter, offset),
+      path: '',
+      text: message,
+    }));
+    return { spec: null, document: null, faults, warnings: [] };
+  }
+  const document: unknown = tree.toJS();
+  const placed = (remarks: Remark[]) => inOrder(remarks.map((remark) => findingOf(remark, tree, counter)));
+  const parsed = FleetSpec.safeParse(document ?? {});
+  const issues = parsed.success ? [] : remarksOf(parsed.error.issues, document);
+  const environment = environmentRemarks(document);
+  const faults = placed([...issues, ...environment.faults]);
+  const warnings = placed([
+    ...environment.warnings,
+    ...secretRemarks(document, env),
+    ...(parsed.success ? impossible(parsed.data) : []),
+  ]);
+  return { spec: parsed.success && faults.length === 0 ? parsed.data : null, document, faults, warnings };
+}
+
+/** As editors and terminals make links of it. */
+function linesOf(name: string, findings: readonly Finding[]): string[] {
+  return findings.map(({ line, column, path, text }) =>
+    [`${name}:${line}:${column}`, ...(path ? [path] : []), text].join(': '),
+  );
+}
+
+function findingOf({ path, of, text }: Remark, tree: Document, counter: LineCounter): Finding {
+  return { ...placeAt(counter, offsetOf(tree, path, of)), path: pathText(path), text };
+}
+
+/** Where a value begins, or its key; of what is not there: where the nearest thing around it is named. */
+function offsetOf(tree: Document, path: readonly PropertyKey[], of: Remark['of']): number {
+  let node = tree.contents as Node | null;
+  let key: Node | null = null;
+  for (const part of path) {
+    const held: unknown = isAlias(node) ? node.resolve(tree) : node;
+    const [nextKey, next] = childOf(held, part);
+    if (nextKey === null && next === null) return startOf(key ?? node);
+    [key, node] = [nextKey, next];
+  }
+  return startOf(of === 'key' ? (key ?? node) : (node ?? key));
+}
+
+function childOf(node: unknown, part: PropertyKey): [key: Node | null, value: Node | null] {
+  if (isSeq(node)) return [null, (node.items[Number(part)] as Node | undefined) ?? null];
+  if (!isMap(node)) return [null, null];
+  const pair = node.items.find(({ key }) => isScalar(key) && String(key.value) === String(part));
+  return pair ? [pair.key as Node, pair.value as Node | null] : [null, null];
+}
+
+function startOf(node: Node | null): number {
+  return node?.range?.[0] ?? 0;
+}
+
+function placeAt(counter: LineCounter, offset: number): { line: number; column: number } {
+  const { line, col } = counter.linePos(offset);
+  // An empty text has no lines.
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+function inOrder(findings: Finding[]): Finding[] {
+  return findings.sort((a, b) => a.line - b.line || a.column - b.column);
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`;
+    return text ? `${text}.${String(part)}` : String(part);
+  }, '');
+}

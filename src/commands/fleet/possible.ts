@@ -1,0 +1,67 @@
+import type { ConfigSpec, FleetSpec } from '../../scheduler/spec.ts';
+import { dollars, totalCost } from './cost.ts';
+import type { Remark } from './issues.ts';
+
+const HOURS_A_DAY = 24;
+
+/** What a fleet asks for and cannot get. It is applied all the same: the rest of it works. */
+export function impossible(spec: FleetSpec): Remark[] {
+  return [...budgetBelowMin(spec), ...gpusMissing(spec), ...providersTooSmall(spec)];
+}
+
+function budgetBelowMin({ budget, ...spec }: FleetSpec): Remark[] {
+  const { from } = totalCost({ budget, ...spec }, ({ min }) => min);
+  const limits = [
+    { field: 'per_hour', limit: budget.per_hour, cost: from, span: 'an hour' },
+    { field: 'per_day', limit: budget.per_day, cost: from * HOURS_A_DAY, span: 'a day' },
+  ];
+  return limits.flatMap(({ field, limit, cost, span }) => {
+    if (limit === undefined || limit >= cost) return [];
+    const text = `is less than the $${dollars(cost)} ${span} that all configs cost at min: not all of these workers are started`;
+    return [{ path: ['budget', field], of: 'value' as const, text }];
+  });
+}
+
+/** Machines of one's own have the GPUs that the file names. */
+function gpusMissing(spec: FleetSpec): Remark[] {
+  return everyMachine(spec).flatMap(({ path, config, machine, isOnly }) => {
+    const provider = spec.providers[machine.provider];
+    const gpus = provider && 'gpus' in provider ? provider.gpus : undefined;
+    if (gpus === undefined || machine.gpus === 0) return [];
+    const has = `${machine.provider} has ${gpus.length}`;
+    if (machine.gpus > gpus.length) {
+      return [{ path, of: 'value' as const, text: `needs ${counted(machine.gpus, 'GPU')}, and ${has}` }];
+    }
+    const needed = config.max * machine.gpus;
+    if (!isOnly || needed <= gpus.length) return [];
+    const text = `${counted(config.max, 'worker')} of ${counted(machine.gpus, 'GPU')} each need ${needed}, and ${has}`;
+    return [{ path, of: 'value' as const, text }];
+  });
+}
+
+function providersTooSmall(spec: FleetSpec): Remark[] {
+  return Object.entries(spec.providers).flatMap(([id, { max }]) => {
+    if (max === undefined) return [];
+    const needed = Object.values(spec.configs)
+      .filter(({ machines }) => machines.every(({ provider }) => provider === id))
+      .reduce((sum, { min }) => sum + min, 0);
+    if (needed <= max) return [];
+    const text = `is less than the ${counted(needed, 'worker')} that configs have there at min`;
+    return [{ path: ['providers', id, 'max'], of: 'value' as const, text }];
+  });
+}
+
+function everyMachine(spec: FleetSpec) {
+  return Object.entries(spec.configs).flatMap(([id, config]: [string, ConfigSpec]) =>
+    config.machines.map((machine, index) => ({
+      path: ['configs', id, 'machines', index, 'gpus'],
+      config,
+      machine,
+      isOnly: config.machines.length === 1,
+    })),
+  );
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}

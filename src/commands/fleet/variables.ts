@@ -1,0 +1,117 @@
+import type * as z from 'zod';
+import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
+import { containerShape } from '../../supervisor/variables.ts';
+import { didYouMean, fieldOf, type Remark, shown } from './issues.ts';
+
+/** What is said about the variables that a fleet gives to its workers. */
+
+/** The launcher sets them, from what a config says elsewhere. */
+const SET_BY_THE_LAUNCHER: Record<string, string> = {
+  CASOLA_WS_URL: 'the launcher sets it to its own queue',
+  CASOLA_API_URL: 'the launcher sets it to its own queue',
+  CASOLA_QUEUE_ID: 'the launcher sets it to its own queue',
+  CASOLA_API_TOKEN: 'every worker gets a token of its own',
+  CASOLA_CONFIG_ID: 'it is the name of the config',
+  CASOLA_INSTANCE_ID: 'every worker gets an id of its own',
+  CASOLA_WORKER_ID: 'every worker gets an id of its own',
+  CASOLA_CREATED_AT: 'the launcher sets it',
+  CASOLA_MAX_JOBS: 'write it as "slots" of the config',
+  CASOLA_CAPACITY: 'write it as "slots" of the config',
+  MAX_CONCURRENCY: 'write it as "slots" of the config',
+  VLLM_MODEL: 'write it as "model" of the config',
+  MODEL_NAME: 'write it as "model" of the config',
+  MODEL: 'write it as "model" of the config',
+  ENGINE: 'write it as "engine" of the config',
+};
+
+/** Ours alone: whoever writes a name that begins so means one of ours. */
+const OUR_PREFIX = /^(?:CASOLA|WORKER|ENGINE)_/;
+/** Known, but not read through the table of the container's variables. */
+const ALSO_OURS = [
+  'LOCAL_MODEL_ARGS',
+  'BASE_PATH',
+  'LOG_FORMAT',
+  'HF_TOKEN',
+  'HF_HOME',
+  'WORKER_CUDA_VERSION',
+];
+const HOLDS_A_SECRET = /(?:^|_)(?:TOKEN|API_KEY|ACCESS_KEY|PRIVATE_KEY|SECRET|PASSWORD)$/;
+
+/** Of all configs' `env`. */
+export function environmentRemarks(document: unknown): { faults: Remark[]; warnings: Remark[] } {
+  const faults: Remark[] = [];
+  const warnings: Remark[] = [];
+  for (const [id, config] of entriesOf(fieldOf(document, 'configs'))) {
+    const engine = fieldOf(config, 'engine');
+    const shape = containerShape({ ENGINE: typeof engine === 'string' ? engine : undefined });
+    for (const [name, value] of entriesOf(fieldOf(config, 'env'))) {
+      const path = ['configs', id, 'env', name];
+      const fault = nameFault(name, shape);
+      const wrong = fault === null ? valueFault(name, value, shape) : null;
+      if (fault !== null) faults.push({ path, of: 'key', text: fault });
+      else if (wrong !== null) faults.push({ path, of: 'value', text: wrong });
+      else for (const text of nameWarnings(name)) warnings.push({ path, of: 'key', text });
+    }
+  }
+  return { faults, warnings };
+}
+
+/** Secrets that the environment lacks: the launcher may run elsewhere, so that they need not be here. */
+export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark[] {
+  const missing = (path: PropertyKey[], name: unknown): Remark[] => {
+    if (typeof name !== 'string' || env[name]?.trim()) return [];
+    const text = `${name} is not set in this environment; it must be set where the launcher runs`;
+    return [{ path, of: 'value', text }];
+  };
+  const ofConfigs = entriesOf(fieldOf(document, 'configs')).flatMap(([id, config]) => {
+    const secrets = fieldOf(config, 'secrets');
+    const names: unknown[] = Array.isArray(secrets) ? secrets : [];
+    return names.flatMap((name, index) => missing(['configs', id, 'secrets', index], name));
+  });
+  const ofProviders = entriesOf(fieldOf(document, 'providers')).flatMap(([id, provider]) => {
+    const field = ['api_key_variable', 'token_variable'].find(
+      (name) => fieldOf(provider, name) !== undefined,
+    );
+    if (field !== undefined) return missing(['providers', id, field], fieldOf(provider, field));
+    return missing(['providers', id, 'driver'], USUAL_KEY[String(fieldOf(provider, 'driver'))]);
+  });
+  return [...ofProviders, ...ofConfigs];
+}
+
+/** Of drivers that need a key: the variable's default. */
+const USUAL_KEY: Record<string, string> = {
+  runpod: 'RUNPOD_API_KEY',
+  vast: 'VAST_API_KEY',
+  dstack: 'DSTACK_TOKEN',
+};
+
+function nameFault(name: string, shape: z.ZodRawShape): string | null {
+  if (Object.hasOwn(SET_BY_THE_LAUNCHER, name)) return `cannot be set here: ${SET_BY_THE_LAUNCHER[name]}`;
+  if (HOLDS_A_SECRET.test(name)) {
+    return `looks like a secret, which does not belong in this file: put its name under "secrets", and its value into the environment of the launcher`;
+  }
+  const known = [...Object.keys(shape), ...ALSO_OURS];
+  if (!OUR_PREFIX.test(name) || known.includes(name)) return null;
+  return `is no variable of a worker${didYouMean(name, known)}`;
+}
+
+/** Flags of an engine are known to the engine alone, and a driver's or a library's variables to them. */
+function nameWarnings(name: string): string[] {
+  const became = whatBecameOf(name);
+  if (became !== null) return [`newer engines have no such flag: ${became}`];
+  if (WELL_KNOWN.has(name) || !mayBeFlag(name)) return [];
+  const hint = didYouMean(name, WELL_KNOWN);
+  return hint ? [`will be taken for a flag of the engine${hint}`] : [];
+}
+
+function valueFault(name: string, value: unknown, shape: z.ZodRawShape): string | null {
+  const schema = Object.hasOwn(shape, name) ? (shape[name] as z.ZodType) : undefined;
+  const isPlain = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+  if (schema === undefined || !isPlain || String(value).trim() === '') return null;
+  const parsed = schema.safeParse(String(value));
+  return parsed.success ? null : `${parsed.error.issues[0]?.message}, not ${shown(value)}`;
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+}

@@ -1,0 +1,28 @@
+/**
+ * The known name that an unknown one was probably meant for; null: none is near.
+ * A third of its letters may be off, three at most.
+ */
+export function closestName(name: string, known: Iterable<string>): string | null {
+  const most = Math.min(3, Math.ceil(name.length / 3));
+  let closest: { name: string; off: number } | null = null;
+  for (const candidate of known) {
+    if (Math.abs(candidate.length - name.length) > most) continue;
+    const off = editDistance(name.toLowerCase(), candidate.toLowerCase());
+    if (off <= most && (closest === null || off < closest.off)) closest = { name: candidate, off };
+  }
+  return closest?.name ?? null;
+}
+
+/** Letters to add, drop or change (Levenshtein). */
+export function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const change = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}

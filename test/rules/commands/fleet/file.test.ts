@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest';
+import { readFleetText } from '../../../../src/commands/fleet/file.ts';
+
+/** As they would be printed, without the file's name. */
+function said(text: string, env: NodeJS.ProcessEnv = {}) {
+  const { faults, warnings, spec } = readFleetText(text, env);
+  const lines = (findings: typeof faults) =>
+    findings.map(({ line, column, path, text: what }) => `${line}:${column}: ${path}: ${what}`);
+  return { faults: lines(faults), warnings: lines(warnings), spec };
+}
+
+const GOOD = `
+budget: { per_hour: 2 }
+providers:
+  here: { driver: process, gpus: [0, 1] }
+configs:
+  llama-8b:
+    model: meta-llama/Llama-3.1-8B-Instruct
+    env: { MAX_MODEL_LEN: 8192, VLLM_STARTUP_TIMEOUT: 900, VLLM_USE_V1: 1, NCCL_DEBUG: INFO }
+    keep_warm: 5m
+    max: 2
+    machines: [{ provider: here, price_per_hour: 1 }]
+`;
+
+describe('a fleet file', () => {
+  it('is read with its defaults, durations in seconds and variables as texts', () => {
+    const { faults, warnings, spec } = said(GOOD);
+    expect([faults, warnings]).toEqual([[], []]);
+    expect(spec?.configs['llama-8b']).toMatchObject({
+      keep_warm: 300,
+      min: 0,
+      slots: 8,
+      engine: 'vllm',
+      env: { MAX_MODEL_LEN: '8192' },
+    });
+  });
+
+  it('has all its faults told at once, each at its line and column, in words', () => {
+    const { faults, spec } = said(`
+budgett: 5
+providers:
+  here: { driver: proces }
+  pods: { driver: kubernetes, max: 0, namespaces: a }
+configs:
+  llama:
+    engine: vlm
+    model: 3
+    min: 4
+    slot: 4
+    keep_warm: five minutes
+    machines:
+      - provider: x
+        gpu: 1
+  Big: { model: m, machines: [{ provider: here }] }
+  none: { model: m }
+`);
+    expect(spec).toBeNull();
+    expect(faults).toEqual([
+      '2:1: budgett: is not known here; did you mean budget?',
+      '4:19: providers.here.driver: expected process, docker, kubernetes, runpod, vast, dstack, not "proces"; did you mean process?',
+      '5:36: providers.pods.max: expected at least 1, not 0',
+      '5:39: providers.pods.namespaces: is not known here; did you mean namespace?',
+      '8:13: configs.llama.engine: expected vllm, fastdeploy, simulator, external, not "vlm"; did you mean vllm?',
+      '9:12: configs.llama.model: expected a text, not 3',
+      '10:10: configs.llama.min: min is 4, more than max, 1',
+      '11:5: configs.llama.slot: is not known here; did you mean slots?',
+      '12:16: configs.llama.keep_warm: expected a duration such as 30s, 5m or 2h, not "five minutes"',
+      '14:19: configs.llama.machines[0].provider: there is no provider "x" under providers, only here, pods',
+      '15:9: configs.llama.machines[0].gpu: is not known here; did you mean gpus?',
+      '16:3: configs.Big: expected 1 to 32 lower-case letters, digits and hyphens',
+      '17:3: configs.none.machines: is missing',
+    ]);
+  });
+
+  it('has what it lacks told at the place around it, and an empty one what it must have', () => {
+    expect(said('').faults).toEqual(['1:1: providers: is missing', '1:1: configs: is missing']);
+  });
+
+  it('has faults of the YAML itself told at their place', () => {
+    expect(said('providers: {}\nconfigs: [\n').faults[0]).toMatch(/^3:1: : .*Flow sequence/);
+    expect(said('configs: {}\nproviders: {}\nconfigs: {}\n').faults).toEqual([
+      '3:1: : Map keys must be unique',
+    ]);
+  });
+
+  it('has variables told that the launcher sets, that no worker knows, that are wrong, or that are secrets', () => {
+    const text = GOOD.replace(
+      /env: .*/,
+      [
+        'env:',
+        '      CASOLA_HEARTBEAT_INTERVALL: 5',
+        '      CASOLA_MAX_JOBS: 4',
+        '      VLLM_MODEL: other',
+        '      VLLM_STARTUP_TIMEOUT: soon',
+        '      HF_TOKEN: hf_abc',
+        '      ENFORCE_EAGR: true',
+      ].join('\n'),
+    );
+    const { faults, warnings } = said(text);
+    expect(faults).toEqual([
+      '9:7: configs.llama-8b.env.CASOLA_HEARTBEAT_INTERVALL: is no variable of a worker; did you mean CASOLA_HEARTBEAT_INTERVAL?',
+      '10:7: configs.llama-8b.env.CASOLA_MAX_JOBS: cannot be set here: write it as "slots" of the config',
+      '11:7: configs.llama-8b.env.VLLM_MODEL: cannot be set here: write it as "model" of the config',
+      expect.stringMatching(
+        /^12:29: configs.llama-8b.env.VLLM_STARTUP_TIMEOUT: expected a number of seconds.*, not "soon"$/,
+      ),
+      expect.stringMatching(/^13:7: configs.llama-8b.env.HF_TOKEN: looks like a secret/),
+    ]);
+    expect(warnings).toEqual([
+      '14:7: configs.llama-8b.env.ENFORCE_EAGR: will be taken for a flag of the engine; did you mean ENFORCE_EAGER?',
+    ]);
+  });
+
+  it('does not show a secret that stands in it', () => {
+    expect(JSON.stringify(said(GOOD.replace('MAX_MODEL_LEN: 8192', 'HF_TOKEN: hf_abc')))).not.toContain(
+      'hf_abc',
+    );
+  });
+
+  it('is warned about where this environment lacks a secret, and where it asks for what cannot be', () => {
+    const text = `
+budget: { per_hour: 1, per_day: 100 }
+providers:
+  here: { driver: process, gpus: [0, 1], max: 1 }
+  pod: { driver: runpod }
+configs:
+  big: { model: m, secrets: [HF_TOKEN], machines: [{ provider: here, gpus: 4 }] }
+  small: { model: m, min: 2, max: 3, machines: [{ provider: here, price_per_hour: 1, gpus: 1 }] }
+`;
+    const { faults, warnings } = said(text);
+    expect(faults).toEqual([]);
+    expect(warnings).toEqual([
+      '2:21: budget.per_hour: is less than the $2.00 an hour that all configs cost at min: not all of these workers are started',
+      '4:47: providers.here.max: is less than the 2 workers that configs have there at min',
+      '5:18: providers.pod.driver: RUNPOD_API_KEY is not set in this environment; it must be set where the launcher runs',
+      '7:30: configs.big.secrets[0]: HF_TOKEN is not set in this environment; it must be set where the launcher runs',
+      '7:76: configs.big.machines[0].gpus: needs 4 GPUs, and here has 2',
+      '8:92: configs.small.machines[0].gpus: 3 workers of 1 GPU each need 3, and here has 2',
+    ]);
+    const env = { HF_TOKEN: 'x', RUNPOD_API_KEY: 'y' };
+    expect(said(text, env).warnings.join('\n')).not.toContain('not set');
+  });
+});
