@@ -4,8 +4,12 @@ import type { JobView } from '../protocol/index.ts';
 /** What a batch is run with. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
   sql: Sql;
-  /** Epoch ms */
+  /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
+  /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */
+  machineTime(): number;
+  /** Ends the object; its alarm starts it again at once, with the time of the machine. */
+  startAgain(): void;
   sleep(ms: number): Promise<void>;
   queue: BatchQueue;
   files: BatchFiles;

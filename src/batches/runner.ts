@@ -1,3 +1,4 @@
+import { standsStill } from '../durable/machine-time.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import type { JobView } from '../protocol/index.ts';
 import { type Batch, type BatchStatus, isOver, lineJobId, lineOfJob } from './batch.ts';
@@ -14,14 +15,20 @@ import {
   submittedLines,
   waitingLines,
 } from './line-table.ts';
-import { type LineOutcome, notRun, outcomeOf } from './output-line.ts';
+import { count, notSubmitted, refusal, settledOutcome } from './outcomes.ts';
+import type { LineOutcome } from './output-line.ts';
 import type { BatchPorts, LineJob } from './ports.ts';
 import { validate } from './validate.ts';
 
-/** Lines of a batch that are in the queue at a time: enough to keep all slots busy, few to call back. */
-const WINDOW = { least: 64, slots: 4 };
-/** Lines submitted in one call, and outcomes written in one. */
-const MOST_AT_ONCE = 256;
+/** How much is done at a time. */
+export interface RunnerSizes {
+  /** Lines of a batch that are in the queue: enough to keep all slots busy, few to call back. */
+  window: { least: number; slots: number };
+  /** Lines submitted in one call, and outcomes written in one. */
+  mostAtOnce: number;
+}
+
+const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
 /** How long one question for what has settled waits, ms: a new batch is seen to afterwards. */
 const QUESTION_MS = 1000;
 /** Before lines that the queue did not take are submitted again, and after a call that failed, ms. */
@@ -35,14 +42,19 @@ const MAY_END_MS = 30_000;
  */
 export class BatchRunner {
   readonly #ports: BatchPorts;
+  readonly #sizes: RunnerSizes;
   #running: Promise<void> | null = null;
   /** The queue tells what settles of the lines that it was given. */
   #isListening = false;
   /** Batches whose lines the queue did not take, and when they are tried again, epoch ms. */
   readonly #paused = new Map<string, number>();
 
-  constructor(ports: BatchPorts) {
+  #isEnding = false;
+
+  /** @param sizes others than in production make a small world meet what a large one does */
+  constructor(ports: BatchPorts, sizes = SIZES) {
     this.#ports = ports;
+    this.#sizes = sizes;
   }
 
   /** There is, or may be, something to do. */
@@ -52,8 +64,18 @@ export class BatchRunner {
     });
   }
 
+  /** @returns whether the object ends, because its clock was set back: it would wait until the clock is there again */
+  watchClock(): boolean {
+    const { now, machineTime, startAgain, log } = this.#ports;
+    if (this.#isEnding || !standsStill(now(), machineTime())) return this.#isEnding;
+    this.#isEnding = true;
+    log('warn', 'the clock was set back; the object of batches starts again to take it');
+    startAgain();
+    return true;
+  }
+
   async #run(): Promise<void> {
-    while (true) {
+    while (!this.watchClock()) {
       const active = activeBatches(this.#ports.sql);
       if (active.length === 0) return;
       try {
@@ -65,18 +87,24 @@ export class BatchRunner {
         this.#ports.log('warn', 'batches wait: the queue or a file cannot be reached', {
           error: String((error as Error)?.message ?? error),
         });
-        await this.#ports.sleep(PAUSE_MS);
+        await this.#pause(PAUSE_MS);
       }
     }
   }
 
+  /** Not where the clock was set back: the timer would not come. */
+  async #pause(ms: number): Promise<void> {
+    if (!this.watchClock()) await this.#ports.sleep(ms);
+  }
+
   /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
   async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
+    const { mostAtOnce } = this.#sizes;
     for (const { seq, batch } of active) {
       const lines = submittedLines(this.#ports.sql, seq);
-      for (let at = 0; at < lines.length; at += MOST_AT_ONCE) {
+      for (let at = 0; at < lines.length; at += mostAtOnce) {
         const asked = new Map(
-          lines.slice(at, at + MOST_AT_ONCE).map((line) => [lineJobId(batch.id, line.number), line]),
+          lines.slice(at, at + mostAtOnce).map((line) => [lineJobId(batch.id, line.number), line]),
         );
         const unknown = await this.#ports.queue.listen([...asked.keys()]);
         const lost = unknown.flatMap((id) => asked.get(id) ?? []);
@@ -103,10 +131,11 @@ export class BatchRunner {
     if ((this.#paused.get(batch.id) ?? 0) > now()) return;
     this.#paused.delete(batch.id);
     if (!hasOpenLines(sql, seq)) return this.#become(stored, 'finalizing');
-    const window = Math.max(WINDOW.least, WINDOW.slots * (await queue.slots()));
+    const { window, mostAtOnce } = this.#sizes;
+    const wanted = Math.max(window.least, window.slots * (await queue.slots()));
     const counts = lineCounts(sql, seq);
     const submitted = counts.reduce((sum, { submitted }) => sum + submitted, 0);
-    const room = Math.min(MOST_AT_ONCE, window - submitted);
+    const room = Math.min(mostAtOnce, wanted - submitted);
     if (room <= 0) return;
     const lines = counts.flatMap(({ model }) => nextLines(sql, seq, model, room)).slice(0, room);
     if (lines.length === 0) return;
@@ -142,7 +171,7 @@ export class BatchRunner {
     const jobs = await this.#ports.queue.nextSettled(QUESTION_MS);
     if (jobs === null) {
       this.#isListening = false;
-      await this.#ports.sleep(activeBatches(this.#ports.sql).length > 0 ? QUESTION_MS : 0);
+      if (activeBatches(this.#ports.sql).length > 0) await this.#pause(QUESTION_MS);
       return;
     }
     const byBatch = new Map<string, JobView[]>();
@@ -160,7 +189,7 @@ export class BatchRunner {
     const outcomes: [StoredLine, LineOutcome][] = [];
     for (const job of jobs) {
       const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
-      if (line) outcomes.push([line, outcome(stored.batch, line, job)]);
+      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job)]);
     }
     await this.#write(stored, outcomes);
   }
@@ -193,11 +222,11 @@ export class BatchRunner {
   async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, queue } = this.#ports;
     const { seq, batch } = stored;
-    const waiting = waitingLines(sql, seq, MOST_AT_ONCE);
+    const waiting = waitingLines(sql, seq, this.#sizes.mostAtOnce);
     if (waiting.length > 0) {
       const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
         line,
-        notRun(line.custom_id, requestId(batch, line), why),
+        notSubmitted(batch, line, why),
       ]);
       return await this.#write(stored, outcomes);
     }
@@ -259,42 +288,10 @@ function byLatestStart(active: readonly StoredBatch[]): StoredBatch[] {
   return [...active].sort((a, b) => a.batch.expires_at - b.batch.expires_at);
 }
 
-function outcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
-  const id = requestId(batch, line);
-  if (job.state === 'cancelled') {
-    return notRun(line.custom_id, id, batch.status === 'cancelling' ? 'cancelled' : 'expired');
-  }
-  return job.state === 'expired' ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
-}
-
-function refusal(batch: Batch, line: StoredLine, message: string): LineOutcome {
-  const error = { message, code: 'invalid_request', retryable: false };
-  return outcomeOf(line.custom_id, requestId(batch, line), {
-    state: 'failed',
-    result: null,
-    error,
-  } as JobView);
-}
-
-function requestId(batch: Batch, line: StoredLine): string {
-  return `batch_req_${batch.id.slice('batch_'.length)}_${line.number}`;
-}
-
 function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
   return file === 'output' ? batch.output_file_id : batch.error_file_id;
 }
 
 function linesOf(batch: Batch, file: 'output' | 'error'): number {
   return file === 'output' ? batch.output_lines : batch.error_lines;
-}
-
-function count(batch: Batch, { file, isTried, usage }: LineOutcome): void {
-  if (file === 'output') {
-    batch.output_lines += 1;
-    batch.completed += 1;
-  } else {
-    batch.error_lines += 1;
-    if (isTried) batch.failed += 1;
-  }
-  for (const name of Object.keys(batch.usage) as (keyof typeof usage)[]) batch.usage[name] += usage[name];
 }

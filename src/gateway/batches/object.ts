@@ -1,37 +1,21 @@
 import { DurableObject } from 'cloudflare:workers';
 import { backlog } from '../../batches/backlog.ts';
 import type { Batch, NewBatch } from '../../batches/batch.ts';
-import {
-  activeBatches,
-  type BatchesWanted,
-  findBatch,
-  forgetBatches,
-  listBatches,
-} from '../../batches/batch-table.ts';
+import { type BatchesWanted, findBatch, listBatches } from '../../batches/batch-table.ts';
 import { cancelBatch, createBatch, unlistFile } from '../../batches/batches.ts';
 import { MIGRATIONS } from '../../batches/migrations.ts';
 import type { BatchPorts } from '../../batches/ports.ts';
 import type { Backlog, BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
 import { BatchRunner } from '../../batches/runner.ts';
+import { lookAfter } from '../../batches/upkeep.ts';
+import { machineTime } from '../../durable/machine-time.ts';
 import { migrate } from '../../durable/migrate.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
-import {
-  addFile,
-  type FilePage,
-  type FilesWanted,
-  findFile,
-  forgetExpired,
-  listFiles,
-} from '../../files/file-index.ts';
+import { addFile, type FilePage, type FilesWanted, findFile, listFiles } from '../../files/file-index.ts';
 import type { FileRecord } from '../../files/rpc.ts';
 import type { Env } from '../env.ts';
 import { batchFiles } from './files.ts';
 import { batchQueue } from './queue.ts';
-
-/** While batches run the alarm is set this often, ms: it starts an object again that the runtime has ended. */
-const LOOK_AGAIN_MS = 30_000;
-/** How long what is known of a batch is kept after it was made, ms. */
-const BATCH_KEPT_MS = 365 * 86_400_000;
 
 /** The Durable Object that knows the files and runs the batches of a queue id, one for each. */
 export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
@@ -49,6 +33,8 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
       this.#ports = {
         sql,
         now: () => Date.now(),
+        machineTime: () => machineTime(sql),
+        startAgain: () => void this.#startAgain(),
         sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
         queue: batchQueue(env, queueId),
         files: batchFiles(env, queueId),
@@ -84,6 +70,7 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
   }
 
   async findBatch(id: string, viewer: string | null): Promise<Batch | null> {
+    this.#runner.watchClock();
     return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
   }
 
@@ -106,15 +93,15 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
     this.#look();
   }
 
-  /** Forgets what is too old, runs what is to be run, and sees to it that the alarm comes again. */
+  /** There is, or may be, something to do. */
   #look(): void {
-    const { sql, now } = this.#ports;
-    forgetBatches(sql, now() - BATCH_KEPT_MS);
-    const expires = forgetExpired(sql, now());
-    const isActive = activeBatches(sql).length > 0;
-    if (isActive) this.#runner.wake();
-    const next = isActive ? now() + LOOK_AGAIN_MS : expires;
-    const armed = this.#alarm.get();
-    if (next !== null && (armed === null || armed > next || armed <= now())) this.#alarm.set(next);
+    if (lookAfter(this.#ports, this.#alarm)) this.#runner.wake();
+  }
+
+  /** The alarm starts it, even where the clock was set back: the new object has the new time. */
+  async #startAgain(): Promise<void> {
+    this.#alarm.set(machineTime(this.#ports.sql));
+    await this.ctx.storage.sync();
+    this.ctx.abort('the object of batches starts again with a new clock');
   }
 }

@@ -1,3 +1,4 @@
+import { standsStill } from '../../durable/machine-time.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { nextDue } from '../store/jobs-table.ts';
@@ -9,9 +10,6 @@ import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
  * resets itself, and when it starts, what is stored moves back by as much as the clock did: a lease with ten
  * seconds left has ten seconds left.
  */
-
-/** Smaller corrections pass by themselves, ms. */
-const SET_BACK_MS = 1000;
 
 /** Asking the machine is a statement: an object that is asked again within so many ms does it every so many times. */
 const BUSY = { ms: 100, every: 8 };
@@ -36,7 +34,7 @@ export class ClockWatch {
     this.#until = movedMs > BUSY.ms ? 0 : this.#until - 1;
     if (movedMs > 1 || this.#until > 0) return false;
     this.#until = BUSY.every;
-    return now - this.#core.machineTime() > SET_BACK_MS;
+    return standsStill(now, this.#core.machineTime());
   }
 
   /** For the object that starts next: until when this one lived. */

@@ -1,7 +1,7 @@
+import { machineTime } from '../../durable/machine-time.ts';
 import { sqlOf } from '../../durable/storage.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import type { Connection, Ports } from '../store/ports.ts';
-import { machineTime } from '../store/times.ts';
 import type { Relays } from './relays.ts';
 
 interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {

@@ -40,11 +40,6 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
 }
 
-/** By the clock of the machine, which SQLite reads itself: `Date.now()` of an object does not go back. */
-export function machineTime(sql: Sql): number {
-  return row<{ ms: number }>(sql, `SELECT unixepoch('now', 'subsec') * 1000 AS ms`)!.ms;
-}
-
 /** All but those that were found overdue, and are judged at their new time. */
 export function postponeLeases(sql: Sql, byMs: number): void {
   sql.exec(

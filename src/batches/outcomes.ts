@@ -1,0 +1,44 @@
+import type { JobView } from '../protocol/index.ts';
+import type { Batch } from './batch.ts';
+import type { StoredLine } from './line-table.ts';
+import { type LineOutcome, type NOT_RUN, notRun, outcomeOf } from './output-line.ts';
+
+/** What became of a line whose job has settled. */
+export function settledOutcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
+  const id = requestId(batch, line);
+  if (job.state === 'cancelled') {
+    return notRun(line.custom_id, id, batch.status === 'cancelling' ? 'cancelled' : 'expired');
+  }
+  return job.state === 'expired' ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
+}
+
+/** Of a line whose job the queue would never take. */
+export function refusal(batch: Batch, line: StoredLine, message: string): LineOutcome {
+  const error = { message, code: 'invalid_request', retryable: false };
+  return outcomeOf(line.custom_id, requestId(batch, line), {
+    state: 'failed',
+    result: null,
+    error,
+  } as JobView);
+}
+
+/** Of a line that was not submitted when its batch ended. */
+export function notSubmitted(batch: Batch, line: StoredLine, why: keyof typeof NOT_RUN): LineOutcome {
+  return notRun(line.custom_id, requestId(batch, line), why);
+}
+
+function requestId(batch: Batch, line: StoredLine): string {
+  return `batch_req_${batch.id.slice('batch_'.length)}_${line.number}`;
+}
+
+/** Adds a line that was written to what is told of its batch. */
+export function count(batch: Batch, { file, isTried, usage }: LineOutcome): void {
+  if (file === 'output') {
+    batch.output_lines += 1;
+    batch.completed += 1;
+  } else {
+    batch.error_lines += 1;
+    if (isTried) batch.failed += 1;
+  }
+  for (const name of Object.keys(batch.usage) as (keyof typeof usage)[]) batch.usage[name] += usage[name];
+}

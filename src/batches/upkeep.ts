@@ -1,0 +1,24 @@
+import type { Alarm } from '../durable/ports.ts';
+import { forgetExpired } from '../files/file-index.ts';
+import { activeBatches, forgetBatches } from './batch-table.ts';
+import type { BatchPorts } from './ports.ts';
+
+/** While batches run the alarm is set this often, ms: it starts an object again that the runtime has ended. */
+const LOOK_AGAIN_MS = 30_000;
+/** How long what is known of a batch is kept after it was made, ms. */
+const BATCH_KEPT_MS = 365 * 86_400_000;
+
+/**
+ * Forgets what is too old, and sees to it that the alarm comes again: at the start of the object, after whatever may
+ * have begun a batch, and when the alarm comes.
+ * @returns whether there are batches to be run
+ */
+export function lookAfter({ sql, now }: Pick<BatchPorts, 'sql' | 'now'>, alarm: Alarm): boolean {
+  forgetBatches(sql, now() - BATCH_KEPT_MS);
+  const expires = forgetExpired(sql, now());
+  const isActive = activeBatches(sql).length > 0;
+  const next = isActive ? now() + LOOK_AGAIN_MS : expires;
+  const armed = alarm.get();
+  if (next !== null && (armed === null || armed > next || armed <= now())) alarm.set(next);
+  return isActive;
+}
