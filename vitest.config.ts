@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
-    // Road tests start several processes each: more files at once than this only slow each other down.
-    maxWorkers: 2,
+    // Half of their time tests wait for a time limit or a process, so three files keep two cores busy.
+    maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
