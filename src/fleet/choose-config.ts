@@ -1,23 +1,34 @@
 import { listNames } from '../protocol/index.ts';
-import type { ConfigChoice, KnownModel } from './rpc.ts';
+import type { ConfigChoice, ConfigStart, KnownModel } from './rpc.ts';
 
 /**
- * The config that last served a model. A config's own name stands for its models; "default" and no name mean the
- * only config there is.
+ * The config that the scheduler starts for a model, or that last served it. A config's own name stands for its
+ * models; "default" and no name mean the only config there is.
  * @param known the most recently served first
  */
 export function chooseConfig(
   known: readonly Pick<KnownModel, 'id' | 'config_id'>[],
+  starts: readonly ConfigStart[],
   model: string | null,
 ): ConfigChoice {
   const isNamed = model !== null && model !== 'default';
-  const found = isNamed ? known.find(({ id, config_id }) => id === model || config_id === model) : undefined;
-  if (found) return { kind: 'config', config_id: found.config_id };
-  const configs = [...new Set(known.map(({ config_id }) => config_id))];
-  if (!isNamed && configs.length === 1) return { kind: 'config', config_id: configs[0]! };
+  const declared = starts.flatMap(({ config_id, names }) =>
+    (names.length > 0 ? names : [config_id]).map((id) => ({ id, config_id })),
+  );
+  const all = [...declared, ...known];
+  // To no name, those that the operator declares are those there are.
+  const there = isNamed || starts.length === 0 ? all : declared;
+  const configs = [...new Set(there.map(({ config_id }) => config_id))];
+  const found = isNamed
+    ? all.find(({ id, config_id }) => id === model || config_id === model)?.config_id
+    : configs.length === 1 && configs[0];
+  if (found) {
+    const start = starts.find(({ config_id }) => config_id === found);
+    return { kind: 'config', config_id: found, ...(start && { start }) };
+  }
   return {
     kind: isNamed || configs.length === 0 ? 'unknown' : 'ambiguous',
-    models: listNames(known.map(({ id }) => id)),
+    models: listNames(there.map(({ id }) => id)),
     configs: listNames(configs),
   };
 }

@@ -10,6 +10,7 @@ import { LiveViewers, type ViewerSocket, type Watching } from './live-viewers.ts
 import { FleetRegistry } from './registry.ts';
 import type {
   ConfigChoice,
+  ConfigStart,
   FleetEvent,
   FleetRpc,
   HistoryRange,
@@ -171,6 +172,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
 
   async chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]> {
     return this.#registry.chooseConfigs(models);
+  }
+
+  async starts(): Promise<ConfigStart[]> {
+    return this.#registry.starts();
   }
 
   override async alarm(): Promise<void> {

@@ -23,6 +23,7 @@ import { Projection } from './projection.ts';
 import { findResponse, forgetResponses, saveResponse } from './response-table.ts';
 import type {
   ConfigChoice,
+  ConfigStart,
   FleetEvent,
   HistoryRange,
   KnownModel,
@@ -54,6 +55,8 @@ export interface FleetPorts {
   alarm: Alarm;
   /** Epoch ms */
   now(): number;
+  /** Configs that the scheduler starts workers for; left out: it starts none. */
+  starts?(): ConfigStart[];
 }
 
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'model_retention_seconds'>;
@@ -131,7 +134,7 @@ export class FleetRegistry {
       this.#hasShare ||= share.full;
     }
     if (events.length > 0) this.#bound();
-    return { wants: this.#hasShare ? null : 'full' };
+    return { wants: this.#hasShare ? null : 'full', starts: this.starts() };
   }
 
   /** Whether the queue has told all of its numbers since this object started. */
@@ -179,14 +182,19 @@ export class FleetRegistry {
     removeSignIn(this.#ports.sql, idSha256);
   }
 
+  starts(): ConfigStart[] {
+    return this.#ports.starts?.() ?? [];
+  }
+
   models(): KnownModel[] {
     return knownModels(this.#ports.sql);
   }
 
   chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
     const known = newestModels(this.#ports.sql);
+    const starts = this.starts();
     return models.map((model) => {
-      const choice = chooseConfig(known, model);
+      const choice = chooseConfig(known, starts, model);
       if (choice.kind === 'unknown' && model) {
         this.#incidents.unknownModel(shortName(model), choice.models, this.#ports.now());
       }

@@ -49,11 +49,14 @@ export interface FleetRpc {
    * @param models null: the request names none
    */
   chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]>;
+  /** Every config that the scheduler starts workers for. */
+  starts(): Promise<ConfigStart[]>;
 }
 
 /** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
 export type ConfigChoice =
-  | { kind: 'config'; config_id: string }
+  /** `start`: of one that the scheduler starts workers for. */
+  | { kind: 'config'; config_id: string; start?: ConfigStart }
   /** No model was named and there are several configs. */
   | { kind: 'ambiguous'; models: string; configs: string }
   /** Nobody serves the model; the lists are empty where nothing is known at all. */
@@ -96,6 +99,25 @@ export interface RefusedWorker {
 /** `full`: the fleet object has just started, and has lost what it was told of the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
+  /** Every config that the scheduler starts workers for. */
+  starts: ConfigStart[];
+}
+
+/** A config that the scheduler starts workers for: what callers may expect of it while it has none. */
+export interface ConfigStart {
+  config_id: string;
+  /** What callers may call it beside its id: the models that its workers serve, or will. */
+  names: string[];
+  /** `stopped`: none is started for callers now. */
+  state: 'ready' | 'starting' | 'scaled_to_zero' | 'stopped';
+  /** From 0 to 1, of the worker that is nearest to being ready; null: it does not tell. */
+  progress: number | null;
+  /** What callers wait for: "starting a worker: loading 62 %, usually 3 min". Of `stopped` why, a clause. */
+  text: string;
+  /** How long a caller waits for a worker to be started, ms, unless it says so itself. */
+  wait_ms: number;
+  /** Of `stopped`: when asking again may help, s. */
+  retry_after_seconds: number;
 }
 
 /**

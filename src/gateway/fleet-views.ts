@@ -1,4 +1,4 @@
-import type { FleetRpc, KnownModel, KnownWorker, SessionShare } from '../fleet/rpc.ts';
+import type { ConfigStart, FleetRpc, KnownModel, KnownWorker, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects.ts';
@@ -35,9 +35,14 @@ export interface ModelView {
   card: ModelCard | null;
   /** At least one worker that serves it is connected and does not drain. */
   available: boolean;
-  /** Of its config: `ready`, a worker takes jobs; `paused`, those that are connected take none; `gone`. */
-  state: 'ready' | 'paused' | 'gone';
-  /** Epoch ms when a worker first served it. */
+  /**
+   * Of its config: `ready`, a worker takes jobs; `paused`, those that are connected take none; without a worker what
+   * the scheduler makes of that, and `gone` where it has no say in it.
+   */
+  state: 'ready' | 'paused' | 'gone' | Exclude<ConfigStart['state'], 'ready'>;
+  /** Of one that the scheduler starts, or has stopped starting. */
+  start: ConfigStart | null;
+  /** Epoch ms when a worker first served it; 0: none has yet. */
   first_seen_ms: number;
 }
 
@@ -47,10 +52,12 @@ export async function workersOf(env: Env, queueId: string): Promise<WorkerView[]
   return workerViews(known, sessions);
 }
 
-/** Every model that connected workers serve, or served recently. */
+/** Every model that connected workers serve, or served recently, or that the scheduler would start one for. */
 export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> {
-  const [sessions, known] = await readFleet(env, queueId, (fleet) => fleet.models());
-  return modelViews(known, sessions);
+  const [sessions, [known, starts]] = await readFleet(env, queueId, (fleet) =>
+    Promise.all([fleet.models(), fleet.starts()]),
+  );
+  return modelViews(known, sessions, starts);
 }
 
 /** The fleet object has heard of every session by the time it answers. */
@@ -96,8 +103,15 @@ function workerView(id: string, known?: KnownWorker, session?: SessionShare): Wo
   };
 }
 
-/** Known ones first, then what workers serve beyond what is remembered; a base worker serves its config. */
-export function modelViews(known: readonly KnownModel[], sessions: readonly SessionShare[]): ModelView[] {
+/**
+ * Known ones first, then what workers serve beyond what is remembered; a base worker serves its config. Last the models
+ * of configs none of whose workers has told its own yet.
+ */
+export function modelViews(
+  known: readonly KnownModel[],
+  sessions: readonly SessionShare[],
+  starts: readonly ConfigStart[] = [],
+): ModelView[] {
   const models = new Map(known.map((model) => [keyOf(model), model]));
   for (const { config_id, models: served, connected_at: first_seen_ms } of sessions) {
     for (const id of served.length > 0 ? served : [config_id]) {
@@ -105,12 +119,22 @@ export function modelViews(known: readonly KnownModel[], sessions: readonly Sess
       if (!models.has(keyOf(model))) models.set(keyOf(model), model);
     }
   }
+  const told = new Set([...models.values()].map(({ config_id }) => config_id));
+  for (const { config_id, names } of starts) {
+    if (told.has(config_id)) continue;
+    for (const id of names.length > 0 ? names : [config_id]) {
+      models.set(keyOf({ id, config_id }), { id, config_id, first_seen_ms: 0, card: null });
+    }
+  }
   const serving = sessions.filter(({ state }) => state !== 'draining');
   return [...models.values()].map((model) => {
     const workers = serving.filter((session) => serves(session, model));
     const isReady = workers.some(({ state }) => state === 'ready');
-    const available = workers.length > 0;
-    return { ...model, available, state: isReady ? 'ready' : available ? 'paused' : 'gone' };
+    if (workers.length > 0)
+      return { ...model, available: true, state: isReady ? 'ready' : 'paused', start: null };
+    const start = starts.find(({ config_id, state }) => config_id === model.config_id && state !== 'ready');
+    const state = start ? (start.state as Exclude<ConfigStart['state'], 'ready'>) : 'gone';
+    return { ...model, available: false, state, start: start ?? null };
   });
 }
 

@@ -10,6 +10,7 @@ import { ledgerOf } from './events/ledger.ts';
 import { recentLedgerOf } from './events/recent-ledger.ts';
 import { Files } from './files.ts';
 import { Frames } from './frames.ts';
+import { Lines } from './lines.ts';
 import { Numbers } from './numbers.ts';
 import type {
   FollowedJob,
@@ -74,6 +75,8 @@ export class Queue {
   /** Payloads and results that go by reference. */
   readonly files: Files;
   readonly numbers: Numbers;
+  /** Callers that wait for a slot, and what is done to get them one. */
+  readonly lines: Lines;
   readonly #standstill: Standstill;
   /** For the object around it: it must be reset when its clock stands still. */
   readonly clock: ClockWatch;
@@ -85,6 +88,7 @@ export class Queue {
     this.frames = new Frames(this.#core);
     this.files = new Files(this.#core);
     this.numbers = new Numbers(this.#core);
+    this.lines = new Lines(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
     endLostSessions(this.#core);
@@ -206,11 +210,6 @@ export class Queue {
   /** Once all work of a commit is done: what is to be written with it. */
   beforeCommit(): void {
     this.#core.counts.beforeCommit();
-  }
-
-  /** Ids of the jobs that wait for a slot, by the model that they wait for, in their order. */
-  waitingLines(): string[][] {
-    return [...this.#core.memory.waiting.byModel()].map(([, jobs]) => jobs.map(({ id }) => id));
   }
 
   sessions(): SessionView[] {

@@ -1,12 +1,16 @@
 import type { ConfigChoice } from '../fleet/rpc.ts';
-import type { Failure, JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
+import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+import type { LongText, Sent } from './long-text.ts';
 import type { ConfigNow, QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
+import type { WaitingLineView } from './waiting-rpc.ts';
 
 export type * from './list-rpc.ts';
+export * from './long-text.ts';
 export type * from './metrics-rpc.ts';
 export * from './usage-rpc.ts';
+export * from './waiting-rpc.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
 export type Viewer = string | null;
@@ -62,8 +66,8 @@ export interface QueueCalls {
     reason: 'cancelled' | 'caller_gone',
     viewer: Viewer,
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
-  /** Ids of the jobs whose callers wait for a slot: a list for each model, in the order in which they get one. */
-  waitingLines(): Promise<string[][]>;
+  /** The jobs whose callers wait for a slot, by the model that they wait for. */
+  waitingLines(): Promise<WaitingLineView[]>;
   /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */
   tellFleet(everything?: boolean): Promise<void>;
   /** Whether a worker is connected under this session, as `registered` told it. */
@@ -84,47 +88,6 @@ export interface QueueCalls {
   configNow(configId: string): Promise<ConfigNow>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
-}
-
-/**
- * A text on its way by RPC, which carries 32 MiB. One character outside Latin-1 makes every character of a text
- * two bytes there, so a long text travels in UTF-8. So does a long result in a JobView.
- */
-export type LongText = string | Uint8Array<ArrayBuffer>;
-export type Sent<T extends { payload: string }> = Omit<T, 'payload'> & { payload: LongText };
-
-const SHORT_CHARACTERS = 1_000_000;
-
-export function packText(text: LongText): LongText {
-  if (typeof text !== 'string' || text.length <= SHORT_CHARACTERS) return text;
-  return encode(text);
-}
-
-/** Jobs that travel together: many short payloads are as long as one. */
-export function packJobs<T extends { payload: string }>(jobs: readonly T[]): Sent<T>[] {
-  const characters = jobs.reduce((sum, { payload }) => sum + payload.length, 0);
-  const pack = (text: string) => (characters <= SHORT_CHARACTERS ? text : encode(text));
-  return jobs.map((job) => ({ ...job, payload: pack(job.payload) }));
-}
-
-export function unpackText(text: LongText): string {
-  return typeof text === 'string' ? text : new TextDecoder().decode(text);
-}
-
-export function bytesOf(text: LongText): Uint8Array<ArrayBuffer> {
-  return typeof text === 'string' ? encode(text) : text;
-}
-
-function encode(text: string): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>;
-}
-
-/** A view as callers get it, whatever form its result came in. */
-export function unpackView<T extends object>(view: T): T {
-  const { result } = view as { result?: unknown };
-  return result instanceof Uint8Array
-    ? { ...view, result: JSON.parse(new TextDecoder().decode(result)) }
-    : view;
 }
 
 /**
@@ -158,84 +121,6 @@ export type SubmitAnswer =
   | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config' | 'invalid_webhook'; message: string }
   /** Too much is pending for the config or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
-
-/**
- * In place of a model: whatever this worker serves, and nobody else will do, since the engine beside it has what is
- * asked for. The gateway lets no caller write such a name.
- */
-export function workerAlone(workerId: string): string {
-  return `\0${workerId}`;
-}
-
-/** The worker that such a name stands for; null: it is a model. */
-export function workerNamed(model: string | null): string | null {
-  return model?.startsWith('\0') ? model.slice(1) : null;
-}
-
-export interface WaitingRequest {
-  /** The gateway's own id; becomes the engine's request id. */
-  job_id: string;
-  job_type: string;
-  /** JSON text of an EngineRequest; bytes are UTF-8. */
-  payload: LongText;
-  /** The model the caller asked for; null: any (allowed when there is only one). */
-  model: string | null;
-  /** What the fleet object knows for the model; left out the first time. */
-  known?: ConfigChoice;
-  /** Who asks; null or left out where no tokens are configured. */
-  tenant?: string | null;
-  /** Name of the caller's token. */
-  token_name?: string | null;
-  priority: number;
-  /** How long to wait for a worker to exist at all, ms. */
-  wait_for_worker_ms: number;
-  /** How long to wait for a free slot of a worker that exists, ms. */
-  wait_for_slot_ms: number;
-  /** Overall time the caller gives, ms; travels to the worker, which declines what it cannot end by then. */
-  deadline_ms?: number;
-  /** Time after which the request is ended whatever it is doing, ms. Nobody declines it for that. */
-  limit_ms?: number;
-  /** What its caller calls the request, where that is not the id of the job. */
-  request_id?: string;
-  /** Left out: it is the first attempt. */
-  earlier?: EarlierAttempts;
-}
-
-/** Attempts at the request of a waiting caller that broke before they gave anything. */
-export interface EarlierAttempts {
-  /** Those that count; a worker may also have released it. */
-  attempts: number;
-  /** Of the newest; 0: it is not known. */
-  fence_token: number;
-  /** Since the first was asked for. */
-  elapsed_ms: number;
-}
-
-export type RequestAnswer =
-  /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
-  | { kind: 'stream'; relay: string; stream_id: number; fence_token: number; worker_id: string }
-  /** A base worker finished it: its `job_result.result`. */
-  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
-  | { kind: 'error'; failure: Failure; worker_id: string }
-  /**
-   * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
-   * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
-   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
-   */
-  | {
-      kind: 'refused';
-      reason:
-        | 'unknown_model'
-        | 'ambiguous_model'
-        | 'no_worker'
-        | 'worker_gone'
-        | 'no_slot'
-        | 'queue_full'
-        | 'deadline'
-        | 'cancelled';
-      message: string;
-      retry_after_seconds: number;
-    };
 
 /** The same as the object offers it over RPC: long texts in a form that fits. */
 export interface QueueRpc extends Omit<QueueCalls, 'submit'>, FileCalls {

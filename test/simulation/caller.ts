@@ -116,6 +116,7 @@ export class Caller {
       tenant: jobId,
       priority: 0,
       wait_for_worker_ms: this.#plan.waitMs,
+      waits_for_start: this.#plan.waitMs === 0,
       wait_for_slot_ms: Math.max(this.#plan.waitMs, 20_000),
       ...(this.#plan.deadlineMs === null ? {} : { deadline_ms: this.#plan.deadlineMs }),
     };

@@ -1,22 +1,29 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../../src/durable/ports.ts';
 import { FleetRegistry } from '../../src/fleet/registry.ts';
-import type { FleetRpc } from '../../src/fleet/rpc.ts';
+import type { ConfigStart, FleetRpc } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
+
+/** What the scheduler tells of its config, each for a while. */
+const STATES: ConfigStart['state'][] = ['scaled_to_zero', 'starting', 'stopped', 'ready'];
+const TURN_MS = 7000;
 
 /** The fleet object: what it has written outlives its process. */
 export class FleetHost {
   readonly #timeline: Timeline;
   readonly #random: Random;
   readonly #database = new DatabaseSync(':memory:');
+  readonly #startsWorkers: boolean;
   #alarmAt: number | null = null;
   #registry: FleetRegistry;
 
-  constructor(timeline: Timeline, random: Random) {
+  /** @param startsWorkers whether a scheduler starts workers, or has stopped doing so, by turns */
+  constructor(timeline: Timeline, random: Random, startsWorkers: boolean) {
     this.#timeline = timeline;
     this.#random = random;
+    this.#startsWorkers = startsWorkers;
     this.#registry = this.#open();
   }
 
@@ -55,7 +62,22 @@ export class FleetHost {
       keepResponse: (...kept) => rpc((registry) => registry.keepResponse(...kept)),
       ownerOfResponse: (...asked) => rpc((registry) => registry.ownerOfResponse(...asked)),
       chooseConfigs: (models) => rpc((registry) => registry.chooseConfigs(models)),
+      starts: () => rpc((registry) => registry.starts()),
     };
+  }
+
+  #starts(): ConfigStart[] {
+    if (!this.#startsWorkers) return [];
+    const state = STATES[Math.floor(this.#timeline.now / TURN_MS) % STATES.length]!;
+    const start = {
+      names: ['tiny'],
+      state,
+      progress: null,
+      text: state,
+      wait_ms: 30_000,
+      retry_after_seconds: 5,
+    };
+    return [{ config_id: 'cfg', ...start }];
   }
 
   /** No run is so long that anything ages out: the alarm is not waited for. */
@@ -74,7 +96,7 @@ export class FleetHost {
         this.#database.prepare(query).all(...bindings) as unknown as Row[],
     };
     return new FleetRegistry(
-      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now },
+      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now, starts: () => this.#starts() },
       completeQueueSettings({}),
     );
   }

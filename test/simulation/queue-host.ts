@@ -186,13 +186,13 @@ export class QueueHost {
   /** Untold events go with the object. */
   #newReport(): FleetReport {
     const life = this.life;
+    const ifAlive = (run: () => void) => void (life === this.life && run());
     return new FleetReport({
       send: (events, share) => this.#ports.fleet().record(events, share),
       share: () => (this.#queue as Queue).numbers.share(),
-      after: (ms, run) =>
-        this.#ports.timeline.after(ms, () => {
-          if (life === this.life) run();
-        }),
+      awaitsStart: () => (this.#queue as Queue).lines.awaitStart,
+      hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.lines.hearStarts(starts))),
+      after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
     });
   }

@@ -62,7 +62,9 @@ export class Server {
         return this.#fleet.calls(() => life?.isAlive === true);
       },
     });
-    this.#fleet = new FleetHost(ports.timeline, new Random(ports.plan.seed, 'fleet'));
+    const { seed } = ports.plan;
+    const startsWorkers = new Random(seed, 'starts').chance(0.3);
+    this.#fleet = new FleetHost(ports.timeline, new Random(seed, 'fleet'), startsWorkers);
   }
 
   /** Null while the process is down. */

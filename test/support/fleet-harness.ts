@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { FleetRegistry, type FleetSettings } from '../../src/fleet/registry.ts';
-import type { ConfigChoice, FleetEvent, QueueShare } from '../../src/fleet/rpc.ts';
+import type { ConfigChoice, ConfigStart, FleetEvent, QueueShare } from '../../src/fleet/rpc.ts';
 import type { FleetView, Heartbeat } from '../../src/protocol/index.ts';
 
 /** The real registry over real SQLite in memory, with a clock that the test moves by hand. */
@@ -12,6 +12,8 @@ export class FleetHarness {
   writes = 0;
   readonly database = new DatabaseSync(':memory:');
   registry: FleetRegistry;
+  /** Configs that a scheduler starts workers for. */
+  starts: ConfigStart[] = [];
   readonly #settings: FleetSettings;
   readonly #now: () => number;
 
@@ -100,6 +102,7 @@ export class FleetHarness {
         this.alarmAt = null;
       },
     };
-    return new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
+    const starts = () => this.starts;
+    return new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now, starts }, this.#settings);
   }
 }

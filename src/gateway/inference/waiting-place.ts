@@ -1,3 +1,5 @@
+import type { WaitingLineView } from '../../queue/rpc.ts';
+
 /** How old the places may be that callers are told, ms. */
 const FRESH_MS = 900;
 
@@ -8,15 +10,15 @@ const MOST_QUEUES = 1000;
 const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
 
 /**
- * What a caller is told that waits: its place among those that wait for the same model. The queue is asked once a
- * second for all callers of this isolate together.
+ * What a caller is told that waits: its place among those that wait for the same model, and what is done to get them a
+ * worker where there is none. The queue is asked once a second for all callers of this isolate together.
  * @param ask the jobs that wait, as `QueueCalls.waitingLines`
  * @param now epoch ms
  */
 export async function waitingPlace(
   queueId: string,
   jobId: string,
-  ask: () => Promise<string[][]>,
+  ask: () => Promise<WaitingLineView[]>,
   now: () => number,
 ): Promise<string> {
   const before = known.get(queueId);
@@ -32,10 +34,13 @@ export async function waitingPlace(
   return known.get(queueId)?.places.get(jobId) ?? 'waiting';
 }
 
-function placesIn(lines: string[][]): Map<string, string> {
+function placesIn(lines: WaitingLineView[]): Map<string, string> {
   return new Map(
-    lines.flatMap((ids) =>
-      ids.map((id, index) => [id, `waiting, place ${index + 1} of ${ids.length}`] as const),
+    lines.flatMap(({ job_ids, start }) =>
+      job_ids.map((id, index) => {
+        const place = `place ${index + 1} of ${job_ids.length}`;
+        return [id, start === null ? `waiting, ${place}` : `${start}; ${place}`] as const;
+      }),
     ),
   );
 }

@@ -150,7 +150,16 @@ export const Scale = z.object({
 });
 export const Health = z.union([HealthOfQueue, Ok]);
 
-const config = z.object({ id: z.string(), state: z.enum(['ready', 'paused', 'gone']) });
+const config = z.object({
+  id: z.string(),
+  state: z
+    .enum(['ready', 'paused', 'starting', 'scaled_to_zero', 'stopped'])
+    .describe(
+      'The last three have no worker: one is started, would be for a request, or is not started at all.',
+    ),
+  progress: z.number().nullable().optional().describe('Of `starting`, from 0 to 1; null: not told.'),
+  detail: z.string().optional().describe('What is waited for, or why no worker is started.'),
+});
 export const Model = z.union([
   ModelCard.extend({ config, alias_of: z.string().optional() }),
   z.object({

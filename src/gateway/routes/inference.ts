@@ -202,10 +202,11 @@ function waitsOf({
   limit,
 }: GivenLimits): Pick<
   WaitingRequest,
-  'wait_for_worker_ms' | 'wait_for_slot_ms' | 'deadline_ms' | 'limit_ms'
+  'wait_for_worker_ms' | 'waits_for_start' | 'wait_for_slot_ms' | 'deadline_ms' | 'limit_ms'
 > {
   return {
     wait_for_worker_ms: wait ?? 0,
+    waits_for_start: wait === undefined,
     wait_for_slot_ms: wait ?? WAIT_FOR_SLOT_MS,
     ...(deadline === undefined ? {} : { deadline_ms: deadline }),
     ...(limit === undefined ? {} : { limit_ms: limit }),

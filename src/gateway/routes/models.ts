@@ -1,3 +1,4 @@
+import type { ConfigStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
@@ -5,7 +6,7 @@ import { modelAliases } from '../model-aliases.ts';
 import { queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
-/** Models that connected workers serve now, as their engines tell of them, and the aliases of these. */
+/** Models that are served, or for which a worker would be started, as their engines tell of them, and their aliases. */
 export function modelRoutes(app: Gateway): void {
   app.get('/v1/models', needs('submit', 'read'), async (context) => {
     const { listed } = await readModels(context);
@@ -28,7 +29,7 @@ export function modelRoutes(app: Gateway): void {
 
 async function readModels({ env, req }: GatewayContext) {
   const all = await modelsOf(env, queueIdOf(env, req.raw));
-  const served = all.filter(({ available }) => available);
+  const served = all.filter(({ state }) => state !== 'gone');
   const aliases = [...modelAliases(env.MODEL_ALIASES).models].flatMap(([alias, name]) => {
     const model = served.find(({ id }) => id === name);
     return model ? [{ ...openAIModel(model), id: alias, alias_of: name }] : [];
@@ -37,9 +38,15 @@ async function readModels({ env, req }: GatewayContext) {
 }
 
 /** The engine's own fields, where it tells them, and the config beside them. */
-function openAIModel({ id, card, first_seen_ms, config_id, state }: ModelView) {
-  const config = { id: config_id, state };
+function openAIModel({ id, card, first_seen_ms, config_id, state, start }: ModelView) {
+  const config = { id: config_id, state, ...(start && startOf(start)) };
   if (card) return { ...card, config };
   const created = Math.floor(first_seen_ms / 1000);
   return { id, object: 'model', created, owned_by: config_id, config };
+}
+
+/** How far a worker's start is, or why none is started. */
+function startOf({ state, progress, text }: ConfigStart) {
+  if (state === 'scaled_to_zero') return {};
+  return { ...(state === 'starting' && { progress }), detail: text };
 }

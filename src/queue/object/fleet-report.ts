@@ -1,4 +1,4 @@
-import type { FleetEvent, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
+import type { ConfigStart, FleetEvent, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import { ShareChanges } from './share-changes.ts';
 
 /** What comes after a quiet second waits this long for others to be sent with, ms: who looks on sees it at once. */
@@ -10,10 +10,14 @@ const EVENTS_A_CALL = 200;
 /** Kept while the fleet object cannot be reached; beyond it the oldest go. */
 const MOST_EVENTS = 2000;
 
-interface FleetReportPorts {
+export interface FleetReportPorts {
   send(events: FleetEvent[], share: QueueShare | undefined): Promise<RecordAnswer>;
   /** All of the queue's numbers as they are now. */
   share(): QueueShare;
+  /** Callers wait for a worker to be started: the answer is worth a call that tells nothing. */
+  awaitsStart(): boolean;
+  /** What is answered of starts. */
+  hearStarts(starts: ConfigStart[]): void;
   /** Runs something later, ms. */
   after(ms: number, run: () => void): void;
   /** Called at the first call that fails, not again before one works. */
@@ -82,10 +86,11 @@ export class FleetReport {
     while (true) {
       const events = this.#events.splice(0, EVENTS_A_CALL);
       const change = this.#events.length > 0 ? null : this.#changes.of(this.#ports.share());
-      if (events.length === 0 && change === null) return;
+      if (events.length === 0 && change === null && !this.#ports.awaitsStart()) return;
       try {
-        const { wants } = await this.#ports.send(events, change?.share);
+        const { wants, starts } = await this.#ports.send(events, change?.share);
         change?.taken();
+        this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
         if (this.#events.length > 0) continue;

@@ -27,6 +27,7 @@ import {
   type UsageSum,
   type UsageWanted,
   type Viewer,
+  type WaitingLineView,
   type WaitingRequest,
 } from '../rpc.ts';
 import { Commits } from './commits.ts';
@@ -64,7 +65,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#resets.afterError(error),
   });
-  readonly #fleet = reportToFleet(this.env, this.#queueId, () => this.#queue.numbers.share());
+  readonly #fleet = reportToFleet(this.env, this.#queueId, {
+    share: () => this.#queue.numbers.share(),
+    awaitsStart: () => this.#queue.lines.awaitStart,
+    hearStarts: (starts) =>
+      void this.#commits.atOnce(() => this.#queue.lines.hearStarts(starts)).catch(() => {}),
+  });
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   /** For all that only memory knows of. */
   readonly #timer = new Timer((at) => {
@@ -251,8 +257,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#texts.storeFile(ticket, bytes);
   }
 
-  async waitingLines(): Promise<string[][]> {
-    return this.#queue.waitingLines();
+  async waitingLines(): Promise<WaitingLineView[]> {
+    return this.#queue.lines.all();
   }
 
   async tellFleet(everything = false): Promise<void> {

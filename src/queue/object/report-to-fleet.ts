@@ -1,18 +1,18 @@
-import type { FleetRpc, QueueShare } from '../../fleet/rpc.ts';
+import type { FleetRpc } from '../../fleet/rpc.ts';
 import type { QueueEnv } from './env.ts';
-import { FleetReport } from './fleet-report.ts';
+import { FleetReport, type FleetReportPorts } from './fleet-report.ts';
 import { log } from './log.ts';
 
 /** Reports to the fleet object of this queue id. */
 export function reportToFleet(
   { FLEET }: Pick<QueueEnv, 'FLEET'>,
   queueId: string,
-  share: () => QueueShare,
+  queue: Pick<FleetReportPorts, 'share' | 'awaitsStart' | 'hearStarts'>,
 ): FleetReport {
   const fleet = () => FLEET.get(FLEET.idFromName(queueId)) as unknown as FleetRpc;
   return new FleetReport({
     send: (events, share) => fleet().record(events, share),
-    share,
+    ...queue,
     after: (ms, run) => void setTimeout(run, ms),
     failed: (error) =>
       log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {

@@ -51,6 +51,8 @@ export interface MemoryJob {
   /** When it is rejected while it waits: where no worker exists, and where none is free. */
   worker_by: number;
   slot_by: number;
+  /** Its caller set no limit to its waiting: it also waits as long as the start of a worker may take. */
+  waits_for_start: boolean;
   /** Whether it was let in among those that wait. */
   is_admitted: boolean;
   /** The gateway asked for it before, or it was released: it is counted once. */

@@ -4,21 +4,27 @@ import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
 
 /**
- * The config that a request for this model is for, by the workers that are connected or expected back any moment.
- * "default" and no name mean the only config there is. They go before all that is only known: where nobody here
- * serves the model, the fleet object knows which config did.
+ * The config that a request for this model is for, by the workers that are connected or expected back any moment, and
+ * by the configs that the scheduler starts workers for. "default" and no name mean the only config there is. They go
+ * before all that is only known: where none of these has the model, the fleet object knows which config did.
  * @param model null: the request names none
  * @returns null where the fleet object is to be asked
  */
 export function liveConfig(core: Core, model: string | null): ConfigChoice | null {
   const workers = core.fleet.present(core.now());
   if (isNamed(model)) {
-    const found = workers.find((worker) => servesModel(worker, model));
-    return found ? { kind: 'config', config_id: found.session.config_id } : null;
+    const found = workers.find((worker) => servesModel(worker, model))?.session ?? core.starts.named(model);
+    return found ? { kind: 'config', config_id: found.config_id } : null;
   }
-  const configs = [...new Set(workers.map(({ session }) => session.config_id))];
+  const starts = core.starts.all();
+  const configs = [
+    ...new Set([...workers.map(({ session }) => session), ...starts].map((one) => one.config_id)),
+  ];
   if (configs.length <= 1) return configs[0] === undefined ? null : { kind: 'config', config_id: configs[0] };
-  const models = workers.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));
+  const models = [
+    ...workers.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id])),
+    ...starts.flatMap(({ names, config_id }) => (names.length > 0 ? names : [config_id])),
+  ];
   return { kind: 'ambiguous', models: listNames(models), configs: listNames(configs) };
 }
 

@@ -1,6 +1,7 @@
 import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { ConfigStarts } from './config-starts.ts';
 import { Counts } from './counts.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
@@ -18,6 +19,7 @@ import { UsageBook } from './usage-book.ts';
 export interface Core extends Ports {
   settings: QueueSettings;
   fleet: Fleet;
+  starts: ConfigStarts;
   stored: StoredJobs;
   memory: MemoryJobs;
   gone: GoneCallers;
@@ -38,6 +40,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     settings,
     openings,
     fleet: new Fleet(openings),
+    starts: new ConfigStarts(),
     stored: new StoredJobs(ports, settings, openings),
     memory: new MemoryJobs(openings),
     gone: new GoneCallers(ports.now),

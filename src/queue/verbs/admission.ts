@@ -1,8 +1,9 @@
-import { shortName } from '../../protocol/index.ts';
+import type { ConfigStart } from '../../fleet/rpc.ts';
+import { listNames, shortName } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { timePassed } from '../attempts/time-passed.ts';
 import { emit } from '../events/emit.ts';
-import { type RequestAnswer, workerNamed } from '../rpc.ts';
+import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, type Worker } from '../state/worker.ts';
@@ -72,6 +73,14 @@ export function nextRejection(core: Core): number | null {
   });
 }
 
+/** What the scheduler is doing for jobs in memory; any of them makes its news worth asking for. */
+export function waitingLines(core: Core): WaitingLineView[] {
+  return [...core.memory.waiting.byModel()].map(([model, jobs]) => {
+    const start = workersFor(core, model).length > 0 ? null : startOf(core, jobs[0]!);
+    return { job_ids: jobs.map(({ id }) => id), start: start?.text ?? null };
+  });
+}
+
 export function ambiguous(models: string): Rejection {
   return {
     kind: 'refused',
@@ -91,20 +100,39 @@ function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Wor
   const now = core.now();
   if (now < rejectedAt(core, job, workers)) return false;
   if (isOver(job, now)) endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
-  else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(job));
+  else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(core, job));
   return true;
 }
 
-/** Epoch ms. A worker that lost its connection has the grace to be back: its callers need not notice. */
+/**
+ * Epoch ms. A worker that lost its connection has the grace to be back, and one that is started has its time: their
+ * callers need not notice. Where none is started, nobody waits for it.
+ */
 function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): number {
-  if (workers.length > 0) return job.slot_by;
+  const start = startOf(core, job);
+  const startBy = start && job.waits_for_start ? job.created_at + start.wait_ms : 0;
+  const slotBy = Math.max(job.slot_by, Math.min(startBy, endOf(job)));
+  if (workers.length > 0) return slotBy;
   const backBy = core.fleet.expectedUntil(core.now(), (worker) => mayRun(worker, job.model));
-  return Math.min(job.slot_by, Math.max(job.worker_by, backBy));
+  if (start?.state === 'stopped') return Math.min(slotBy, backBy);
+  return Math.min(slotBy, Math.max(job.worker_by, backBy, startBy));
+}
+
+/** What the scheduler does for a config; null: it starts none, or those that it started serve another model. */
+function startOf(core: Core, { config_id, model }: MemoryJob): ConfigStart | null {
+  const start = core.starts.of(config_id);
+  if (start === null || workersFor(core, model).length > 0) return start;
+  return workersFor(core, config_id).length > 0 ? null : start;
+}
+
+/** Epoch ms. */
+function endOf({ deadline_at, limit_at }: MemoryJob): number {
+  return Math.min(deadline_at ?? Number.POSITIVE_INFINITY, limit_at ?? Number.POSITIVE_INFINITY);
 }
 
 /** Its own time is over, rather than its wait. */
-function isOver({ deadline_at, limit_at }: MemoryJob, now: number): boolean {
-  return [deadline_at, limit_at].some((at) => at !== null && at <= now);
+function isOver(job: MemoryJob, now: number): boolean {
+  return endOf(job) <= now;
 }
 
 function reject(core: Core, job: MemoryJob, answer: Rejection): void {
@@ -145,7 +173,9 @@ function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): strin
 
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
-function noWorker({ model, config_id, known_models }: MemoryJob): Rejection {
+function noWorker(core: Core, job: MemoryJob): Rejection {
+  const { model, config_id, known_models } = job;
+  const start = startOf(core, job);
   const alone = workerNamed(model);
   if (alone !== null) {
     const message = `the worker "${shortName(alone)}", which has what is asked for, is not connected any more`;
@@ -161,6 +191,20 @@ function noWorker({ model, config_id, known_models }: MemoryJob): Rejection {
         : `${asked} is not served here: no worker is known`,
       retry_after_seconds: 0,
     };
+  }
+  if (start?.state === 'stopped') {
+    const message = `${asked} has no worker, and none is started for callers: ${start.text}`;
+    return { ...again('no_worker', message), retry_after_seconds: start.retry_after_seconds };
+  }
+  if (start) {
+    const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text}): retry, or wait longer with the header X-Queue-Wait: 900`;
+    return again('no_worker', message);
+  }
+  const others = core.starts.of(config_id) ? workersFor(core, config_id) : [];
+  if (others.length > 0) {
+    const models = listNames(others.flatMap(({ models }) => models));
+    const message = `${asked} is not served by the workers of the config "${config_id}"; they serve ${models}`;
+    return { kind: 'refused', reason: 'unknown_model', message, retry_after_seconds: 0 };
   }
   return again(
     'no_worker',

@@ -26,6 +26,7 @@ export function request(
   if (core.gone.has(asked.job_id)) return answer(CANCELLED);
   const choice = liveConfig(core, asked.model) ?? asked.known;
   if (choice === undefined) return answer(UNSERVED);
+  if (choice.kind === 'config' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'config' ? choice.config_id : null;
   const now = core.now();
@@ -62,6 +63,7 @@ export function request(
     lease_expires_at: null,
     worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
     slot_by: now + Math.min(endMs, slotWait),
+    waits_for_start: asked.waits_for_start ?? false,
     is_admitted: false,
     is_repeat: earlier !== null,
     file_key: null,

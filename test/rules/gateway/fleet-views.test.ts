@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { KnownWorker, SessionShare } from '../../../src/fleet/rpc.ts';
+import type { ConfigStart, KnownWorker, SessionShare } from '../../../src/fleet/rpc.ts';
 import { modelViews, workerViews } from '../../../src/gateway/fleet-views.ts';
 
 const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionShare => ({
@@ -89,11 +89,35 @@ describe('the view of models', () => {
       session('leaving', { state: 'draining', models: ['leaving'] }),
       session('base', { config_id: 'base', models: [], protocol: 'base' }),
     ];
-    expect(modelViews(models, sessions)).toEqual([
+    expect(modelViews(models, sessions)).toMatchObject([
       { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null, available: true, state: 'ready' },
       { id: 'gone', config_id: 'cfg', first_seen_ms: 2, card: null, available: false, state: 'gone' },
       { id: 'leaving', config_id: 'cfg', first_seen_ms: 3, card: null, available: false, state: 'gone' },
       { id: 'base', config_id: 'base', first_seen_ms: 1000, card: null, available: true, state: 'ready' },
+    ]);
+  });
+
+  it('tells what the scheduler makes of those without a worker, and has those that were only declared', () => {
+    const models = [
+      { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null },
+      { id: 'other', config_id: 'slow', first_seen_ms: 2, card: null },
+    ];
+    const start = (config_id: string, state: ConfigStart['state'], ...names: string[]): ConfigStart => ({
+      ...{ config_id, names, state, progress: null, text: '', wait_ms: 1, retry_after_seconds: 5 },
+    });
+    const starts = [
+      start('cfg', 'ready', 'declared'),
+      start('slow', 'starting'),
+      start('new', 'scaled_to_zero', 'a', 'b'),
+      start('unnamed', 'stopped'),
+    ];
+    const views = modelViews(models, [session('w')], starts);
+    expect(views.map(({ id, state, available }) => [id, state, available])).toEqual([
+      ['tiny', 'ready', true],
+      ['other', 'starting', false],
+      ['a', 'scaled_to_zero', false],
+      ['b', 'scaled_to_zero', false],
+      ['unnamed', 'stopped', false],
     ]);
   });
 });

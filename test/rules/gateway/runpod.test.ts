@@ -112,7 +112,8 @@ describe('a submission', () => {
 
 describe('an endpoint', () => {
   const model = (id: string, config_id: string, available = true): ModelView => ({
-    ...{ id, config_id, available, first_seen_ms: 0, card: null, state: available ? 'ready' : 'gone' },
+    ...{ id, config_id, available, first_seen_ms: 0, card: null, start: null },
+    state: available ? 'ready' : 'gone',
   });
   const MODELS = [model('org/a', 'one'), model('adapter', 'one'), model('org/b', 'two', false)];
 

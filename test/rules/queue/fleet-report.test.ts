@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { FleetEvent, QueueShare } from '../../../src/fleet/rpc.ts';
+import type { ConfigStart, FleetEvent, QueueShare } from '../../../src/fleet/rpc.ts';
 import { FleetReport } from '../../../src/queue/object/fleet-report.ts';
 
 const event = (worker_id: string): FleetEvent => ({
@@ -24,7 +24,11 @@ const session = (worker_id: string, running: number) => ({
 function report() {
   const sent: string[][] = [];
   const shares: QueueShare[] = [];
-  const queue: { sessions: QueueShare['sessions'] } = { sessions: [] };
+  const queue: { sessions: QueueShare['sessions']; awaitsStart: boolean } = {
+    sessions: [],
+    awaitsStart: false,
+  };
+  const heard: ConfigStart[][] = [];
   const planned: { ms: number; run: () => void }[] = [];
   const failures: string[] = [];
   const fleet: { isReachable: boolean; wants: 'full' | null } = { isReachable: true, wants: null };
@@ -33,13 +37,15 @@ function report() {
       if (!fleet.isReachable) throw new Error('the fleet object restarts');
       if (events.length > 0) sent.push(events.map(({ worker_id }) => worker_id));
       if (share) shares.push(share);
-      return { wants: fleet.wants };
+      return { wants: fleet.wants, starts: [] };
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], configs: [] }),
+    awaitsStart: () => queue.awaitsStart,
+    hearStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),
   });
-  return { report, sent, shares, queue, planned, fleet, failures };
+  return { report, sent, shares, queue, heard, planned, fleet, failures };
 }
 
 it('events of a second go to the fleet object in one call', async () => {
@@ -118,4 +124,14 @@ it('a fleet object that has lost the numbers is told all of them again, a second
   planned.at(-1)?.run();
   await toFleet.flush();
   expect(shares.map(({ full }) => full)).toEqual([true, true]);
+});
+
+it('while callers wait for a worker to be started, its news are asked for without anything to tell', async () => {
+  const { report: toFleet, shares, queue, heard } = report();
+  await toFleet.flush();
+  await toFleet.flush();
+  expect([shares.length, heard.length]).toEqual([1, 1]);
+  queue.awaitsStart = true;
+  await toFleet.flush();
+  expect([shares.length, heard.length]).toEqual([1, 2]);
 });

@@ -69,7 +69,7 @@ it('the jobs of callers that wait are told in the order in which they get a slot
   queue.worker('w');
   for (const job_id of ['running', 'second', 'third']) queue.request({ job_id, model: 'tiny' });
   queue.request({ job_id: 'urgent', model: 'tiny', priority: 5 });
-  expect(queue.queue.waitingLines()).toEqual([['urgent', 'second', 'third']]);
+  expect(queue.queue.lines.all()).toEqual([{ job_ids: ['urgent', 'second', 'third'], start: null }]);
 });
 
 it('what a caller calls its request stands in the ledger of its job', () => {

@@ -1,0 +1,93 @@
+import type { ConfigChoice } from '../fleet/rpc.ts';
+import type { Failure } from '../protocol/index.ts';
+import type { LongText } from './long-text.ts';
+
+/** How the gateway asks for a worker for a caller that waits, and what it is answered. */
+
+/**
+ * In place of a model: whatever this worker serves, and nobody else will do, since the engine beside it has what is
+ * asked for. The gateway lets no caller write such a name.
+ */
+export function workerAlone(workerId: string): string {
+  return `\0${workerId}`;
+}
+
+/** The worker that such a name stands for; null: it is a model. */
+export function workerNamed(model: string | null): string | null {
+  return model?.startsWith('\0') ? model.slice(1) : null;
+}
+
+export interface WaitingRequest {
+  /** The gateway's own id; becomes the engine's request id. */
+  job_id: string;
+  job_type: string;
+  /** JSON text of an EngineRequest; bytes are UTF-8. */
+  payload: LongText;
+  /** The model the caller asked for; null: any (allowed when there is only one). */
+  model: string | null;
+  /** What the fleet object knows for the model; left out the first time. */
+  known?: ConfigChoice;
+  /** Who asks; null or left out where no tokens are configured. */
+  tenant?: string | null;
+  /** Name of the caller's token. */
+  token_name?: string | null;
+  priority: number;
+  /** How long to wait for a worker to exist at all, ms. */
+  wait_for_worker_ms: number;
+  /** Wait also as long as the start of a worker may take, where the scheduler starts one (`ConfigStart`). */
+  waits_for_start?: boolean;
+  /** How long to wait for a free slot of a worker that exists, ms. */
+  wait_for_slot_ms: number;
+  /** Overall time the caller gives, ms; travels to the worker, which declines what it cannot end by then. */
+  deadline_ms?: number;
+  /** Time after which the request is ended whatever it is doing, ms. Nobody declines it for that. */
+  limit_ms?: number;
+  /** What its caller calls the request, where that is not the id of the job. */
+  request_id?: string;
+  /** Left out: it is the first attempt. */
+  earlier?: EarlierAttempts;
+}
+
+/** Jobs of callers that wait for the same model. */
+export interface WaitingLineView {
+  /** In the order in which they get a slot. */
+  job_ids: string[];
+  /** What the scheduler does to get them a worker, as their callers are told; null: they wait for a slot. */
+  start: string | null;
+}
+
+/** Attempts at the request of a waiting caller that broke before they gave anything. */
+export interface EarlierAttempts {
+  /** Those that count; a worker may also have released it. */
+  attempts: number;
+  /** Of the newest; 0: it is not known. */
+  fence_token: number;
+  /** Since the first was asked for. */
+  elapsed_ms: number;
+}
+
+export type RequestAnswer =
+  /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
+  | { kind: 'stream'; relay: string; stream_id: number; fence_token: number; worker_id: string }
+  /** A base worker finished it: its `job_result.result`. */
+  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
+  | { kind: 'error'; failure: Failure; worker_id: string }
+  /**
+   * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
+   * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
+   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
+   */
+  | {
+      kind: 'refused';
+      reason:
+        | 'unknown_model'
+        | 'ambiguous_model'
+        | 'no_worker'
+        | 'worker_gone'
+        | 'no_slot'
+        | 'queue_full'
+        | 'deadline'
+        | 'cancelled';
+      message: string;
+      retry_after_seconds: number;
+    };
