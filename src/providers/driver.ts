@@ -1,4 +1,7 @@
+import type { Fetch } from '../process/http.ts';
+import type { Timers } from '../process/timeout.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
+import type { ProviderSpec } from '../scheduler/spec.ts';
 
 /**
  * Where machines come from. A driver is stateless: what it launched is in the provider's list by its name, and all that
@@ -16,10 +19,20 @@ export interface Driver {
    * @throws Error when the list is not complete: a provider that does not answer has not lost its machines
    */
   list(prefix: string): Promise<Machine[]>;
-  /** Ends it, whatever state it is in; one that is gone already is `terminated`. Never an order to anything else. */
-  terminate(machine: { name: string; external_id: string | null }): Promise<LaunchOutcome>;
+  /**
+   * Ends it, whatever state it is in; one that is gone already is `terminated`. Without an external id it ends every
+   * machine of exactly that name. Never an order to anything else.
+   */
+  terminate(machine: MachineKey): Promise<LaunchOutcome>;
   /** US dollars an hour by kind, where the provider tells. */
   prices?(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]>;
+  /** Lets go of connections and timers. Machines run on. */
+  close?(): void | Promise<void>;
+}
+
+export interface MachineKey {
+  name: string;
+  external_id: string | null;
 }
 
 export interface LaunchRequest {
@@ -34,3 +47,31 @@ export interface LaunchRequest {
   /** The container's whole environment: CASOLA_INSTANCE_ID is `name`. Secrets are in it: never logged. */
   env: Record<string, string>;
 }
+
+/** What drivers are handed: real in production, virtual in tests. */
+export interface DriverPorts {
+  /** The launcher's own environment: keys of providers are read from it, by the names that the spec gives. */
+  env: NodeJS.ProcessEnv;
+  /** `now()` is in epoch ms. */
+  clock: Timers & { now(): number };
+  fetch: Fetch;
+  /** 0 (inclusive) to 1 (exclusive). */
+  random: () => number;
+  /** Where drivers of this machine keep what must survive a restart of the launcher. */
+  stateDir: string;
+  log: DriverLog;
+}
+
+/** The part of a logger that drivers and the launcher use; pino's has it. */
+export interface DriverLog {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** @throws UserError when the spec cannot be used here: a variable with a key is not set, there is no such daemon */
+export type MakeDriver<Kind extends ProviderSpec['driver'] = ProviderSpec['driver']> = (
+  spec: Extract<ProviderSpec, { driver: Kind }>,
+  ports: DriverPorts,
+) => Driver | Promise<Driver>;

@@ -77,7 +77,12 @@ export interface LauncherAnswer {
   /** Names of this installation's machines begin with it: what a driver lists. */
   prefix: string;
   /** Providers of the spec that this launcher has drivers for: they are to be listed. Empty without a spec. */
-  providers: { name: string; spec: ProviderSpec }[];
+  providers: {
+    name: string;
+    spec: ProviderSpec;
+    /** Kinds of machines that the spec's configs name there: their prices are asked for. */
+    kinds: string[];
+  }[];
   orders: Order[];
   /** When to come again. */
   sync_after_ms: number;

@@ -1,0 +1,105 @@
+import type { LaunchOutcome, Order, OrderResult } from '../scheduler/rpc.ts';
+import type { LauncherClock } from './ports.ts';
+
+/** Calls to one provider side by side. */
+const AT_ONCE = 8;
+/**
+ * A launch that could not begin for so long is dropped, ms: after a minute without an answer the scheduler gives the
+ * order again, maybe to another launcher, and two must not be at it at a time.
+ */
+const GOOD_FOR_MS = 25_000;
+
+interface Call {
+  /** The newest that it answers. */
+  order: Order;
+  isRunning: boolean;
+  /** Epoch ms of the call that brought the order began. */
+  since: number;
+  /** What is to be done under this name after it. */
+  next: { order: Order; since: number } | null;
+}
+
+/**
+ * The orders of one provider: one call a name at a time, a bounded number side by side, terminations first since they
+ * stop a bill.
+ */
+export class Orders {
+  readonly #clock: LauncherClock;
+  readonly #carryOut: (order: Order) => Promise<LaunchOutcome>;
+  readonly #keep: (result: OrderResult) => void;
+  readonly #calls = new Map<string, Call>();
+  /** Names under which something may have been created from here: they are asked about before the next launch. */
+  readonly #tried = new Set<string>();
+  #running = 0;
+  #isStopped = false;
+  #idle = Promise.withResolvers<void>();
+
+  /** @param carryOut never rejects */
+  constructor(
+    clock: LauncherClock,
+    carryOut: (order: Order) => Promise<LaunchOutcome>,
+    keep: (result: OrderResult) => void,
+  ) {
+    this.#clock = clock;
+    this.#carryOut = carryOut;
+    this.#keep = keep;
+  }
+
+  /** @param since when the sync that brought it began, epoch ms */
+  take(order: Order, since: number): void {
+    if (this.#isStopped) return;
+    const call = this.#calls.get(order.name);
+    if (!call) this.#calls.set(order.name, { order, since, isRunning: false, next: null });
+    else if (call.order.kind !== order.kind) call.next = { order, since };
+    else if (order.order > call.order.order) call.order = order;
+    this.#startWhatFits();
+  }
+
+  /** Nothing more is begun. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** Settles when no call is in progress. */
+  async idle(): Promise<void> {
+    while (this.#running > 0) await this.#idle.promise;
+  }
+
+  #startWhatFits(): void {
+    while (this.#running < AT_ONCE && !this.#isStopped) {
+      const waiting = [...this.#calls.values()].filter(({ isRunning }) => !isRunning);
+      const call = waiting.find(({ order }) => order.kind === 'terminate') ?? waiting[0];
+      if (!call) return;
+      void this.#run(call);
+    }
+  }
+
+  async #run(call: Call): Promise<void> {
+    const { order } = call;
+    if (order.kind === 'launch' && this.#clock.now() - call.since > GOOD_FOR_MS) return this.#after(call);
+    call.isRunning = true;
+    this.#running++;
+    const outcome = await this.#carryOut(this.#asGiven(order));
+    this.#running--;
+    if (outcome.kind === 'terminated') this.#tried.delete(order.name);
+    // One given meanwhile means the same machine, and this answers it.
+    this.#keep({ launch_id: order.launch_id, order: call.order.order, outcome });
+    this.#after(call);
+    if (this.#running > 0) return;
+    this.#idle.resolve();
+    this.#idle = Promise.withResolvers();
+  }
+
+  #asGiven(order: Order): Order {
+    if (order.kind === 'terminate') return order;
+    const mayExist = order.may_exist || this.#tried.has(order.name);
+    this.#tried.add(order.name);
+    return { ...order, may_exist: mayExist };
+  }
+
+  #after({ order: { name }, next }: Call): void {
+    this.#calls.delete(name);
+    if (next) this.#calls.set(name, { ...next, isRunning: false, next: null });
+    this.#startWhatFits();
+  }
+}

@@ -1,0 +1,209 @@
+import { reasonOf } from '../process/http.ts';
+import { MASK } from '../process/secrets.ts';
+import type { Driver } from '../providers/driver.ts';
+import type { LauncherReport, LaunchOutcome, MachineList, Order, OrderResult } from '../scheduler/rpc.ts';
+import type { ProviderSpec } from '../scheduler/spec.ts';
+import { Orders } from './orders.ts';
+import { backoffMs } from './pauses.ts';
+import type { LauncherPorts, LauncherSettings } from './ports.ts';
+import { missingSecrets, workerEnvironment } from './worker-environment.ts';
+
+/** What a report may hold of one text. */
+const DETAIL_CHARS = 2000;
+
+/** One provider of the spec: its driver, the orders for it, and what it listed last. */
+export class Provider {
+  readonly #name: string;
+  readonly #ports: LauncherPorts;
+  readonly #settings: LauncherSettings;
+  readonly #orders: Orders;
+  #spec: ProviderSpec;
+  #driver: Promise<Driver> | null = null;
+  #list: { beganAt: number; machines: MachineList['machines']; error: string | null } | null = null;
+  #toldList: object | null = null;
+  #isListing = false;
+  #listDueAt = 0;
+  #listFailures = 0;
+  #prices: LauncherReport['prices'] = [];
+  #pricesDueAt = 0;
+
+  constructor(
+    name: string,
+    spec: ProviderSpec,
+    ports: LauncherPorts,
+    settings: LauncherSettings,
+    keep: (result: OrderResult) => void,
+  ) {
+    this.#name = name;
+    this.#spec = spec;
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#orders = new Orders(ports.clock, (order) => this.#carryOut(order), keep);
+  }
+
+  /** The spec as it is now; calls in progress end with the driver that began them. */
+  async use(spec: ProviderSpec): Promise<void> {
+    if (JSON.stringify(spec) === JSON.stringify(this.#spec)) return;
+    this.#spec = spec;
+    this.#listDueAt = 0;
+    await this.close();
+  }
+
+  async close(): Promise<void> {
+    const driver = this.#driver;
+    this.#driver = null;
+    await (await driver?.catch(() => null))?.close?.();
+  }
+
+  take(order: Order, since: number): void {
+    this.#orders.take(order, since);
+  }
+
+  stopTaking(): void {
+    this.#orders.stop();
+  }
+
+  idle(): Promise<void> {
+    return this.#orders.idle();
+  }
+
+  /** The newest list that no sync has taken yet. */
+  newestList(): MachineList | null {
+    this.#toldList = this.#list;
+    if (!this.#list) return null;
+    const { beganAt, machines, error } = this.#list;
+    const age_ms = Math.max(0, Math.round(this.#ports.clock.now() - beganAt));
+    return { provider: this.#name, age_ms, machines, error };
+  }
+
+  listTaken(): void {
+    if (this.#list === this.#toldList) this.#list = null;
+  }
+
+  newestPrices(): LauncherReport['prices'] {
+    return this.#prices;
+  }
+
+  /** Lists in the background, unless a list is under way or was made less than `everyMs` ago. */
+  listIfDue(prefix: string, everyMs: number): void {
+    const { clock, random } = this.#ports;
+    if (this.#isListing || clock.now() < this.#listDueAt) return;
+    this.#isListing = true;
+    void this.#makeList(prefix).then((isComplete) => {
+      this.#isListing = false;
+      this.#listFailures = isComplete ? 0 : this.#listFailures + 1;
+      const pauseMs = isComplete ? everyMs : Math.min(everyMs, backoffMs(this.#listFailures, random));
+      this.#listDueAt = clock.now() + pauseMs;
+    });
+  }
+
+  /** @returns whether it is complete */
+  async #makeList(prefix: string): Promise<boolean> {
+    const beganAt = this.#ports.clock.now();
+    try {
+      const machines = await (await this.#useDriver()).list(prefix);
+      const shown = machines.map((machine) => ({ ...machine, detail: cut(machine.detail) }));
+      this.#list = { beganAt, machines: shown, error: null };
+      return true;
+    } catch (error) {
+      this.#list = { beganAt, machines: null, error: cut(reasonOf(error)) };
+      return false;
+    }
+  }
+
+  askPricesIfDue(kinds: string[], everyMs: number): void {
+    const { clock, log } = this.#ports;
+    if (kinds.length === 0 || clock.now() < this.#pricesDueAt) return;
+    this.#pricesDueAt = clock.now() + everyMs;
+    const ask = async () => {
+      const prices = (await (await this.#useDriver()).prices?.(kinds)) ?? [];
+      this.#prices = prices.map((price) => ({ provider: this.#name, ...price }));
+    };
+    ask().catch((error) =>
+      log.debug({ provider: this.#name, problem: reasonOf(error) }, 'no prices from the provider'),
+    );
+  }
+
+  /** Ends every machine of this provider, where the driver is `process`. */
+  async endAll(prefix: string): Promise<void> {
+    if (this.#spec.driver !== 'process' || prefix === '') return;
+    try {
+      const driver = await this.#useDriver();
+      await Promise.all((await driver.list(prefix)).map((machine) => driver.terminate(machine)));
+      await this.#makeList(prefix);
+    } catch (error) {
+      this.#ports.log.error(
+        { provider: this.#name, problem: reasonOf(error) },
+        'its workers could not all be ended',
+      );
+    }
+  }
+
+  async #carryOut(order: Order): Promise<LaunchOutcome> {
+    const { log } = this.#ports;
+    const about = { launch: order.launch_id, name: order.name, provider: this.#name };
+    log.info({ ...about, order: order.order }, order.kind === 'launch' ? 'launching' : 'terminating');
+    const secrets = this.#secretsOf(order);
+    const outcome = withoutSecrets(await this.#outcomeOf(order), secrets);
+    const level = outcome.kind === 'launched' || outcome.kind === 'terminated' ? 'info' : 'warn';
+    log[level](
+      { ...about, ...outcome },
+      `${order.kind === 'launch' ? 'launch' : 'termination'}: ${outcome.kind}`,
+    );
+    return outcome;
+  }
+
+  async #outcomeOf(order: Order): Promise<LaunchOutcome> {
+    let driver: Driver;
+    try {
+      driver = await this.#useDriver();
+    } catch (error) {
+      // Nothing was asked of the provider. What may run there already is told by lists, once there is a driver.
+      const kind = order.kind === 'launch' && !order.may_exist ? 'rejected' : 'unknown';
+      return { kind, detail: reasonOf(error) };
+    }
+    try {
+      if (order.kind === 'terminate') return await driver.terminate(order);
+      const missing = missingSecrets(order, this.#settings.env);
+      if (missing) return { kind: order.may_exist ? 'unknown' : 'rejected', detail: missing };
+      const { clock } = this.#ports;
+      return await driver.launch({
+        ...order.machine,
+        name: order.name,
+        may_exist: order.may_exist,
+        image: order.config.image ?? null,
+        env: workerEnvironment(order, this.#settings.road, this.#settings.env, clock.now()),
+      });
+    } catch (error) {
+      return { kind: 'unknown', detail: reasonOf(error) };
+    }
+  }
+
+  /** Made anew at the next use if it could not be made. */
+  #useDriver(): Promise<Driver> {
+    if (this.#driver) return this.#driver;
+    const made = this.#ports.makeDriver(this.#spec);
+    this.#driver = made;
+    made.catch(() => {
+      if (this.#driver === made) this.#driver = null;
+    });
+    return made;
+  }
+
+  #secretsOf(order: Order): string[] {
+    if (order.kind === 'terminate') return [];
+    const own = order.config.secrets.map((name) => this.#settings.env[name] ?? '');
+    return [...own, order.token ?? ''].filter((secret) => secret !== '');
+  }
+}
+
+/** Providers quote requests in their errors. */
+function withoutSecrets(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
+  if (!('detail' in outcome)) return outcome;
+  const detail = secrets.reduce((text, secret) => text.replaceAll(secret, MASK), outcome.detail);
+  return { ...outcome, detail: cut(detail) };
+}
+
+function cut<Text extends string | null>(text: Text): Text {
+  return (text?.slice(0, DETAIL_CHARS) ?? null) as Text;
+}

@@ -1,0 +1,124 @@
+import { hostname } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { reasonOf } from '../process/http.ts';
+import { createLogger, EXIT, endSignals, type Logger, UserError } from '../process/index.ts';
+import { systemTimers, withTimeout } from '../process/timeout.ts';
+import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
+import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
+import { Launcher } from './launcher.ts';
+
+export interface LauncherOptions {
+  /** The queue: `http://…` or `https://…`. */
+  url: string;
+  /** With the scope `launcher`; left out where the queue asks for none. */
+  token?: string | undefined;
+  /** Default `vllm-queue`. */
+  queueId?: string | undefined;
+  /** The queue as launched workers reach it; default `url`. */
+  workerUrl?: string | undefined;
+  /** Names this launcher and its machine; default: the host's name. It must be the same after a restart. */
+  id?: string | undefined;
+  /** Drivers that it offers; default: all. */
+  drivers?: string[] | undefined;
+  /** Where the driver `process` keeps what it started, and its logs. */
+  stateDir: string;
+  /** Workers that are local processes end with this launcher. */
+  endsProcesses?: boolean;
+}
+
+export interface RunningLauncher {
+  /** The exit code, once it has ended: by `stop`, or because the queue refuses it. */
+  ended: Promise<number>;
+  /** Finishes the calls in progress and hands in their results; machines run on, unless `endsProcesses`. */
+  stop(): void;
+}
+
+const SYNC_LIMIT_MS = 20_000;
+const CLOCK = { ...systemTimers, now: () => Date.now() };
+/** After a second signal, ms. */
+const FORCED_MS = 500;
+
+/**
+ * `worker-vllm launcher`: until a signal, or until the queue refuses its token.
+ * @returns the exit code
+ * @throws UserError before anything was started
+ */
+export async function runLauncher(options: LauncherOptions, env: NodeJS.ProcessEnv): Promise<number> {
+  const log = createLogger('launcher', env);
+  const signals = endSignals();
+  const launcher = startLauncher(options, env, log);
+  void signals.first.then((name) => {
+    log.info(`${name}: finishing what is under way; once more to end at once`);
+    launcher.stop();
+  });
+  const forced = signals.second.then(() => sleep(FORCED_MS, EXIT.forced));
+  try {
+    return await Promise.race([launcher.ended, forced]);
+  } finally {
+    signals.release();
+  }
+}
+
+/**
+ * A launcher in this process.
+ * @throws UserError when an option is wrong
+ */
+export function startLauncher(
+  options: LauncherOptions,
+  env: NodeJS.ProcessEnv,
+  log: Logger,
+): RunningLauncher {
+  const { stateDir, queueId = 'vllm-queue', id = hostname(), drivers = DRIVER_NAMES } = options;
+  const url = options.url.replace(/\/+$/, '');
+  const unknown = drivers.find((driver) => !(DRIVER_NAMES as string[]).includes(driver));
+  if (unknown) throw new UserError(`There is no driver "${unknown}", only ${DRIVER_NAMES.join(', ')}.`);
+  const stopped = new AbortController();
+  let exitCode: number = EXIT.ok;
+  const refused = (why: string) => {
+    log.error(`the queue refuses this launcher: ${why}`);
+    exitCode = EXIT.deniedByQueue;
+    stopped.abort();
+  };
+  const road = { url: (options.workerUrl ?? url).replace(/\/+$/, ''), queueId };
+  const driverPorts = { env, clock: CLOCK, fetch, random: Math.random, stateDir, log };
+  const launcher = new Launcher(
+    {
+      clock: CLOCK,
+      random: Math.random,
+      log,
+      makeDriver: (spec) => makeDriver(spec, driverPorts),
+      sync: (report) => sync(`${url}/api/launchers/${encodeURIComponent(id)}/sync`, report, options, refused),
+    },
+    { drivers, host: id, road, env, endsProcesses: options.endsProcesses ?? false },
+  );
+  log.info({ queue: url, queue_id: queueId, id, drivers }, 'launcher starting');
+  const ended = launcher.run(stopped.signal).then(() => exitCode);
+  return { ended, stop: () => stopped.abort() };
+}
+
+/** @throws Error when the queue does not answer with orders */
+function sync(
+  url: string,
+  report: LauncherReport,
+  { token, queueId }: LauncherOptions,
+  refused: (why: string) => void,
+): Promise<LauncherAnswer> {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  if (token) headers.authorization = `Bearer ${token}`;
+  if (queueId) headers['x-queue-id'] = queueId;
+  return withTimeout(systemTimers, SYNC_LIMIT_MS, async (signal) => {
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(report), signal });
+    if (response.ok) return (await response.json()) as LauncherAnswer;
+    const why = messageIn(await response.text());
+    if (response.status === 401 || response.status === 403) refused(why);
+    throw new Error(`HTTP ${response.status}: ${why}`);
+  });
+}
+
+function messageIn(body: string): string {
+  try {
+    return JSON.parse(body).error.message;
+  } catch (error) {
+    return body.slice(0, 200) || reasonOf(error);
+  }
+}

@@ -1,0 +1,47 @@
+import type { Order } from '../scheduler/rpc.ts';
+import type { WorkerRoad } from './ports.ts';
+
+type LaunchOrder = Extract<Order, { kind: 'launch' }>;
+
+/** Somebody decides by what they tell. */
+const HEARTBEAT_SECONDS = '10';
+/** A worker that has not reached its queue for so long ends its machine itself. */
+const QUEUE_LOST_SECONDS = '900';
+
+/** The whole environment of a launched worker's container. @param nowMs epoch ms */
+export function workerEnvironment(
+  order: LaunchOrder,
+  { url, queueId }: WorkerRoad,
+  env: NodeJS.ProcessEnv,
+  nowMs: number,
+): Record<string, string> {
+  const { config, config_id, name, token } = order;
+  const secrets = config.secrets.flatMap((secret) => (env[secret] ? [[secret, env[secret]]] : []));
+  return {
+    CASOLA_HEARTBEAT_INTERVAL: HEARTBEAT_SECONDS,
+    CASOLA_LOGS_URL: `${url}/api/logs`,
+    CASOLA_METRICS_URL: `${url}/api/metrics`,
+    WORKER_QUEUE_LOST_SECONDS: QUEUE_LOST_SECONDS,
+    ...config.env,
+    ...Object.fromEntries(secrets),
+    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: url,
+    CASOLA_QUEUE_ID: queueId,
+    CASOLA_CONFIG_ID: config_id,
+    CASOLA_INSTANCE_ID: name,
+    // The name that base workers know.
+    CASOLA_WORKER_ID: name,
+    CASOLA_MAX_JOBS: String(config.slots),
+    CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
+    ENGINE: config.engine,
+    VLLM_MODEL: config.model,
+    ...(token === null ? {} : { CASOLA_API_TOKEN: token }),
+  };
+}
+
+/** What to tell the operator when a secret is not there; null: all are. */
+export function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | null {
+  const missing = order.config.secrets.filter((name) => !env[name]);
+  if (missing.length === 0) return null;
+  return `the launcher's environment lacks ${missing.join(', ')}, which config ${order.config_id} names under secrets: set it where the launcher runs, and start the launcher again`;
+}

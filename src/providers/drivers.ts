@@ -1,0 +1,19 @@
+import { UserError } from '../process/exit-codes.ts';
+import type { ProviderSpec } from '../scheduler/spec.ts';
+import type { Driver, DriverPorts, MakeDriver } from './driver.ts';
+
+type Kind = ProviderSpec['driver'];
+
+/** Every driver; each is loaded when a provider of the spec asks for it. */
+const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {};
+
+/** Names of the drivers there are. */
+export const DRIVER_NAMES = Object.keys(DRIVERS) as Kind[];
+
+/** @throws UserError when there is no such driver, or it cannot work here */
+export async function makeDriver(spec: ProviderSpec, ports: DriverPorts): Promise<Driver> {
+  const load = DRIVERS[spec.driver] as (() => Promise<MakeDriver>) | undefined;
+  if (!load)
+    throw new UserError(`This launcher has no driver "${spec.driver}", only ${DRIVER_NAMES.join(', ')}.`);
+  return await (await load())(spec, ports);
+}
