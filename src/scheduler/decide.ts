@@ -1,26 +1,63 @@
-import type { Decided, Observed, RuleState } from './observed.ts';
+import type { ConfigDecided, Decided, Observed, RuleState } from './observed.ts';
+import { Budget } from './rule/budget.ts';
+import type { Market } from './rule/candidates.ts';
+import { decideConfig } from './rule/config.ts';
+import { learnSpeeds } from './rule/learned.ts';
 
 /** Before the first decision, or where what was remembered is lost. */
-export const EMPTY_STATE: RuleState = { at: 0, configs: {}, tokens_per_second: {} };
+export const EMPTY_STATE: RuleState = { configs: {}, tokens_per_second: {} };
 
 /**
  * Which machines to launch, drain, take back and terminate now. Pure: the same observations, state and time always give
  * the same decisions. To be called every 5 s, every second while a launch is under way; what it decides is to be
- * written, in one commit, before the next call, whose `observed.launches` must show it.
+ * written, in one commit, before the next call, whose `observed.launches` must show it. The rule in words, and what it
+ * was measured against: docs/scheduling.md.
  * @param now epoch ms by the queue's clock
  */
 export function decide(observed: Observed, state: RuleState, now: number): Decided {
-  const configs = observed.configs.map(({ config_id, demand }) => ({
-    config_id,
-    wanted: null,
-    ready: 0,
-    starting: 0,
-    draining: 0,
-    waiting: demand?.waiting ?? null,
+  const budget = new Budget(observed.budget, observed.spent_today, observed.launches, now);
+  const market: Market = {
+    providers: observed.providers,
+    launches: observed.launches,
+    tokensPerSecond: learnSpeeds(state.tokens_per_second, observed),
+    taken: countByProvider(observed),
+    now,
+  };
+  const decided: Decided = {
+    decisions: [],
+    configs: [],
     price_per_hour: 0,
-    text: 'Nothing is decided yet.',
-    breaker: null,
-    machines: [],
-  }));
-  return { decisions: [], configs, price_per_hour: 0, stopped_by_budget: null, state: { ...state, at: now } };
+    stopped_by_budget: null,
+    state: { configs: {}, tokens_per_second: market.tokensPerSecond },
+  };
+  const byId = new Map<string, ConfigDecided>();
+  for (const config of inOrderOfNeed(observed)) {
+    const memory = state.configs[config.config_id];
+    const { decisions, summary, memory: next } = decideConfig({ config, observed, market, budget, memory });
+    decided.decisions.push(...decisions);
+    byId.set(config.config_id, summary);
+    if (next) decided.state.configs[config.config_id] = next;
+  }
+  decided.configs = observed.configs.flatMap(({ config_id }) => byId.get(config_id) ?? []);
+  decided.price_per_hour = budget.perHour;
+  decided.stopped_by_budget = budget.stoppedBy;
+  return decided;
+}
+
+/** Where the budget does not pay for all, those come first that have nothing yet. */
+function inOrderOfNeed({ configs, launches }: Observed): Observed['configs'] {
+  const served = new Set(launches.filter(isAlive).map(({ config_id }) => config_id));
+  return [...configs].sort(
+    (one, other) => Number(served.has(one.config_id)) - Number(served.has(other.config_id)),
+  );
+}
+
+function countByProvider({ launches }: Observed): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { provider } of launches.filter(isAlive)) counts.set(provider, (counts.get(provider) ?? 0) + 1);
+  return counts;
+}
+
+function isAlive({ state }: Observed['launches'][number]): boolean {
+  return state !== 'gone' && state !== 'failed';
 }

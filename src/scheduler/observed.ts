@@ -27,6 +27,13 @@ export interface Observed {
    * may get jobs.
    */
   cordoned: Record<string, number>;
+  /**
+   * When a start last moved on, by its worker's heartbeats (a new phase, or more progress in one), by the name of the
+   * launch. A start that moves on is given more time.
+   */
+  progressed_at: Record<string, number>;
+  /** Launches that an operator drains, by id: never taken back, and not counted as capacity. */
+  dismissed: string[];
 }
 
 export interface ObservedConfig {
@@ -35,7 +42,7 @@ export interface ObservedConfig {
     ConfigSpec,
     'slots' | 'min' | 'max' | 'keep_warm' | 'wanted_wait' | 'utilization' | 'batch_only' | 'machines'
   >;
-  /** By an operator: nothing is launched for it, and its machines are drained. */
+  /** By an operator: nothing is launched for it and nothing drained. What is under way ends as it began. */
   paused: boolean;
   /** It is no longer in the spec: what it has is drained and terminated. */
   removed: boolean;
@@ -92,11 +99,6 @@ export interface ObservedSession {
   running: number;
   /** Of its newest heartbeat; null: none, or it does not tell. */
   tokens_per_second: number | null;
-  /**
-   * When its start last moved on, by its heartbeats: a new phase, or more progress in one. Null: not starting, or not
-   * told. A start that moves on is given more time.
-   */
-  progressed_at: number | null;
 }
 
 /** What to do, with why in words. Nothing is decided twice: what is under way shows in the launches. */
@@ -107,7 +109,11 @@ export type Decision =
   | (Why & { kind: 'drain'; launch_id: string })
   /** `draining → ready`, and take it out of the cordon. */
   | (Why & { kind: 'take_back'; launch_id: string })
-  /** To `terminating` (an `intended` one to `gone`), with the cause noted where there is one. */
+  /**
+   * To `terminating` (an `intended` one to `gone`), with the cause noted where there is one. Its worker may have become
+   * ready and been given a job since this was observed: it is cordoned too, and the order goes out only when the queue
+   * has answered that it runs nothing.
+   */
   | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null });
 
 interface Why {
@@ -167,15 +173,14 @@ export interface LearnedMachine {
  * written late or lost: the rule then waits for a whole window before it shrinks anything, and is wrong in nothing.
  */
 export interface RuleState {
-  /** When it decided last. */
-  at: number;
   configs: Record<string, ConfigMemory>;
   /** Tokens a second of a worker under load, by `config/provider/kind`. */
   tokens_per_second: Record<string, number>;
 }
 
 export interface ConfigMemory {
-  /** Since when it has been observed without a gap. */
+  /** When it was observed last, and since when without a gap. */
+  at: number;
   since: number;
   /** `submitted` at each look, epoch ms first, oldest first, five minutes back. */
   submitted: [at: number, total: number][];
@@ -190,4 +195,6 @@ export interface ConfigMemory {
   active_at: number;
   /** Worker id → since when it has run nothing. */
   idle_since: Record<string, number>;
+  /** Name of a launch that is ready → since when its worker has not been connected. */
+  away_since: Record<string, number>;
 }

@@ -1,0 +1,68 @@
+import type { Launch } from '../launch.ts';
+
+/** A launch is made only where the day's budget pays for this much longer, with all that runs, ms. */
+const LAUNCH_RESERVE_MS = 30 * 60_000;
+/** From here on everything is drained, so that it has ended when the day's budget is spent, ms. */
+const DRAIN_RESERVE_MS = 5 * 60_000;
+const HOUR_MS = 3_600_000;
+
+/** What may still be spent, counted down as launches are decided. */
+export class Budget {
+  /** An hour, by everything that is not known to have ended. */
+  perHour: number;
+  /** What kept something from being launched. */
+  stoppedBy: 'hour' | 'day' | null = null;
+  readonly #limits: { per_hour?: number; per_day?: number };
+  readonly #spentToday: number;
+  readonly #leftOfDayMs: number;
+
+  constructor(
+    limits: { per_hour?: number; per_day?: number },
+    spentToday: number,
+    launches: Launch[],
+    now: number,
+  ) {
+    this.#limits = limits;
+    this.#spentToday = spentToday;
+    this.#leftOfDayMs = 24 * HOUR_MS - (now % (24 * HOUR_MS));
+    this.perHour = launches
+      .filter(({ state }) => state !== 'gone' && state !== 'failed')
+      .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
+  }
+
+  /** Takes it off the budget and answers true, or notes what it was stopped by. */
+  take(pricePerHour: number): boolean {
+    const { per_hour, per_day } = this.#limits;
+    const after = this.perHour + pricePerHour;
+    if (per_hour !== undefined && after > per_hour + 1e-9) this.stoppedBy = 'hour';
+    else if (per_day !== undefined && this.#spentIn(LAUNCH_RESERVE_MS, after) > per_day)
+      this.stoppedBy = 'day';
+    else {
+      this.perHour = after;
+      return true;
+    }
+    return false;
+  }
+
+  /** The day's budget is used up: all is drained. */
+  get isSpent(): boolean {
+    const { per_day } = this.#limits;
+    if (per_day === undefined || this.perHour === 0) return false;
+    if (this.#spentIn(DRAIN_RESERVE_MS, this.perHour) <= per_day) return false;
+    this.stoppedBy = 'day';
+    return true;
+  }
+
+  /** By then, today. */
+  #spentIn(ms: number, perHour: number): number {
+    return this.#spentToday + (perHour * Math.min(ms, this.#leftOfDayMs)) / HOUR_MS;
+  }
+
+  inWords(): string {
+    const { per_hour, per_day } = this.#limits;
+    if (this.stoppedBy === 'hour') {
+      return `the budget of $${per_hour} an hour is reached: $${this.perHour.toFixed(2)} an hour run`;
+    }
+    return `the budget of $${per_day} a day is reached: $${this.#spentToday.toFixed(2)} are spent today`;
+  }
+}

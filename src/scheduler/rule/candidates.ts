@@ -1,0 +1,139 @@
+import type { Launch } from '../launch.ts';
+import type { LearnedMachine, ObservedConfig, ObservedProvider } from '../observed.ts';
+import type { CandidateSpec } from '../spec.ts';
+import { type Blame, blamedAt } from './blame.ts';
+import { delayAfter, inWords, streak } from './breaker.ts';
+import { startSeconds } from './starts.ts';
+
+/** A kind that is sold out is passed over for so long, doubled each time, ms. */
+const SOLD_OUT_MS = 15 * 60_000;
+const LONGEST_SOLD_OUT_MS = 4 * 3_600_000;
+/** Where all kinds are sold out they are asked again after this, doubled each round, ms. */
+const ROUND_MS = 30_000;
+const LONGEST_ROUND_MS = 10 * 60_000;
+/** A kind of machine that failed so often in a row is tried once an hour only, ms. */
+const BAD_AFTER = 5;
+const BAD_MS = 3_600_000;
+
+/** One kind of machine for a config, with what is known of it. */
+export interface Candidate {
+  machine: CandidateSpec;
+  learned: LearnedMachine;
+  /** It is only sold out, as far as is known: asked all the same where every other is passed over too. */
+  isSoldOut: boolean;
+  /** When it said so last, and how often in a row. */
+  refusals: { at: number; count: number };
+}
+
+/** What is the same for all candidates of a decision. */
+export interface Market {
+  providers: ObservedProvider[];
+  launches: Launch[];
+  /** By `learnedKey`. */
+  tokensPerSecond: Record<string, number>;
+  /** Provider → machines there that are not known to have ended, those decided now included. */
+  taken: Map<string, number>;
+  now: number;
+}
+
+export function candidatesOf(config: ObservedConfig, market: Market): Candidate[] {
+  return config.spec.machines.map((machine) => candidate(machine, config, market)).sort(byPricePerToken);
+}
+
+/** Those that were measured come first, cheapest per token first; the others stay in the order of the spec. */
+function byPricePerToken(one: Candidate, other: Candidate): number {
+  const cost = ({ learned }: Candidate) => learned.dollars_per_million_tokens ?? Number.POSITIVE_INFINITY;
+  return cost(one) === cost(other) ? 0 : cost(one) - cost(other);
+}
+
+export function learnedKey(configId: string, { provider, kind }: { provider: string; kind: string }): string {
+  return `${configId}/${provider}/${kind}`;
+}
+
+function candidate(
+  machine: CandidateSpec,
+  config: ObservedConfig,
+  { providers, launches, tokensPerSecond, taken, now }: Market,
+): Candidate {
+  const { provider, kind } = machine;
+  const offered = providers.find(({ name }) => name === provider);
+  const price = machine.price_per_hour ?? offered?.prices[kind] ?? 0;
+  const ofKind = launches.filter((launch) => launch.provider === provider && launch.kind === kind);
+  const ofConfig = ofKind.filter(({ config_id }) => config_id === config.config_id);
+  const speed = tokensPerSecond[learnedKey(config.config_id, machine)] ?? null;
+  const refused = streak(ofKind, config.forgiven_at, now, (found) => found === 'no_capacity');
+  const bad = streak(ofKind, config.forgiven_at, now, (found) => found === 'machine');
+  const skip =
+    (offered?.is_fresh ? null : unanswered(provider)) ??
+    full(offered, taken) ??
+    backOff(bad, delayBad, now) ??
+    backOff(refused, delaySoldOut, now);
+  return {
+    machine,
+    isSoldOut: skip?.blame === 'no_capacity',
+    refusals: { at: refused[0] ? blamedAt(refused[0]) : 0, count: refused.length },
+    learned: {
+      provider,
+      kind,
+      price_per_hour: price,
+      start: startSeconds(ofConfig),
+      tokens_per_second: speed,
+      dollars_per_million_tokens: speed ? (price / (speed * 3600)) * 1e6 : null,
+      skipped_until: skip?.until ?? null,
+      skipped_because: skip?.why ?? null,
+    },
+  };
+}
+
+interface Skip {
+  why: string;
+  /** Null: not known. */
+  until: number | null;
+  blame: Blame | null;
+}
+
+function unanswered(provider: string): Skip {
+  return { why: `no launcher has a fresh list of provider ${provider}`, until: null, blame: null };
+}
+
+function full(provider: ObservedProvider | undefined, taken: Map<string, number>): Skip | null {
+  if (!provider || provider.max === null || (taken.get(provider.name) ?? 0) < provider.max) return null;
+  return {
+    why: `provider ${provider.name} has its ${provider.max} machines already`,
+    until: null,
+    blame: null,
+  };
+}
+
+const delayBad = (failures: number) => (failures >= BAD_AFTER ? BAD_MS : delayAfter(failures));
+const delaySoldOut = (failures: number) => Math.min(LONGEST_SOLD_OUT_MS, SOLD_OUT_MS * 2 ** (failures - 1));
+
+function backOff(failed: Launch[], delayMs: (failures: number) => number, now: number): Skip | null {
+  const [newest] = failed;
+  if (!newest) return null;
+  const until = blamedAt(newest) + delayMs(failed.length);
+  if (now >= until) return null;
+  return { why: inWords(newest), until, blame: newest.cause === 'no_capacity' ? 'no_capacity' : 'machine' };
+}
+
+/** Which one to launch now. */
+export type Choice =
+  | { kind: 'chosen'; candidate: Candidate }
+  | { kind: 'none'; why: string; until: number | null };
+
+/** The first that is not passed over. Where all are sold out, they are asked again sooner. */
+export function choose(candidates: Candidate[], now: number): Choice {
+  const free = candidates.find(({ learned }) => learned.skipped_because === null);
+  if (free) return { kind: 'chosen', candidate: free };
+  const [first] = candidates;
+  const soldOut = candidates.filter(({ isSoldOut }) => isSoldOut);
+  if (soldOut.length === 0) {
+    return { kind: 'none', why: first?.learned.skipped_because ?? 'it has no machines', until: null };
+  }
+  const askedAgainAt = ({ refusals: { at, count } }: Candidate) =>
+    at + Math.min(LONGEST_ROUND_MS, ROUND_MS * 2 ** (count - 1));
+  const [next] = soldOut.sort((one, other) => askedAgainAt(one) - askedAgainAt(other));
+  if (next && now >= askedAgainAt(next)) return { kind: 'chosen', candidate: next };
+  const until = next ? askedAgainAt(next) : null;
+  return { kind: 'none', why: 'every provider has none of its machines free', until };
+}

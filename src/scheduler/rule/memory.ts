@@ -1,0 +1,115 @@
+import type { Launch } from '../launch.ts';
+import type { ConfigMemory, Demand, ObservedSession } from '../observed.ts';
+
+/** Looks further apart than this, or a clock set back: what was observed before is no longer continuous, ms. */
+const GAP_MS = 60_000;
+/** How far back arrivals are counted, ms. */
+const LONG_MS = 300_000;
+const SHORT_MS = 60_000;
+
+/** What a job is taken to occupy a slot for before any has ended, and how many jobs that counts for. */
+const PRIOR_SERVICE_MS = 10_000;
+const PRIOR_JOBS = 5;
+/** After so many jobs the older ones count half: what is learnt follows a change of the work. */
+const FADE_AFTER_JOBS = 500;
+
+/**
+ * What is remembered of a config after a look at it. Its argument is not changed.
+ * @param ready launches whose workers should be connected
+ */
+export function remember(
+  before: ConfigMemory | undefined,
+  demand: Demand,
+  sessions: ObservedSession[],
+  ready: Launch[],
+  now: number,
+): ConfigMemory {
+  const elapsed = now - (before?.at ?? 0);
+  const isContinuous = before !== undefined && elapsed >= 0 && elapsed <= GAP_MS;
+  const memory: ConfigMemory = isContinuous
+    ? { ...before, at: now }
+    : { ...fresh(now), ...(before && { busy_slot_ms: before.busy_slot_ms, ended: before.ended }) };
+  countArrivals(memory, demand.submitted, now);
+  learnService(memory, demand, isContinuous ? elapsed : 0);
+  if (demand.waiting + demand.running - demand.running_batch > 0) memory.active_at = now;
+  memory.idle_since = Object.fromEntries(
+    sessions
+      .filter(({ running }) => running === 0)
+      .map(({ worker_id }) => [worker_id, memory.idle_since[worker_id] ?? now]),
+  );
+  const connected = new Set(sessions.map(({ worker_id }) => worker_id));
+  memory.away_since = Object.fromEntries(
+    ready
+      .filter(({ name }) => !connected.has(name))
+      .map(({ name }) => [name, memory.away_since[name] ?? now]),
+  );
+  return memory;
+}
+
+function fresh(now: number): ConfigMemory {
+  return {
+    at: now,
+    since: now,
+    submitted: [],
+    wanted: [],
+    busy_slot_ms: 0,
+    ended: 0,
+    last: null,
+    active_at: now,
+    idle_since: {},
+    away_since: {},
+  };
+}
+
+function countArrivals(memory: ConfigMemory, total: number, now: number): void {
+  const newest = memory.submitted.at(-1);
+  // A smaller total: another queue's, or one restored from a copy.
+  const samples = newest && newest[1] > total ? [] : memory.submitted;
+  const kept = samples.filter(([at], index) => {
+    const next = samples[index + 1];
+    return at >= now - LONG_MS || (next !== undefined && next[0] > now - LONG_MS) || next === undefined;
+  });
+  // Nothing new: the newest sample still says what the total is, so that an idle config's memory does not change.
+  memory.submitted = kept.at(-1)?.[1] === total ? kept : [...kept, [now, total]];
+}
+
+/** Busy slots over time by Little's law: the mean number of running jobs is arrivals × time in a slot. */
+function learnService(memory: ConfigMemory, { running, ended }: Demand, elapsedMs: number): void {
+  const { last } = memory;
+  if (last !== null && ended >= last.ended) {
+    memory.busy_slot_ms += ((last.running + running) / 2) * elapsedMs;
+    memory.ended += ended - last.ended;
+  }
+  if (memory.ended > FADE_AFTER_JOBS) {
+    memory.busy_slot_ms /= 2;
+    memory.ended /= 2;
+  }
+  memory.last = { ended, running };
+}
+
+/** How long a job occupies a slot, s. */
+export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
+  return (busy_slot_ms + PRIOR_JOBS * PRIOR_SERVICE_MS) / (ended + PRIOR_JOBS) / 1000;
+}
+
+/** Jobs a second over the last minute and the last five. */
+export function arrivalsPerSecond(memory: ConfigMemory, now: number): { short: number; long: number } {
+  const over = (ms: number) => {
+    const newest = memory.submitted.at(-1);
+    const first = memory.submitted.findLast(([at]) => at <= now - ms) ?? memory.submitted[0];
+    if (!newest || !first) return 0;
+    // Observed for less than the window: what came is spread over what was observed, though not over an instant.
+    const span = Math.min(ms, Math.max(now - memory.since, 15_000));
+    return ((newest[1] - first[1]) / span) * 1000;
+  };
+  return { short: over(SHORT_MS), long: over(LONG_MS) };
+}
+
+/** Notes what is wanted now, and answers the most that was wanted within the window. */
+export function mostWanted(memory: ConfigMemory, want: number, windowMs: number, now: number): number {
+  memory.wanted = [
+    ...memory.wanted.filter(([at, earlier]) => at > now - windowMs && earlier > want),
+    [now, want],
+  ];
+  return memory.wanted[0]?.[1] ?? want;
+}

@@ -1,0 +1,202 @@
+import type { FailureCause, Launch } from '../launch.ts';
+import type { ConfigDecided, ConfigMemory, Decision, Observed, ObservedConfig } from '../observed.ts';
+import { type Breaker, configBreaker } from './breaker.ts';
+import type { Budget } from './budget.ts';
+import { type Candidate, candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
+import type { Capacity } from './capacity.ts';
+import { isOverdue, isStarting, type StartSeconds } from './starts.ts';
+import { inOrderOfVictims } from './victims.ts';
+import { plural } from './words.ts';
+
+export interface Asked {
+  config: ObservedConfig;
+  observed: Observed;
+  market: Market;
+  /** Counts down as launches are decided. */
+  budget: Budget;
+  memory: ConfigMemory | undefined;
+}
+
+export interface Answer {
+  decisions: Decision[];
+  summary: ConfigDecided;
+  memory: ConfigMemory | undefined;
+}
+
+/** What is decided for one config this time. */
+export class Round {
+  readonly #asked: Asked;
+  readonly #launches: Launch[];
+  readonly #start: StartSeconds;
+  readonly #capacity: Capacity;
+  readonly #candidates: Candidate[];
+  readonly #breaker: Breaker;
+  readonly #decisions: Decision[] = [];
+  readonly #ended = new Set<string>();
+  #takenBack = new Set<string>();
+  #launched = 0;
+  wanted: number | null = null;
+  text = '';
+  inputs = '';
+
+  constructor(asked: Asked, launches: Launch[], start: StartSeconds, capacity: Capacity) {
+    this.#asked = asked;
+    this.#launches = launches;
+    this.#start = start;
+    this.#capacity = capacity;
+    this.#candidates = candidatesOf(asked.config, asked.market);
+    this.#breaker = configBreaker(launches, asked.config.forgiven_at, asked.market.now);
+  }
+
+  /** Workers that take jobs or will. */
+  get have(): number {
+    const { ready, starting, others } = this.#capacity;
+    return ready.length + starting.length + others;
+  }
+
+  /** Starts that do not come to an end, and workers that are lost. */
+  endWhatFailed(): void {
+    const { market, observed } = this.#asked;
+    for (const launch of this.#launches) {
+      if (!this.#isHeard(launch)) continue;
+      const progressedAt = observed.progressed_at[launch.name] ?? null;
+      if (!isOverdue(launch, this.#start, progressedAt, market.now)) continue;
+      this.#end(launch, 'start_deadline', 'It was not ready within its start deadline.');
+    }
+    for (const launch of this.#capacity.lost) {
+      if (this.#isHeard(launch)) this.#end(launch, 'lost', 'Its worker has not been connected for 10 min.');
+    }
+  }
+
+  /** Drained workers that run nothing any more. */
+  endDrained(): void {
+    const { cordoned } = this.#asked.observed;
+    for (const launch of this.#launches) {
+      if (launch.state !== 'draining' || this.#takenBack.has(launch.id)) continue;
+      if (cordoned[launch.name] === 0) this.#end(launch, null, 'It is drained: it runs nothing any more.');
+    }
+  }
+
+  growTo(want: number, why: string): void {
+    let missing = want - this.have;
+    for (const launch of this.#capacity.draining.filter(({ id }) => !this.#isDismissed(id))) {
+      if (missing <= 0) break;
+      this.#takenBack.add(launch.id);
+      this.#decide({ kind: 'take_back', launch_id: launch.id, reason: why, inputs: this.inputs });
+      missing -= 1;
+    }
+    const { spec } = this.#asked.config;
+    const alive = this.#launches.filter(({ state }) => state !== 'gone' && state !== 'failed').length;
+    // Nothing of it runs and the newest start failed: one at a time shows as much as many.
+    const isProbe = this.#breaker.failures > 0 && this.#capacity.ready.length === 0;
+    const most = isProbe ? 1 - this.#capacity.starting.length : Math.max(2, this.have);
+    const count = Math.min(missing, spec.max - alive, most);
+    for (let n = 0; n < count && this.#launch(why); n++);
+    if (this.#launched > 0) this.text = `${why} ${plural(this.#launched, 'worker')} launched.`;
+    else if (this.#takenBack.size > 0) this.text = `${why} ${this.#takenBack.size} taken back.`;
+  }
+
+  shrinkTo(target: number, why: string, memory: ConfigMemory): void {
+    const sessions = new Map(this.#asked.observed.sessions.map((session) => [session.worker_id, session]));
+    const { ready, starting, late } = this.#capacity;
+    const isFree = (launch: Launch) => this.#isHeard(launch) && !this.#ended.has(launch.id);
+    const victims = inOrderOfVictims(
+      [...starting, ...ready].filter(isFree),
+      sessions,
+      memory.idle_since,
+      (launch) => this.#costOf(launch),
+    );
+    const surplus = victims.slice(0, Math.max(0, this.have - target));
+    for (const launch of [...surplus, ...late.filter(isFree)]) {
+      const reason = `It is not needed: ${why}.`;
+      if (isStarting(launch)) this.#end(launch, null, reason);
+      else this.#decide({ kind: 'drain', launch_id: launch.id, reason, inputs: this.inputs });
+    }
+    if (surplus.length > 0) this.text = `${plural(surplus.length, 'worker')} given up: ${why}.`;
+  }
+
+  answer(memory: ConfigMemory | undefined): Answer {
+    const { config } = this.#asked;
+    const { ready, starting, late, draining, others } = this.#capacity;
+    const summary: ConfigDecided = {
+      config_id: config.config_id,
+      wanted: this.wanted,
+      ready: ready.length + others,
+      starting: starting.length + late.length + this.#launched,
+      draining: draining.length,
+      waiting: config.demand?.waiting ?? null,
+      price_per_hour: this.#launches
+        .filter(({ state }) => state !== 'gone' && state !== 'failed')
+        .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
+      text: this.text,
+      breaker: this.#breaker.kind === 'open' ? this.#breaker.why : null,
+      machines: this.#candidates.map(({ learned }) => learned),
+    };
+    return { decisions: this.#decisions, summary, memory };
+  }
+
+  /** False: no more can be launched now, and the text says why. */
+  #launch(why: string): boolean {
+    const { budget, market, config } = this.#asked;
+    const breaker = this.#breaker;
+    if (breaker.kind === 'open') {
+      this.text = `${why} Launching is stopped until it is resumed: ${breaker.why}.`;
+      return false;
+    }
+    if (breaker.kind === 'waiting') {
+      this.text = `${why} The next start is tried in ${this.#seconds(breaker.until)}: ${breaker.why}.`;
+      return false;
+    }
+    const choice = choose(candidatesOf(config, market), market.now);
+    if (choice.kind === 'none') {
+      const next = choice.until === null ? '' : `, asked again in ${this.#seconds(choice.until)}`;
+      this.text = `${why} None can be launched: ${choice.why}${next}.`;
+      return false;
+    }
+    const { machine, learned } = choice.candidate;
+    if (!budget.take(learned.price_per_hour)) {
+      this.text = `${why} None can be launched: ${budget.inWords()}.`;
+      return false;
+    }
+    market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
+    this.#launched += 1;
+    const { price_per_hour } = learned;
+    this.#decide({
+      kind: 'launch',
+      config_id: config.config_id,
+      machine,
+      price_per_hour,
+      reason: why,
+      inputs: this.inputs,
+    });
+    return true;
+  }
+
+  #decide(decision: Decision): void {
+    if ('launch_id' in decision) this.#ended.add(decision.launch_id);
+    this.#decisions.push(decision);
+  }
+
+  #end(launch: Launch, cause: FailureCause | null, reason: string): void {
+    if (this.#ended.has(launch.id)) return;
+    this.#decide({ kind: 'terminate', launch_id: launch.id, cause, reason, inputs: this.inputs });
+  }
+
+  /** Of a provider that does not answer nothing is known: what it has is left alone. */
+  #isHeard({ provider }: Launch): boolean {
+    return this.#asked.observed.providers.find(({ name }) => name === provider)?.is_fresh ?? false;
+  }
+
+  #isDismissed(id: string): boolean {
+    return this.#asked.observed.dismissed.includes(id);
+  }
+
+  #costOf(launch: Launch): number {
+    const speed = this.#asked.market.tokensPerSecond[learnedKey(launch.config_id, launch)];
+    return speed ? launch.price_per_hour / speed : launch.price_per_hour;
+  }
+
+  #seconds(until: number): string {
+    return `${Math.max(1, Math.round((until - this.#asked.market.now) / 1000))} s`;
+  }
+}

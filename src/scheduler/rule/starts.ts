@@ -1,0 +1,62 @@
+import type { Launch } from '../launch.ts';
+
+/** What a start is taken to last until three were seen, s. */
+const PRIOR_SECONDS = 180;
+const ENOUGH = 3;
+/** The newest starts that are looked at. */
+const NEWEST = 30;
+/** A start is never given up before this, ms. */
+const LEAST_DEADLINE_MS = 10 * 60_000;
+/** A start that moves on has so many deadlines in all. */
+const MOVING_DEADLINES = 6;
+
+/** Seconds from the decision to a healthy engine. */
+export interface StartSeconds {
+  p50: number;
+  p80: number;
+  p90: number;
+  /** Of how many starts. */
+  count: number;
+}
+
+/** How long starts of a config take, on one kind of machine or on all of them. */
+export function startSeconds(launches: Launch[]): StartSeconds {
+  const seen = launches
+    .filter(({ ready_at }) => ready_at !== null)
+    .sort((one, other) => other.intended_at - one.intended_at)
+    .slice(0, NEWEST)
+    // A clock set back between the two.
+    .map(({ intended_at, ready_at }) => Math.max(1, ((ready_at ?? 0) - intended_at) / 1000));
+  const sorted = (seen.length < ENOUGH ? [...seen, PRIOR_SECONDS, PRIOR_SECONDS] : seen).sort(
+    (a, b) => a - b,
+  );
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0;
+  return { p50: at(0.5), p80: at(0.8), p90: at(0.9), count: seen.length };
+}
+
+const STARTING = new Set<Launch['state']>(['intended', 'requested', 'accepted', 'registered']);
+
+export function isStarting({ state }: Launch): boolean {
+  return STARTING.has(state);
+}
+
+/** Counts as capacity that is to come. One that takes much longer than others is not relied upon. */
+export function isReliedUpon(launch: Launch, start: StartSeconds, now: number): boolean {
+  return isStarting(launch) && now - launch.intended_at < Math.max(60, 3 * start.p80) * 1000;
+}
+
+/**
+ * Whether a start is to be given up: it is neither ready in time nor moves on.
+ * @param progressedAt when its worker last told that it has come further; null: never
+ */
+export function isOverdue(
+  launch: Launch,
+  start: StartSeconds,
+  progressedAt: number | null,
+  now: number,
+): boolean {
+  if (!isStarting(launch) || launch.accepted_at === null) return false;
+  const deadline = Math.max(LEAST_DEADLINE_MS, 3 * start.p90 * 1000);
+  const moved = Math.max(launch.accepted_at, progressedAt ?? 0);
+  return now - moved > deadline || now - launch.accepted_at > MOVING_DEADLINES * deadline;
+}

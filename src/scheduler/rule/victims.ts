@@ -1,0 +1,35 @@
+import type { Launch } from '../launch.ts';
+import type { ObservedSession } from '../observed.ts';
+import { isStarting } from './starts.ts';
+
+/**
+ * In which order workers are given up: those not yet registered, youngest first, since they have cost least; then those
+ * that start; then idle ones, idle for longest first; then the least busy; dearest per token first among equals.
+ * @param cost of a launch, per token where it is known
+ */
+export function inOrderOfVictims(
+  launches: Launch[],
+  sessions: Map<string, ObservedSession>,
+  idleSince: Record<string, number>,
+  cost: (launch: Launch) => number,
+): Launch[] {
+  const rank = (launch: Launch): number[] => {
+    const running = sessions.get(launch.name)?.running ?? 0;
+    if (isStarting(launch)) {
+      return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -cost(launch)];
+    }
+    return [2, running, idleSince[launch.name] ?? Number.POSITIVE_INFINITY, -cost(launch)];
+  };
+  return launches
+    .map((launch) => ({ launch, rank: [...rank(launch), launch.intended_at] }))
+    .sort((one, other) => compare(one.rank, other.rank))
+    .map(({ launch }) => launch);
+}
+
+function compare(one: number[], other: number[]): number {
+  for (const [index, value] of one.entries()) {
+    const against = other[index] ?? 0;
+    if (value !== against) return value < against ? -1 : 1;
+  }
+  return 0;
+}

@@ -1,0 +1,104 @@
+import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
+import { type Launch, nameOf } from '../../../src/scheduler/launch.ts';
+import type {
+  Decided,
+  Demand,
+  Observed,
+  ObservedConfig,
+  ObservedSession,
+  RuleState,
+} from '../../../src/scheduler/observed.ts';
+
+export const NOW = Date.UTC(2026, 0, 5, 12);
+export const MINUTE = 60_000;
+
+const MACHINE = { provider: 'here', kind: 'small', gpus: 1, price_per_hour: 1 };
+
+export function demand(given: Partial<Demand> = {}): Demand {
+  return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches: [], ...given };
+}
+
+export function config(given: Partial<ObservedConfig['spec']> = {}, id = 'chat'): ObservedConfig {
+  const spec = {
+    slots: 4,
+    min: 0,
+    max: 8,
+    wanted_wait: 30,
+    utilization: 0.85,
+    batch_only: false,
+    machines: [MACHINE],
+    ...given,
+  };
+  return { config_id: id, spec, paused: false, removed: false, forgiven_at: null, demand: demand() };
+}
+
+let made = 0;
+
+/** A launch in a state; its times are so long ago that it is neither new nor overdue. */
+export function launch(state: Launch['state'], given: Partial<Launch> = {}): Launch {
+  made += 1;
+  const id = `l${String(made).padStart(9, '0')}`;
+  const reached = (...states: Launch['state'][]) => (states.includes(state) ? NOW - MINUTE : null);
+  return {
+    id,
+    name: nameOf('inst', given.config_id ?? 'chat', id),
+    config_id: 'chat',
+    provider: 'here',
+    kind: 'small',
+    state,
+    state_at: NOW - MINUTE,
+    reason: '',
+    price_per_hour: 1,
+    external_id: null,
+    intended_at: NOW - 2 * MINUTE,
+    requested_at: reached('requested', 'accepted', 'registered', 'ready', 'draining', 'terminating', 'gone'),
+    accepted_at: reached('accepted', 'registered', 'ready', 'draining', 'terminating', 'gone'),
+    started_at: null,
+    registered_at: reached('registered', 'ready', 'draining', 'terminating', 'gone'),
+    ready_at: reached('ready', 'draining', 'terminating', 'gone'),
+    draining_at: reached('draining'),
+    terminating_at: reached('terminating'),
+    ended_at: reached('gone', 'failed'),
+    cause: null,
+    exit_code: null,
+    detail: null,
+    order: 1,
+    missed_lists: 0,
+    missed_since: null,
+    ...given,
+  };
+}
+
+export function session(of: Launch, given: Partial<ObservedSession> = {}): ObservedSession {
+  return {
+    worker_id: of.name,
+    config_id: of.config_id,
+    state: 'ready',
+    slots: 4,
+    running: 0,
+    tokens_per_second: null,
+    ...given,
+  };
+}
+
+export function observed(given: Partial<Observed> = {}): Observed {
+  return {
+    budget: {},
+    spent_today: 0,
+    configs: [config()],
+    providers: [{ name: 'here', max: null, is_fresh: true, prices: {} }],
+    launches: [],
+    sessions: [],
+    cordoned: {},
+    progressed_at: {},
+    dismissed: [],
+    ...given,
+  };
+}
+
+/** The same observation every 5 s for so long, and what is decided of it last. */
+export function decideAfter(ms: number, of: Observed, state: RuleState = EMPTY_STATE): Decided {
+  let decided = decide(of, state, NOW - ms);
+  for (let at = NOW - ms + 5000; at <= NOW; at += 5000) decided = decide(of, decided.state, at);
+  return decided;
+}
