@@ -4,15 +4,17 @@ import type { FleetFrame, FleetView } from '../protocol/fleet-view.ts';
 export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView | null {
   if (frame.type === 'full') return frame.view;
   if (!view) return null;
-  const { version, at, summary, attention, gone } = frame;
+  const { version, at, summary, attention, scaling, gone } = frame;
   return {
     ...view,
     version,
     at,
     summary,
     attention,
+    scaling,
     configs: replaced(view.configs, frame.configs, gone.configs, ({ config_id }) => config_id),
     workers: replaced(view.workers, frame.workers, gone.workers, ({ worker_id }) => worker_id),
+    launches: replaced(view.launches, frame.launches, gone.launches, ({ launch_id }) => launch_id),
   };
 }
 

@@ -1,5 +1,7 @@
+import { SCHEDULER_TABLES } from '../scheduler/tables.ts';
+
 /** The schema, numbered and forward only: a released step is never edited, the next one is added. */
-export const MIGRATIONS: readonly string[][] = [
+export const MIGRATIONS: readonly (readonly string[])[] = [
   [
     `CREATE TABLE workers (
        worker_id TEXT PRIMARY KEY,
@@ -83,4 +85,5 @@ export const MIGRATIONS: readonly string[][] = [
        heard_at INTEGER NOT NULL
      ) WITHOUT ROWID`,
   ],
+  SCHEDULER_TABLES,
 ];

@@ -1,6 +1,16 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import type { FleetHistory, FleetView, Heartbeat } from '../protocol/index.ts';
+import type {
+  AppliedSpec,
+  ConfigAction,
+  ControlAnswer,
+  LauncherAnswer,
+  LauncherReport,
+  SchedulerRpc,
+  SpecChange,
+} from '../scheduler/rpc.ts';
+import type { FleetSpec } from '../scheduler/spec.ts';
 import {
   completeQueueSettings,
   type QueueSettingBindings,
@@ -46,7 +56,7 @@ interface FleetEnv extends QueueSettingBindings {
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
-export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
+export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, SchedulerRpc {
   #registry!: FleetRegistry;
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
@@ -176,6 +186,35 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc {
 
   async starts(): Promise<ConfigStart[]> {
     return this.#registry.starts();
+  }
+
+  async applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecChange> {
+    return this.#commit(() => this.#registry.scheduler.applySpec(spec, dryRun));
+  }
+
+  async removeSpec(dryRun: boolean): Promise<SpecChange | null> {
+    return this.#commit(() => this.#registry.scheduler.removeSpec(dryRun));
+  }
+
+  async spec(): Promise<AppliedSpec | null> {
+    return this.#registry.scheduler.spec();
+  }
+
+  async control(configId: string, action: ConfigAction, dryRun: boolean): Promise<ControlAnswer> {
+    return this.#commit(() => this.#registry.scheduler.control(configId, action, dryRun));
+  }
+
+  async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
+    return this.#commit(() => this.#registry.scheduler.sync(launcherId, report));
+  }
+
+  /** Stub. */
+  async workerOfToken(_token: string): Promise<{ worker_id: string } | null> {
+    return null;
+  }
+
+  async wantedWorkers(configId: string): Promise<number | null> {
+    return this.#registry.scheduler.wantedWorkers(configId);
   }
 
   override async alarm(): Promise<void> {

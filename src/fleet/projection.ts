@@ -4,11 +4,13 @@ import type {
   FleetFrame,
   FleetSummary,
   FleetView,
+  LaunchRow,
+  ScalingSummary,
   WorkerRow,
 } from '../protocol/index.ts';
 import { attentionIn } from './view/attention.ts';
 import { configRow } from './view/config-row.ts';
-import type { ConfigFacts, Incidents, WorkerFacts } from './view/facts.ts';
+import type { ConfigFacts, Incidents, Scaling, WorkerFacts } from './view/facts.ts';
 import { summaryOf } from './view/summary.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
@@ -26,6 +28,9 @@ export interface FleetSources {
   incidents(): Incidents;
   /** Its newest 60 minutes, and when there is another, epoch ms. */
   tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
+  launches(): LaunchRow[];
+  /** Null: no fleet's file was applied. */
+  scaling(): Scaling | null;
 }
 
 /** A row as it is shown, and in which version it changed last. */
@@ -46,7 +51,7 @@ interface MadeOf {
 }
 
 interface Gone {
-  kind: 'workers' | 'configs';
+  kind: 'workers' | 'configs' | 'launches';
   id: string;
   version: number;
 }
@@ -64,11 +69,13 @@ export class Projection {
   readonly #made = new Map<string, MadeOf>();
   readonly #workers = new Map<string, Shown<WorkerRow>>();
   readonly #configs = new Map<string, Shown<ConfigRow>>();
+  readonly #launches = new Map<string, Shown<LaunchRow>>();
   #gone: Gone[] = [];
   /** Viewers of an older version have not been told of all rows that went. */
   #knowsGoneSince = 0;
   #summary!: FleetSummary;
   #attention: Attention[] = [];
+  #scaling: ScalingSummary | null = null;
   #head = '';
   /** Frames of this moment by the version that they follow; null: the full one. */
   readonly #frames = new Map<number | null, string>();
@@ -85,18 +92,29 @@ export class Projection {
   /** Brings the view up to what is known now; its version grows if that changes anything. @param now epoch ms */
   refresh(now: number): void {
     const facts = [...this.#sources.workers()];
-    const named = facts.flatMap((one) => configOf(one) ?? []);
+    const scaling = this.#sources.scaling();
+    const named = [...facts.flatMap((one) => configOf(one) ?? []), ...(scaling?.configs.keys() ?? [])];
     const configs = this.#sources.configs(named, now);
-    const changes = [this.#refreshWorkers(facts, configs, now), this.#refreshConfigs(configs, now)];
+    const launches = new Map(this.#sources.launches().map((launch) => [launch.launch_id, launch]));
+    const changes = [
+      this.#refreshWorkers(facts, configs, now),
+      this.#refreshConfigs(configs, scaling?.configs ?? new Map(), now),
+      this.#show('launches', this.#launches, launches),
+    ];
     const [configRows, workerRows] = [this.#configRows(), this.#workerRows()];
     const shown = { configs: configRows, workers: workerRows, incidents: this.#sources.incidents() };
     const attention = attentionIn(shown, now);
     const summary = summaryOf(configRows, workerRows, now);
-    const head = `"summary":${JSON.stringify(summary)},"attention":${JSON.stringify(attention)}`;
+    const head = [
+      `"summary":${JSON.stringify(summary)}`,
+      `"attention":${JSON.stringify(attention)}`,
+      `"scaling":${JSON.stringify(scaling?.summary ?? null)}`,
+    ].join();
     this.#at = now;
     this.#frames.clear();
     if (head === this.#head && !changes.includes(true)) return;
     [this.#summary, this.#attention, this.#head] = [summary, attention, head];
+    this.#scaling = scaling?.summary ?? null;
     this.#version += 1;
   }
 
@@ -110,6 +128,8 @@ export class Projection {
       attention: this.#attention,
       configs: this.#configRows(),
       workers: this.#workerRows(),
+      launches: this.#launchRows(),
+      scaling: this.#scaling,
     };
   }
 
@@ -140,7 +160,8 @@ export class Projection {
       `{"type":"changed","version":${this.#version},"at":${this.#at},${this.#head}`,
       `"configs":[${changed(this.#configs.values())}]`,
       `"workers":[${changed(this.#workers.values())}]`,
-      `"gone":${JSON.stringify({ workers: gone('workers'), configs: gone('configs') })}}`,
+      `"launches":[${changed(this.#launches.values())}]`,
+      `"gone":${JSON.stringify({ workers: gone('workers'), configs: gone('configs'), launches: gone('launches') })}}`,
     ].join();
   }
 
@@ -171,13 +192,16 @@ export class Projection {
     return this.#show('workers', this.#workers, rows);
   }
 
-  #refreshConfigs(configs: readonly ConfigFacts[], now: number): boolean {
+  #refreshConfigs(configs: readonly ConfigFacts[], scaling: Scaling['configs'], now: number): boolean {
     const workers = Map.groupBy(this.#workerRows(), ({ config_id }) => config_id);
-    const shown = configs.filter(({ config_id, share }) => share || workers.has(config_id));
-    const rows = shown.map((config): [string, ConfigRow] => [
-      config.config_id,
-      configRow(config, workers.get(config.config_id) ?? [], now),
-    ]);
+    const shown = configs.filter(
+      ({ config_id, share }) => share || workers.has(config_id) || scaling.has(config_id),
+    );
+    const rows = shown.map((config): [string, ConfigRow] => {
+      const { config_id } = config;
+      const own = { workers: workers.get(config_id) ?? [], scaling: scaling.get(config_id) ?? null };
+      return [config_id, configRow(config, own, now)];
+    });
     return this.#show('configs', this.#configs, new Map(rows));
   }
 
@@ -206,6 +230,10 @@ export class Projection {
 
   #workerRows(): WorkerRow[] {
     return [...this.#workers.values()].map(({ row }) => row);
+  }
+
+  #launchRows(): LaunchRow[] {
+    return [...this.#launches.values()].map(({ row }) => row).sort((a, b) => b.intended_at - a.intended_at);
   }
 
   #configRows(): ConfigRow[] {

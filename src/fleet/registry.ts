@@ -1,6 +1,7 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { type FleetHistory, type Heartbeat, limits, shortName } from '../protocol/index.ts';
+import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { chooseConfig } from './choose-config.ts';
 import { ConfigHistory } from './history/config-history.ts';
@@ -76,6 +77,8 @@ export class FleetRegistry {
   readonly #telemetry: Telemetry;
   /** What everybody is shown of all this. */
   readonly view: Projection;
+  /** Of the machines that run the workers. */
+  readonly scheduler: Scheduler;
   /** Whether the queue has told all of its numbers since this object started. */
   #hasShare = false;
 
@@ -83,6 +86,7 @@ export class FleetRegistry {
     migrate(ports.sql, MIGRATIONS);
     this.#ports = ports;
     this.#settings = settings;
+    this.scheduler = new Scheduler(ports);
     this.#telemetry = new Telemetry(ports);
     this.#workers = new KnownWorkers(ports.sql);
     this.#history = new History(ports.sql, ports.now);
@@ -93,6 +97,8 @@ export class FleetRegistry {
       configs: (named, now) => this.#configs.facts(named, now),
       incidents: () => this.#incidents.all(),
       tokensHistory: (workerId, now) => this.#workerHistory.tokens(workerId, now),
+      launches: () => this.scheduler.launches(),
+      scaling: () => this.scheduler.scaling(),
     });
   }
 

@@ -87,6 +87,13 @@ export type HistoryRange = '1h' | '24h';
 export interface QueueTells {
   /** Has it record all of the queue's numbers; done when it has. */
   tellFleet(everything: true): Promise<void>;
+  /**
+   * These workers, and no others, get no more jobs, whoever waits; they finish what they run, and are shown as
+   * draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
+   * Before it answers the queue has recorded its numbers.
+   * @returns jobs that each of them holds, connected or not
+   */
+  cordon(workerIds: string[]): Promise<Record<string, number>>;
 }
 
 export interface RefusedWorker {

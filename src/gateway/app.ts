@@ -18,6 +18,7 @@ import { modelRoutes } from './routes/models.ts';
 import { pageRoutes } from './routes/page.ts';
 import { payloadRoutes } from './routes/payloads.ts';
 import { runpodRoutes } from './routes/runpod.ts';
+import { schedulerRoutes } from './routes/scheduler.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
@@ -45,6 +46,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   jobContentsRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);
+  schedulerRoutes(app);
   usageRoutes(app);
   telemetryRoutes(app);
   metricsRoutes(app);

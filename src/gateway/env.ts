@@ -3,13 +3,14 @@ import type { FileRpc } from '../files/rpc.ts';
 import type { FleetRpc } from '../fleet/rpc.ts';
 import type { QueueRpc } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
+import type { SchedulerRpc } from '../scheduler/rpc.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
 /** What the gateway is given by the runtime. The settings are read by the objects. */
 export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
-  FLEET: ObjectNamespace<FleetRpc>;
+  FLEET: ObjectNamespace<FleetRpc & SchedulerRpc>;
   BATCHES: ObjectNamespace<BatchesRpc>;
   FILE: ObjectNamespace<FileRpc>;
   /** Set: the queue object holds the relays of its workers. Else each has an object of its own. */

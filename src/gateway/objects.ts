@@ -18,6 +18,7 @@ import {
   WORKER_TOKEN_HEADERS,
 } from '../queue/rpc.ts';
 import { RELAY_HEADER, relayName } from '../relay/calls.ts';
+import type { SchedulerRpc } from '../scheduler/rpc.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
@@ -77,7 +78,7 @@ type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 export function callFleet<T>(
   env: Pick<Env, 'FLEET'>,
   queueId: string,
-  call: (fleet: FleetRpc) => Promise<T>,
+  call: (fleet: FleetRpc & SchedulerRpc) => Promise<T>,
 ): Promise<T> {
   return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
 }

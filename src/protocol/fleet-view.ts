@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import type { GpuReading, StartTimes } from './heartbeat.ts';
+import type { ConfigScaling, LaunchRow, ScalingSummary } from './scaling.ts';
 
 /**
  * What the dashboard, `worker-vllm top`, `GET /api/fleet` and its live socket show of a fleet. One projection
@@ -19,6 +20,10 @@ export interface FleetView {
   attention: Attention[];
   configs: ConfigRow[];
   workers: WorkerRow[];
+  /** Machines that the scheduler launched, newest first; empty where it launches none. */
+  launches: LaunchRow[];
+  /** Null: no fleet's file was applied. */
+  scaling: ScalingSummary | null;
 }
 
 /** `empty`: no worker has ever been heard of. */
@@ -138,6 +143,8 @@ export interface ConfigRow {
   now: ConfigRates;
   hour: ConfigRates;
   day: ConfigRates;
+  /** Null: the fleet's file does not name it. */
+  scaling: ConfigScaling | null;
 }
 
 /** What happened, in jobs and tokens. */
@@ -177,9 +184,11 @@ export type FleetFrame =
       at: number;
       summary: FleetSummary;
       attention: Attention[];
+      scaling: ScalingSummary | null;
       configs: ConfigRow[];
       workers: WorkerRow[];
-      gone: { workers: string[]; configs: string[] };
+      launches: LaunchRow[];
+      gone: { workers: string[]; configs: string[]; launches: string[] };
     };
 
 /**

@@ -26,6 +26,7 @@ export * from './quick-frames.ts';
 export * from './request-headers.ts';
 export * from './runpod.ts';
 export * from './runpod-job.ts';
+export * from './scaling.ts';
 export * from './sign-in.ts';
 export * from './telemetry.ts';
 export * from './text.ts';

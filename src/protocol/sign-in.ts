@@ -9,7 +9,7 @@ export const SessionView = z.object({
   asks_for_token: z.boolean(),
   /** Name of the token; null: not signed in, or none is asked for. */
   name: z.string().nullable(),
-  scopes: z.array(z.enum(['submit', 'worker', 'read', 'admin'])),
+  scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
   /** ISO; null: not signed in. */
   expires_at: z.string().nullable(),
 });

@@ -1,4 +1,4 @@
-import type { ConfigChoice } from '../fleet/rpc.ts';
+import type { ConfigChoice, QueueTells } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { LongText, Sent } from './long-text.ts';
@@ -70,6 +70,8 @@ export interface QueueCalls {
   waitingLines(): Promise<WaitingLineView[]>;
   /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */
   tellFleet(everything?: boolean): Promise<void>;
+  /** As `QueueTells` says. Stub: it answers as if none of them ran anything, and cordons nobody. */
+  cordon: QueueTells['cordon'];
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
   /** A failed or expired job is tried again under its id. Null: no such job. */

@@ -1,3 +1,7 @@
+import type { FailureCause, LaunchState } from '../protocol/index.ts';
+
+export type { FailureCause, LaunchState };
+
 /**
  * One machine that the scheduler wants or has wanted: written before any provider is called, kept until it is known to
  * be gone. Its name at the provider, `nameOf`, is also its worker's id, so the provider's list, the worker's
@@ -7,6 +11,8 @@
  * intended    → requested                       a launcher has the order
  *             → gone                            no longer wanted before anybody took the order
  * requested   → accepted                        the provider gave an id, or its list shows the name
+ *             → registered                      the worker dialled the queue before anybody told its id
+ *             → terminating                     no longer wanted: it may exist
  *             → failed(no_capacity | rejected)  the provider said no
  *             → failed(vanished)                two complete lists, at least 60 s apart, do not show the name
  * accepted    → registered                      the worker dialled the queue
@@ -20,32 +26,20 @@
  * terminating → gone                            the provider said so, or two complete lists do not show it
  *             → failed(cause)                   the same, where a cause was noted on the way
  * ```
- * `gone` and `failed` are final. Whatever state it is in, what two complete lists do not show is gone or failed.
+ * `gone` and `failed` are final. Whatever state it is in once it was asked for, what two complete lists do not show is
+ * gone or failed.
  */
-export type LaunchState =
-  | 'intended'
-  | 'requested'
-  | 'accepted'
-  | 'registered'
-  | 'ready'
-  | 'draining'
-  | 'terminating'
-  | 'gone'
-  | 'failed';
-
-export type FailureCause =
-  /** The provider has none of that kind now. */
-  | 'no_capacity'
-  /** The provider refuses the request as it is, or there is no money. */
-  | 'rejected'
-  /** It never was in the provider's list, or is not any more. */
-  | 'vanished'
-  /** It did not register or become ready within its start deadline. */
-  | 'start_deadline'
-  /** The container ended by itself; `exit_code` says whose fault it was. */
-  | 'exited'
-  /** It was ready, and was lost. */
-  | 'lost';
+export const TRANSITIONS: Record<LaunchState, readonly LaunchState[]> = {
+  intended: ['requested', 'gone'],
+  requested: ['accepted', 'registered', 'terminating', 'gone', 'failed'],
+  accepted: ['registered', 'terminating', 'gone', 'failed'],
+  registered: ['ready', 'terminating', 'gone', 'failed'],
+  ready: ['draining', 'terminating', 'gone', 'failed'],
+  draining: ['ready', 'terminating', 'gone', 'failed'],
+  terminating: ['gone', 'failed'],
+  gone: [],
+  failed: [],
+};
 
 export interface Launch {
   /** Ten lower-case letters and digits. */

@@ -1,5 +1,6 @@
 import * as z from 'zod';
-import type { ConfigSpec, ProviderSpec } from './spec.ts';
+import type { ScalingControl } from '../protocol/index.ts';
+import type { ConfigSpec, FleetSpec, ProviderSpec } from './spec.ts';
 
 /**
  * What a launcher and the scheduler say to each other: `POST /api/launchers/{id}/sync` with a token of the scope
@@ -103,8 +104,8 @@ export type Order =
       machine: { kind: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
       config_id: string;
       config: Pick<ConfigSpec, 'engine' | 'model' | 'image' | 'env' | 'secrets' | 'slots'>;
-      /** The worker's own token, void when the launch has ended; null where the queue asks for none. */
-      token: string | null;
+      /** The worker's own token, void when the launch has ended. Where the queue asks for none, it takes any. */
+      token: string;
     }
   | {
       kind: 'terminate';
@@ -114,3 +115,50 @@ export type Order =
       name: string;
       external_id: string | null;
     };
+
+/** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */
+export interface SchedulerRpc {
+  /** Puts a fleet's file in force. @param dryRun only tells what would change */
+  applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecChange>;
+  /** Takes it back: all that was launched is drained and terminated. Null: there is none. */
+  removeSpec(dryRun: boolean): Promise<SpecChange | null>;
+  /** Null: none was applied. */
+  spec(): Promise<AppliedSpec | null>;
+  /** What an operator wants of one config. @param dryRun only tells what it would do */
+  control(configId: string, action: ConfigAction, dryRun: boolean): Promise<ControlAnswer>;
+  sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
+  /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
+  workerOfToken(token: string): Promise<{ worker_id: string } | null>;
+  /** What the rule wants of a config; null: no fleet's file names it, or nothing was decided yet. */
+  wantedWorkers(configId: string): Promise<number | null>;
+}
+
+export interface AppliedSpec {
+  spec: FleetSpec;
+  /** Epoch ms */
+  applied_at: number;
+}
+
+export interface SpecChange {
+  /** False: it was a dry run. */
+  applied: boolean;
+  /** A sentence each; empty: it is the same. */
+  changes: string[];
+  /** US dollars an hour of all configs at their least and at their most, each on its first machine. */
+  price_per_hour: { min: number; max: number };
+}
+
+/**
+ * - `launch`: one worker more, now, within `max` and the budget
+ * - `drain`: ends all its workers, busy ones when they have finished, and launches none until it is resumed
+ * - `pause`: holds what there is: launches none, ends none
+ * - `resume`: ends a pause or a drain, and lets the breaker try again
+ */
+export const CONFIG_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
+export type ConfigAction = (typeof CONFIG_ACTIONS)[number];
+
+export type ControlAnswer =
+  /** `text`: what was done, or would be. */
+  | { ok: true; text: string; control: ScalingControl }
+  /** `refused`: the budget, `max` or its machines do not allow it. */
+  | { ok: false; reason: 'unknown_config' | 'refused'; message: string };

@@ -121,5 +121,6 @@ function queueCalls(rpc: Rpc): QueueCalls {
     tellFleet: unasked,
     retry: unasked,
     usage: unasked,
+    cordon: unasked,
   };
 }

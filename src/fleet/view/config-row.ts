@@ -1,4 +1,4 @@
-import type { ConfigRow, WorkerRow } from '../../protocol/index.ts';
+import type { ConfigRow, ConfigScaling, WorkerRow } from '../../protocol/index.ts';
 import type { ConfigFacts } from './facts.ts';
 import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
@@ -8,8 +8,13 @@ export const LONG_WAIT_MS = 60_000;
 
 const MINUTE_MS = 60_000;
 
-/** A config as it is shown. @param workers its own */
-export function configRow(config: ConfigFacts, workers: readonly WorkerRow[], now: number): ConfigRow {
+interface OfConfig {
+  workers: readonly WorkerRow[];
+  scaling: ConfigScaling | null;
+}
+
+/** A config as it is shown. */
+export function configRow(config: ConfigFacts, { workers, scaling }: OfConfig, now: number): ConfigRow {
   const { share } = config;
   const connected = workers.filter(({ state }) => isReady(state) || state === 'paused');
   const there = workers.filter(({ state }) => atWork(state));
@@ -27,6 +32,7 @@ export function configRow(config: ConfigFacts, workers: readonly WorkerRow[], no
     now: config.now,
     hour: config.hour,
     day: config.day,
+    scaling,
   };
   return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, workers, now) };
 }

@@ -1,4 +1,4 @@
-import type { ConfigRates } from '../../protocol/index.ts';
+import type { ConfigRates, ConfigScaling, ScalingSummary } from '../../protocol/index.ts';
 import type { ConfigShare, KnownWorker, SessionShare } from '../rpc.ts';
 
 /** What the projection is made of. Times in epoch ms of the server's clock, but for those in heartbeats. */
@@ -21,6 +21,12 @@ export interface ConfigFacts {
   now: ConfigRates;
   hour: ConfigRates;
   day: ConfigRates;
+}
+
+/** What the scheduler tells of itself, its configs by their ids. */
+export interface Scaling {
+  summary: ScalingSummary;
+  configs: ReadonlyMap<string, ConfigScaling>;
 }
 
 /** What the gateway saw and no object keeps. */

@@ -10,6 +10,7 @@ import {
   StartTimes,
   type WorkerRow as WorkerRowType,
 } from '../../protocol/index.ts';
+import { ConfigScaling, LaunchRow, ScalingSummary } from './scaling-answers.ts';
 
 /** What `/api/fleet` shows, held against the types of protocol/fleet-view.ts by the compiler. */
 
@@ -126,6 +127,7 @@ export const ConfigRow: z.ZodType<ConfigRowType> = z.object({
   now: rates,
   hour: rates,
   day: rates,
+  scaling: ConfigScaling.nullable(),
 });
 
 export const FleetView: z.ZodType<FleetViewType> = z.object({
@@ -137,6 +139,8 @@ export const FleetView: z.ZodType<FleetViewType> = z.object({
   attention: z.array(Attention),
   configs: z.array(ConfigRow),
   workers: z.array(WorkerRow),
+  launches: z.array(LaunchRow),
+  scaling: ScalingSummary.nullable(),
 });
 
 export const FleetFrame: z.ZodType<FleetFrameType> = z.discriminatedUnion('type', [
@@ -147,9 +151,11 @@ export const FleetFrame: z.ZodType<FleetFrameType> = z.discriminatedUnion('type'
     at: time,
     summary: FleetSummary,
     attention: z.array(Attention),
+    scaling: ScalingSummary.nullable(),
     configs: z.array(ConfigRow),
     workers: z.array(WorkerRow),
-    gone: z.object({ workers: z.array(text), configs: z.array(text) }),
+    launches: z.array(LaunchRow),
+    gone: z.object({ workers: z.array(text), configs: z.array(text), launches: z.array(text) }),
   }),
 ]);
 

@@ -1,11 +1,14 @@
 import * as z from 'zod';
 import * as protocol from '../../protocol/index.ts';
+import { LauncherReport } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { BatchRequest } from '../batch-request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
+import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
 import * as fleet from './fleet-answers.ts';
+import * as scaling from './scaling-answers.ts';
 import * as usage from './usage-answers.ts';
 
 /** A schema at `/schemas/{id}.json`. */
@@ -173,6 +176,29 @@ export const SCHEMAS = {
     ready_workers: 2,
     wanted_workers: 2,
   }),
+  SpecRequest: received(SpecRequest, "A fleet's file, as JSON.", {
+    spec: {
+      budget: { per_hour: 4 },
+      providers: { here: { driver: 'process' } },
+      configs: { tiny: { engine: 'simulator', model: 'tiny', max: 3, machines: [{ provider: 'here' }] } },
+    },
+    dry_run: true,
+  }),
+  AppliedSpec: sent(
+    scaling.AppliedSpec,
+    "The fleet's file in force, with all defaults; durations in seconds.",
+  ),
+  SpecChange: sent(scaling.SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
+  ControlRequest: received(ControlRequest, 'How an operator acts on a config.', { dry_run: true }),
+  Controlled: sent(scaling.Controlled, 'What became of it.'),
+  LauncherReport: received(LauncherReport, 'What a launcher has seen and done since it last told.', {
+    drivers: ['process'],
+    host: 'gpu-1',
+    lists: [{ provider: 'here', age_ms: 40, machines: [], error: null }],
+    results: [],
+    prices: [],
+  }),
+  LauncherAnswer: sent(scaling.LauncherAnswer, 'What a launcher is to do, and when to come again.'),
   Ok: sent(answers.Ok, 'It was taken.', { status: 'ok' }),
   Model: sent(
     answers.Model,

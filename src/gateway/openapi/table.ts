@@ -7,6 +7,7 @@ import { jobs } from './rows/jobs.ts';
 import { metrics } from './rows/metrics.ts';
 import { page } from './rows/page.ts';
 import { runpod } from './rows/runpod.ts';
+import { scheduler } from './rows/scheduler.ts';
 import { usage } from './rows/usage.ts';
 import { workers } from './rows/workers.ts';
 import type { RouteRow } from './types.ts';
@@ -21,6 +22,7 @@ export const ROUTES: readonly RouteRow[] = [
   ...files,
   ...batches,
   ...fleet,
+  ...scheduler,
   ...usage,
   ...metrics,
   ...page,

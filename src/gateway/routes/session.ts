@@ -31,10 +31,10 @@ export function sessionRoutes(app: Gateway): void {
     const tokens = readTokens(env.TOKENS);
     if (tokens.length === 0) return context.json(await sessionOf(request, env));
     const entry = await entryOfToken(given.value.token.trim(), tokens);
-    if (entry.scopes.every((scope) => scope === 'worker')) {
+    if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
       throw new HttpError(
         403,
-        `The token "${entry.name}" is for workers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
+        `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
         'scope_missing',
       );
     }

@@ -266,6 +266,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     await this.#fleet.flush();
   }
 
+  async cordon(workerIds: string[]): Promise<Record<string, number>> {
+    return Object.fromEntries(workerIds.map((id) => [id, 0]));
+  }
+
   async hasSession(workerId: string, sessionId: string): Promise<boolean> {
     return this.#queue.hasSession(workerId, sessionId);
   }

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { applyFrame } from '../../../src/dashboard/frames.ts';
-import type { ConfigRow, FleetFrame, FleetView, WorkerRow } from '../../../src/protocol/fleet-view.ts';
+import type { ConfigRow, FleetFrame, FleetView, LaunchRow, WorkerRow } from '../../../src/protocol/index.ts';
 
 const worker = (worker_id: string, running = 0) => ({ worker_id, running }) as WorkerRow;
+const launch = (launch_id: string) => ({ launch_id }) as LaunchRow;
 const config = (config_id: string) => ({ config_id }) as ConfigRow;
 
 const VIEW = {
@@ -14,6 +15,8 @@ const VIEW = {
   attention: [],
   configs: [config('a')],
   workers: [worker('w-1'), worker('w-2'), worker('w-3')],
+  launches: [launch('l-1'), launch('l-2')],
+  scaling: null,
 } as unknown as FleetView;
 
 function changed(fields: Partial<Extract<FleetFrame, { type: 'changed' }>>): FleetFrame {
@@ -24,8 +27,10 @@ function changed(fields: Partial<Extract<FleetFrame, { type: 'changed' }>>): Fle
     summary: { text: 'after' },
     attention: [],
     configs: [],
+    scaling: null,
     workers: [],
-    gone: { workers: [], configs: [] },
+    launches: [],
+    gone: { workers: [], configs: [], launches: [] },
     ...fields,
   } as FleetFrame;
 }
@@ -47,10 +52,11 @@ describe('frames of the live view', () => {
   });
 
   it('take away what is gone, but not what came again since', () => {
-    const gone = { workers: ['w-1', 'w-3'], configs: ['a'] };
+    const gone = { workers: ['w-1', 'w-3'], configs: ['a'], launches: ['l-1'] };
     const next = applyFrame(VIEW, changed({ workers: [worker('w-3', 1)], gone }))!;
     expect(next.workers).toEqual([worker('w-2'), worker('w-3', 1)]);
     expect(next.configs).toEqual([]);
+    expect(next.launches).toEqual([VIEW.launches[1]]);
   });
 
   it('mean nothing without the view that they change', () => {

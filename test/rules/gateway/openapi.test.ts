@@ -39,7 +39,8 @@ describe('the table of routes', () => {
       if (await isAllowed(method, path, scope)) allowed.push(scope);
     }
     const all = SCOPES.filter((name) => name !== 'admin');
-    expect(allowed.sort()).toEqual([...(scopes.length === 0 ? all : scopes)].sort());
+    const said = scopes.filter((name) => name !== 'admin');
+    expect(allowed.sort()).toEqual((scopes.length === 0 ? all : said).sort());
   });
 });
 
