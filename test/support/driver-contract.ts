@@ -16,6 +16,8 @@ export interface DriverUnderTest {
 export interface ContractOptions {
   kind?: string;
   image?: string | null;
+  /** Of each machine; 0 where the provider has machines without. */
+  gpus?: number;
   /** Accidents that cannot happen to this provider, each with the reason. */
   impossible?: Partial<Record<keyof Accidents, string>>;
   /** Whether the provider tells a container's exit code. */
@@ -31,7 +33,7 @@ const nameOf = (id: string) => `${PREFIX}small-${id.padStart(10, '0')}`;
 export function driverContract(
   name: string,
   setUp: () => DriverUnderTest | Promise<DriverUnderTest>,
-  { kind = 'local', image = null, impossible = {}, tellsExitCodes = true }: ContractOptions = {},
+  { kind = 'local', image = null, gpus = 0, impossible = {}, tellsExitCodes = true }: ContractOptions = {},
 ): void {
   let current: DriverUnderTest | undefined;
   afterEach(async () => {
@@ -61,7 +63,7 @@ export function driverContract(
         name: nameOf(id),
         may_exist: false,
         kind,
-        gpus: 0,
+        gpus,
         disk_gb: null,
         price_per_hour: null,
         image,
@@ -300,7 +302,7 @@ function withoutSecret(outcome: LaunchOutcome): LaunchOutcome {
 }
 
 /** Real work goes on, and virtual time passes, until the call has settled. */
-async function letPass<T>(clock: VirtualClock, call: Promise<T>): Promise<T> {
+export async function letPass<T>(clock: VirtualClock, call: Promise<T>): Promise<T> {
   let isSettled = false;
   const settle = () => {
     isSettled = true;

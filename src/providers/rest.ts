@@ -1,0 +1,185 @@
+import type * as z from 'zod';
+import { reasonOf } from '../process/http.ts';
+import { withTimeout } from '../process/timeout.ts';
+import type { LaunchOutcome } from '../scheduler/rpc.ts';
+import type { DriverPorts } from './driver.ts';
+import type { Pace } from './pace.ts';
+
+/** For everything that one call of a driver asks of its provider, ms. */
+export const CALL_LIMIT_MS = 30_000;
+/** A single request; what is left of the call's time is for finding out by name what came of it. */
+const REQUEST_LIMIT_MS = 20_000;
+const SHOWN_CHARACTERS = 500;
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  /** Parsed where it is JSON, else the text. */
+  body: unknown;
+}
+
+export interface RestRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  path: string;
+  body?: unknown;
+  pace: Pace;
+  /** When the driver's call ends, epoch ms. */
+  until: number;
+}
+
+/**
+ * Nobody knows whether the provider has done what it was asked: it did not answer, or in a way that tells nothing.
+ * Its message is for the operator.
+ */
+export class NoAnswerError extends Error {}
+
+/** The provider takes no more requests for now: it was not asked. */
+export class NotSentError extends NoAnswerError {}
+
+/** One provider's HTTP interface. Answers 429 are waited out; every other answer is the caller's to judge. */
+export class RestApi {
+  readonly provider: string;
+  readonly #ports: DriverPorts;
+  readonly #url: string;
+  readonly #headers: Record<string, string>;
+
+  constructor(ports: DriverPorts, api: { provider: string; url: string; token: string }) {
+    this.provider = api.provider;
+    this.#ports = ports;
+    this.#url = api.url.replace(/\/+$/, '');
+    this.#headers = { authorization: `Bearer ${api.token}`, accept: 'application/json' };
+  }
+
+  /** @throws NoAnswerError when there was no answer in time, NotSentError when none could be asked for */
+  async ask(request: RestRequest): Promise<Answer> {
+    const { method, path, pace, until } = request;
+    while (true) {
+      if (!(await pace.turn(until))) {
+        throw new NotSentError(
+          `${this.provider} takes no more requests for now (rate limit): ${method} ${shownPath(path)} was not sent`,
+        );
+      }
+      const answer = await this.#send(request);
+      const holdMs = holdOf(answer) ?? (answer.status === 429 ? pace.penaltyMs : null);
+      if (holdMs !== null) pace.hold(holdMs);
+      if (answer.status !== 429 || isQuota(answer)) return answer;
+      if (this.#ports.clock.now() + (holdMs ?? 0) > until) return answer;
+    }
+  }
+
+  async #send({ method, path, body, until }: RestRequest): Promise<Answer> {
+    const { clock, fetch } = this.#ports;
+    const limitMs = Math.min(REQUEST_LIMIT_MS, Math.max(1000, until - clock.now()));
+    const headers = {
+      ...this.#headers,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    };
+    try {
+      return await withTimeout(clock, limitMs, async (signal) => {
+        const init = {
+          method,
+          headers,
+          signal,
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        };
+        const response = await fetch(`${this.#url}${path}`, init);
+        return { status: response.status, headers: response.headers, body: parsed(await response.text()) };
+      });
+    } catch (error) {
+      throw new NoAnswerError(
+        `${this.provider} did not answer ${method} ${shownPath(path)}: ${reasonOf(error)}`,
+      );
+    }
+  }
+
+  /**
+   * An answer of 200 in the form that the driver knows.
+   * @throws NoAnswerError for any other
+   */
+  read<Schema extends z.ZodType>(what: string, answer: Answer, schema: Schema): z.output<Schema> {
+    if (answer.status < 200 || answer.status > 299) throw new NoAnswerError(this.said(what, answer));
+    const read = schema.safeParse(answer.body);
+    if (read.success) return read.data;
+    const [issue] = read.error.issues;
+    const where = issue?.path.join('.') || 'the answer';
+    throw new NoAnswerError(
+      `${this.provider} answered ${what} in a form that this version does not know (${where}: ${issue?.message})`,
+    );
+  }
+
+  /** What the provider said, for people. */
+  said(what: string, { status, body }: Answer): string {
+    const words = wordsOf(body).slice(0, SHOWN_CHARACTERS);
+    return `${this.provider} answered ${what} with ${status}${words ? `: ${words}` : ''}`;
+  }
+}
+
+/** What a driver answers where it could not find out. @throws whatever else it is given */
+export function unknownFrom(error: unknown): LaunchOutcome {
+  if (error instanceof NoAnswerError) return { kind: 'unknown', detail: error.message };
+  throw error;
+}
+
+/** Searches may be used up for the day: no wait within a call helps. */
+export function isQuota({ body }: Answer): boolean {
+  return fieldsOf(body).error === 'search_quota_exceeded';
+}
+
+/** The fields of an answer whose form nobody promises. */
+export function fieldsOf(body: unknown): Record<string, unknown> {
+  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {};
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+const SAID_IN = ['detail', 'msg', 'message', 'error', 'title'];
+
+function wordsOf(body: unknown): string {
+  if (typeof body === 'string') return body.trim();
+  const fields = fieldsOf(body);
+  const words = SAID_IN.map((name) => fields[name]).find((value) => value);
+  const faults = Array.isArray(fields.errors) ? fields.errors : [];
+  return [words, ...faults]
+    .filter((one) => one !== undefined)
+    .map(asText)
+    .join('; ');
+}
+
+function asText(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+/** Ids and filters are of no use in a message. */
+function shownPath(path: string): string {
+  return path.replace(/\?.*$/, '');
+}
+
+/** How long the provider wants to be left alone, ms; null: it did not say. */
+function holdOf({ headers }: Answer): number | null {
+  const seconds = [retryAfterOf(headers), ...usedUpWindows(headers.get('ratelimit') ?? '')];
+  const longest = Math.max(...seconds.filter((one) => one !== null && Number.isFinite(one)).map(Number), 0);
+  return longest > 0 ? longest * 1000 : null;
+}
+
+function retryAfterOf(headers: Headers): number | null {
+  const given = headers.get('retry-after');
+  return given === null ? null : Number(given);
+}
+
+/**
+ * Windows with no request left, each as the seconds until it is over. The field is a list with one member a window,
+ * `"minute";r=0;t=12, "hour";r=2800;t=1812` (draft-ietf-httpapi-ratelimit-headers).
+ */
+function usedUpWindows(field: string): number[] {
+  return field.split(',').flatMap((window) => {
+    const left = /;\s*r=(\d+)/.exec(window)?.[1];
+    const seconds = /;\s*t=(\d+)/.exec(window)?.[1];
+    return left === '0' && seconds ? [Number(seconds)] : [];
+  });
+}

@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
+import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
+import { FakeRunpod } from '../../../src/providers/fakes/fake-runpod.ts';
+import { makeRunpod } from '../../../src/providers/runpod.ts';
+import { ProviderSpec } from '../../../src/scheduler/spec.ts';
+import { driverContract, letPass } from '../../support/driver-contract.ts';
+import { fakePorts } from '../../support/driver-ports.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
+
+const KIND = 'NVIDIA GeForce RTX 4090';
+
+function setUp(given: object = {}) {
+  const clock = new VirtualClock();
+  const provider = new FakeProvider(clock);
+  provider.prices.set(KIND, 0.69);
+  const runpod = new FakeRunpod(provider, clock, 'rp-key');
+  const spec = ProviderSpec.parse({ driver: 'runpod', ...given }) as Extract<
+    ProviderSpec,
+    { driver: 'runpod' }
+  >;
+  const ports = fakePorts(clock, runpod.fetch, { RUNPOD_API_KEY: 'rp-key' });
+  const driver = makeRunpod(spec, ports) as Driver;
+  const launch = (more: Partial<LaunchRequest> = {}) =>
+    letPass(clock, driver.launch({ ...REQUEST, ...more }));
+  return { clock, provider, runpod, driver, launch, spec, ports };
+}
+
+const REQUEST: LaunchRequest = {
+  name: 'wv-abc123-small-0000000001',
+  may_exist: false,
+  kind: KIND,
+  gpus: 1,
+  disk_gb: null,
+  price_per_hour: null,
+  image: null,
+  env: { CASOLA_CONFIG_ID: 'small' },
+};
+
+driverContract('runpod', setUp, {
+  kind: KIND,
+  gpus: 1,
+  tellsExitCodes: false,
+  impossible: { created_but_error: 'an error of RunPod names no pod' },
+});
+
+describe('the driver of RunPod', () => {
+  it('asks for one GPU type, the image as it is, and a network volume where one is named', async () => {
+    const { provider, launch } = setUp({ network_volume: 'vol_1', data_centers: ['EU-RO-1'] });
+    await launch({ gpus: 2, disk_gb: 40 });
+    expect(provider.alive[0]!.request).toEqual({
+      name: REQUEST.name,
+      image: 'ghcr.io/worker-vllm/worker-vllm:latest',
+      cloud: 'SECURE',
+      gpu: { id: KIND, count: 2 },
+      disk: 40,
+      env: REQUEST.env,
+      dataCenterIds: ['EU-RO-1'],
+      mounts: { network: [{ volumeId: 'vol_1', path: '/runpod-volume' }] },
+    });
+  });
+
+  it('says which variable lacks the key', () => {
+    const { spec, ports } = setUp();
+    expect(() => makeRunpod({ ...spec, api_key_variable: 'OTHER_KEY' }, ports)).toThrow(
+      /^OTHER_KEY is not set/,
+    );
+  });
+
+  it('calls a wrong key and a wrong body rejected, a pool that is closed to it no capacity', async () => {
+    const { runpod, launch, ports, spec } = setUp();
+    const stranger = makeRunpod(spec, { ...ports, env: { RUNPOD_API_KEY: 'another' } }) as Driver;
+    expect(await stranger.launch(REQUEST)).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('RUNPOD_API_KEY'),
+    });
+    expect(await launch({ disk_gb: 0 })).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('$.disk'),
+    });
+    runpod.forbidden.add(KIND);
+    expect(await launch()).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('403') });
+  });
+
+  it('refuses more variables than RunPod takes, before it asks', async () => {
+    const { provider, launch } = setUp();
+    const env = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`V${index}`, 'x']));
+    expect(await launch({ env })).toMatchObject({ kind: 'rejected', detail: expect.stringContaining('50') });
+    expect(provider.machines).toEqual([]);
+  });
+
+  it('accepts no price above the limit, neither of the catalog nor of the pod', async () => {
+    const { provider, launch, clock } = setUp();
+    expect(await launch({ gpus: 2, price_per_hour: 0.7 })).toMatchObject({ kind: 'no_capacity' });
+    expect(provider.machines).toEqual([]);
+    expect(await launch({ price_per_hour: 0.7 })).toMatchObject({ kind: 'launched', price_per_hour: 0.69 });
+    await clock.advance(1000);
+    provider.prices.set(KIND, 0.9);
+    const outcome = await launch({ name: 'wv-abc123-small-0000000002', price_per_hour: 0.7 });
+    expect(outcome).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('$0.9') });
+    expect(provider.alive).toHaveLength(1);
+  });
+
+  it('does not ask for a kind that the catalog has none of', async () => {
+    const { provider, runpod, launch } = setUp();
+    runpod.availability.set(KIND, 'NONE');
+    expect(await launch()).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('stock') });
+    expect(provider.machines).toEqual([]);
+  });
+
+  it('tells prices of the catalog', async () => {
+    const { driver, clock } = setUp();
+    const prices = await letPass(clock, driver.prices!([KIND, 'no such GPU']));
+    expect(prices).toEqual([{ kind: KIND, price_per_hour: 0.69 }]);
+  });
+
+  it('waits as long as a 429 says, and until a used-up window is over', async () => {
+    const { clock, provider, driver, runpod } = setUp();
+    for (const saysRetryAfter of [true, false]) {
+      runpod.saysRetryAfter = saysRetryAfter;
+      provider.accidents.throttled = 2;
+      expect(await letPass(clock, driver.list('wv-'))).toEqual([]);
+    }
+    runpod.rateLimit = '"minute";r=0;t=12, "hour";r=2800;t=1812';
+    await letPass(clock, driver.list('wv-'));
+    runpod.rateLimit = null;
+    const before = clock.now();
+    await letPass(clock, driver.list('wv-'));
+    expect(clock.now() - before).toBeGreaterThanOrEqual(12_000);
+  });
+
+  it('takes an answer in another form for no list', async () => {
+    const { clock, driver, runpod } = setUp();
+    runpod.answersOddly = true;
+    await expect(letPass(clock, driver.list('wv-'))).rejects.toThrow(/form that this version does not know/);
+  });
+});
