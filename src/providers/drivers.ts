@@ -5,7 +5,10 @@ import type { Driver, DriverPorts, MakeDriver } from './driver.ts';
 type Kind = ProviderSpec['driver'];
 
 /** Every driver; each is loaded when a provider of the spec asks for it. */
-const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {};
+const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
+  runpod: async () => (await import('./runpod.ts')).makeRunpod,
+  vast: async () => (await import('./vast/vast.ts')).makeVast,
+};
 
 /** Names of the drivers there are. */
 export const DRIVER_NAMES = Object.keys(DRIVERS) as Kind[];

@@ -1,0 +1,77 @@
+import * as z from 'zod';
+import type { Machine } from '../../scheduler/rpc.ts';
+
+/** The fields that are used; a state is four of them, and a message for people. */
+export const VastInstance = z.object({
+  id: z.number().int(),
+  label: z.string().nullish(),
+  machine_id: z.number().int().nullish(),
+  /** Of the container; null while the machine is being found. */
+  actual_status: z.string().nullish(),
+  /** Of the contract: running, stopped or unloaded. */
+  cur_state: z.string().nullish(),
+  next_state: z.string().nullish(),
+  /** What its owner wants. */
+  intended_status: z.string().nullish(),
+  status_msg: z.string().nullish(),
+  dph_total: z.number().nullish(),
+  /** Epoch s. */
+  start_date: z.number().nullish(),
+});
+export type VastInstance = z.output<typeof VastInstance>;
+
+const STATES: Record<string, Machine['state']> = {
+  created: 'starting',
+  loading: 'starting',
+  running: 'running',
+  exited: 'ended',
+  stopped: 'ended',
+};
+
+export function machineOf(instance: VastInstance): Machine {
+  const { id, label, start_date, dph_total, status_msg } = instance;
+  const state = stateOf(instance);
+  return {
+    external_id: String(id),
+    name: label ?? '',
+    state,
+    created_at: start_date ? Math.round(start_date * 1000) : null,
+    started_at: null,
+    ended_at: null,
+    price_per_hour: dph_total ?? null,
+    exit_code: null,
+    detail: status_msg?.trim() || (state === 'unknown' ? `Vast says ${instance.actual_status}` : null),
+  };
+}
+
+/** What is not listed here is no end: `offline` and `unknown` only say that Vast has not heard of the host lately. */
+function stateOf({ actual_status, cur_state, next_state, intended_status, status_msg }: VastInstance) {
+  // Outbid, or the money is gone: it would pay for its disk for ever.
+  if ([cur_state, next_state, intended_status].every((state) => state === 'stopped')) return 'ended';
+  if (actual_status === 'created' && status_msg?.includes('OCI runtime create failed')) return 'ended';
+  return actual_status == null ? 'starting' : (STATES[actual_status] ?? 'unknown');
+}
+
+/** A machine that has not started by then is slow. */
+const SLOW_AFTER_MS = 300_000;
+
+/** Which machine each instance is on that had not started when it was last listed: a hint for the next choice. */
+export class StartingMachines {
+  #machines = new Map<number, { machineId: number; since: number }>();
+
+  /** @param machines as the instances are listed */
+  keep(instances: VastInstance[], machines: Machine[]): void {
+    const starting = instances.flatMap(({ id, machine_id }, index) => {
+      const { state, created_at } = machines[index] ?? {};
+      if (state !== 'starting' || machine_id == null || !created_at) return [];
+      return [[id, { machineId: machine_id, since: created_at }] as const];
+    });
+    this.#machines = new Map(starting);
+  }
+
+  /** @param now epoch ms */
+  slowMachineOf(instanceId: number, now: number): number | null {
+    const known = this.#machines.get(instanceId);
+    return known && now - known.since > SLOW_AFTER_MS ? known.machineId : null;
+  }
+}

@@ -1,0 +1,173 @@
+import * as z from 'zod';
+import type { DriverPorts, LaunchRequest } from '../driver.ts';
+import { Pace } from '../pace.ts';
+import { isQuota, NoAnswerError, type RestApi } from '../rest.ts';
+
+const Offer = z.object({
+  id: z.number().int(),
+  machine_id: z.number().int().nullish(),
+  /** US dollars an hour for the whole machine, its disk included. */
+  dph_total: z.number(),
+});
+export type Offer = z.output<typeof Offer>;
+const Offers = z.object({ offers: z.array(Offer) });
+
+export type Wanted = Pick<LaunchRequest, 'kind' | 'gpus' | 'price_per_hour'> & { disk_gb: number };
+
+/** Ten searches a minute. */
+const SEARCH_EVERY_MS = 6000;
+const OFFERS_PER_SEARCH = 20;
+/** Launches at once share the offers of one search. */
+const FRESH_MS = 30_000;
+/** An offer that this driver has asked for is left alone for so long: it is rented, or was taken by somebody else. */
+const CLAIMED_MS = 120_000;
+/** A machine that did not start in time comes last for so long. */
+const SLOW_MS = 6 * 3600_000;
+const DAY_MS = 86_400_000;
+
+/** What can be asked of a machine for models; the spec's `search` adds to it and replaces it. */
+const FILTERS = {
+  verified: { eq: true },
+  rentable: { eq: true },
+  rented: { eq: false },
+  external: { eq: false },
+  reliability: { gte: 0.98 },
+  cuda_max_good: { gte: 12.8 },
+  // A slow line makes the start of a large model last hours.
+  inet_down: { gte: 500 },
+  // An expired contract ends its machine.
+  duration: { gte: DAY_MS / 1000 },
+};
+
+interface Search {
+  askedAt: number;
+  offers: Promise<Offer[]>;
+}
+
+/** The market: what can be rented now, cheapest first. Searches are few and counted by the day, so they are shared. */
+export class OfferMarket {
+  readonly #ports: DriverPorts;
+  readonly #api: RestApi;
+  readonly #filters: Record<string, unknown>;
+  readonly #pace: Pace;
+  readonly #searches = new Map<string, Search>();
+  /** When a search was last answered, and with what. */
+  readonly #answers = new Map<string, Offer[]>();
+  readonly #claimed = new Map<number, number>();
+  readonly #slow = new Map<number, number>();
+  /** Epoch ms. */
+  #noSearchUntil = 0;
+
+  constructor(ports: DriverPorts, api: RestApi, filters: Record<string, unknown> = {}) {
+    this.#ports = ports;
+    this.#api = api;
+    this.#filters = filters;
+    this.#pace = new Pace(ports.clock, SEARCH_EVERY_MS);
+  }
+
+  /** Whether no search is possible until midnight UTC. */
+  get isUsedUp(): boolean {
+    return this.#ports.clock.now() < this.#noSearchUntil;
+  }
+
+  /**
+   * The cheapest offer that nobody here has asked for, which is the caller's now; null: there is none.
+   * @throws NoAnswerError
+   */
+  async claim(wanted: Wanted, until: number): Promise<Offer | null> {
+    const known = this.#freshSearch(wanted);
+    const offer = await this.#claimFrom(known ?? this.#search(wanted, until));
+    if (offer || !known) return offer;
+    const newer = this.#freshSearch(wanted);
+    return await this.#claimFrom(newer && newer !== known ? newer : this.#search(wanted, until));
+  }
+
+  async #claimFrom({ offers }: Search): Promise<Offer | null> {
+    const offer = this.#best(await offers);
+    if (offer) this.#claimed.set(offer.id, this.#ports.clock.now() + CLAIMED_MS);
+    return offer ?? null;
+  }
+
+  /** The cheapest of what was last found; searches where nothing was for this kind. @throws NoAnswerError */
+  async cheapest(wanted: Wanted, until: number): Promise<Offer | null> {
+    const known = this.#answers.get(keyOf(wanted));
+    return (known ?? (await (this.#freshSearch(wanted) ?? this.#search(wanted, until)).offers))[0] ?? null;
+  }
+
+  /** The machine did not start in time: offers change their ids, machines keep theirs. */
+  avoid(machineId: number): void {
+    this.#slow.set(machineId, this.#ports.clock.now() + SLOW_MS);
+  }
+
+  #best(offers: Offer[]): Offer | undefined {
+    const now = this.#ports.clock.now();
+    const isIn = (until: number | undefined) => until !== undefined && until > now;
+    const free = offers.filter(({ id }) => !isIn(this.#claimed.get(id)));
+    return free.find(({ machine_id }) => !isIn(this.#slow.get(machine_id ?? 0))) ?? free[0];
+  }
+
+  #freshSearch(wanted: Wanted): Search | undefined {
+    const search = this.#searches.get(keyOf(wanted));
+    return search && this.#ports.clock.now() - search.askedAt <= FRESH_MS ? search : undefined;
+  }
+
+  #search(wanted: Wanted, until: number): Search {
+    const key = keyOf(wanted);
+    const search = { askedAt: this.#ports.clock.now(), offers: this.#ask(wanted, until) };
+    this.#searches.set(key, search);
+    search.offers.catch(() => {
+      if (this.#searches.get(key) === search) this.#searches.delete(key);
+    });
+    return search;
+  }
+
+  async #ask(wanted: Wanted, until: number): Promise<Offer[]> {
+    const key = keyOf(wanted);
+    if (this.isUsedUp) return this.#answers.get(key) ?? [];
+    const body = { ...FILTERS, ...this.#filters, ...filtersOf(wanted) };
+    const answer = await this.#api.ask({
+      method: 'POST',
+      path: '/v0/bundles/',
+      body,
+      until,
+      pace: this.#pace,
+    });
+    if (isQuota(answer)) {
+      const now = this.#ports.clock.now();
+      this.#noSearchUntil = Math.floor(now / DAY_MS + 1) * DAY_MS;
+      this.#ports.log.warn(
+        {},
+        'Vast allows no more searches until midnight UTC; the offers found last are used',
+      );
+      return this.#answers.get(key) ?? [];
+    }
+    if (answer.status === 400 || answer.status === 422) {
+      throw new BadSearchError(this.#api.said('the search for offers', answer));
+    }
+    const { offers } = this.#api.read('the search for offers', answer, Offers);
+    this.#answers.set(key, offers);
+    return offers;
+  }
+}
+
+/** The search is refused as it is. */
+export class BadSearchError extends NoAnswerError {}
+
+function filtersOf({ kind, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
+  return {
+    // As `vastai search offers` takes it, too: blanks as underscores.
+    gpu_name: { in: [kind.replaceAll('_', ' ')] },
+    num_gpus: { eq: gpus },
+    disk_space: { gte: disk_gb },
+    ...(price_per_hour === null ? {} : { dph_total: { lte: price_per_hour } }),
+    type: 'on-demand',
+    order: [['dph_total', 'asc']],
+    limit: OFFERS_PER_SEARCH,
+    // The price is to include it.
+    allocated_storage: disk_gb,
+  };
+}
+
+function keyOf(wanted: Wanted): string {
+  return JSON.stringify([wanted.kind, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
+}

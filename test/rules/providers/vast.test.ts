@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
+import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
+import { FakeVast } from '../../../src/providers/fakes/fake-vast.ts';
+import { makeVast } from '../../../src/providers/vast/vast.ts';
+import { ProviderSpec } from '../../../src/scheduler/spec.ts';
+import { driverContract, letPass } from '../../support/driver-contract.ts';
+import { fakePorts } from '../../support/driver-ports.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
+
+const KIND = 'RTX 4090';
+
+function setUp(given: object = {}) {
+  const clock = new VirtualClock();
+  const provider = new FakeProvider(clock);
+  provider.prices.set(KIND, 0.4);
+  const vast = new FakeVast(provider, clock, 'vast-key');
+  const spec = ProviderSpec.parse({ driver: 'vast', ...given }) as Extract<ProviderSpec, { driver: 'vast' }>;
+  const ports = fakePorts(clock, vast.fetch, { VAST_API_KEY: 'vast-key' });
+  const driver = makeVast(spec, ports) as Driver;
+  const launch = (id: string, more: Partial<LaunchRequest> = {}) =>
+    letPass(clock, driver.launch({ ...REQUEST, name: nameOf(id), ...more }));
+  return { clock, provider, vast, driver, launch, spec, ports };
+}
+
+const nameOf = (id: string) => `wv-abc123-small-${id.padStart(10, '0')}`;
+const REQUEST: LaunchRequest = {
+  name: nameOf('1'),
+  may_exist: false,
+  kind: KIND,
+  gpus: 1,
+  disk_gb: null,
+  price_per_hour: null,
+  image: null,
+  env: { CASOLA_CONFIG_ID: 'small' },
+};
+
+driverContract('vast', setUp, { kind: KIND, gpus: 1, tellsExitCodes: false });
+
+describe('the driver of Vast', () => {
+  it('takes the next offer when somebody else was faster, and the cheapest first', async () => {
+    const { provider, vast, launch } = setUp();
+    vast.taken = 2;
+    expect(await launch('1')).toMatchObject({ kind: 'launched', price_per_hour: 0.4 * 1.002 });
+    expect(provider.alive).toHaveLength(1);
+  });
+
+  it('keeps the least interval of each kind of request', async () => {
+    const { vast, launch, provider } = setUp();
+    await Promise.all(['1', '2', '3', '4', '5'].map((id) => launch(id)));
+    expect(provider.alive).toHaveLength(5);
+    expect(vast.refused).toBe(0);
+  });
+
+  it('uses the offers found last when the searches of the day are used up', async () => {
+    const { clock, vast, launch } = setUp();
+    await launch('1');
+    vast.searchesLeft = 0;
+    await clock.advance(3600_000);
+    expect(await launch('2')).toMatchObject({ kind: 'launched' });
+    vast.searchesLeft = Number.POSITIVE_INFINITY;
+    await clock.advance(24 * 3600_000);
+    expect(await launch('3', { kind: 'RTX 5090' })).toMatchObject({ kind: 'launched' });
+  });
+
+  it('says that there is no capacity when it may not search and knows no offer', async () => {
+    const { vast, launch } = setUp();
+    vast.searchesLeft = 0;
+    expect(await launch('1')).toMatchObject({
+      kind: 'no_capacity',
+      detail: expect.stringContaining('midnight UTC'),
+    });
+  });
+
+  it('does not look for offers above the price', async () => {
+    const { provider, launch } = setUp();
+    expect(await launch('1', { price_per_hour: 0.39 })).toMatchObject({ kind: 'no_capacity' });
+    expect(provider.machines).toEqual([]);
+  });
+
+  it('goes to another machine after one that did not start', async () => {
+    const { clock, provider, driver, launch } = setUp();
+    provider.accidents.stuck_loading = true;
+    const first = await launch('1');
+    await clock.advance(900_000);
+    const [machine] = await letPass(clock, driver.list('wv-abc123-'));
+    await letPass(clock, driver.terminate({ name: nameOf('1'), external_id: machine!.external_id }));
+    provider.accidents.stuck_loading = false;
+    const second = await launch('2');
+    expect(first).toMatchObject({ kind: 'launched', price_per_hour: 0.4 });
+    expect(second).toMatchObject({ kind: 'launched', price_per_hour: 0.4 * 1.001 });
+  });
+
+  it('says which filters Vast refuses', async () => {
+    const { launch } = setUp({ search: { gpu_name: 'not a filter', num_gpus: 'nor this' } });
+    expect(await launch('1', { gpus: 1 })).toMatchObject({ kind: 'launched' });
+    const { launch: launchOther } = setUp({ search: { geolocation: 'SE' } });
+    expect(await launchOther('1')).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('geolocation'),
+    });
+  });
+
+  it('says which variable lacks the key', () => {
+    const { spec, ports } = setUp();
+    expect(() => makeVast({ ...spec, api_key_variable: 'OTHER_KEY' }, ports)).toThrow(
+      /^OTHER_KEY is not set/,
+    );
+  });
+});
