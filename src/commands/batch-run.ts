@@ -3,10 +3,11 @@ import { createReadStream } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
-import { BatchApi, type BatchTarget, type BatchView, UnreachableQueue } from './batch-api.ts';
+import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
+import { BatchApi, type BatchView } from './batch-api.ts';
 import { Progress } from './progress.ts';
 
-export interface BatchRunOptions extends BatchTarget {
+export interface BatchRunOptions extends QueueTarget {
   /** Where the answers go; beside the file if left out. */
   output?: string;
   /** Completion window: "24h". */

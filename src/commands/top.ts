@@ -1,6 +1,7 @@
 import { EXIT, endSignals } from '../process/index.ts';
 import type { FleetView } from '../protocol/index.ts';
-import { FleetConnection, readFleet, type TopAddress } from './top/connection.ts';
+import type { QueueTarget } from './ask-queue.ts';
+import { FleetConnection, readFleet } from './top/connection.ts';
 import { fleetLines, type Screen } from './top/table.ts';
 
 export interface TopOptions {
@@ -32,7 +33,7 @@ export async function runTop(options: TopOptions): Promise<number> {
   return EXIT.ok;
 }
 
-async function printFrames(address: TopAddress): Promise<number> {
+async function printFrames(address: QueueTarget): Promise<number> {
   return untilStopped(
     new FleetConnection(address, {
       onFrame: (frame) => process.stdout.write(`${JSON.stringify(frame)}\n`),
@@ -41,7 +42,7 @@ async function printFrames(address: TopAddress): Promise<number> {
   );
 }
 
-async function drawLive(address: TopAddress, first: FleetView): Promise<number> {
+async function drawLive(address: QueueTarget, first: FleetView): Promise<number> {
   const out = process.stdout;
   let view = first;
   let connection = 'connecting';

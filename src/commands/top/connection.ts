@@ -1,12 +1,6 @@
 import { applyFrame } from '../../dashboard/frames.ts';
-import { EXIT, UserError } from '../../process/index.ts';
 import type { FleetFrame, FleetView } from '../../protocol/index.ts';
-
-export interface TopAddress {
-  url: string;
-  token: string | undefined;
-  queueId: string | undefined;
-}
+import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
 export interface Watched {
   /** The newest; its clock is the server's. */
@@ -27,30 +21,13 @@ const SOCKET_TRIES = 3;
  * The fleet once, by HTTP.
  * @throws UserError when the queue cannot be reached, or the token may not look
  */
-export async function readFleet({ url, token, queueId }: TopAddress): Promise<FleetView> {
-  const headers = {
-    ...(token && { authorization: `Bearer ${token}` }),
-    ...(queueId && { 'x-queue-id': queueId }),
-  };
-  const response = await fetch(`${url.replace(/\/+$/, '')}/api/fleet`, { headers }).catch((error: Error) => {
-    const cause = (error.cause as Error | undefined)?.message || error.message;
-    throw new UserError(
-      `The queue at ${url} cannot be reached: ${cause}. Start one with "npm start", or give its --url.`,
-    );
-  });
-  if (response.ok) return (await response.json()) as FleetView;
-  const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
-  const reason = error?.message ?? 'it does not say why';
-  const next =
-    response.status === 401 || response.status === 403
-      ? ' A token with the scope read is enough: make one with "npx worker-vllm token --scope read", and give it as --token or CASOLA_API_TOKEN.'
-      : '';
-  throw new UserError(`The queue refused (${response.status}): ${reason}${next}`, EXIT.deniedByQueue);
+export function readFleet(target: QueueTarget): Promise<FleetView> {
+  return askQueueJson(target, '/api/fleet', { scope: 'read' });
 }
 
 /** Watches until stopped: over the live socket, by polling where none can be opened, and again after a restart. */
 export class FleetConnection {
-  readonly #address: TopAddress;
+  readonly #address: QueueTarget;
   readonly #watched: Watched;
   #view: FleetView | null = null;
   #socket: WebSocket | null = null;
@@ -59,7 +36,7 @@ export class FleetConnection {
   #isStopped = false;
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
 
-  constructor(address: TopAddress, watched: Watched) {
+  constructor(address: QueueTarget, watched: Watched) {
     this.#address = address;
     this.#watched = watched;
     this.#dial();
