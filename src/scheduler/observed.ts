@@ -40,7 +40,15 @@ export interface ObservedConfig {
   config_id: string;
   spec: Pick<
     ConfigSpec,
-    'slots' | 'min' | 'max' | 'keep_warm' | 'wanted_wait' | 'utilization' | 'batch_only' | 'machines'
+    | 'slots'
+    | 'min'
+    | 'max'
+    | 'keep_warm'
+    | 'scale_down_after'
+    | 'wanted_wait'
+    | 'utilization'
+    | 'batch_only'
+    | 'machines'
   >;
   /** By an operator: nothing is launched for it and nothing drained. What is under way ends as it began. */
   paused: boolean;

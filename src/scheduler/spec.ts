@@ -159,6 +159,9 @@ export const ConfigSpec = z.strictObject({
     .describe('Jobs side by side of one worker: CASOLA_MAX_JOBS.'),
   min: z.number().int().min(0).default(0).describe('Workers that run even without work.'),
   max: z.number().int().min(0).default(1).describe('Workers at most.'),
+  scale_down_after: Duration.optional().describe(
+    'How long a worker stays after it was last needed. Left out: 5 min, or two starts where these take longer.',
+  ),
   keep_warm: Duration.optional().describe(
     'How long the last worker stays without work. Left out: as long as a start takes, at least 5 min.',
   ),

@@ -37,7 +37,7 @@ export function decideConfig(asked: Asked): Answer {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {
     if (want.workers > round.have && want.isPressing) round.growTo(want.workers, want.why);
-    else if (keep < round.have && canShrink(memory, start, now)) {
+    else if (keep < round.have && canShrink(config.spec, memory, start, now)) {
       round.shrinkTo(keep, `no more than ${keep} were needed lately`, memory);
     }
   }

@@ -92,8 +92,15 @@ export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
   return (busy_slot_ms + PRIOR_JOBS * PRIOR_SERVICE_MS) / (ended + PRIOR_JOBS) / 1000;
 }
 
-/** Jobs a second over the last minute and the last five. */
-export function arrivalsPerSecond(memory: ConfigMemory, now: number): { short: number; long: number } {
+/**
+ * Jobs a second over the last minute and the last five.
+ * @param mostMs nothing older counts: after that long without jobs nothing is wanted
+ */
+export function arrivalsPerSecond(
+  memory: ConfigMemory,
+  mostMs: number,
+  now: number,
+): { short: number; long: number } {
   const over = (ms: number) => {
     const newest = memory.submitted.at(-1);
     const first = memory.submitted.findLast(([at]) => at <= now - ms) ?? memory.submitted[0];
@@ -102,7 +109,7 @@ export function arrivalsPerSecond(memory: ConfigMemory, now: number): { short: n
     const span = Math.min(ms, Math.max(now - memory.since, 15_000));
     return ((newest[1] - first[1]) / span) * 1000;
   };
-  return { short: over(SHORT_MS), long: over(LONG_MS) };
+  return { short: over(Math.min(SHORT_MS, mostMs)), long: over(Math.min(LONG_MS, mostMs)) };
 }
 
 /** Notes what is wanted now, and answers the most that was wanted within the window. */

@@ -7,7 +7,7 @@ import type { StartSeconds } from './starts.ts';
 import { wantForCallers } from './want.ts';
 import { plural } from './words.ts';
 
-/** Nothing is given up that was needed within so long, ms; or within two starts, where these take longer. */
+/** Unless the spec says: nothing is given up that was needed within so long, ms; or within two starts, where these take longer. */
 const LEAST_WINDOW_MS = 300_000;
 /** Workers of which fewer slots than these are kept busy by arrivals alone are enough while nothing waits. */
 const ENOUGH = 0.95;
@@ -30,7 +30,7 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
   const ready = capacity.ready.length + capacity.others;
   const have = ready + capacity.starting.length;
   const callers = wantForCallers({
-    arrivals: arrivalsPerSecond(memory, market.now),
+    arrivals: arrivalsPerSecond(memory, windowOf(spec, start), market.now),
     service,
     waiting,
     running: running - running_batch,
@@ -75,7 +75,7 @@ export function kept(
   start: StartSeconds,
 ): number {
   const { spec } = config;
-  const windowMs = windowOf(start);
+  const windowMs = windowOf(spec, start);
   const most = mostWanted(memory, want, windowMs, market.now);
   const warmMs = spec.keep_warm === undefined ? windowMs : spec.keep_warm * 1000;
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
@@ -84,11 +84,14 @@ export function kept(
   return most;
 }
 
-function windowOf(start: StartSeconds): number {
+type Windowed = Asked['config']['spec'];
+
+function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
+  if (scale_down_after !== undefined) return scale_down_after * 1000;
   return Math.max(LEAST_WINDOW_MS, 2000 * start.p80);
 }
 
 /** Only what was observed for a whole window is known not to be needed. */
-export function canShrink(memory: ConfigMemory, start: StartSeconds, now: number): boolean {
-  return now - memory.since >= windowOf(start);
+export function canShrink(spec: Windowed, memory: ConfigMemory, start: StartSeconds, now: number): boolean {
+  return now - memory.since >= windowOf(spec, start);
 }

@@ -18,4 +18,25 @@ describe('the scaling rule', () => {
     const unknown = { ...seen, configs: [{ ...config(), demand: null }] };
     expect(decideAfter(60 * MINUTE, unknown).decisions).toEqual([]);
   });
+
+  it('ends what nobody needs after as long as its config says, whatever came shortly before', () => {
+    const mine = launch('ready');
+    const of = (spec: { scale_down_after?: number }, submitted: number) => {
+      const configs = [
+        { ...config({ keep_warm: 0, ...spec }), demand: demand({ submitted, ended: submitted }) },
+      ];
+      return observed({ configs, launches: [mine], sessions: [session(mine)] });
+    };
+    const afterLoad = (spec: { scale_down_after?: number }, ms: number) => {
+      // Two jobs a second for a minute, then none.
+      let decided = decide(of(spec, 0), EMPTY_STATE, NOW - ms - MINUTE);
+      for (let s = 5; s <= 60; s += 5) {
+        decided = decide(of(spec, 2 * s), decided.state, NOW - ms - MINUTE + s * 1000);
+      }
+      return decideAfter(ms - 5000, of(spec, 120), decided.state).decisions.map(({ kind }) => kind);
+    };
+    expect(afterLoad({ scale_down_after: 20 }, 15_000)).toEqual([]);
+    expect(afterLoad({ scale_down_after: 20 }, 30_000)).toEqual(['drain']);
+    expect(afterLoad({}, 2 * MINUTE)).toEqual([]);
+  });
 });
