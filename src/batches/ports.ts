@@ -27,8 +27,8 @@ export interface BatchQueue {
   /** Null: there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
-  /** Slots of all workers. */
-  slots(): Promise<number>;
+  /** Where lines for these models would run now. In order of the models; null: named by none. */
+  slots(models: (string | null)[]): Promise<BatchSlots[]>;
 }
 
 export interface LineJob {
@@ -40,6 +40,12 @@ export interface LineJob {
   /** Chooses the config; null: the only one there is. */
   model: string | null;
   deadline_seconds: number;
+}
+
+/** Slots that batch work may use of a config; null: no worker that is here serves the model. */
+export interface BatchSlots {
+  config_id: string | null;
+  slots: number;
 }
 
 /** `wait`: not now, because too much is pending or nobody serves the model; `refused`: never. */

@@ -1,37 +1,30 @@
 import { standsStill } from '../durable/machine-time.ts';
+import type { Sql } from '../durable/ports.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import type { JobView } from '../protocol/index.ts';
 import { type Batch, type BatchStatus, isOver, lineJobId, lineOfJob } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
-import { requestOf } from './line.ts';
+import { Feeder, type RunnerSizes } from './feeder.ts';
 import {
   findOpenLine,
   forgetLines,
   hasOpenLines,
-  lineCounts,
   moveLines,
-  nextLines,
   type StoredLine,
   submittedLines,
   waitingLines,
 } from './line-table.ts';
-import { count, notSubmitted, refusal, settledOutcome } from './outcomes.ts';
+import { notSubmitted, settledOutcome } from './outcomes.ts';
 import type { LineOutcome } from './output-line.ts';
-import type { BatchPorts, LineJob } from './ports.ts';
+import { Pace } from './pace.ts';
+import type { BatchPorts } from './ports.ts';
+import { fileIdOf, record } from './record.ts';
 import { validate } from './validate.ts';
-
-/** How much is done at a time. */
-export interface RunnerSizes {
-  /** Lines of a batch that are in the queue: enough to keep all slots busy, few to call back. */
-  window: { least: number; slots: number };
-  /** Lines submitted in one call, and outcomes written in one. */
-  mostAtOnce: number;
-}
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
 /** How long one question for what has settled waits, ms: a new batch is seen to afterwards. */
 const QUESTION_MS = 1000;
-/** Before lines that the queue did not take are submitted again, and after a call that failed, ms. */
+/** After a call that failed, ms. */
 const PAUSE_MS = 2000;
 /** What runs when a batch is cancelled may end within this time, ms: it is paid for already. */
 const MAY_END_MS = 30_000;
@@ -46,15 +39,15 @@ export class BatchRunner {
   #running: Promise<void> | null = null;
   /** The queue tells what settles of the lines that it was given. */
   #isListening = false;
-  /** Batches whose lines the queue did not take, and when they are tried again, epoch ms. */
-  readonly #paused = new Map<string, number>();
-
+  readonly #pace = new Pace();
+  readonly #feeder: Feeder;
   #isEnding = false;
 
   /** @param sizes others than in production make a small world meet what a large one does */
   constructor(ports: BatchPorts, sizes = SIZES) {
     this.#ports = ports;
     this.#sizes = sizes;
+    this.#feeder = new Feeder(ports, this.#pace, sizes);
   }
 
   /** There is, or may be, something to do. */
@@ -80,7 +73,8 @@ export class BatchRunner {
       if (active.length === 0) return;
       try {
         if (!this.#isListening) await this.#listenAgain(active);
-        for (const { batch } of byLatestStart(active)) await this.#step(batch.id);
+        for (const { batch } of active) await this.#step(batch.id);
+        await this.#feeder.feed(inProgress(this.#ports.sql));
         await this.#collect();
       } catch (error) {
         this.#isListening = false;
@@ -122,49 +116,7 @@ export class BatchRunner {
     if (status === 'cancelling') return await this.#callBack(stored, 'cancelled');
     if (this.#ports.now() >= expires_at) return await this.#callBack(stored, 'expired');
     if (status === 'validating') return await validate(this.#ports, stored);
-    await this.#feed(stored);
-  }
-
-  async #feed(stored: StoredBatch): Promise<void> {
-    const { sql, now, queue, files } = this.#ports;
-    const { seq, batch } = stored;
-    if ((this.#paused.get(batch.id) ?? 0) > now()) return;
-    this.#paused.delete(batch.id);
-    if (!hasOpenLines(sql, seq)) return this.#become(stored, 'finalizing');
-    const { window, mostAtOnce } = this.#sizes;
-    const wanted = Math.max(window.least, window.slots * (await queue.slots()));
-    const counts = lineCounts(sql, seq);
-    const submitted = counts.reduce((sum, { submitted }) => sum + submitted, 0);
-    const room = Math.min(mostAtOnce, wanted - submitted);
-    if (room <= 0) return;
-    const lines = counts.flatMap(({ model }) => nextLines(sql, seq, model, room)).slice(0, room);
-    if (lines.length === 0) return;
-    const jobs = await Promise.all(lines.map((line) => this.#jobOf(batch, line, files)));
-    // Noted before the queue has them: after a crash in between it is asked which of them it knows.
-    moveLines(sql, seq, lines, 'submitted');
-    const answers = await queue.submit(jobs);
-    const refused: [StoredLine, LineOutcome][] = [];
-    for (const [index, answer] of answers.entries()) {
-      const line = lines[index]!;
-      if (answer === 'submitted') continue;
-      if ('wait' in answer) {
-        moveLines(sql, seq, [line], 'waiting');
-        this.#paused.set(batch.id, now() + PAUSE_MS);
-      } else refused.push([line, refusal(batch, line, answer.refused)]);
-    }
-    if (refused.length > 0) await this.#write(stored, refused);
-  }
-
-  async #jobOf(batch: Batch, line: StoredLine, files: BatchPorts['files']): Promise<LineJob> {
-    const bytes = await files.read(batch.input_file_id, line.offset, line.length);
-    const text = new TextDecoder().decode(bytes).trim();
-    return {
-      id: lineJobId(batch.id, line.number),
-      tenant: batch.tenant,
-      path: batch.endpoint,
-      ...requestOf(text),
-      deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
-    };
+    if (!hasOpenLines(this.#ports.sql, stored.seq)) this.#become(stored, 'finalizing');
   }
 
   async #collect(): Promise<void> {
@@ -174,14 +126,13 @@ export class BatchRunner {
       if (activeBatches(this.#ports.sql).length > 0) await this.#pause(QUESTION_MS);
       return;
     }
-    const byBatch = new Map<string, JobView[]>();
-    for (const job of jobs) {
-      const batchId = lineOfJob(job.id)?.batchId;
-      if (batchId !== undefined) byBatch.set(batchId, [...(byBatch.get(batchId) ?? []), job]);
-    }
+    const byBatch = Map.groupBy(jobs, ({ id }) => lineOfJob(id)?.batchId ?? '');
     for (const [id, settled] of byBatch) {
       const stored = findBatch(this.#ports.sql, id, null);
       if (stored) await this.#settle(stored, settled);
+    }
+    for (const [configId, settled] of Map.groupBy(jobs, ({ config_id }) => config_id)) {
+      this.#pace.done(configId, settled.length, this.#ports.now());
     }
   }
 
@@ -191,31 +142,7 @@ export class BatchRunner {
       const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
       if (line) outcomes.push([line, settledOutcome(stored.batch, line, job)]);
     }
-    await this.#write(stored, outcomes);
-  }
-
-  /** Lines that are in their file already are not added again; then one commit notes and counts them. */
-  async #write({ seq, batch }: StoredBatch, outcomes: [StoredLine, LineOutcome][]): Promise<void> {
-    const { sql, files } = this.#ports;
-    for (const file of ['output', 'error'] as const) {
-      const lines = outcomes
-        .filter(([, outcome]) => outcome.file === file)
-        .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
-      if (lines.length > 0) await files.append(fileIdOf(batch, file), lines);
-    }
-    // Read again: it may have been cancelled meanwhile.
-    const stored = findBatch(sql, batch.id, null);
-    if (stored === null) return;
-    const done = new Set(
-      moveLines(
-        sql,
-        seq,
-        outcomes.map(([line]) => line),
-        'done',
-      ),
-    );
-    for (const [line, outcome] of outcomes) if (done.has(line)) count(stored.batch, outcome);
-    saveBatch(sql, stored);
+    await record(this.#ports, stored, outcomes);
   }
 
   /** Ends early: what runs is called back, what has not begun is written down as not run. */
@@ -228,7 +155,7 @@ export class BatchRunner {
         line,
         notSubmitted(batch, line, why),
       ]);
-      return await this.#write(stored, outcomes);
+      return await record(this.#ports, stored, outcomes);
     }
     const mayRunUntil = (batch.cancelling_at ?? 0) + MAY_END_MS;
     const submitted = submittedLines(sql, seq);
@@ -283,13 +210,8 @@ export class BatchRunner {
   }
 }
 
-/** Those whose window ends first go first. */
-function byLatestStart(active: readonly StoredBatch[]): StoredBatch[] {
-  return [...active].sort((a, b) => a.batch.expires_at - b.batch.expires_at);
-}
-
-function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
-  return file === 'output' ? batch.output_file_id : batch.error_file_id;
+function inProgress(sql: Sql): StoredBatch[] {
+  return activeBatches(sql).filter(({ batch }) => batch.status === 'in_progress');
 }
 
 function linesOf(batch: Batch, file: 'output' | 'error'): number {

@@ -40,6 +40,13 @@ export interface ConfigNow {
   wanted_workers: number;
 }
 
+/** The slots of one config that batch work may use: all but those that are left free, or used, for what people wait for. */
+export interface BatchSlots {
+  /** Null: no worker that is here serves the model. */
+  config_id: string | null;
+  slots: number;
+}
+
 /** Jobs of one priority. */
 export interface Waiting {
   priority: number;

@@ -1,6 +1,8 @@
 import type { QueueShare } from '../fleet/rpc.ts';
-import type { ConfigNow, QueueMetrics } from './rpc.ts';
+import { configSlots, slotsForBatches } from './dispatch/batch-work.ts';
+import type { BatchSlots, ConfigNow, QueueMetrics } from './rpc.ts';
 import { configNow } from './state/config-now.ts';
+import { liveConfig } from './state/live-config.ts';
 import { metrics, share } from './state/share.ts';
 import type { Core } from './state/state.ts';
 
@@ -19,6 +21,16 @@ export class Numbers {
 
   configNow(configId: string): ConfigNow {
     return configNow(this.#core, configId);
+  }
+
+  /** Whose workers run the lines of a batch, and in how many slots. In order of the models. */
+  batchSlots(models: readonly (string | null)[]): BatchSlots[] {
+    return models.map((model) => {
+      const choice = liveConfig(this.#core, model);
+      if (choice?.kind !== 'config') return { config_id: null, slots: 0 };
+      const { config_id } = choice;
+      return { config_id, slots: slotsForBatches(configSlots(this.#core, config_id)) };
+    });
   }
 
   /** All that the fleet object shows. */

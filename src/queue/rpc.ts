@@ -2,7 +2,7 @@ import type { ConfigChoice, QueueTells } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { LongText, Sent } from './long-text.ts';
-import type { ConfigNow, QueueMetrics } from './metrics-rpc.ts';
+import type { BatchSlots, ConfigNow, QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 import type { WaitingLineView } from './waiting-rpc.ts';
 
@@ -88,6 +88,8 @@ export interface QueueCalls {
   metrics(): Promise<QueueMetrics>;
   /** How one config stands, for autoscalers; of one that nobody knows there is nothing. */
   configNow(configId: string): Promise<ConfigNow>;
+  /** Where lines of batches for these models would run now. In order of the models; null: named by none. */
+  batchSlots(models: (string | null)[]): Promise<BatchSlots[]>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
 }

@@ -114,6 +114,7 @@ function queueCalls(rpc: Rpc): QueueCalls {
     waitingLines: unasked,
     metrics: unasked,
     configNow: unasked,
+    batchSlots: unasked,
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,

@@ -19,12 +19,13 @@ export function batchTables(): Sql {
   return sql;
 }
 
-/** A batch whose lines were found in order. @param models of its lines, in their order */
+/** A batch whose lines were found in order. @param models of its lines @param length of each line, which all begin at 0 */
 export function runningBatch(
   sql: Sql,
   id: string,
   models: readonly string[],
   more: Partial<NewBatch> = {},
+  length = 1,
 ): StoredBatch {
   const input_file_id = `file-${id}`;
   addFile(sql, {
@@ -58,7 +59,7 @@ export function runningBatch(
       custom_id: `line-${index + 1}`,
       model,
       offset: 0,
-      length: 1,
+      length,
       prefix: 0,
     };
     insertLine(sql, stored.seq, line);

@@ -26,10 +26,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     stateOf: async (id) => (await callQueue(env, queueId, (queue) => queue.get(id, null)))?.state ?? null,
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
-    slots: async () => {
-      const { slots } = await callQueue(env, queueId, (queue) => queue.status());
-      return slots;
-    },
+    slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(models)),
   };
 }
 

@@ -1,8 +1,9 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import type { MemoryJob } from '../state/job.ts';
+import { isBatchWork, type MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { nextReadyJob } from '../store/jobs-table.ts';
+import { configSlots, hasRoomForBatch, mayBeginBatchWork } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
@@ -14,6 +15,9 @@ import { isLeftToOthers } from './suitability.ts';
  */
 export function dispatch(core: Core): MemoryJob[] {
   let waiting: MemoryJob[] = [];
+  for (const configId of core.openings.heldBack) {
+    if (hasRoomForBatch(configSlots(core, configId))) core.openings.config(configId);
+  }
   // What cannot be sent ends at once and frees its slot again.
   for (let open = core.openings.take(); open !== null; open = core.openings.take()) {
     for (const configId of open.configs) fillConfig(core, configId);
@@ -76,6 +80,10 @@ function dispatchNext(core: Core, worker: Worker): boolean {
     core.stored.pending.ofConfig(config_id) === 0 ? null : nextReadyJob(core.sql, config_id, worker.declined);
   const next = chooseJob(stored, core.memory.waiting.nextFor(worker));
   if (next === null) return false;
+  if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
+    core.openings.heldBack.add(config_id);
+    return false;
+  }
   if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
   return true;
 }

@@ -11,7 +11,7 @@ import { baseJobFrame, extendedJobBytes, extendedJobFrame, type JobFrame } from 
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, MemoryJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
-import { hasFeature, profileOf, type Worker } from '../state/worker.ts';
+import { hasFeature, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
 import { readPayload, readShortPayload } from '../store/jobs-table.ts';
@@ -92,7 +92,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const lease_expires_at = now + leaseSecondsFor(core, worker) * 1000;
   if (job.lives === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
-  worker.running.set(leased.id, fence_token);
+  occupySlot(worker, leased);
   const files =
     file_key === null ? null : fileAddresses(core, worker, { job_id: leased.id, fence_token, key: file_key });
   return { leased, files };

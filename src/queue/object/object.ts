@@ -4,7 +4,6 @@ import { CLOSE, type JobView, limits, PING_TEXT, PONG_TEXT, parseWorkerFrame } f
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import { Queue } from '../queue.ts';
 import {
-  type ConfigNow,
   type FileTicket,
   type FileUploadAnswer,
   type FollowedJob,
@@ -19,13 +18,9 @@ import {
   type RetryAnswer,
   type Sent,
   type SettledJobs,
-  type SettlementsAnswer,
-  type SettlementsWanted,
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
-  type UsageSum,
-  type UsageWanted,
   type Viewer,
   type WaitingLineView,
   type WaitingRequest,
@@ -194,7 +189,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.list(wanted);
   }
 
-  settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer> {
+  settlements(...[wanted]: Parameters<QueueRpc['settlements']>): ReturnType<QueueRpc['settlements']> {
     return this.#answered((answer) => this.#queue.settlements(wanted, answer));
   }
 
@@ -286,14 +281,18 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     };
   }
 
-  async configNow(configId: string): Promise<ConfigNow> {
+  async configNow(configId: string): ReturnType<QueueRpc['configNow']> {
     return this.#queue.numbers.configNow(configId);
+  }
+
+  async batchSlots(...[models]: Parameters<QueueRpc['batchSlots']>): ReturnType<QueueRpc['batchSlots']> {
+    return this.#queue.numbers.batchSlots(models);
   }
 
   /** Asked by this object alone: see Commits. */
   async noop(): Promise<void> {}
 
-  usage(wanted: UsageWanted): Promise<UsageSum[]> {
+  usage(...[wanted]: Parameters<QueueRpc['usage']>): ReturnType<QueueRpc['usage']> {
     return this.#commits.together(() => this.#queue.usage(wanted));
   }
 

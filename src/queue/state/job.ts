@@ -11,6 +11,11 @@ import type { ORPHANED } from '../store/leases-table.ts';
  */
 export type Job = StoredJob | MemoryJob;
 
+/** Whether it may wait for what people wait for: lines of batches, and all else below interactive priority, 0. */
+export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
+  return priority < 0;
+}
+
 /**
  * A job whose caller waits over a connection. Of its states (protocol/jobs.ts) only `pending` and `leased` are seen:
  * a settled one is gone. It has one attempt: whether another is made is the gateway's to decide.

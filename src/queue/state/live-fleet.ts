@@ -88,6 +88,7 @@ export class Fleet {
     const worker = workerId === null ? null : this.byId(workerId);
     if (worker?.running.get(jobId) !== fenceToken) return;
     worker.running.delete(jobId);
+    worker.batchJobs.delete(jobId);
     this.#openings.worker(worker);
   }
 }

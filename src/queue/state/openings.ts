@@ -9,15 +9,18 @@ export class Openings {
   #workers = new Set<Worker>();
   #configs = new Set<string>();
   #jobs = new Set<MemoryJob>();
+  /** Configs whose batch work was held back though a slot was free: what lets it go on may happen to any worker. */
+  readonly heldBack = new Set<string>();
 
   /** The worker may take more than before: a slot is free again, or it registered, resumed or eased. */
   worker(worker: Worker): void {
     this.#workers.add(worker);
   }
 
-  /** A stored job of this config is ready. */
+  /** A stored job of this config is ready, or may be given out that was held back. */
   config(configId: string): void {
     this.#configs.add(configId);
+    this.heldBack.delete(configId);
   }
 
   /** A caller waits for a slot. */

@@ -1,6 +1,7 @@
 import { BASE_WORKER, EXTENDED_WORKER, type Load, type WorkerProfile } from '../../protocol/index.ts';
 import { workerAlone } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
+import { isBatchWork, type Job } from './job.ts';
 
 /** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
 export interface Worker {
@@ -9,6 +10,8 @@ export interface Worker {
   models: string[];
   /** Job id → fence token of what it runs, stored and in memory. */
   running: Map<string, number>;
+  /** Ids of those that are batch work. */
+  batchJobs: Set<string>;
   load: Load | null;
   /**
    * The most jobs it takes by its own word: those it ran when its last `load` frame came, and `slots_free`.
@@ -26,9 +29,19 @@ export interface Worker {
 
 /** Slots that may be filled now. */
 export function freeSlots(worker: Worker): number {
-  const { session, running, suspect, ceiling } = worker;
+  return Math.max(0, usableSlots(worker) - worker.running.size);
+}
+
+/** Slots that run something, or may be filled now; 0 where nothing more is given to the worker. */
+export function usableSlots({ session, suspect, ceiling }: Worker): number {
   if (session.paused || session.draining || suspect) return 0;
-  return Math.max(0, Math.min(session.capacity, ceiling ?? session.capacity) - running.size);
+  return Math.min(session.capacity, ceiling ?? session.capacity);
+}
+
+/** The worker runs this attempt from now on, until its slot is freed (`Fleet.freeSlot`). */
+export function occupySlot(worker: Worker, job: Pick<Job, 'id' | 'fence_token' | 'priority'>): void {
+  worker.running.set(job.id, job.fence_token);
+  if (isBatchWork(job)) worker.batchJobs.add(job.id);
 }
 
 /**
@@ -65,6 +78,7 @@ export function newWorker(connection: Connection, session: Session, models: stri
     session,
     models,
     running: new Map(),
+    batchJobs: new Set(),
     load: null,
     ceiling: null,
     declined: new Set(),

@@ -8,7 +8,7 @@ import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
-import { newWorker, profileOf, type Worker } from '../state/worker.ts';
+import { newWorker, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import { beginSession, findBootId } from '../store/session-table.ts';
@@ -108,7 +108,7 @@ function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): voi
   const { worker_id } = worker.session;
   storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);
   emit(core, job, 'resumed');
-  worker.running.set(job.id, job.fence_token);
+  occupySlot(worker, job);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { emit } from '../events/emit.ts';
 import type { Core } from '../state/state.ts';
-import { newWorker } from '../state/worker.ts';
+import { newWorker, occupySlot } from '../state/worker.ts';
 import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
 import { sessionModels } from '../store/session-table.ts';
 
@@ -16,8 +16,7 @@ export function restoreFleet(core: Core): void {
   sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
   for (const { connection, session } of sessions) {
     const worker = newWorker(connection, session, models.get(session.worker_id) ?? []);
-    for (const job of leasedByWorker(core.sql, session.worker_id))
-      worker.running.set(job.id, job.fence_token);
+    for (const job of leasedByWorker(core.sql, session.worker_id)) occupySlot(worker, job);
     core.fleet.add(worker);
   }
 }

@@ -1,0 +1,164 @@
+import { READ_BYTES } from '../files/rpc.ts';
+import { type Batch, lineJobId } from './batch.ts';
+import type { StoredBatch } from './batch-table.ts';
+import { requestOf } from './line.ts';
+import { lineCounts, moveLines, nextLines, type StoredLine } from './line-table.ts';
+import { refusal } from './outcomes.ts';
+import type { LineOutcome } from './output-line.ts';
+import type { Pace } from './pace.ts';
+import type { BatchPorts, BatchSlots, LineJob } from './ports.ts';
+import { record } from './record.ts';
+import { type Contender, shareOut } from './share-out.ts';
+
+/** How much is done at a time. */
+export interface RunnerSizes {
+  /** Lines of a config that are in the queue: enough to keep its slots busy, few to call back. */
+  window: { least: number; slots: number };
+  /** Lines submitted in one call, and outcomes written in one. */
+  mostAtOnce: number;
+}
+
+/** Bytes of lines submitted in one call; one line may have more. */
+const MOST_BYTES = 8 * 1024 * 1024;
+/** Before lines that the queue did not take are submitted again, ms. */
+const PAUSE_MS = 2000;
+
+/** Lines of a batch for one model. */
+interface Candidate extends Contender {
+  stored: StoredBatch;
+  model: string;
+}
+
+/** Keeps a window of lines of each config in the queue: which lines go next, and what the queue says to them. */
+export class Feeder {
+  readonly #ports: BatchPorts;
+  readonly #pace: Pace;
+  readonly #sizes: RunnerSizes;
+  /** By model and tenant: the queue takes no more of it until then, epoch ms. After that a single line asks again. */
+  readonly #paused = new Map<string, number>();
+
+  constructor(ports: BatchPorts, pace: Pace, sizes: RunnerSizes) {
+    this.#ports = ports;
+    this.#pace = pace;
+    this.#sizes = sizes;
+  }
+
+  /** @param active those that are in progress */
+  async feed(active: readonly StoredBatch[]): Promise<void> {
+    const { window, mostAtOnce } = this.#sizes;
+    const counts = lineCounts(this.#ports.sql);
+    const models = [...new Set(counts.map(({ model }) => model))];
+    if (models.length === 0) return;
+    const slots = await this.#ports.queue.slots(models.map((model) => model || null));
+    const batches = new Map(active.map((stored) => [stored.seq, stored]));
+    const byConfig = Map.groupBy(counts, ({ model }) => configOf(model, slots[models.indexOf(model)]!));
+    for (const [config, lines] of byConfig) {
+      const { slots: usable } = slots[models.indexOf(lines[0]!.model)]!;
+      const submitted = lines.reduce((sum, line) => sum + line.submitted, 0);
+      const places = Math.max(window.least, window.slots * usable) - submitted;
+      const candidates = lines.flatMap(({ batch, model, ...line }) => {
+        const stored = batches.get(batch);
+        return stored ? this.#candidate(stored, model, line, config) : [];
+      });
+      const shares = shareOut(candidates, Math.min(mostAtOnce, places));
+      if (shares.size > 0) await this.#submit(shares);
+    }
+  }
+
+  #candidate(
+    stored: StoredBatch,
+    model: string,
+    { waiting, submitted }: { waiting: number; submitted: number },
+    config: string,
+  ): Candidate {
+    const { tenant, expires_at } = stored.batch;
+    const now = this.#ports.now();
+    const latest_start = expires_at - this.#pace.timeFor(config, waiting + submitted, now);
+    const paused = this.#paused.get(pauseKey({ model, tenant }));
+    const may = paused === undefined ? waiting : Math.min(waiting, paused > now ? 0 : 1);
+    return { stored, model, tenant, waiting: may, submitted, latest_start };
+  }
+
+  async #submit(shares: ReadonlyMap<Candidate, number>): Promise<void> {
+    const { sql, queue } = this.#ports;
+    const chosen = await Promise.all(
+      this.#choose(shares).map(async ({ candidate, line }) => {
+        return { candidate, line, job: await this.#jobOf(candidate.stored.batch, line) };
+      }),
+    );
+    const jobs = chosen.flatMap(({ job }) => job ?? []);
+    // Noted before the queue has them: after a crash in between it is asked which of them it knows.
+    for (const [{ stored }, lines] of Map.groupBy(chosen, ({ candidate }) => candidate)) {
+      const readable = lines.filter(({ job }) => job !== null).map(({ line }) => line);
+      moveLines(sql, stored.seq, readable, 'submitted');
+    }
+    const answers = (jobs.length > 0 ? await queue.submit(jobs) : []).values();
+    const refused: { candidate: Candidate; outcome: [StoredLine, LineOutcome] }[] = [];
+    for (const { candidate, line, job } of chosen) {
+      const answer = job === null ? UNREADABLE : answers.next().value!;
+      if (answer === 'submitted') this.#paused.delete(pauseKey(candidate));
+      else if ('wait' in answer) this.#giveBack(candidate, line);
+      else
+        refused.push({ candidate, outcome: [line, refusal(candidate.stored.batch, line, answer.refused)] });
+    }
+    for (const [{ stored }, of] of Map.groupBy(refused, ({ candidate }) => candidate)) {
+      await record(
+        this.#ports,
+        stored,
+        of.map(({ outcome }) => outcome),
+      );
+    }
+  }
+
+  /** As many of the shares as one call carries. */
+  #choose(shares: ReadonlyMap<Candidate, number>): { candidate: Candidate; line: StoredLine }[] {
+    const chosen: { candidate: Candidate; line: StoredLine }[] = [];
+    let bytes = 0;
+    for (const [candidate, most] of shares) {
+      for (const line of nextLines(this.#ports.sql, candidate.stored.seq, candidate.model, most)) {
+        bytes += line.length;
+        if (chosen.length > 0 && bytes > MOST_BYTES) return chosen;
+        chosen.push({ candidate, line });
+      }
+    }
+    return chosen;
+  }
+
+  #giveBack(candidate: Candidate, line: StoredLine): void {
+    moveLines(this.#ports.sql, candidate.stored.seq, [line], 'waiting');
+    this.#paused.set(pauseKey(candidate), this.#ports.now() + PAUSE_MS);
+  }
+
+  /** Null: the line cannot be read any more. */
+  async #jobOf(batch: Batch, { number, offset, length }: StoredLine): Promise<LineJob | null> {
+    const bytes = new Uint8Array(length);
+    for (let at = 0; at < length; ) {
+      const part = await this.#ports.files.read(
+        batch.input_file_id,
+        offset + at,
+        Math.min(length - at, READ_BYTES),
+      );
+      if (part.byteLength === 0) return null;
+      bytes.set(part, at);
+      at += part.byteLength;
+    }
+    return {
+      id: lineJobId(batch.id, number),
+      tenant: batch.tenant,
+      path: batch.endpoint,
+      ...requestOf(new TextDecoder().decode(bytes).trim()),
+      deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
+    };
+  }
+}
+
+const UNREADABLE = { refused: 'The line could not be read again: its file is gone.' };
+
+/** Models of one config share its window; a model that nobody serves now has one of its own. */
+function configOf(model: string, { config_id }: BatchSlots): string {
+  return config_id ?? `\0${model}`;
+}
+
+function pauseKey({ model, tenant }: Pick<Candidate, 'model' | 'tenant'>): string {
+  return JSON.stringify([model, tenant]);
+}

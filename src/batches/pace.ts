@@ -1,0 +1,30 @@
+/** For so long what was done says how fast lines are done, ms; in steps, so that little is kept. */
+const REMEMBERED_MS = 300_000;
+const STEP_MS = 10_000;
+/** Less time says nothing yet, ms. */
+const LEAST_MS = 5000;
+
+/** How fast the lines of each config are done. */
+export class Pace {
+  readonly #steps = new Map<string, { at: number; lines: number }[]>();
+
+  /** @param now epoch ms */
+  done(configId: string, lines: number, now: number): void {
+    const steps = this.#steps.get(configId) ?? [];
+    const newest = steps.at(-1);
+    if (newest !== undefined && now - newest.at < STEP_MS) newest.lines += lines;
+    else steps.push({ at: now, lines });
+    this.#steps.set(
+      configId,
+      steps.filter(({ at }) => at > now - REMEMBERED_MS),
+    );
+  }
+
+  /** How long so many lines take, ms. 0 where nothing is known. */
+  timeFor(configId: string, lines: number, now: number): number {
+    const steps = (this.#steps.get(configId) ?? []).filter(({ at }) => at > now - REMEMBERED_MS);
+    const elapsed = now - (steps[0]?.at ?? now);
+    const done = steps.reduce((sum, step) => sum + step.lines, 0);
+    return elapsed < LEAST_MS ? 0 : (lines * elapsed) / done;
+  }
+}

@@ -1,0 +1,49 @@
+import type { Batch } from './batch.ts';
+import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { moveLines, type StoredLine } from './line-table.ts';
+import { count } from './outcomes.ts';
+import type { LineOutcome } from './output-line.ts';
+import type { BatchPorts } from './ports.ts';
+
+/** Most bytes that one call appends; one line may have more. */
+const APPEND_BYTES = 8 * 1024 * 1024;
+
+/** Writes down what became of lines: those that are in their file already are not added again, then one commit notes and counts them. */
+export async function record(
+  { sql, files }: Pick<BatchPorts, 'sql' | 'files'>,
+  { seq, batch }: StoredBatch,
+  outcomes: readonly [StoredLine, LineOutcome][],
+): Promise<void> {
+  for (const file of ['output', 'error'] as const) {
+    const lines = outcomes
+      .filter(([, outcome]) => outcome.file === file)
+      .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
+    for (const some of inCalls(lines)) await files.append(fileIdOf(batch, file), some);
+  }
+  // Read again: it may have been cancelled meanwhile.
+  const stored = findBatch(sql, batch.id, null);
+  if (stored === null) return;
+  const lines = outcomes.map(([line]) => line);
+  const done = new Set(moveLines(sql, seq, lines, 'done'));
+  for (const [line, outcome] of outcomes) if (done.has(line)) count(stored.batch, outcome);
+  saveBatch(sql, stored);
+}
+
+export function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
+  return file === 'output' ? batch.output_file_id : batch.error_file_id;
+}
+
+function* inCalls<T extends { bytes: Uint8Array }>(lines: readonly T[]): Generator<T[]> {
+  let call: T[] = [];
+  let bytes = 0;
+  for (const line of lines) {
+    if (call.length > 0 && bytes + line.bytes.byteLength > APPEND_BYTES) {
+      yield call;
+      call = [];
+      bytes = 0;
+    }
+    call.push(line);
+    bytes += line.bytes.byteLength;
+  }
+  if (call.length > 0) yield call;
+}

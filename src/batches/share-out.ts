@@ -1,0 +1,46 @@
+/** Lines of one batch for one model, as they compete for the next places of their config in the queue. */
+export interface Contender {
+  /** Whose; null: nobody's, where no tokens are configured. */
+  tenant: string | null;
+  waiting: number;
+  submitted: number;
+  /** When the first of what is left must begin for all of it to be done within the window, epoch ms. */
+  latest_start: number;
+}
+
+/**
+ * Gives out places: one after another to the tenant that has the fewest lines in the queue, and of its batches to the one
+ * that must begin first.
+ * @returns how many each gets; those that get none are left out
+ */
+export function shareOut<C extends Contender>(contenders: readonly C[], places: number): Map<C, number> {
+  const shares = new Map<C, number>();
+  const tenants = [...Map.groupBy(contenders, ({ tenant }) => tenant).values()].map((own) => ({
+    submitted: own.reduce((sum, { submitted }) => sum + submitted, 0),
+    line: own
+      .filter(({ waiting }) => waiting > 0)
+      .sort((one, other) => one.latest_start - other.latest_start),
+  }));
+  for (let place = 0; place < places; place++) {
+    const [first, ...others] = tenants.filter(({ line }) => line.length > 0);
+    if (first === undefined) break;
+    const next = others.reduce((one, other) => (goesBefore(other, one) ? other : one), first);
+    const contender = next.line[0]!;
+    const share = (shares.get(contender) ?? 0) + 1;
+    shares.set(contender, share);
+    next.submitted += 1;
+    if (share === contender.waiting) next.line.shift();
+  }
+  return shares;
+}
+
+interface Tenant {
+  submitted: number;
+  /** Its contenders that have lines left, never empty here. */
+  line: readonly Contender[];
+}
+
+function goesBefore(one: Tenant, other: Tenant): boolean {
+  if (one.submitted !== other.submitted) return one.submitted < other.submitted;
+  return one.line[0]!.latest_start < other.line[0]!.latest_start;
+}

@@ -1,0 +1,62 @@
+import { isBatchWork } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
+import { nextReadyJob } from '../store/jobs-table.ts';
+
+/**
+ * What may wait leaves room for what people wait for: some slots of a config never run batch work, so that an
+ * interactive request begins at once beside a batch of any length. Nothing that runs is interrupted.
+ */
+
+/** The slots of one config, and what runs in them. */
+export interface ConfigSlots {
+  usable: number;
+  batch: number;
+  interactive: number;
+}
+
+/** Slots that batch work leaves free: a tenth, at least one; none where there is only one. */
+export function reservedSlots(usable: number): number {
+  return usable > 1 ? Math.ceil(usable / 10) : 0;
+}
+
+/** Slots in which batch work may run beside what interactive jobs run now. */
+export function slotsForBatches({ usable, interactive }: ConfigSlots): number {
+  return Math.max(0, usable - Math.max(interactive, reservedSlots(usable)));
+}
+
+export function hasRoomForBatch({ usable, batch }: ConfigSlots): boolean {
+  return batch < usable - reservedSlots(usable);
+}
+
+export function configSlots(core: Core, configId: string): ConfigSlots {
+  const slots: ConfigSlots = { usable: 0, batch: 0, interactive: 0 };
+  for (const worker of core.fleet.all()) {
+    // What a worker runs that takes no more has no share in the slots of the others.
+    const usable = usableSlots(worker);
+    if (worker.session.config_id !== configId || usable === 0) continue;
+    slots.usable += usable;
+    slots.batch += worker.batchJobs.size;
+    slots.interactive += worker.running.size - worker.batchJobs.size;
+  }
+  return slots;
+}
+
+/** Whether this worker may begin a job that may wait. */
+export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
+  return hasRoomForBatch(configSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
+}
+
+/**
+ * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
+ * it from that. What a worker of the base protocol declines it cannot run at all.
+ */
+function interactiveWorkWaits({ memory, sql }: Core, worker: Worker): boolean {
+  if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
+  const declined = new Set<string>();
+  const jobs = [
+    memory.waiting.nextFor({ ...worker, declined }),
+    nextReadyJob(sql, worker.session.config_id, declined),
+  ];
+  return jobs.some((job) => job !== null && !isBatchWork(job));
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { Feeder } from '../../../src/batches/feeder.ts';
+import { lineCounts } from '../../../src/batches/line-table.ts';
+import { Pace } from '../../../src/batches/pace.ts';
+import type { BatchPorts, BatchQueue, LineJob, SubmittedLine } from '../../../src/batches/ports.ts';
+import { READ_BYTES } from '../../../src/files/rpc.ts';
+import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
+
+const LINE = JSON.stringify({ custom_id: 'a', url: '/v1/chat/completions', body: { model: 'm' } });
+
+/** A feeder over the tables, and a queue that answers as the test says. */
+function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
+  const sql = batchTables();
+  const state = { now: NOW, slots: 1, file: new TextEncoder().encode(LINE) };
+  const submitted: LineJob[] = [];
+  const appended: { file: string; text: string }[] = [];
+  const queue: Partial<BatchQueue> = {
+    slots: async (models) => {
+      return models.map((model) =>
+        model === 'nobody' ? { config_id: null, slots: 0 } : { config_id: 'cfg', slots: state.slots },
+      );
+    },
+    submit: async (jobs) => {
+      submitted.push(...jobs);
+      return jobs.map(answer);
+    },
+  };
+  const files: Partial<BatchPorts['files']> = {
+    read: async (_, offset, length) => state.file.subarray(offset, offset + Math.min(length, READ_BYTES)),
+    append: async (file, lines) => {
+      for (const { bytes } of lines) appended.push({ file, text: new TextDecoder().decode(bytes) });
+      return 0;
+    },
+  };
+  const ports = { sql, queue, files, now: () => state.now, log: () => {} } as unknown as BatchPorts;
+  const feeder = new Feeder(ports, new Pace(), { window: { least: 64, slots: 4 }, mostAtOnce: 256 });
+  const batch = (id: string, models: string[], more: object = {}) =>
+    runningBatch(sql, id, models, { ...more }, state.file.byteLength);
+  return { sql, state, submitted, appended, feeder, batch };
+}
+
+describe('lines on their way to the queue', () => {
+  it('keep a window of their config full, whatever batches and models they are of', async () => {
+    const { sql, state, submitted, feeder, batch } = fed();
+    const late = batch('batch_late', Array(200).fill('m'));
+    const soon = batch('batch_soon', Array(40).fill('n'), { expires_at: NOW + HOUR_MS });
+    await feeder.feed([late, soon]);
+    expect(submitted.filter(({ id }) => id.startsWith('batch_soon'))).toHaveLength(40);
+    expect(submitted).toHaveLength(64);
+    await feeder.feed([late, soon]);
+    expect(submitted).toHaveLength(64);
+    state.slots = 20;
+    await feeder.feed([late, soon]);
+    expect(submitted).toHaveLength(80);
+    expect(lineCounts(sql)).toMatchObject([
+      { waiting: 160, submitted: 40 },
+      { waiting: 0, submitted: 40 },
+    ]);
+  });
+
+  it('wait where the queue takes none, and then ask with one alone', async () => {
+    const { sql, state, submitted, feeder, batch } = fed(() => ({ wait: 'full' }));
+    const stored = batch('batch_a', Array(100).fill('nobody'));
+    await feeder.feed([stored]);
+    expect(lineCounts(sql)).toMatchObject([{ waiting: 100, submitted: 0 }]);
+    const first = submitted.length;
+    await feeder.feed([stored]);
+    expect(submitted).toHaveLength(first);
+    state.now += 10_000;
+    await feeder.feed([stored]);
+    expect(submitted).toHaveLength(first + 1);
+  });
+
+  it('are read whole, however long', async () => {
+    const { state, submitted, feeder, batch } = fed();
+    const long = LINE.replace('"m"', `"m","x":"${'y'.repeat(READ_BYTES)}"`);
+    state.file = new TextEncoder().encode(long);
+    await feeder.feed([batch('batch_a', ['m'])]);
+    expect(submitted[0]?.body).toHaveLength(JSON.stringify(JSON.parse(long).body).length);
+  });
+
+  it('are errors where they can be read no more', async () => {
+    const { sql, state, submitted, appended, feeder, batch } = fed();
+    const stored = batch('batch_a', ['m']);
+    state.file = new Uint8Array();
+    await feeder.feed([stored]);
+    expect(submitted).toEqual([]);
+    expect(appended).toMatchObject([{ file: 'file-batch_a-error' }]);
+    expect(lineCounts(sql)).toEqual([]);
+  });
+});
