@@ -6,6 +6,10 @@ type Kind = ProviderSpec['driver'];
 
 /** Every driver; each is loaded when a provider of the spec asks for it. */
 const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
+  process: async () => {
+    const { ProcessDriver } = await import('./process/driver.ts');
+    return (spec, ports) => new ProcessDriver(spec, ports);
+  },
   runpod: async () => (await import('./runpod.ts')).makeRunpod,
   vast: async () => (await import('./vast/vast.ts')).makeVast,
 };

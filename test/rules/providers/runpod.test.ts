@@ -4,7 +4,8 @@ import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { FakeRunpod } from '../../../src/providers/fakes/fake-runpod.ts';
 import { makeRunpod } from '../../../src/providers/runpod.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
-import { driverContract, letPass } from '../../support/driver-contract.ts';
+import { letPass } from '../../support/driver-calls.ts';
+import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

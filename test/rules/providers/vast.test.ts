@@ -4,7 +4,8 @@ import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { FakeVast } from '../../../src/providers/fakes/fake-vast.ts';
 import { makeVast } from '../../../src/providers/vast/vast.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
-import { driverContract, letPass } from '../../support/driver-contract.ts';
+import { letPass } from '../../support/driver-calls.ts';
+import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

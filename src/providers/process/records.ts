@@ -1,0 +1,127 @@
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import * as z from 'zod';
+
+/** What is kept of one worker process, so that it is known again after the launcher was killed. */
+const ProcessRecord = z.object({
+  name: z.string(),
+  /** Random, in the environment of the process. */
+  token: z.string(),
+  /** Null until the process has been started; it may run all the same if the launcher was killed at that moment. */
+  process: z.object({ pid: z.number().int(), start_time: z.string() }).nullable(),
+  gpus: z.array(z.number().int()),
+  /** Where its engine listens. */
+  port: z.number().int(),
+  /** Epoch ms. */
+  created_at: z.number(),
+  /** Between SIGTERM and SIGKILL, ms. */
+  grace_ms: z.number(),
+  /** When SIGTERM was sent, epoch ms: a second one would end it at once. */
+  asked_to_end_at: z.number().nullable(),
+});
+export type ProcessRecord = z.infer<typeof ProcessRecord>;
+
+/** How much of the end of a log is shown. */
+const SHOWN_LINES = 15;
+const SHOWN_BYTES = 8192;
+/** Logs of workers that are over. */
+const KEPT_LOGS = 50;
+
+/** The folder of all records: `NAME.json`, beside it `NAME.log` and, once it has ended, `NAME.exit`. */
+export class ProcessRecords {
+  readonly #folder: string;
+
+  /** @throws Error when the folder cannot be made */
+  constructor(folder: string) {
+    this.#folder = folder;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  }
+
+  /** Those that can be read; a file that was cut short by a crash is of a process that was never started. */
+  all(): ProcessRecord[] {
+    return this.#names('.json').flatMap((name) => this.find(name) ?? []);
+  }
+
+  find(name: string): ProcessRecord | null {
+    try {
+      return ProcessRecord.parse(JSON.parse(readFileSync(this.#path(name, 'json'), 'utf8')));
+    } catch {
+      return null;
+    }
+  }
+
+  put(record: ProcessRecord): void {
+    const path = this.#path(record.name, 'json');
+    writeFileSync(`${path}.new`, JSON.stringify(record), { mode: 0o600 });
+    renameSync(`${path}.new`, path);
+  }
+
+  /** Its log stays, with those of the newest others. */
+  remove(name: string): void {
+    rmSync(this.#path(name, 'json'), { force: true });
+    rmSync(this.#path(name, 'exit'), { force: true });
+    const recorded = new Set(this.#names('.json'));
+    const over = this.#names('.log').filter((other) => !recorded.has(other));
+    const writtenAt = (other: string) =>
+      statSync(this.#path(other, 'log'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    const oldestLast = over.map((other) => ({ other, at: writtenAt(other) })).sort((a, b) => b.at - a.at);
+    for (const { other } of oldestLast.slice(KEPT_LOGS)) rmSync(this.#path(other, 'log'), { force: true });
+  }
+
+  /** The exit code that was kept, and when it was; null: none was. */
+  exitOf(name: string): { code: number; at: number } | null {
+    try {
+      const path = this.#path(name, 'exit');
+      const code = Number.parseInt(readFileSync(path, 'utf8'), 10);
+      return Number.isNaN(code) ? null : { code, at: statSync(path).mtimeMs };
+    } catch {
+      return null;
+    }
+  }
+
+  exitPath(name: string): string {
+    return this.#path(name, 'exit');
+  }
+
+  logPath(name: string): string {
+    return this.#path(name, 'log');
+  }
+
+  /** The last lines of a log, as text; null: it has none. */
+  endOfLog(name: string): string | null {
+    let file: number | undefined;
+    try {
+      file = openSync(this.#path(name, 'log'), 'r');
+      const { size } = statSync(this.#path(name, 'log'));
+      const bytes = Buffer.alloc(Math.min(size, SHOWN_BYTES));
+      readSync(file, bytes, 0, bytes.length, size - bytes.length);
+      const lines = bytes.toString('utf8').trimEnd().split('\n');
+      return lines.slice(-SHOWN_LINES).join('\n') || null;
+    } catch {
+      return null;
+    } finally {
+      if (file !== undefined) closeSync(file);
+    }
+  }
+
+  #names(ending: string): string[] {
+    return readdirSync(this.#folder)
+      .filter((file) => file.endsWith(ending))
+      .map((file) => file.slice(0, -ending.length));
+  }
+
+  #path(name: string, ending: string): string {
+    return join(this.#folder, `${name}.${ending}`);
+  }
+}
