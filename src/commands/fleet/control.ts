@@ -1,0 +1,51 @@
+import { EXIT } from '../../process/index.ts';
+import type { ConfigAction, SpecChange } from '../../scheduler/rpc.ts';
+import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
+import { dollars } from './cost.ts';
+
+interface ControlOptions extends QueueTarget {
+  dryRun?: boolean;
+}
+
+/** `worker-vllm fleet launch|drain|pause|resume CONFIG`. @throws UserError when the queue refuses */
+export async function runFleetControl(
+  action: ConfigAction,
+  configId: string,
+  { dryRun = false, ...target }: ControlOptions,
+): Promise<number> {
+  const path = `/api/fleet/configs/${encodeURIComponent(configId)}/${action}`;
+  const { text } = await askQueueJson<{ text: string }>(target, path, {
+    method: 'POST',
+    scope: 'admin',
+    body: { dry_run: dryRun },
+  });
+  process.stdout.write(`${dryRun ? 'Would be done: ' : ''}${text}\n`);
+  return EXIT.ok;
+}
+
+/** `worker-vllm fleet remove`: all that was launched is drained and terminated. */
+export async function runFleetRemove({ dryRun = false, ...target }: ControlOptions): Promise<number> {
+  process.stdout.write(`${changeLines(await removeFleet(target, dryRun)).join('\n')}\n`);
+  return EXIT.ok;
+}
+
+export function removeFleet(target: QueueTarget, dryRun = false): Promise<SpecChange> {
+  const path = `/api/fleet/spec${dryRun ? '?dry_run=true' : ''}`;
+  return askQueueJson(target, path, { method: 'DELETE', scope: 'admin' });
+}
+
+/** Puts a fleet in force. @param spec as it was written @throws UserError, UnreachableQueue */
+export function applyFleet(target: QueueTarget, spec: unknown, dryRun = false): Promise<SpecChange> {
+  const body = { spec, dry_run: dryRun };
+  return askQueueJson(target, '/api/fleet/spec', { method: 'POST', scope: 'admin', body });
+}
+
+/** What has changed, or would, and what it costs. */
+export function changeLines({ applied, changes, price_per_hour }: SpecChange): string[] {
+  const { min, max } = price_per_hour;
+  return [
+    ...(applied ? [] : ['Nothing was changed. This would be:']),
+    ...(changes.length > 0 ? changes : ['Nothing is different.']),
+    `It costs $${dollars(min)} an hour at min, $${dollars(max)} at max.`,
+  ];
+}

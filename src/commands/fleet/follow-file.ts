@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { type FSWatcher, watch } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import { UserError } from '../../process/index.ts';
+import { UnreachableQueue } from '../ask-queue.ts';
+import { type FleetFile, readFleetFile } from './file.ts';
+
+export interface FollowedFile {
+  path: string;
+  env: NodeJS.ProcessEnv;
+  /** @throws UnreachableQueue to be called again, UserError for a file that the queue refuses */
+  apply(file: FleetFile): Promise<void>;
+  say(text: string): void;
+}
+
+/** Editors write a file in several steps. */
+const SETTLE_MS = 200;
+const RETRY_MS = 3000;
+
+/**
+ * Applies a fleet file now and whenever it changes. A file that cannot be applied leaves the earlier one in force, and
+ * says so.
+ */
+export class FileFollower {
+  readonly #followed: FollowedFile;
+  #watcher: FSWatcher | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** What was applied or refused last. */
+  #seen = '';
+  #isBusy = false;
+  #isStopped = false;
+
+  constructor(followed: FollowedFile) {
+    this.#followed = followed;
+  }
+
+  /** @throws UserError when the file as it is now cannot be applied */
+  async start(): Promise<void> {
+    const file = await this.#read();
+    this.#seen = fingerprint(file);
+    await this.#followed.apply(file);
+    this.#warn(file);
+    const { path } = this.#followed;
+    // The folder, since editors put a new file in the old one's place.
+    this.#watcher = watch(dirname(resolve(path)), (_event, name) => {
+      if (name === null || name === basename(path)) this.#later(SETTLE_MS);
+    });
+    this.#watcher.on('error', (error) =>
+      this.#followed.say(`${path} is no longer watched (${error.message}): SIGHUP reads it again.`),
+    );
+  }
+
+  /** Reads it again now, changed or not. */
+  again(): void {
+    this.#seen = '';
+    this.#later(0);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    this.#watcher?.close();
+  }
+
+  #later(ms: number): void {
+    if (this.#isStopped) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#reload(), ms);
+  }
+
+  async #reload(): Promise<void> {
+    if (this.#isBusy) return this.#later(SETTLE_MS);
+    this.#isBusy = true;
+    try {
+      const file = await this.#read();
+      const print = fingerprint(file);
+      if (print === this.#seen) return;
+      await this.#followed.apply(file);
+      this.#seen = print;
+      this.#warn(file);
+    } catch (error) {
+      this.#refused(error as Error);
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  #refused(error: Error): void {
+    if (this.#isStopped) return;
+    const { path, say } = this.#followed;
+    if (error instanceof UnreachableQueue) return this.#later(RETRY_MS);
+    if (!(error instanceof UserError)) throw error;
+    // The same faults are told once.
+    if (error.message === this.#seen) return;
+    this.#seen = error.message;
+    say(
+      `${error.message}\nThe fleet that was applied before stays in force; ${path} is read again when it changes.`,
+    );
+  }
+
+  #read(): Promise<FleetFile> {
+    return readFleetFile(this.#followed.path, this.#followed.env);
+  }
+
+  #warn({ warnings }: FleetFile): void {
+    for (const warning of warnings) this.#followed.say(warning);
+  }
+}
+
+function fingerprint({ document }: FleetFile): string {
+  return createHash('sha256').update(JSON.stringify(document)).digest('hex');
+}

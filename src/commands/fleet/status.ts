@@ -1,0 +1,43 @@
+import { EXIT } from '../../process/index.ts';
+import type { FleetView } from '../../protocol/index.ts';
+import type { QueueTarget } from '../ask-queue.ts';
+import { readFleet } from '../top/connection.ts';
+import { drawLive } from '../top/live.ts';
+import { statusLines } from './status-lines.ts';
+
+export interface FleetStatusOptions extends QueueTarget {
+  json?: boolean;
+  watch?: boolean;
+}
+
+/**
+ * `worker-vllm fleet status`: what the scheduler wants, has and has decided, by config.
+ * @returns the exit code
+ * @throws UserError when the queue cannot be reached, or the token may not look
+ */
+export async function runFleetStatus({ json, watch, ...target }: FleetStatusOptions): Promise<number> {
+  const view = await readFleet(target);
+  if (json) {
+    process.stdout.write(`${JSON.stringify(scalingOf(view), null, 2)}\n`);
+    return EXIT.ok;
+  }
+  if (watch && process.stdout.isTTY) {
+    return drawLive(target, view, (shown, { rows, columns }) =>
+      [shown.connection, '', ...statusLines(shown.view, shown.now)]
+        .slice(0, rows)
+        .map((line) => line.slice(0, columns)),
+    );
+  }
+  process.stdout.write(`${statusLines(view, view.at).join('\n')}\n`);
+  return EXIT.ok;
+}
+
+/** The parts of `GET /api/fleet` that the scheduler makes. */
+function scalingOf({ at, scaling, configs, launches }: FleetView) {
+  return {
+    at,
+    scaling,
+    configs: configs.flatMap(({ config_id, scaling: own }) => (own ? [{ config_id, ...own }] : [])),
+    launches,
+  };
+}

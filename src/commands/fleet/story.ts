@@ -1,0 +1,130 @@
+import { age, duration } from '../../dashboard/format.ts';
+import type { ConfigRow, FleetView, LaunchRow } from '../../protocol/index.ts';
+import { dollars } from './cost.ts';
+
+/**
+ * What the scheduler and its machines did between two views of a fleet, a sentence each, for somebody who watches.
+ * @param before null: nothing was seen yet, so what there is, is told in short
+ */
+export function happenings(before: FleetView | null, after: FleetView): string[] {
+  if (before === null) return after.configs.flatMap((config) => presentOf(config));
+  const known = new Map(before.launches.map((launch) => [launch.launch_id, launch]));
+  const launches = [...after.launches].sort((a, b) => a.intended_at - b.intended_at);
+  const begun = launches.filter(({ launch_id }) => !known.has(launch_id));
+  return [
+    ...startsOf(begun, after),
+    ...launches.flatMap((launch) => stepOf(launch, known.get(launch.launch_id), after)),
+    ...after.configs.flatMap((config) => changesOf(config, before)),
+    ...changed(before.scaling?.budget_reached ?? null, after.scaling?.budget_reached ?? null, [
+      (text) => `Budget: ${sentence(text)}`,
+      'Budget: there is room again.',
+    ]),
+    ...providerTrouble(before, after),
+  ];
+}
+
+/** `3 of 4`. */
+function presentOf({ config_id, scaling }: ConfigRow): string[] {
+  if (!scaling || scaling.ready + scaling.starting === 0) return [];
+  const starting = scaling.starting > 0 ? `, ${scaling.starting} starting` : '';
+  return [`${config_id}: ${scaling.ready} of at most ${scaling.max} workers ready${starting}.`];
+}
+
+/** Launches of one config that were decided together are one sentence. */
+function startsOf(begun: LaunchRow[], view: FleetView): string[] {
+  const byConfig = Map.groupBy(begun, ({ config_id }) => config_id);
+  return [...byConfig].map(([configId, launches]) => {
+    const config = view.configs.find(({ config_id }) => config_id === configId);
+    const alive = view.launches.filter((launch) => launch.config_id === configId && isAlive(launch)).length;
+    const waiting = config?.scaling?.waiting ?? 0;
+    const what = launches.length === 1 ? 'a worker' : `${launches.length} workers`;
+    const limit = config?.scaling ? ` (${alive} of ${config.scaling.max})` : '';
+    const wait = waiting > 0 ? `${waiting} wait, ` : '';
+    return `${configId}: ${wait}starting ${what}${limit}. ${sentence(launches[0]!.reason)}`;
+  });
+}
+
+function stepOf(launch: LaunchRow, before: LaunchRow | undefined, view: FleetView): string[] {
+  if (launch.state === before?.state) return [];
+  const { config_id: id, state } = launch;
+  if (state === 'ready' && before?.state === 'draining') return [`${id}: needed again, no longer draining.`];
+  if (state === 'ready') return [`${id}: ready after ${duration(launch.ready_at! - launch.intended_at)}.`];
+  if (state === 'draining') return [`${id}: draining a worker. ${decisionOf(id, view)}`.trimEnd()];
+  if (state === 'gone') return [`${id}: a worker has ended${costOf(launch)}.`];
+  if (state === 'failed') return [`${id}: ${failureText(launch)}${costOf(launch)}.`];
+  // What was never ready and is ended all the same, or failed: the end says the rest.
+  if (state === 'terminating' && launch.cause !== null) return [`${id}: ${failureText(launch)}; ending it.`];
+  return [];
+}
+
+const FAILURES: Record<NonNullable<LaunchRow['cause']>, string> = {
+  no_capacity: 'the provider has no such machine now',
+  rejected: 'the provider refused the launch',
+  vanished: 'the provider does not show the machine any more',
+  start_deadline: 'a start took too long',
+  exited: 'a worker ended by itself',
+  lost: 'a worker was lost',
+};
+
+/** `a worker ended by itself (exit code 9): No such model.` */
+export function failureText({ cause, exit_code, detail }: LaunchRow): string {
+  const what = cause === null ? 'a worker failed' : FAILURES[cause];
+  const code = exit_code === null ? '' : ` (exit code ${exit_code})`;
+  return `${what}${code}${detail ? `: ${detail.replace(/[.\s]+$/, '')}` : ''}`;
+}
+
+function costOf({ intended_at, ended_at, cost }: LaunchRow): string {
+  if (ended_at === null || cost < 0.005) return '';
+  return ` after ${age(ended_at - intended_at)}, for $${dollars(cost)}`;
+}
+
+function decisionOf(configId: string, { configs }: FleetView): string {
+  const decision = configs.find(({ config_id }) => config_id === configId)?.scaling?.decision;
+  return decision ? sentence(decision.text) : '';
+}
+
+function changesOf({ config_id: id, scaling }: ConfigRow, { configs }: FleetView): string[] {
+  const before = configs.find(({ config_id }) => config_id === id)?.scaling;
+  if (!scaling || !before) return [];
+  const control = scaling.control === before.control ? [] : [`${id}: ${CONTROLS[scaling.control]}`];
+  const breaker = changed(before.breaker?.text ?? null, scaling.breaker?.text ?? null, [
+    (text) => `${id}: no more workers are started for now. ${sentence(text)}`,
+    `${id}: workers may be started again.`,
+  ]);
+  return [...control, ...breaker];
+}
+
+const CONTROLS = {
+  automatic: 'workers start and end by themselves again.',
+  paused: 'paused: nothing is started and nothing ended.',
+  drained: 'all workers end, and none is started until it is resumed.',
+};
+
+function providerTrouble(before: FleetView, after: FleetView): string[] {
+  return (after.scaling?.providers ?? []).flatMap(({ name, error }) => {
+    const earlier = before.scaling?.providers.find((provider) => provider.name === name);
+    // The words may differ each time.
+    if ((error === null) === ((earlier?.error ?? null) === null)) return [];
+    return error === null
+      ? [`Provider ${name}: it answers again.`]
+      : [`Provider ${name}: it does not say what runs there, so nothing is changed. ${sentence(error)}`];
+  });
+}
+
+function changed(
+  before: string | null,
+  after: string | null,
+  [said, over]: [(text: string) => string, string],
+): string[] {
+  if (after === null) return before === null ? [] : [over];
+  return before === null ? [said(after)] : [];
+}
+
+function isAlive({ state }: LaunchRow): boolean {
+  return state !== 'gone' && state !== 'failed';
+}
+
+function sentence(text: string): string {
+  const trimmed = text.trim();
+  return `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;
+}
