@@ -1,5 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
+import { DEFAULT_QUEUE_URL, finish, withToken } from './commands/command-line.ts';
+import { addFleetCommands } from './commands/fleet-commands.ts';
 import { EXIT, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
 import { defaultText, queueSettings } from './settings/queue-settings.ts';
@@ -15,7 +17,6 @@ loadDotenv({ quiet: true });
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const { env } = process;
-const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
 
 const program = new Command('worker-vllm')
   .description(manifest.description)
@@ -30,7 +31,10 @@ Environment variables: see "worker-vllm queue --help" for a queue, README.md for
   .exitOverride();
 
 withQueueOptions(program.command('up'))
-  .description('Start a queue, a worker and an engine together on this machine.')
+  .option('--fleet <file>', 'start and end workers by need, as this file says, instead of one worker')
+  .description(
+    'Start a queue, a worker and an engine together on this machine; with --fleet as many as are needed.',
+  )
   .addHelpText(
     'after',
     `
@@ -41,7 +45,13 @@ The engine that answers:
 
 Variables of the queue ("worker-vllm queue --help") and of the worker (README.md) count too.`,
   )
-  .action(async (options) => finish((await import('./commands/up.ts')).runUp(options, env)));
+  .action(async ({ fleet: file, ...options }) =>
+    finish(
+      file === undefined
+        ? (await import('./commands/up.ts')).runUp(options, env)
+        : (await import('./commands/up-fleet.ts')).runUpFleet(file, options, env),
+    ),
+  );
 
 withQueueOptions(program.command('queue'))
   .description('Start a queue and its HTTP API, for workers on other machines.')
@@ -158,18 +168,13 @@ withTarget(batch.command('cancel <id>'))
     finish((await import('./commands/batch-list.ts')).cancelBatch(id, withToken(options))),
   );
 
-const fleet = program.command('fleet').description('See to workers that start and end by themselves.');
-
-fleet
-  .command('check <file>')
-  .description('Say all that is wrong with a fleet file, and what it costs at most. Calls no queue.')
-  .action(async (file) => finish((await import('./commands/fleet/check.ts')).runFleetCheck(file, env)));
+addFleetCommands(program);
 
 withStateOption(program.command('token'))
   .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
   .requiredOption(
     '--scope <scopes>',
-    'what it is for: submit (callers), worker (workers), read (looking) or admin (everything); several with +',
+    'what it is for: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); several with +',
     scopes,
   )
   .option('--name <name>', 'who it is for; also the tenant of its jobs')
@@ -202,10 +207,6 @@ function withTarget(command: Command): Command {
     .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
 }
 
-function withToken<Options extends object>(options: Options): Options & { token?: string } {
-  return { token: env.CASOLA_API_TOKEN || undefined, ...options };
-}
-
 function withStateOption(command: Command): Command {
   const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
   return command.option('--state <dir>', what, env.WORKER_VLLM_STATE || '.worker-vllm');
@@ -220,11 +221,6 @@ function queueVariablesText(): string {
   const all = [['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token"; see README.md'], ...rows];
   const width = Math.max(...all.map(([name = '']) => name.length));
   return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
-}
-
-/** Ends at once with the command's code: a child that is stuck must not keep this process. */
-async function finish(code: Promise<number>): Promise<never> {
-  process.exit(await code);
 }
 
 /** Says what went wrong and gives the exit code. */

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
-import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import type { RunningWorkerd } from '../workerd/process.ts';
@@ -19,6 +18,7 @@ import {
 } from '../workerd/settings.ts';
 import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
+import { queueIds } from './queue-ids.ts';
 import { firstRequest } from './welcome.ts';
 
 /** A supervisor that was forced gets this long before it is killed, ms. */
@@ -128,12 +128,6 @@ function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
     return { supervisor: code };
   });
   return { exited, signal: group.signal };
-}
-
-/** The worker's queue exists without being allowed by name; so does the one of callers that name none. */
-function queueIds(env: NodeJS.ProcessEnv): string | undefined {
-  const own = env.CASOLA_QUEUE_ID;
-  return own && !env.QUEUE_IDS ? `${QUEUE_SETTINGS.queue_ids.default},${own}` : env.QUEUE_IDS;
 }
 
 /** The environment of supervisor, worker and engine on this road. */

@@ -8,17 +8,34 @@ interface Welcome {
   isSimulated: boolean;
 }
 
+/** What starts the workers of a fleet: one request, and many side by side. */
+export function requestsForFleet({ url, model, asksForTokens }: Omit<Welcome, 'isSimulated'>): string {
+  const chat = (content: string) => {
+    const body = JSON.stringify({ model, messages: [{ role: 'user', content }] });
+    return `${url}/v1/chat/completions -H 'content-type: application/json'${authorizationOf(asksForTokens)} -d ${quoted(body)}`;
+  };
+  return `
+Workers start when requests come. The first request waits for the first of them:
+${asksForTokens ? TOKEN_HINT : ''}
+  curl ${chat('Say hello.')}
+
+More of them start while many wait, and end when none come any more:
+
+  seq 200 | xargs -P 20 -I {} curl -so /dev/null ${chat('Tell me a story.')}
+
+What it does and why is said here, on the dashboard, and by "npx worker-vllm fleet status --watch".
+Ctrl-C ends everything in order.
+`;
+}
+
 /** The address, and a first request by curl and by the OpenAI SDK that work when pasted. */
 export function firstRequest({ url, model, asksForTokens, isSimulated }: Welcome): string {
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
-  const quoted = `'${body.replaceAll("'", `'\\''`)}'`;
-  const authorization = asksForTokens ? ` -H "authorization: Bearer $TOKEN"` : '';
   const key = asksForTokens ? 'process.env.TOKEN' : "'none'";
-  const tokenHint = asksForTokens ? '\n  TOKEN is one made with: npx worker-vllm token --scope submit\n' : '';
   return `
 Ready: ${url}/v1 serves ${model}
-${tokenHint}
-  curl ${url}/v1/chat/completions -H 'content-type: application/json'${authorization} -d ${quoted}
+${asksForTokens ? TOKEN_HINT : ''}
+  curl ${url}/v1/chat/completions -H 'content-type: application/json'${authorizationOf(asksForTokens)} -d ${quoted(body)}
 
   import OpenAI from 'openai';
   const client = new OpenAI({ baseURL: '${url}/v1', apiKey: ${key} });
@@ -31,4 +48,15 @@ ${tokenHint}
 ${isSimulated ? REAL_ENGINE_HINT : ''}
 Ctrl-C ends everything in order.
 `;
+}
+
+const TOKEN_HINT = '\n  TOKEN is one made with: npx worker-vllm token --scope submit\n';
+
+function authorizationOf(asksForTokens: boolean): string {
+  return asksForTokens ? ` -H "authorization: Bearer $TOKEN"` : '';
+}
+
+/** For a shell. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

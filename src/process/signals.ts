@@ -1,3 +1,5 @@
+import { closeSync, openSync } from 'node:fs';
+
 /** Signals that ask a process to end. */
 export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
@@ -23,12 +25,20 @@ export interface EndSignals {
   release(): void;
 }
 
-/** Listens for signals until released. */
-export function endSignals(now: () => number = () => performance.now()): EndSignals {
+/**
+ * Listens for signals until released.
+ * @param reload given: SIGHUP calls it, and ends the process only when the terminal it was started in is gone
+ */
+export function endSignals(
+  now: () => number = () => performance.now(),
+  reload: (() => void) | null = null,
+): EndSignals {
   const first = Promise.withResolvers<NodeJS.Signals>();
   const second = Promise.withResolvers<NodeJS.Signals>();
   let last: ReceivedSignal | undefined;
+  const hadTerminal = reload !== null && hasTerminal();
   const onSignal = (name: NodeJS.Signals) => {
+    if (name === 'SIGHUP' && reload !== null && hasTerminal() === hadTerminal) return reload();
     const next = { name, at: now() };
     if (last && isSameSignal(last, next)) return;
     if (last) second.resolve(name);
@@ -43,4 +53,14 @@ export function endSignals(now: () => number = () => performance.now()): EndSign
       for (const name of END_SIGNALS) process.off(name, onSignal);
     },
   };
+}
+
+/** Whether this process has a terminal that it can be ended from: none is left after that hung up. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync('/dev/tty', 'r'));
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { UserError } from '../../process/index.ts';
 import { UnreachableQueue } from '../ask-queue.ts';
 import { type FleetFile, readFleetFile } from './file.ts';
 
@@ -41,9 +40,9 @@ export class FileFollower {
     await this.#followed.apply(file);
     this.#warn(file);
     const { path } = this.#followed;
-    // The folder, since editors put a new file in the old one's place.
+    // The folder, since editors put a new file in the old one's place, and Kubernetes a new link named `..data`.
     this.#watcher = watch(dirname(resolve(path)), (_event, name) => {
-      if (name === null || name === basename(path)) this.#later(SETTLE_MS);
+      if (name === null || name === basename(path) || name.startsWith('..')) this.#later(SETTLE_MS);
     });
     this.#watcher.on('error', (error) =>
       this.#followed.say(`${path} is no longer watched (${error.message}): SIGHUP reads it again.`),
@@ -89,7 +88,6 @@ export class FileFollower {
     if (this.#isStopped) return;
     const { path, say } = this.#followed;
     if (error instanceof UnreachableQueue) return this.#later(RETRY_MS);
-    if (!(error instanceof UserError)) throw error;
     // The same faults are told once.
     if (error.message === this.#seen) return;
     this.#seen = error.message;

@@ -2,6 +2,7 @@ import { age } from '../../dashboard/format.ts';
 import type { ConfigRow, FleetView } from '../../protocol/index.ts';
 import { columns } from './columns.ts';
 import { dollars } from './cost.ts';
+import { sentence } from './story.ts';
 
 /** How long a launcher may be silent, ms: it comes every few seconds. */
 const SILENT_MS = 60_000;
@@ -57,7 +58,7 @@ function troubles({ scaling, configs }: Pick<FleetView, 'scaling' | 'configs'>, 
   const heard = launchers.filter(({ seen_at }) => now - seen_at < SILENT_MS);
   const unserved = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
   return [
-    ...(budget_reached === null ? [] : [`▲ The budget is reached: ${budget_reached}`]),
+    ...(budget_reached === null ? [] : [`▲ ${sentence(budget_reached)}`]),
     ...configs.flatMap(({ config_id, scaling: own }) => troubleOf(config_id, own)),
     ...providers.flatMap(({ name, error }) => (error === null ? [] : [`▲ Provider ${name}: ${error}`])),
     ...unserved.map(

@@ -67,7 +67,7 @@ const FAILURES: Record<NonNullable<LaunchRow['cause']>, string> = {
 };
 
 /** `a worker ended by itself (exit code 9): No such model.` */
-export function failureText({ cause, exit_code, detail }: LaunchRow): string {
+function failureText({ cause, exit_code, detail }: LaunchRow): string {
   const what = cause === null ? 'a worker failed' : FAILURES[cause];
   const code = exit_code === null ? '' : ` (exit code ${exit_code})`;
   return `${what}${code}${detail ? `: ${detail.replace(/[.\s]+$/, '')}` : ''}`;
@@ -124,7 +124,8 @@ function isAlive({ state }: LaunchRow): boolean {
   return state !== 'gone' && state !== 'failed';
 }
 
-function sentence(text: string): string {
+/** With a capital at its beginning and a full stop at its end. */
+export function sentence(text: string): string {
   const trimmed = text.trim();
   return `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;
 }

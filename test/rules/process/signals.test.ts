@@ -42,4 +42,17 @@ describe('signals that end a process', () => {
     send('SIGTERM', 10);
     expect(await signals.second).toBe('SIGTERM');
   });
+
+  it('do not count a SIGHUP that asks for settings to be read again while the terminal is there', async () => {
+    let reloads = 0;
+    signals = endSignals(undefined, () => {
+      reloads += 1;
+    });
+    process.emit('SIGHUP', 'SIGHUP');
+    process.emit('SIGHUP', 'SIGHUP');
+    expect(reloads).toBe(2);
+    expect(await settled(signals.first)).toBe(false);
+    process.emit('SIGTERM', 'SIGTERM');
+    expect(await signals.first).toBe('SIGTERM');
+  });
 });

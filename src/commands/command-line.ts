@@ -1,0 +1,12 @@
+/** What the command lines of all commands share. */
+
+export const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
+
+export function withToken<Options extends object>(options: Options): Options & { token?: string } {
+  return { token: process.env.CASOLA_API_TOKEN || undefined, ...options };
+}
+
+/** Ends at once with the command's code: a child that is stuck must not keep this process. */
+export async function finish(code: Promise<number>): Promise<never> {
+  process.exit(await code);
+}

@@ -1,0 +1,106 @@
+import type { Command } from 'commander';
+import type { Scope } from '../settings/scopes.ts';
+import { DEFAULT_QUEUE_URL, finish, withToken } from './command-line.ts';
+
+const CONFIG_ACTIONS = [
+  ['launch', 'Launch one worker more for a config, now.'],
+  ['drain', 'End all workers of a config, and launch none until it is resumed.'],
+  ['pause', 'Hold the workers of a config as they are: launch none, end none.'],
+  ['resume', 'Let workers of a config start and end by need again, also after too many failed starts.'],
+] as const;
+
+/** `schedule`, `launcher` and `fleet …`. */
+export function addFleetCommands(program: Command): void {
+  const { env } = process;
+  const fleet = program.command('fleet').description('See to workers that start and end by themselves.');
+
+  fleet
+    .command('check <file>')
+    .description('Say all that is wrong with a fleet file, and what it costs at most. Calls no queue.')
+    .action(async (file) => finish((await import('./fleet/check.ts')).runFleetCheck(file, env)));
+
+  withFleetTarget(fleet.command('status'), 'read')
+    .description('Show, by config, what the scheduler wants, has and spends, and why.')
+    .option('--json', 'print it as JSON, with every launch')
+    .option('--watch', 'draw it anew as it changes')
+    .action(async (options) =>
+      finish((await import('./fleet/status.ts')).runFleetStatus(withToken(options))),
+    );
+
+  for (const [action, description] of CONFIG_ACTIONS) {
+    withDryRun(withFleetTarget(fleet.command(`${action} <config>`), 'admin'))
+      .description(description)
+      .action(async (config, options) =>
+        finish((await import('./fleet/control.ts')).runFleetControl(action, config, withToken(options))),
+      );
+  }
+
+  withDryRun(withFleetTarget(fleet.command('remove'), 'admin'))
+    .description('Take the fleet back: everything that it launched is drained and ended.')
+    .action(async (options) =>
+      finish((await import('./fleet/control.ts')).runFleetRemove(withToken(options))),
+    );
+
+  withDryRun(withLauncherOptions(program.command('schedule <file>'), 'admin'))
+    .description('Apply a fleet file to a queue, and start and end its workers by need. Follows the file.')
+    .addHelpText(
+      'after',
+      `
+Keys of providers and secrets of workers are taken from the environment, by the names
+that the file gives. "worker-vllm fleet check" says what is wrong with a file, and what it costs.
+SIGHUP reads the file again. Ended by Ctrl-C, the fleet stays in force and its machines run on.`,
+    )
+    .action(async (file, options) =>
+      finish((await import('./schedule.ts')).runSchedule(file, withToken(options), env)),
+    );
+
+  withLauncherOptions(program.command('launcher'), 'launcher')
+    .description(
+      'Start and end machines as the scheduler of a queue orders, with the drivers of this machine.',
+    )
+    .addHelpText(
+      'after',
+      `
+It keeps nothing: another one, or the same started again, goes on where it was.
+Run one on each machine whose processes or containers are to be workers, and one anywhere for clouds and Kubernetes.`,
+    )
+    .action(async ({ state, ...options }) =>
+      finish(
+        (await import('../launcher/run.ts')).runLauncher({ stateDir: state, ...withToken(options) }, env),
+      ),
+    );
+}
+
+function withFleetTarget(command: Command, scope: Scope): Command {
+  return command
+    .option(
+      '--url <url>',
+      'address of the queue (variable QUEUE_URL)',
+      process.env.QUEUE_URL || DEFAULT_QUEUE_URL,
+    )
+    .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`)
+    .option('--queue-id <id>', 'which of the queues at that address');
+}
+
+function withLauncherOptions(command: Command, scope: Scope): Command {
+  return withFleetTarget(command, scope)
+    .option('--worker-url <url>', 'the queue as the workers reach it, where that is another address')
+    .option('--id <id>', 'of this launcher; the same after a restart (default: the name of this machine)')
+    .option('--drivers <names>', 'only these, comma-separated', list)
+    .option(
+      '--state <dir>',
+      'folder for the logs of local processes (variable WORKER_VLLM_STATE)',
+      process.env.WORKER_VLLM_STATE || '.worker-vllm',
+    );
+}
+
+function withDryRun(command: Command): Command {
+  return command.option('--dry-run', 'only say what it would do');
+}
+
+function list(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean);
+}

@@ -1,0 +1,53 @@
+import { type LauncherOptions, type RunningLauncher, startLauncher } from '../../launcher/run.ts';
+import { createLogger } from '../../process/index.ts';
+import type { QueueTarget } from '../ask-queue.ts';
+import { applyFleet, changeLines } from './control.ts';
+import { FileFollower } from './follow-file.ts';
+import { tellHappenings } from './tell.ts';
+
+export interface RunningFleet {
+  launcher: RunningLauncher;
+  /** Reads the file again. */
+  reload(): void;
+  /** Follows the file no longer, and says nothing more; the launcher goes on. */
+  stop(): void;
+}
+
+/**
+ * Applies a fleet's file to a queue, now and whenever it changes, with a launcher of its own, and says what happens.
+ * @throws UserError when the file as it is now cannot be applied
+ */
+export async function runFleet(
+  path: string,
+  target: QueueTarget,
+  options: Omit<LauncherOptions, keyof QueueTarget>,
+  env: NodeJS.ProcessEnv,
+): Promise<RunningFleet> {
+  const follower = new FileFollower({
+    path,
+    env,
+    say,
+    apply: async ({ document }) => {
+      const { changes, ...rest } = await applyFleet(target, document);
+      if (changes.length === 0) return say(`${path} is in force as it was.`);
+      for (const line of changeLines({ changes, ...rest })) say(line);
+    },
+  });
+  await follower.start();
+  // What it does is told in sentences.
+  const log = createLogger('launcher', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
+  const launcher = startLauncher({ ...options, ...target }, env, log);
+  const telling = tellHappenings(target, say);
+  return {
+    launcher,
+    reload: () => follower.again(),
+    stop: () => {
+      follower.stop();
+      telling.stop();
+    },
+  };
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
+import type { LaunchRow } from '../protocol/index.ts';
+import type { FleetSpec } from '../scheduler/spec.ts';
+import { keepServing } from '../workerd/keep-serving.ts';
+import type { RunningWorkerd } from '../workerd/process.ts';
+import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
+import { makeToken } from '../workerd/tokens.ts';
+import type { QueueTarget } from './ask-queue.ts';
+import { removeFleet } from './fleet/control.ts';
+import { readFleetFile } from './fleet/file.ts';
+import { type RunningFleet, runFleet } from './fleet/run-fleet.ts';
+import { queueIds } from './queue-ids.ts';
+import { readFleet } from './top/connection.ts';
+import { requestsForFleet } from './welcome.ts';
+
+/** How long machines elsewhere may take to end, ms. */
+const MACHINES_END_MS = 60_000;
+const POLL_MS = 500;
+
+interface Parts {
+  workerd: RunningWorkerd;
+  fleet: RunningFleet;
+  target: QueueTarget;
+  signals: EndSignals;
+}
+
+/**
+ * `worker-vllm up --fleet FILE`: a queue, and a launcher for the fleet of the file, until a signal. Nothing of the
+ * fleet is left then.
+ * @returns the exit code
+ * @throws UserError before anything was started
+ */
+export async function runUpFleet(
+  path: string,
+  options: QueueOptions,
+  env: NodeJS.ProcessEnv,
+): Promise<number> {
+  let reload = () => {};
+  const signals = endSignals(undefined, () => reload());
+  try {
+    // Its faults are told before anything starts.
+    const { spec } = await readFleetFile(path, env);
+    const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
+    const own = makeToken('up', ['admin']);
+    const asksForTokens = settings.tokens.length > 0;
+    if (asksForTokens) settings.tokens.push(own.entry);
+    const workerd = await keepServing({
+      ...settings,
+      bindings: bindingsOf(settings),
+      logger: createLogger('queue', env),
+    });
+    const { url } = workerd;
+    say(`Dashboard: ${url}/`);
+    say(`The queue is up, its state in ${settings.stateDir}.`);
+    const token = asksForTokens ? own.token : undefined;
+    const target: QueueTarget = { url, token, queueId: env.CASOLA_QUEUE_ID || undefined };
+    const fleet = await runFleet(
+      path,
+      target,
+      { stateDir: settings.stateDir, endsProcesses: true },
+      env,
+    ).catch(async (error) => {
+      await workerd.stop();
+      throw error;
+    });
+    reload = fleet.reload;
+    say(requestsForFleet({ url, model: modelOf(spec), asksForTokens }));
+    const parts = { workerd, fleet, target, signals };
+    const first = await Promise.race([signals.first, workerd.exited, fleet.launcher.ended]);
+    if (typeof first === 'string') say(`${first}: ending in order; once more ends at once.`);
+    else say('A part of it ended unexpectedly; so does the rest.');
+    return await end(parts, typeof first === 'string');
+  } finally {
+    signals.release();
+  }
+}
+
+/** Workers first, so that they can release their jobs; then the queue. */
+async function end({ workerd, fleet, target, signals }: Parts, isWanted: boolean): Promise<number> {
+  fleet.stop();
+  const inOrder = (async () => {
+    if (isWanted) await endMachines(target);
+    fleet.launcher.stop();
+    await fleet.launcher.ended;
+    await workerd.stop();
+  })();
+  const forced = await Promise.race([inOrder, signals.second]);
+  if (forced) {
+    workerd.kill();
+    return EXIT.forced;
+  }
+  say('Everything has ended.');
+  return isWanted ? EXIT.ok : EXIT.unexpected;
+}
+
+/** Takes the fleet back, and waits for machines that do not end with this process. */
+async function endMachines(target: QueueTarget): Promise<void> {
+  const deadline = performance.now() + MACHINES_END_MS;
+  try {
+    await removeFleet(target);
+    for (;;) {
+      const { launches, scaling } = await readFleet(target);
+      const drivers = new Map(scaling?.providers.map(({ name, driver }) => [name, driver]));
+      const elsewhere = launches.filter(
+        (launch) => isAlive(launch) && drivers.get(launch.provider) !== 'process',
+      );
+      if (elsewhere.length === 0) return;
+      if (performance.now() > deadline) return say(leftText(elsewhere));
+      await sleep(POLL_MS);
+    }
+  } catch (error) {
+    say((error as Error).message);
+  }
+}
+
+function leftText(launches: LaunchRow[]): string {
+  const names = launches.map(({ name, provider }) => `  ${name} (${provider})`);
+  return `These machines have not ended yet; see to them at their provider:\n${names.join('\n')}`;
+}
+
+function isAlive({ state }: LaunchRow): boolean {
+  return state !== 'gone' && state !== 'failed';
+}
+
+function modelOf({ configs }: FleetSpec): string {
+  return Object.values(configs)[0]?.model ?? 'default';
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,89 @@
+import type { ConfigRow, ConfigScaling, FleetView, LaunchRow } from '../../../../src/protocol/index.ts';
+import { FleetHarness } from '../../../support/fleet-harness.ts';
+import { config } from '../../../support/queue-share.ts';
+
+const NOW = Date.UTC(2026, 0, 5, 12);
+
+export function scalingOf(given: Partial<ConfigScaling> = {}): ConfigScaling {
+  return {
+    wanted: 0,
+    min: 0,
+    max: 3,
+    ready: 0,
+    starting: 0,
+    draining: 0,
+    waiting: 0,
+    price_per_hour: 0,
+    spent_today: 0,
+    decision: null,
+    control: 'automatic',
+    breaker: null,
+    ...given,
+  };
+}
+
+export function launchRow(id: string, state: LaunchRow['state'], given: Partial<LaunchRow> = {}): LaunchRow {
+  return {
+    launch_id: id,
+    name: `wv-inst-demo-${id}`,
+    config_id: 'demo',
+    provider: 'here',
+    kind: 'local',
+    state,
+    state_since: NOW,
+    reason: '1 worker wanted: callers keep 0.0 slots busy and 12 wait.',
+    price_per_hour: 0.5,
+    cost: 0,
+    external_id: null,
+    intended_at: NOW,
+    requested_at: null,
+    accepted_at: null,
+    started_at: null,
+    registered_at: null,
+    ready_at: null,
+    draining_at: null,
+    terminating_at: null,
+    ended_at: null,
+    loading: null,
+    ready_expected_at: null,
+    cause: null,
+    exit_code: null,
+    detail: null,
+    ...given,
+  };
+}
+
+interface Given {
+  configs?: Record<string, ConfigScaling>;
+  launches?: LaunchRow[];
+  scaling?: Partial<NonNullable<FleetView['scaling']>>;
+}
+
+/** A fleet's view with a scheduler's part of its own. */
+export function fleetView({
+  configs = { demo: scalingOf() },
+  launches = [],
+  scaling = {},
+}: Given): FleetView {
+  const harness = new FleetHarness();
+  harness.share({ full: true, sessions: [], configs: Object.keys(configs).map((id) => config(id)) });
+  const view = harness.view();
+  const rows = view.configs.map((row): ConfigRow => ({ ...row, scaling: configs[row.config_id] ?? null }));
+  return {
+    ...view,
+    at: NOW,
+    configs: rows,
+    launches,
+    scaling: {
+      installation: 'inst',
+      applied_at: NOW,
+      budget: { per_hour: null, per_day: null },
+      price_per_hour: 0,
+      spent_today: 0,
+      budget_reached: null,
+      providers: [{ name: 'here', driver: 'process', listed_at: NOW, error: null }],
+      launchers: [{ launcher_id: 'box', drivers: ['process'], host: 'box', seen_at: NOW }],
+      ...scaling,
+    },
+  };
+}
