@@ -41,6 +41,7 @@ import type {
 } from './rpc.ts';
 import { findSignIn, removeSignIn, type SignInRow, saveSignIn } from './sign-in-table.ts';
 import { Telemetry } from './telemetry.ts';
+import { configStart } from './view/config-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
@@ -56,8 +57,6 @@ export interface FleetPorts {
   alarm: Alarm;
   /** Epoch ms */
   now(): number;
-  /** Configs that the scheduler starts workers for; left out: it starts none. */
-  starts?(): ConfigStart[];
 }
 
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'model_retention_seconds'>;
@@ -189,7 +188,17 @@ export class FleetRegistry {
   }
 
   starts(): ConfigStart[] {
-    return this.#ports.starts?.() ?? [];
+    const { spec } = this.scheduler.spec() ?? {};
+    if (!spec) return [];
+    const facts = {
+      launches: this.scheduler.launches(),
+      sessions: this.sessions(),
+      known: newestModels(this.#ports.sql),
+      scaling: this.scheduler.scaling(),
+    };
+    return Object.entries(spec.configs).map(([id, config]) =>
+      configStart(id, config, facts, this.#ports.now()),
+    );
   }
 
   models(): KnownModel[] {

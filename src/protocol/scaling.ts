@@ -114,7 +114,7 @@ export interface ScalingSummary {
   launchers: ScalingLauncher[];
 }
 
-interface ScalingProvider {
+export interface ScalingProvider {
   name: string;
   driver: string;
   /** When it was last listed completely; null: never. */
@@ -123,7 +123,7 @@ interface ScalingProvider {
   error: string | null;
 }
 
-interface ScalingLauncher {
+export interface ScalingLauncher {
   launcher_id: string;
   drivers: string[];
   host: string | null;

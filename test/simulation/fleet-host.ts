@@ -95,9 +95,11 @@ export class FleetHost {
       exec: (query: string, ...bindings: (string | number | null)[]) =>
         this.#database.prepare(query).all(...bindings) as unknown as Row[],
     };
-    return new FleetRegistry(
-      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now, starts: () => this.#starts() },
+    const registry = new FleetRegistry(
+      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now },
       completeQueueSettings({}),
     );
+    registry.starts = () => this.#starts();
+    return registry;
   }
 }

@@ -12,8 +12,8 @@ export class FleetHarness {
   writes = 0;
   readonly database = new DatabaseSync(':memory:');
   registry: FleetRegistry;
-  /** Configs that a scheduler starts workers for. */
-  starts: ConfigStart[] = [];
+  /** In place of what the scheduler makes of its spec. */
+  starts: ConfigStart[] | null = null;
   readonly #settings: FleetSettings;
   readonly #now: () => number;
 
@@ -102,7 +102,9 @@ export class FleetHarness {
         this.alarmAt = null;
       },
     };
-    const starts = () => this.starts;
-    return new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now, starts }, this.#settings);
+    const registry = new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
+    const starts = registry.starts.bind(registry);
+    registry.starts = () => this.starts ?? starts();
+    return registry;
   }
 }
