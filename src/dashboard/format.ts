@@ -95,6 +95,12 @@ export function price(dollarsAnHour: Known<number>): string {
   return dollarsAnHour == null ? UNKNOWN : `$${dollarsAnHour.toFixed(2)}/h`;
 }
 
+/** `$12.40`, `<$0.01`. */
+export function money(dollars: Known<number>): string {
+  if (dollars == null || !Number.isFinite(dollars)) return UNKNOWN;
+  return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
+}
+
 /** The first 12 characters of an id, as lists show it. */
 export function shortId(id: string): string {
   return id.length > 12 ? `${id.slice(0, 12)}…` : id;

@@ -16,6 +16,9 @@ export const maySubmit = computed(
   () => session.value?.scopes.some((scope) => scope === 'submit' || scope === 'admin') ?? false,
 );
 
+/** Whether workers may be launched and drained from here. */
+export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
+
 /** Asks who is signed in. Without an answer nothing changes: the page's connection says so already. */
 export async function loadSession(): Promise<void> {
   session.value = await ask<SessionView>('api/session').catch(() => session.peek());

@@ -1,5 +1,6 @@
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
+import type { LaunchState } from '../../protocol/scaling.ts';
 import { Mark, type Shape } from './mark.tsx';
 
 type Tone = 'good' | 'work' | 'idle' | 'drain' | 'warn' | 'bad';
@@ -35,6 +36,18 @@ const JOB_LOOKS: Record<JobState, Look> = {
   expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
 };
 
+const LAUNCH_LOOKS: Record<LaunchState, Look> = {
+  intended: { word: 'Decided', shape: 'hollow', tone: 'idle' },
+  requested: { word: 'Asked for', shape: 'hollow', tone: 'idle' },
+  accepted: { word: 'Starting', shape: 'hollow', tone: 'work' },
+  registered: { word: 'Loading', shape: 'ring', tone: 'work' },
+  ready: { word: 'Ready', shape: 'full', tone: 'good' },
+  draining: { word: 'Draining', shape: 'half', tone: 'drain' },
+  terminating: { word: 'Ending', shape: 'bar', tone: 'drain' },
+  gone: { word: 'Ended', shape: 'tick', tone: 'idle' },
+  failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
+};
+
 /** @param share how much of its progress, or of its slots, is filled */
 export function WorkerMark({ state, share }: { state: WorkerState; share?: number | null }) {
   return <State look={WORKER_LOOKS[state]} share={share} />;
@@ -42,6 +55,10 @@ export function WorkerMark({ state, share }: { state: WorkerState; share?: numbe
 
 export function JobMark({ state }: { state: JobState }) {
   return <State look={JOB_LOOKS[state]} />;
+}
+
+export function LaunchMark({ state, share }: { state: LaunchState; share?: number | null }) {
+  return <State look={LAUNCH_LOOKS[state]} share={share} />;
 }
 
 function State({ look: { word, shape, tone }, share }: { look: Look; share?: number | null }) {

@@ -34,6 +34,8 @@ interface TableProps<Row> {
   /** Key of the column it is sorted by; with a minus first: downwards. */
   sort?: string | null;
   onSort?(sort: string): void;
+  /** One of several: the keys for rows are another's. */
+  isAside?: boolean;
 }
 
 /** Rows that are there above and below those in view. */
@@ -46,7 +48,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rows, rowHeight, idOf, pathOf, classOf } = props;
   const body = useRef<HTMLTableSectionElement>(null);
   const [first, last] = useWindow(body, rows.length, rowHeight);
-  useRowKeys(body, rows.length, rowHeight);
+  useRowKeys(body, props.isAside ? null : rows.length, rowHeight);
   const shown = rows.slice(first, last);
   return (
     <div class="table">
@@ -163,28 +165,26 @@ function useWindow(body: Body, rows: number, rowHeight: number): [number, number
   return [from, Math.min(rows, from + inView + 2 * OVERSCAN)];
 }
 
-/** `j` and `k` move the focus from row to row, also to those that are not in view yet. */
-function useRowKeys(body: Body, rows: number, rowHeight: number): void {
-  useEffect(
-    () =>
-      onMoveRow((by) => {
-        const table = body.current;
-        const current = document.activeElement?.closest('tr')?.getAttribute('aria-rowindex');
-        if (!table || rows === 0) return;
-        const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
-        const next = Math.max(0, Math.min(rows - 1, wanted));
-        bringIntoView(table, next, rowHeight);
-        // What is scrolled to is drawn in the frame after.
+/** `j` and `k` move the focus from row to row, also to those that are not in view yet. @param rows null: not here */
+function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
+  useEffect(() => {
+    if (rows === null) return;
+    return onMoveRow((by) => {
+      const table = body.current;
+      if (!table || rows === 0) return;
+      const focused = document.activeElement?.closest('tr');
+      const current = focused && table.contains(focused) ? focused.getAttribute('aria-rowindex') : null;
+      const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
+      const next = Math.max(0, Math.min(rows - 1, wanted));
+      bringIntoView(table, next, rowHeight);
+      // What is scrolled to is drawn in the frame after.
+      requestAnimationFrame(() =>
         requestAnimationFrame(() =>
-          requestAnimationFrame(() =>
-            table
-              .querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)
-              ?.focus({ preventScroll: true }),
-          ),
-        );
-      }),
-    [rows, rowHeight],
-  );
+          table.querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)?.focus({ preventScroll: true }),
+        ),
+      );
+    });
+  }, [rows, rowHeight]);
 }
 
 /** px at the top that the bar and the table's head cover. */

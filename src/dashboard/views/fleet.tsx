@@ -6,6 +6,7 @@ import { plural } from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, query } from '../router.ts';
 import { EmptyFleet } from './empty-fleet.tsx';
+import { Scaling } from './scaling.tsx';
 import { sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
 
 const ROW_HEIGHT = 44;
@@ -14,7 +15,7 @@ const ROW_HEIGHT = 44;
 export function FleetView() {
   const view = fleet.value;
   if (!view) return null;
-  if (view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
+  if (!view.scaling && view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
   const state = query.value.get('state') as WorkerState | null;
   const config = query.value.get('config_id');
   const sort = query.value.get('sort');
@@ -22,6 +23,7 @@ export function FleetView() {
   const shown = state === null ? ofConfig : ofConfig.filter((worker) => worker.state === state);
   return (
     <section class="view" aria-labelledby="fleet-title">
+      <Scaling view={view} />
       <div class="tools">
         <h1 id="fleet-title">Workers</h1>
         <StateFilter workers={ofConfig} chosen={state} />

@@ -1,12 +1,281 @@
-/** What the fleet costs, and what was launched; nothing tells it yet. */
+import type { FleetView } from '../../protocol/fleet-view.ts';
+import type { ScalingLauncher, ScalingProvider, ScalingSummary } from '../../protocol/scaling.ts';
+import { now } from '../clock.ts';
+import { Age } from '../controls/age.tsx';
+import { Mark } from '../controls/mark.tsx';
+import { Progress } from '../controls/progress.tsx';
+import { type Column, Table } from '../controls/table.tsx';
+import * as format from '../format.ts';
+import { fleet } from '../live.ts';
+import { RECENT_COLUMNS } from '../scaling/launch-columns.tsx';
+import { isScaled, type ScaledConfig } from '../scaling/scaling-columns.tsx';
+import { perMillionTokens, recentLaunches, type Spend, spendOf } from '../scaling/spend.ts';
+
+const ROW_HEIGHT = 48;
+const LINE_HEIGHT = 36;
+
+/** What the fleet costs, for what, and what became of the newest launches. */
 export function SpendView() {
+  const view = fleet.value;
+  if (!view) return null;
   return (
-    <section class="view" aria-labelledby="spend-title">
+    <section class="view spend" aria-labelledby="spend-title">
       <h1 id="spend-title">Spend</h1>
-      <p class="notice">
-        No prices are known: nothing here starts workers by itself, so nothing tells what they cost an hour.
-        Workers that are started by hand or by a platform are billed there.
-      </p>
+      {view.scaling ? <Costs view={view} scaling={view.scaling} /> : <Nothing />}
     </section>
+  );
+}
+
+function Nothing() {
+  return (
+    <p class="notice">
+      No prices are known: no fleet's file was applied, so nothing here starts workers by itself.{' '}
+      <code>npx worker-vllm schedule fleet.yaml</code> applies one. Workers that are started by hand or by a
+      platform are billed there.
+    </p>
+  );
+}
+
+function Costs({ view, scaling }: { view: FleetView; scaling: ScalingSummary }) {
+  const spend = (isOf: (launch: FleetView['launches'][number]) => boolean) =>
+    spendOf(view.launches.filter(isOf), view.workers, now.value);
+  const configs = view.configs.filter(isScaled).map((config) => ({
+    config,
+    spend: spend(({ config_id }) => config_id === config.config_id),
+  }));
+  const providers = scaling.providers.map((provider) => ({
+    provider,
+    spend: spend((launch) => launch.provider === provider.name),
+  }));
+  const recent = recentLaunches(view);
+  return (
+    <>
+      <Totals scaling={scaling} idle={spend(() => true).idle_per_hour} />
+      <section aria-labelledby="spend-configs">
+        <h2 id="spend-configs">By config</h2>
+        <Table
+          label="Spend by config"
+          columns={CONFIG_COLUMNS}
+          rows={configs}
+          rowHeight={LINE_HEIGHT}
+          idOf={({ config }) => config.config_id}
+          isAside
+        />
+      </section>
+      <section aria-labelledby="spend-providers">
+        <h2 id="spend-providers">By provider</h2>
+        <Table
+          label="Spend by provider"
+          columns={PROVIDER_COLUMNS}
+          rows={providers}
+          rowHeight={ROW_HEIGHT}
+          idOf={({ provider }) => provider.name}
+          isAside
+        />
+        <Launchers launchers={scaling.launchers} />
+      </section>
+      <section aria-labelledby="spend-launches">
+        <h2 id="spend-launches">
+          Newest launches <span class="number dim">{recent.length}</span>
+        </h2>
+        {recent.length > 0 ? (
+          <Table
+            label="Newest launches"
+            columns={RECENT_COLUMNS}
+            rows={recent}
+            rowHeight={ROW_HEIGHT}
+            idOf={({ launch_id }) => launch_id}
+          />
+        ) : (
+          <p class="notice">Nothing has been launched yet.</p>
+        )}
+      </section>
+    </>
+  );
+}
+
+function Totals({ scaling, idle }: { scaling: ScalingSummary; idle: number }) {
+  const { budget, price_per_hour, spent_today, budget_reached } = scaling;
+  return (
+    <>
+      <dl class="totals">
+        <Total
+          name="An hour now"
+          value={format.price(price_per_hour)}
+          used={price_per_hour}
+          most={budget.per_hour}
+        />
+        <Total
+          name="Today, since midnight UTC"
+          value={format.money(spent_today)}
+          used={spent_today}
+          most={budget.per_day}
+        />
+        <div>
+          <dt>Idle, an hour now</dt>
+          <dd class="number" title="Slots of ready workers in which nothing runs">
+            {format.price(idle)}
+          </dd>
+        </div>
+      </dl>
+      {budget_reached !== null && (
+        <p class="warn">
+          <Mark shape="triangle" label="Warning:" /> {budget_reached}
+        </p>
+      )}
+    </>
+  );
+}
+
+interface TotalProps {
+  name: string;
+  value: string;
+  used: number;
+  /** The budget; null: there is none. */
+  most: number | null;
+}
+
+function Total({ name, value, used, most }: TotalProps) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{value}</dd>
+      <dd class="dim number">
+        {most === null ? (
+          'no budget set'
+        ) : (
+          <>
+            of {format.money(most)}{' '}
+            <Progress
+              share={most > 0 ? Math.min(1, used / most) : 1}
+              label={`${name}: share of the budget`}
+            />
+          </>
+        )}
+      </dd>
+    </div>
+  );
+}
+
+function money<Row extends { spend: Spend }>(
+  key: keyof Spend & ('per_hour' | 'idle_per_hour' | 'last_hour'),
+  head: string,
+  title: string,
+  drop?: 3 | 4 | 5,
+): Column<Row> {
+  const write = key === 'last_hour' ? format.money : format.price;
+  const common = { key, head, title, width: 96, narrow: 84, isNumber: true };
+  return { ...common, ...(drop && { drop }), cell: ({ spend }) => write(spend[key]) };
+}
+
+interface ConfigSpend {
+  config: ScaledConfig;
+  spend: Spend;
+}
+
+const CONFIG_COLUMNS: Column<ConfigSpend>[] = [
+  { key: 'config', head: 'Config', cell: ({ config }) => <span class="id">{config.config_id}</span> },
+  {
+    key: 'machines',
+    head: 'Machines',
+    width: 84,
+    isNumber: true,
+    drop: 4,
+    cell: ({ spend }) => format.count(spend.machines),
+  },
+  money('per_hour', 'An hour', 'What its machines cost an hour now'),
+  money('idle_per_hour', 'Idle', 'Of that, for slots of ready workers in which nothing runs', 4),
+  money('last_hour', 'Last hour', 'What its machines cost over the newest hour', 4),
+  {
+    key: 'today',
+    head: 'Today',
+    title: 'Since midnight UTC',
+    width: 96,
+    narrow: 84,
+    isNumber: true,
+    cell: ({ config }) => format.money(config.scaling.spent_today),
+  },
+  {
+    key: 'tokens',
+    head: 'Tokens out',
+    title: 'Generated over the newest hour',
+    width: 96,
+    isNumber: true,
+    drop: 3,
+    cell: ({ config }) => format.amount(config.hour.tokens_out),
+  },
+  {
+    key: 'per-million',
+    head: 'A million tokens',
+    title: 'What a million generated tokens cost over the newest hour, idle time and starts included',
+    width: 124,
+    isNumber: true,
+    drop: 5,
+    cell: ({ config, spend }) => format.money(perMillionTokens(config, spend)),
+  },
+];
+
+const PROVIDER_COLUMNS: Column<{ provider: ScalingProvider; spend: Spend }>[] = [
+  {
+    key: 'provider',
+    head: 'Provider',
+    cell: ({ provider }) => (
+      <>
+        <span class="id">{provider.name}</span>
+        <small>{provider.driver}</small>
+      </>
+    ),
+  },
+  {
+    key: 'machines',
+    head: 'Machines',
+    width: 84,
+    isNumber: true,
+    cell: ({ spend }) => format.count(spend.machines),
+  },
+  money('per_hour', 'An hour', 'What its machines cost an hour now'),
+  money('last_hour', 'Last hour', 'What its machines cost over the newest hour', 4),
+  {
+    key: 'list',
+    head: 'Its list',
+    title: 'When it last told all machines that it has of this fleet',
+    drop: 5,
+    cell: ({ provider: { listed_at, error } }) =>
+      error !== null ? (
+        <span class="warn sentence" title={error}>
+          <Mark shape="triangle" label="Warning:" /> {error}
+        </span>
+      ) : listed_at === null ? (
+        'not listed yet'
+      ) : (
+        <>
+          <Age at={listed_at} /> ago
+        </>
+      ),
+  },
+];
+
+function Launchers({ launchers }: { launchers: ScalingLauncher[] }) {
+  if (launchers.length === 0) {
+    return (
+      <p class="warn">
+        <Mark shape="triangle" label="Warning:" /> No launcher has been heard of: what the scheduler decides
+        is not carried out.
+      </p>
+    );
+  }
+  return (
+    <p class="dim">
+      {launchers.length === 1 ? 'Launcher' : 'Launchers'}:{' '}
+      {launchers.map(({ launcher_id, drivers, host, seen_at }, index) => (
+        <span key={launcher_id}>
+          {index > 0 && ' · '}
+          <span class="id" title={host ?? undefined}>
+            {launcher_id}
+          </span>{' '}
+          ({drivers.join(', ')}), heard <Age at={seen_at} /> ago
+        </span>
+      ))}
+    </p>
   );
 }

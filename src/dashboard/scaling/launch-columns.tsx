@@ -1,0 +1,187 @@
+import type { LaunchRow } from '../../protocol/scaling.ts';
+import { now } from '../clock.ts';
+import { Age } from '../controls/age.tsx';
+import { Progress } from '../controls/progress.tsx';
+import { LaunchMark } from '../controls/state.tsx';
+import type { Column } from '../controls/table.tsx';
+import * as format from '../format.ts';
+import { href } from '../router.ts';
+import { doingNow, isAlive, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';
+
+/** What stands of a launch, left to right. */
+const STATE: Column<LaunchRow> = {
+  key: 'state',
+  head: 'State',
+  width: 108,
+  narrow: 100,
+  cell: (launch) => <LaunchMark state={launch.state} share={launch.loading?.progress ?? null} />,
+};
+
+const LAUNCH: Column<LaunchRow> = {
+  key: 'launch',
+  head: 'Launch',
+  width: 170,
+  cell: ({ launch_id, name, config_id, registered_at }) => (
+    <>
+      {registered_at === null ? (
+        <span class="id" title={name}>
+          {launch_id}
+        </span>
+      ) : (
+        <a class="id" href={href(`workers/${encodeURIComponent(name)}`)} title={name}>
+          {launch_id}
+        </a>
+      )}
+      <small title={config_id}>{config_id}</small>
+    </>
+  ),
+};
+
+const MACHINE: Column<LaunchRow> = {
+  key: 'machine',
+  head: 'Machine',
+  width: 170,
+  drop: 2,
+  cell: ({ kind, provider, external_id }) => (
+    <>
+      <span title={kind}>{kind}</span>
+      <small title={external_id ?? undefined}>
+        {provider}
+        {external_id !== null && <span class="id"> {external_id}</span>}
+      </small>
+    </>
+  ),
+};
+
+const COST: Column<LaunchRow> = {
+  key: 'cost',
+  head: 'Cost',
+  title: 'So far, by the times of the provider, and what it costs an hour',
+  width: 78,
+  isNumber: true,
+  cell: ({ cost, price_per_hour }) => (
+    <>
+      {format.money(cost)}
+      <small class="number">{format.price(price_per_hour)}</small>
+    </>
+  ),
+};
+
+const REASON: Column<LaunchRow> = {
+  key: 'reason',
+  head: 'Why it was launched',
+  drop: 3,
+  cell: ({ reason }) => (
+    <span class="sentence" title={reason}>
+      {reason}
+    </span>
+  ),
+};
+
+/** Of those that may be alive. */
+export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
+  STATE,
+  LAUNCH,
+  { key: 'phase', head: 'Phase', width: 270, drop: 4, cell: (launch) => <Phase launch={launch} /> },
+  MACHINE,
+  COST,
+  REASON,
+  {
+    key: 'age',
+    head: 'Age',
+    title: 'Since the decision',
+    width: 82,
+    isNumber: true,
+    drop: 5,
+    cell: ({ intended_at }) => <Age at={intended_at} />,
+  },
+];
+
+/** Of those that have ended too. */
+export const RECENT_COLUMNS: Column<LaunchRow>[] = [
+  STATE,
+  LAUNCH,
+  { key: 'outcome', head: 'Outcome', drop: 4, cell: (launch) => <Outcome launch={launch} /> },
+  MACHINE,
+  {
+    key: 'start',
+    head: 'Start took',
+    title: 'From the decision to the first job that it could take',
+    width: 86,
+    isNumber: true,
+    drop: 3,
+    cell: ({ intended_at, ready_at }) => format.duration(ready_at === null ? null : ready_at - intended_at),
+  },
+  COST,
+  REASON,
+  {
+    key: 'ended',
+    head: 'Ended',
+    title: 'How long ago',
+    width: 82,
+    isNumber: true,
+    drop: 5,
+    cell: (launch) => (isAlive(launch) ? 'not yet' : <Age at={launch.ended_at ?? launch.state_since} />),
+  },
+];
+
+/** `▰▰▰▱▱ load 62 % 1:12 of ~2:40`: amber once it takes longer than usual. */
+function Phase({ launch }: { launch: LaunchRow }) {
+  const { state, loading, intended_at, ready_at, ready_expected_at, detail } = launch;
+  const isStarting = isAlive(launch) && ready_at === null && state !== 'terminating';
+  const taken = (ready_at ?? now.value) - intended_at;
+  const isSlow = isStarting && ready_expected_at !== null && now.value > ready_expected_at;
+  return (
+    <>
+      <Steps launch={launch} />
+      <small class={`start ${isSlow || launch.cause ? 'warn' : ''}`} title={detail ?? undefined}>
+        <span>{doingNow(launch)}</span>
+        {isStarting && loading && <Progress share={loading.progress} label={`Progress of ${launch.name}`} />}
+        {isStarting && (
+          <span class="number" title="Since the decision, and how long that usually takes">
+            {format.stopwatch(taken)}
+            {ready_expected_at !== null && ` of ~${format.stopwatch(ready_expected_at - intended_at)}`}
+          </span>
+        )}
+      </small>
+    </>
+  );
+}
+
+/** A segment for each step, filled once it is behind. */
+function Steps({ launch }: { launch: LaunchRow }) {
+  const done = stepsDone(launch);
+  const isOver = !isAlive(launch) || launch.state === 'terminating';
+  return (
+    <ol class="steps" aria-label="Steps of the start">
+      {LAUNCH_STEPS.map((step, index) => {
+        const state = index < done ? 'done' : index === done && !isOver ? 'now' : 'rest';
+        const word = { done: 'done', now: 'goes on', rest: isOver ? 'not reached' : 'to come' }[state];
+        return (
+          <li key={step} class={state} title={`${step}: ${word}`}>
+            <span class="unseen">
+              {step}: {word}
+            </span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+/** How it ended, or what it does. */
+function Outcome({ launch }: { launch: LaunchRow }) {
+  const { state, cause, detail, ready_at, ended_at, state_since } = launch;
+  const worked =
+    ready_at === null ? null : (ended_at ?? (isAlive(launch) ? now.value : state_since)) - ready_at;
+  return (
+    <>
+      <span class={cause === null ? undefined : 'warn'}>{doingNow(launch)}</span>
+      <small title={detail ?? undefined}>
+        {worked !== null && `${state === 'gone' ? 'worked' : 'ready for'} ${format.duration(worked)}`}
+        {worked !== null && detail && '; '}
+        {detail}
+      </small>
+    </>
+  );
+}

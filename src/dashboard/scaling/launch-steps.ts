@@ -1,0 +1,75 @@
+import type { FailureCause, LaunchRow } from '../../protocol/scaling.ts';
+
+/** The way of a launch to a worker that takes jobs, in order. */
+export const LAUNCH_STEPS = ['Accepted', 'Container', 'Registered', 'Loading', 'Ready'] as const;
+
+/** How many of the steps are behind it; a later one that was told stands for those before it. */
+export function stepsDone({ accepted_at, started_at, registered_at, ready_at }: LaunchRow): number {
+  if (ready_at !== null) return LAUNCH_STEPS.length;
+  if (registered_at !== null) return 3;
+  if (started_at !== null) return 2;
+  return accepted_at === null ? 0 : 1;
+}
+
+/** What goes on now, in a few words. */
+export function doingNow(launch: LaunchRow): string {
+  const { state, loading, provider, ready_at } = launch;
+  switch (state) {
+    case 'intended':
+      return 'waits for a launcher';
+    case 'requested':
+      return `asked ${provider}`;
+    case 'accepted':
+    case 'registered':
+      if (loading) return loading.phase ?? 'loading';
+      return launch.started_at === null ? 'the container is made' : 'the container runs';
+    case 'ready':
+      return 'takes jobs';
+    case 'draining':
+      return 'finishes what it runs';
+    case 'terminating':
+      return launch.cause === null ? 'is terminated' : `is terminated: ${causeOf(launch)}`;
+    case 'gone':
+      return ready_at === null ? 'ended before it was ready' : 'done';
+    case 'failed':
+      return causeOf(launch);
+  }
+}
+
+const CAUSES: Record<FailureCause, string> = {
+  no_capacity: 'no capacity',
+  rejected: 'refused by the provider',
+  vanished: 'not to be found at the provider',
+  start_deadline: 'not ready in time',
+  exited: 'its container ended',
+  lost: 'lost while it was ready',
+};
+
+/** Why it failed. */
+export function causeOf({ cause, exit_code }: LaunchRow): string {
+  const words = cause === null ? 'it is not known why' : CAUSES[cause];
+  return exit_code === null ? words : `${words}, exit code ${exit_code}`;
+}
+
+/** Whether it may still cost something. */
+export function isAlive({ state }: LaunchRow): boolean {
+  return state !== 'gone' && state !== 'failed';
+}
+
+/** Starting ones first, then those that end, then those that work; the newest first. */
+export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
+  const rank = ({ state }: LaunchRow) => ORDER.indexOf(state);
+  return [...launches].sort((a, b) => rank(a) - rank(b) || b.intended_at - a.intended_at);
+}
+
+const ORDER: LaunchRow['state'][] = [
+  'failed',
+  'registered',
+  'accepted',
+  'requested',
+  'intended',
+  'draining',
+  'terminating',
+  'ready',
+  'gone',
+];

@@ -1,0 +1,109 @@
+import type { ConfigRow } from '../../protocol/fleet-view.ts';
+import type { ConfigScaling } from '../../protocol/scaling.ts';
+import { Age } from '../controls/age.tsx';
+import { Mark } from '../controls/mark.tsx';
+import type { Column } from '../controls/table.tsx';
+import * as format from '../format.ts';
+import { href } from '../router.ts';
+import { ConfigActions } from './config-actions.tsx';
+
+/** A config of the fleet's file. */
+export type ScaledConfig = ConfigRow & { scaling: ConfigScaling };
+
+export function isScaled(config: ConfigRow): config is ScaledConfig {
+  return config.scaling !== null;
+}
+
+function counted(
+  key: string,
+  head: string,
+  title: string,
+  of: (scaling: ConfigScaling) => number | null,
+  drop?: 3 | 4 | 5,
+): Column<ScaledConfig> {
+  const common = { key, head, title, width: 76, narrow: 62, isNumber: true };
+  return { ...common, ...(drop && { drop }), cell: ({ scaling }) => format.count(of(scaling)) };
+}
+
+/** What the scheduler makes of a config, left to right. */
+export const SCALING_COLUMNS: Column<ScaledConfig>[] = [
+  {
+    key: 'config',
+    head: 'Config',
+    width: 190,
+    cell: ({ config_id, scaling }) => (
+      <>
+        <a class="id" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)} title={config_id}>
+          {config_id}
+        </a>
+        <Held scaling={scaling} />
+      </>
+    ),
+  },
+  counted('wanted', 'Wanted', 'Workers that the rule wants now', ({ wanted }) => wanted),
+  counted('ready', 'Ready', 'Workers that take jobs', ({ ready }) => ready),
+  counted('starting', 'Starting', 'Launched, and not ready yet', ({ starting }) => starting, 5),
+  counted(
+    'draining',
+    'Draining',
+    'They finish what they run, or are terminated',
+    ({ draining }) => draining,
+    4,
+  ),
+  counted('waiting', 'Waiting', 'Jobs that wait', ({ waiting }) => waiting, 4),
+  {
+    key: 'price',
+    head: 'An hour',
+    title: 'What its machines cost an hour now',
+    width: 88,
+    isNumber: true,
+    drop: 5,
+    cell: ({ scaling }) => format.price(scaling.price_per_hour),
+  },
+  {
+    key: 'decision',
+    head: 'Last decision',
+    drop: 3,
+    cell: ({ scaling: { decision } }) =>
+      decision === null ? (
+        format.UNKNOWN
+      ) : (
+        <span class="sentence" title={decision.text}>
+          <span class="dim">
+            <Age at={decision.at} />{' '}
+          </span>
+          {decision.text}
+        </span>
+      ),
+  },
+  {
+    key: 'change',
+    head: '',
+    width: 104,
+    narrow: 104,
+    cell: (config) => <ConfigActions config={config} />,
+  },
+];
+
+/** What keeps the rule from what it would do; else how far it may go. */
+function Held({ scaling: { control, breaker, min, max } }: { scaling: ConfigScaling }) {
+  if (breaker !== null) {
+    return (
+      <small class="bad" title={breaker.text}>
+        <Mark shape="cross" /> Starts held back
+      </small>
+    );
+  }
+  if (control !== 'automatic') {
+    return (
+      <small class="warn">
+        <Mark shape="triangle" /> {control === 'paused' ? 'Paused' : 'Drained'} by hand
+      </small>
+    );
+  }
+  return (
+    <small class="number">
+      {min} to {max} workers
+    </small>
+  );
+}

@@ -1,0 +1,58 @@
+import type { ConfigRow, FleetView, WorkerRow } from '../../protocol/fleet-view.ts';
+import type { LaunchRow } from '../../protocol/scaling.ts';
+import { isAlive } from './launch-steps.ts';
+
+/** What machines cost, summed for a config or a provider; US dollars. */
+export interface Spend {
+  machines: number;
+  per_hour: number;
+  /** Of that, for slots of ready workers that nothing runs in. */
+  idle_per_hour: number;
+  /** Over the newest hour. */
+  last_hour: number;
+}
+
+const HOUR_MS = 3_600_000;
+
+/** @param now epoch ms */
+export function spendOf(launches: readonly LaunchRow[], workers: readonly WorkerRow[], now: number): Spend {
+  const busy = new Map(workers.map((worker) => [worker.worker_id, busyShare(worker)]));
+  const alive = launches.filter(isAlive);
+  const isWorking = ({ state }: LaunchRow) => state === 'ready' || state === 'draining';
+  return {
+    machines: alive.length,
+    per_hour: sum(alive, ({ price_per_hour }) => price_per_hour),
+    idle_per_hour: sum(alive.filter(isWorking), ({ name, price_per_hour }) => {
+      return price_per_hour * (1 - (busy.get(name) ?? 1));
+    }),
+    last_hour: sum(launches, (launch) => launch.price_per_hour * hoursWithin(launch, now - HOUR_MS, now)),
+  };
+}
+
+/** US dollars for a million generated tokens over the newest hour; null: none was, or nothing was paid. */
+export function perMillionTokens(config: ConfigRow, { last_hour }: Spend): number | null {
+  const { tokens_out } = config.hour;
+  return tokens_out === 0 || last_hour === 0 ? null : (last_hour / tokens_out) * 1e6;
+}
+
+/** Launches that have ended, and those that are ready; the newest first. */
+export function recentLaunches({ launches }: FleetView): LaunchRow[] {
+  return [...launches].sort((a, b) => b.intended_at - a.intended_at);
+}
+
+/** Share of its slots in which jobs run; unknown counts as all. */
+function busyShare({ running, slots }: WorkerRow): number {
+  return running === null || !slots ? 1 : Math.min(1, running / slots);
+}
+
+/** Hours for which it was paid between two times, epoch ms. */
+function hoursWithin(launch: LaunchRow, from: number, to: number): number {
+  const began = launch.started_at ?? launch.accepted_at;
+  if (began === null) return 0;
+  const ended = launch.ended_at ?? (isAlive(launch) ? to : launch.state_since);
+  return Math.max(0, Math.min(ended, to) - Math.max(began, from)) / HOUR_MS;
+}
+
+function sum<T>(list: readonly T[], of: (one: T) => number): number {
+  return list.reduce((total, one) => total + of(one), 0);
+}
