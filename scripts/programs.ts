@@ -84,7 +84,8 @@ async function bundlePrograms() {
     plugins: [coarseMapsOfPackages],
     minifySyntax: true,
     minifyWhitespace: true,
-    external: ['workerd', 'esbuild'],
+    // Native parts of packages are optional: they are looked for, and done without.
+    external: ['workerd', 'esbuild', '*.node'],
     // Packages in CommonJS require() what is built into Node.
     banner: {
       js: "import { createRequire as createRequire_ } from 'node:module'; const require = createRequire_(import.meta.url);",

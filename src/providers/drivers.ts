@@ -10,6 +10,10 @@ const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
     const { ProcessDriver } = await import('./process/driver.ts');
     return (spec, ports) => new ProcessDriver(spec, ports);
   },
+  docker: async () => {
+    const { DockerDriver } = await import('./docker/driver.ts');
+    return (spec, ports) => new DockerDriver(spec, ports);
+  },
   runpod: async () => (await import('./runpod.ts')).makeRunpod,
   vast: async () => (await import('./vast/vast.ts')).makeVast,
 };

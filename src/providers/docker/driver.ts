@@ -1,0 +1,271 @@
+import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { ProviderSpec } from '../../scheduler/spec.ts';
+import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
+import { containerOf, GPUS_LABEL, gpusOf, graceOf, imageOf, NAME_LABEL, nameOf } from './container.ts';
+import { type ContainerState, Engine, EngineError, type ListedContainer } from './engine.ts';
+
+type DockerSpec = Extract<ProviderSpec, { driver: 'docker' }>;
+
+const STATES: Record<string, Machine['state']> = {
+  created: 'starting',
+  running: 'running',
+  paused: 'running',
+  restarting: 'starting',
+  removing: 'ended',
+  exited: 'ended',
+  dead: 'ended',
+};
+
+/** A launch waits so long for its image, so that one that is refused is told at once, ms. */
+const PULL_WAIT_MS = 15_000;
+const SHOWN_LINES = 15;
+
+/** A launch whose image is being pulled. There is no container yet; it is listed all the same. */
+interface Pending {
+  since: number;
+  gpus: number[];
+  progress: string;
+  /** Why there will be none. */
+  failed: string | null;
+  failedAt: number;
+  pull: AbortController;
+}
+
+/**
+ * Containers of one Docker daemon. A container's name is the idempotency key, and serves as its external id: the daemon
+ * takes names wherever it takes ids, and a name exists before the container does.
+ */
+export class DockerDriver implements Driver {
+  readonly #spec: DockerSpec;
+  readonly #ports: DriverPorts;
+  readonly #engine: Engine;
+  readonly #pending = new Map<string, Pending>();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  /** @throws UserError when the daemon's address cannot be read */
+  constructor(spec: DockerSpec, ports: DriverPorts) {
+    this.#spec = spec;
+    this.#ports = ports;
+    this.#engine = new Engine(spec.host, ports.env);
+  }
+
+  async launch(request: LaunchRequest): Promise<LaunchOutcome> {
+    const { name } = request;
+    try {
+      if (this.#pending.has(name)) return launched(name);
+      if (request.may_exist && (await this.#engine.stateOf(name))) return await this.#adopt(name);
+      return await this.#create(request);
+    } catch (error) {
+      return { kind: 'unknown', detail: noAnswer(error) };
+    }
+  }
+
+  async list(prefix: string): Promise<Machine[]> {
+    try {
+      const found = (await this.#engine.list(NAME_LABEL)).filter((one) => nameOf(one).startsWith(prefix));
+      const shown = await Promise.all(found.map((one) => this.#shown(one)));
+      const created = new Set(found.map(nameOf));
+      const pending = [...this.#pending].filter(([name]) => name.startsWith(prefix) && !created.has(name));
+      return [...shown.flatMap((machine) => machine ?? []), ...pending.map(shownPending)];
+    } catch (error) {
+      throw new Error(noAnswer(error));
+    }
+  }
+
+  async terminate({ name }: MachineKey): Promise<LaunchOutcome> {
+    try {
+      this.#pending.get(name)?.pull.abort();
+      // One that is being created at this moment is there when its turn is over.
+      await this.#inTurn(async () => void this.#pending.delete(name));
+      const [container] = await this.#engine.list(`${NAME_LABEL}=${name}`);
+      if (!container) return { kind: 'terminated' };
+      await this.#engine.stop(name, graceOf(container));
+      await this.#engine.remove(name);
+      return { kind: 'terminated' };
+    } catch (error) {
+      return { kind: 'unknown', detail: noAnswer(error) };
+    }
+  }
+
+  close(): void {
+    for (const { pull } of this.#pending.values()) pull.abort();
+  }
+
+  /** GPUs are chosen and taken in one turn, so that no two launches choose the same. */
+  #create(request: LaunchRequest): Promise<LaunchOutcome> {
+    const { name } = request;
+    const choose = async (): Promise<LaunchOutcome | number[]> => {
+      const gpus = await this.#freeGpus(request.gpus);
+      if (!gpus) return { kind: 'no_capacity', detail: this.#noGpus(request.gpus) };
+      try {
+        await this.#engine.create(name, containerOf(request, gpus, this.#spec));
+        return await this.#start(name);
+      } catch (error) {
+        if (!(error instanceof EngineError)) throw error;
+        if (error.status === 409) return await this.#adopt(name);
+        if (error.status !== 404) return refusal(error);
+        this.#pending.set(name, this.#newPending(gpus));
+        return gpus;
+      }
+    };
+    return this.#inTurn(choose).then((chosen) =>
+      Array.isArray(chosen) ? this.#pullAndCreate(request, chosen) : chosen,
+    );
+  }
+
+  /** Answers as soon as the pull has failed, or has been at it for a while: then it goes on in the background. */
+  async #pullAndCreate(request: LaunchRequest, gpus: number[]): Promise<LaunchOutcome> {
+    const { name } = request;
+    const { clock, log } = this.#ports;
+    const pending = this.#pending.get(name);
+    // It was terminated before its turn was over.
+    if (!pending) return { kind: 'rejected', detail: 'it was terminated before it was launched' };
+    log.info({ name, image: imageOf(request) }, 'pulling the image');
+    const whole = this.#whole(request, gpus, pending);
+    const late = Promise.withResolvers<null>();
+    const timer = clock.setTimeout(() => late.resolve(null), PULL_WAIT_MS);
+    const outcome = await Promise.race([whole, late.promise]);
+    clock.clearTimeout(timer);
+    if (outcome) {
+      this.#pending.delete(name);
+      return outcome;
+    }
+    void whole.then((end) => this.#endedLate(name, pending, end));
+    return launched(name);
+  }
+
+  async #whole(request: LaunchRequest, gpus: number[], pending: Pending): Promise<LaunchOutcome> {
+    const { name } = request;
+    const tell = (text: string) => {
+      pending.progress = text;
+    };
+    try {
+      await this.#engine.pull(imageOf(request), tell, pending.pull.signal);
+      return await this.#inTurn(async () => {
+        pending.pull.signal.throwIfAborted();
+        await this.#engine.create(name, containerOf(request, gpus, this.#spec));
+        return await this.#start(name);
+      });
+    } catch (error) {
+      if (!(error instanceof EngineError)) return { kind: 'unknown', detail: noAnswer(error) };
+      return { kind: 'rejected', detail: `the image ${imageOf(request)} cannot be had: ${error.message}` };
+    }
+  }
+
+  /** Its launch was answered long ago: that it failed is told by the list. */
+  #endedLate(name: string, pending: Pending, outcome: LaunchOutcome): void {
+    if (outcome.kind === 'launched') this.#pending.delete(name);
+    else if ('detail' in outcome) {
+      pending.failed = outcome.detail;
+      pending.failedAt = this.#ports.clock.now();
+    }
+  }
+
+  /** What the daemon has under this name is ours: a name is given once. */
+  async #adopt(name: string): Promise<LaunchOutcome> {
+    const state = await this.#engine.stateOf(name);
+    return state?.Status === 'created' ? await this.#start(name) : launched(name);
+  }
+
+  /** GPUs that are missing, a runtime that is not installed: such faults show only here, and the container stays. */
+  async #start(name: string): Promise<LaunchOutcome> {
+    try {
+      await this.#engine.start(name);
+      return launched(name);
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
+      await this.#engine.remove(name);
+      return { kind: 'rejected', detail: `the container cannot be started: ${error.message}` };
+    }
+  }
+
+  async #shown(container: ListedContainer): Promise<Machine | null> {
+    const name = nameOf(container);
+    const state = await this.#engine.stateOf(name);
+    // It went away since it was listed.
+    if (!state) return null;
+    const shown = STATES[state.Status] ?? 'unknown';
+    const hasEnded = shown === 'ended';
+    return {
+      external_id: name,
+      name,
+      state: shown,
+      created_at: container.Created * 1000,
+      started_at: timeOf(state.StartedAt),
+      ended_at: hasEnded ? timeOf(state.FinishedAt) : null,
+      price_per_hour: null,
+      exit_code: state.Status === 'exited' ? state.ExitCode : null,
+      detail: hasEnded ? await this.#lastWords(name, state) : null,
+    };
+  }
+
+  async #lastWords(name: string, state: ContainerState): Promise<string | null> {
+    const log = await this.#engine.log(name, SHOWN_LINES).catch(() => '');
+    const killed = state.OOMKilled ? 'killed for lack of memory' : '';
+    return [state.Error, killed, log].filter(Boolean).join('\n') || null;
+  }
+
+  /** As many as are wanted; null: so many are not free. */
+  async #freeGpus(count: number): Promise<number[] | null> {
+    const all = this.#spec.gpus;
+    // Which GPUs there are is not said: workers get none.
+    if (!all) return [];
+    const containers = await this.#engine.list(GPUS_LABEL);
+    const taken = containers.filter(({ State }) => STATES[State] !== 'ended').flatMap(gpusOf);
+    const promised = [...this.#pending.values()].filter(({ failed }) => failed === null);
+    const used = new Set([...taken, ...promised.flatMap(({ gpus }) => gpus)]);
+    const free = all.filter((gpu) => !used.has(gpu));
+    return free.length < count ? null : free.slice(0, count);
+  }
+
+  #noGpus(count: number): string {
+    return `${count} of the ${this.#spec.gpus?.length ?? 0} GPUs listed under gpus are asked for, and fewer are free`;
+  }
+
+  #newPending(gpus: number[]): Pending {
+    const since = this.#ports.clock.now();
+    return { since, gpus, progress: '', failed: null, failedAt: 0, pull: new AbortController() };
+  }
+
+  /** One after the other. */
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const mine = this.#turn.then(run);
+    this.#turn = mine.catch(() => {});
+    return mine;
+  }
+}
+
+function shownPending([name, { since, progress, failed, failedAt }]: [string, Pending]): Machine {
+  return {
+    external_id: name,
+    name,
+    state: failed === null ? 'starting' : 'ended',
+    created_at: since,
+    started_at: null,
+    ended_at: failed === null ? null : failedAt,
+    price_per_hour: null,
+    exit_code: null,
+    detail: failed ?? `pulling the image: ${progress}`,
+  };
+}
+
+function timeOf(text: string): number | null {
+  const at = Date.parse(text);
+  // The year 1: it has not happened.
+  return at > 0 ? at : null;
+}
+
+function launched(name: string): LaunchOutcome {
+  return { kind: 'launched', external_id: name, price_per_hour: null };
+}
+
+/** A server error says nothing of what happened; anything else is about the request. */
+function refusal({ status, message }: EngineError): LaunchOutcome {
+  return status >= 500 ? { kind: 'unknown', detail: message } : { kind: 'rejected', detail: message };
+}
+
+function noAnswer(error: unknown): string {
+  const { message, code } = error as NodeJS.ErrnoException;
+  const isAway = code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EACCES';
+  return isAway ? `Docker does not answer: ${message}. Is it running, and may this user call it?` : message;
+}
