@@ -192,7 +192,7 @@ export interface ConfigMemory {
   since: number;
   /** `submitted` at each look, epoch ms first, oldest first, five minutes back. */
   submitted: [at: number, total: number][];
-  /** What was wanted over the window for shrinking; only those that are larger than all later ones. */
+  /** What arrivals wanted over the window for shrinking; only those that are larger than all later ones. */
   wanted: [at: number, want: number][];
   /** Sums from which the time of a job in a slot is learnt; they fade over time. */
   busy_slot_ms: number;

@@ -165,14 +165,14 @@ export const ConfigSpec = z.strictObject({
   keep_warm: Duration.optional().describe(
     'How long the last worker stays without work. Left out: as long as a start takes, at least 5 min.',
   ),
-  wanted_wait: Duration.default(30).describe(
+  wanted_wait: Duration.default(15).describe(
     'How long a job should wait at most, once there is a worker. Less costs more.',
   ),
   utilization: z
     .number()
     .min(0.1)
     .max(1)
-    .default(0.85)
+    .default(0.7)
     .describe('Share of the slots that is planned to be busy. Less costs more, and jobs wait less.'),
   start_wait: Duration.default(600).describe('How long a caller waits for the first worker to be started.'),
   batch_only: z

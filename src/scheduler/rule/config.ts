@@ -32,7 +32,7 @@ export function decideConfig(asked: Asked): Answer {
   const want = wanted(asked, memory, capacity, start);
   round.wanted = want.workers;
   round.inputs = want.inputs;
-  const keep = Math.max(want.keeps, kept(asked, memory, want.workers, capacity, start));
+  const keep = Math.max(want.keeps, kept(asked, memory, want, capacity, start));
   if (config.paused) {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {

@@ -6,6 +6,7 @@ const GAP_MS = 60_000;
 /** How far back arrivals are counted, ms. */
 const LONG_MS = 300_000;
 const SHORT_MS = 60_000;
+const BURST_MS = 15_000;
 
 /** What a job is taken to occupy a slot for before any has ended, and how many jobs that counts for. */
 const PRIOR_SERVICE_MS = 10_000;
@@ -93,26 +94,26 @@ export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
 }
 
 /**
- * Jobs a second over the last minute and the last five.
+ * Jobs a second: the most of what came over five minutes, over one, and over the last seconds, of which only so much
+ * counts as chance does not explain.
  * @param mostMs nothing older counts: after that long without jobs nothing is wanted
  */
-export function arrivalsPerSecond(
-  memory: ConfigMemory,
-  mostMs: number,
-  now: number,
-): { short: number; long: number } {
-  const over = (ms: number) => {
+export function arrivalsPerSecond(memory: ConfigMemory, mostMs: number, now: number): number {
+  const within = (ms: number) => {
     const newest = memory.submitted.at(-1);
     const first = memory.submitted.findLast(([at]) => at <= now - ms) ?? memory.submitted[0];
-    if (!newest || !first) return 0;
-    // Observed for less than the window: what came is spread over what was observed, though not over an instant.
-    const span = Math.min(ms, Math.max(now - memory.since, 15_000));
-    return ((newest[1] - first[1]) / span) * 1000;
+    return newest && first ? newest[1] - first[1] : 0;
   };
-  return { short: over(Math.min(SHORT_MS, mostMs)), long: over(Math.min(LONG_MS, mostMs)) };
+  const rate = (longest: number) => {
+    const ms = Math.max(BURST_MS, Math.min(longest, mostMs));
+    // Observed for less than that: what came is spread over what was observed, though not over an instant.
+    return within(ms) / Math.min(ms, Math.max(now - memory.since, BURST_MS));
+  };
+  const burst = within(BURST_MS);
+  return 1000 * Math.max(rate(LONG_MS), rate(SHORT_MS), (burst - 2 * Math.sqrt(burst)) / BURST_MS);
 }
 
-/** Notes what is wanted now, and answers the most that was wanted within the window. */
+/** Notes what is wanted now beyond what waits, and answers the most that was so within the window. */
 export function mostWanted(memory: ConfigMemory, want: number, windowMs: number, now: number): number {
   memory.wanted = [
     ...memory.wanted.filter(([at, earlier]) => at > now - windowMs && earlier > want),

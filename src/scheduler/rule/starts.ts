@@ -60,3 +60,8 @@ export function isOverdue(
   const moved = Math.max(launch.accepted_at, progressedAt ?? 0);
   return now - moved > deadline || now - launch.accepted_at > MOVING_DEADLINES * deadline;
 }
+
+/** In how many seconds it is expected to be ready; one that is late already, in a tenth of a start. */
+export function readyIn({ intended_at }: Launch, { p80 }: StartSeconds, now: number): number {
+  return Math.max(0.1 * p80, p80 - (now - intended_at) / 1000);
+}

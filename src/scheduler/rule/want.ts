@@ -1,23 +1,29 @@
-/** What the number of workers follows from. */
+/** What the number of workers follows from. Times in s. */
 export interface WantInputs {
-  /** Jobs a second, and how long one occupies a slot, s. */
-  arrivals: { short: number; long: number };
+  /** Jobs a second. */
+  arrivals: number;
+  /** How long a job occupies a slot. */
   service: number;
   waiting: number;
   /** Jobs of callers that run. */
   running: number;
   ready: number;
+  /** Of each worker that starts: in how long it is expected to be ready. */
+  ready_in: number[];
   /** Slots of a worker. */
   slots: number;
   /** Share of them that is planned to be busy: u. */
   utilization: number;
-  /** How long a job should wait at most: G, s. */
+  /** How long a job should wait at most: G. */
   wanted_wait: number;
-  /** From the decision to ready: C, s. */
+  /** From the decision to ready: C. */
   start: number;
 }
 
 export interface Want {
+  /** What arrives keeps so many workers busy. */
+  lasting: number;
+  /** With those that work off what waits. */
   workers: number;
   /** Slots that arrivals keep busy. */
   busy: number;
@@ -25,17 +31,32 @@ export interface Want {
   backlog: number;
 }
 
+/** No wait is planned to be shorter: a share of a worker's slots over less time is nothing, s. */
+const LEAST_WAIT = 5;
+
 /**
- * How many workers callers need: for what arrives, and to have worked off what waits by the time that a worker which is
- * launched now has been up for the wanted wait.
+ * How many workers callers need: enough for what arrives, and where something waits, enough to have worked it off when
+ * a worker that is launched now has been ready for the wanted wait. Workers that start count from when they will be
+ * ready, so that what is under way is not launched again.
  */
 export function wantForCallers(inputs: WantInputs): Want {
-  const { arrivals, service, waiting, running, ready, slots, utilization, wanted_wait, start } = inputs;
-  const busy = Math.max(arrivals.short, arrivals.long) * service;
+  const { arrivals, service, waiting, running, ready, ready_in, slots, utilization, start } = inputs;
+  const busy = arrivals * service;
   const backlog = waiting * service;
-  const growth = backlog > 0 ? Math.max(0, busy - ready * slots) * start : 0;
-  const workers = Math.ceil(
-    busy / (utilization * slots) + (backlog + growth) / (slots * (start + wanted_wait)) - 1e-9,
+  const lasting = Math.max(Math.ceil(busy / (utilization * slots) - 1e-9), waiting + running > 0 ? 1 : 0);
+  if (backlog === 0) return { lasting, workers: lasting, busy, backlog };
+  const wait = Math.max(LEAST_WAIT, inputs.wanted_wait);
+  const horizon = start + wait;
+  const capacity = ready_in.reduce(
+    (sum, seconds) => sum + slots * Math.max(0, horizon - seconds),
+    ready * slots * horizon,
   );
-  return { workers: Math.max(workers, waiting + running > 0 ? 1 : 0), busy, backlog };
+  const left = Math.max(0, backlog + busy * horizon - capacity);
+  const have = ready + ready_in.length;
+  return {
+    lasting,
+    workers: Math.max(lasting, have + Math.ceil(left / (slots * wait) - 1e-9)),
+    busy,
+    backlog,
+  };
 }

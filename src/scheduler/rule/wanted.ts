@@ -3,17 +3,19 @@ import { wantForBatches } from './batch.ts';
 import type { Capacity } from './capacity.ts';
 import { arrivalsPerSecond, mostWanted, serviceSeconds } from './memory.ts';
 import type { Asked } from './round.ts';
-import type { StartSeconds } from './starts.ts';
+import { readyIn, type StartSeconds } from './starts.ts';
 import { wantForCallers } from './want.ts';
 import { plural } from './words.ts';
 
-/** Unless the spec says: nothing is given up that was needed within so long, ms; or within two starts, where these take longer. */
+/** Unless the spec says so: nothing is given up that was needed within so long, ms, or within two starts. */
 const LEAST_WINDOW_MS = 300_000;
 /** Workers of which fewer slots than these are kept busy by arrivals alone are enough while nothing waits. */
 const ENOUGH = 0.95;
 
 interface Wanted {
   workers: number;
+  /** Without those that are only to work off what waits. */
+  lasting: number;
   /** Launched for, and not only kept. */
   isPressing: boolean;
   /** What is up is kept up to this number. */
@@ -35,6 +37,7 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
     waiting,
     running: running - running_batch,
     ready,
+    ready_in: capacity.starting.map((launch) => readyIn(launch, start, market.now)),
     slots: spec.slots,
     utilization: spec.utilization,
     wanted_wait: spec.wanted_wait,
@@ -43,7 +46,9 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
   const batch = wantForBatches(batches, running_batch, service, spec.slots, start.p80, market.now);
   const forCallers = spec.batch_only ? 0 : callers.workers;
   const most = spec.max + capacity.others;
-  const workers = Math.min(most, Math.max(spec.min, forCallers, batch.workers));
+  const bounded = (callersWant: number) =>
+    Math.min(most, Math.max(spec.min, spec.batch_only ? 0 : callersWant, batch.workers));
+  const workers = bounded(callers.workers);
   const because =
     batch.workers > forCallers
       ? `${Math.round(batch.backlog)} slot-seconds of batches wait: ${batch.why}`
@@ -52,6 +57,7 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
         : `callers keep ${callers.busy.toFixed(1)} slots busy and ${waiting} wait`;
   return {
     workers,
+    lasting: bounded(callers.lasting),
     keeps: have > 0 ? Math.min(batch.keeps, most) : 0,
     isPressing:
       waiting > 0 || callers.busy > ENOUGH * have * spec.slots || have < Math.max(spec.min, batch.workers),
@@ -70,17 +76,17 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
 export function kept(
   { config, market }: Asked,
   memory: ConfigMemory,
-  want: number,
+  want: Wanted,
   capacity: Capacity,
   start: StartSeconds,
 ): number {
   const { spec } = config;
   const windowMs = windowOf(spec, start);
-  const most = mostWanted(memory, want, windowMs, market.now);
+  const most = Math.max(want.workers, mostWanted(memory, want.lasting, windowMs, market.now));
   const warmMs = spec.keep_warm === undefined ? windowMs : spec.keep_warm * 1000;
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
   const isWarm = !spec.batch_only && market.now - memory.active_at < warmMs;
-  if (have <= 1 || most === 0) return Math.max(want, isWarm && have > 0 ? 1 : 0);
+  if (have <= 1 || most === 0) return Math.max(want.workers, isWarm && have > 0 ? 1 : 0);
   return most;
 }
 
