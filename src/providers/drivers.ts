@@ -14,6 +14,7 @@ const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
     const { DockerDriver } = await import('./docker/driver.ts');
     return (spec, ports) => new DockerDriver(spec, ports);
   },
+  kubernetes: async () => (await import('./kubernetes/kubernetes.ts')).makeKubernetes,
   runpod: async () => (await import('./runpod.ts')).makeRunpod,
   vast: async () => (await import('./vast/vast.ts')).makeVast,
 };

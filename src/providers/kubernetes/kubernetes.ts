@@ -1,0 +1,243 @@
+import { existsSync } from 'node:fs';
+import {
+  ApiException,
+  type ConfigurationOptions,
+  CoreV1Api,
+  KubeConfig,
+  Observable,
+  type ObservableMiddleware,
+} from '@kubernetes/client-node';
+import * as z from 'zod';
+import { UserError } from '../../process/exit-codes.ts';
+import { reasonOf } from '../../process/http.ts';
+import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
+import { sleep } from '../pace.ts';
+import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
+import { MANAGED_BY, podOf } from './pod.ts';
+import { machineOf, PodShape } from './status.ts';
+
+const PodList = z.object({
+  metadata: z.object({ _continue: z.string().nullish() }).nullish(),
+  items: z.array(PodShape),
+});
+/** What the API server says of an error. */
+const Status = z.object({ reason: z.string().catch(''), message: z.string().catch('') });
+
+const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
+const REQUEST_LIMIT_MS = 10_000;
+const PAGE = 500;
+/** Looks by name after a create whose outcome is not known. */
+const LOOKS = 3;
+const LOOK_PAUSE_MS = 1000;
+
+type Spec = Parameters<MakeDriver<'kubernetes'>>[0];
+
+export const makeKubernetes: MakeDriver<'kubernetes'> = (spec, ports) => {
+  const config = configOf(spec, ports.env);
+  const namespace = spec.namespace ?? config.getContextObject(config.currentContext)?.namespace ?? 'default';
+  return new Kubernetes(config.makeApiClient(CoreV1Api), namespace, spec, ports);
+};
+
+/**
+ * The service account inside a cluster, whose token is read again as it changes, else a kubeconfig.
+ * @throws UserError when there is neither, or not the context
+ */
+function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
+  const config = new KubeConfig();
+  const isInside = env.KUBERNETES_SERVICE_HOST && existsSync(`${SERVICE_ACCOUNT}/token`);
+  try {
+    if (env.KUBECONFIG) config.loadFromFile(env.KUBECONFIG);
+    else if (isInside && !context) config.loadFromCluster();
+    else config.loadFromDefault();
+  } catch (error) {
+    throw new UserError(`The kubeconfig cannot be read: ${reasonOf(error)}`);
+  }
+  if (context) {
+    const known = config.getContexts().map(({ name }) => name);
+    if (!known.includes(context)) {
+      throw new UserError(`The kubeconfig has no context "${context}", only ${known.join(', ') || 'none'}.`);
+    }
+    config.setCurrentContext(context);
+  }
+  if (!config.getCurrentCluster()) throw new UserError('The kubeconfig names no cluster: set KUBECONFIG.');
+  return config;
+}
+
+/**
+ * A pod for each launch. Its name is the key: the API server refuses a second one. A container that ended is not
+ * started again, so that its exit code stays readable until the pod is deleted.
+ */
+class Kubernetes implements Driver {
+  readonly #api: CoreV1Api;
+  readonly #namespace: string;
+  readonly #spec: Spec;
+  readonly #ports: DriverPorts;
+
+  constructor(api: CoreV1Api, namespace: string, spec: Spec, ports: DriverPorts) {
+    this.#api = api;
+    this.#namespace = namespace;
+    this.#spec = spec;
+    this.#ports = ports;
+  }
+
+  async launch(request: LaunchRequest): Promise<LaunchOutcome> {
+    const namespace = this.#namespace;
+    const body = podOf(request, this.#spec.pod);
+    try {
+      const pod = await this.#call('create a pod', (options) =>
+        this.#api.createNamespacedPod({ namespace, body }, options),
+      );
+      return launched(read('the new pod', PodShape, pod));
+    } catch (error) {
+      return await this.#afterError(request.name, error);
+    }
+  }
+
+  async #afterError(name: string, error: unknown): Promise<LaunchOutcome> {
+    if (!(error instanceof RefusedError)) return await this.#lookAfter(name, error);
+    const { status, reason, message: detail } = error;
+    if (status === 409) return await this.#lookAfter(name, new NoAnswerError(detail));
+    if (status === 429) return { kind: 'unknown', detail };
+    // Of a ResourceQuota: others of the namespace have it now.
+    if (status === 403 && /exceeded quota/i.test(detail)) return { kind: 'no_capacity', detail };
+    if (status >= 400 && status < 500) {
+      const hint =
+        reason === 'Forbidden' ? ' (see deploy/kubernetes/launcher.yaml for the role it needs)' : '';
+      return { kind: 'rejected', detail: `${detail}${hint}` };
+    }
+    return await this.#lookAfter(name, new NoAnswerError(detail));
+  }
+
+  /** Whether the pod is there although its create was not answered as it should be. */
+  async #lookAfter(name: string, cause: unknown): Promise<LaunchOutcome> {
+    for (let look = 0; look < LOOKS; look++) {
+      if (look > 0) await sleep(this.#ports.clock, LOOK_PAUSE_MS);
+      const pod = await this.#find(name).catch(() => null);
+      if (pod) return launched(pod);
+    }
+    return unknownFrom(cause);
+  }
+
+  /** @throws NoAnswerError */
+  async #find(name: string): Promise<PodShape | null> {
+    try {
+      const pod = await this.#call('read a pod', (options) =>
+        this.#api.readNamespacedPod({ name, namespace: this.#namespace }, options),
+      );
+      return read('the pod', PodShape, pod);
+    } catch (error) {
+      if (error instanceof RefusedError && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  async list(prefix: string): Promise<Machine[]> {
+    const pods: PodShape[] = [];
+    let _continue: string | undefined;
+    do {
+      const page = await this.#call('list pods', (options) =>
+        this.#api.listNamespacedPod(
+          {
+            namespace: this.#namespace,
+            labelSelector: `${MANAGED_BY.label}=${MANAGED_BY.value}`,
+            limit: PAGE,
+            ...(_continue ? { _continue } : {}),
+          },
+          options,
+        ),
+      );
+      const { items, metadata } = read('the list of pods', PodList, page);
+      pods.push(...items);
+      _continue = metadata?._continue || undefined;
+    } while (_continue);
+    const now = this.#ports.clock.now();
+    return pods.filter(({ metadata }) => metadata.name.startsWith(prefix)).map((pod) => machineOf(pod, now));
+  }
+
+  /** The pod has its 75 s to end; it is listed until it has. */
+  async terminate({ name, external_id }: MachineKey): Promise<LaunchOutcome> {
+    const namespace = this.#namespace;
+    // Another pod of that name is not what was meant.
+    const body = external_id === null ? {} : { preconditions: { uid: external_id } };
+    try {
+      await this.#call('delete a pod', (options) =>
+        this.#api.deleteNamespacedPod({ name, namespace, body }, options),
+      );
+      return { kind: 'terminated' };
+    } catch (error) {
+      if (error instanceof RefusedError && (error.status === 404 || error.status === 409)) {
+        return { kind: 'terminated' };
+      }
+      return unknownFrom(error);
+    }
+  }
+
+  /** @throws RefusedError for an answer that says no, NoAnswerError when there was none */
+  async #call<T>(what: string, send: (options: ConfigurationOptions) => Promise<T>): Promise<T> {
+    const until = this.#ports.clock.now() + CALL_LIMIT_MS;
+    while (true) {
+      try {
+        return await send(withinLimit());
+      } catch (error) {
+        if (!(error instanceof ApiException)) {
+          throw new NoAnswerError(
+            `the Kubernetes API did not answer the request to ${what}: ${reasonOf(error)}`,
+          );
+        }
+        const refused = new RefusedError(what, error);
+        if (error.code !== 429) throw refused;
+        const pauseMs = 1000 * (Number(error.headers['retry-after']) || 1);
+        if (this.#ports.clock.now() + pauseMs > until) throw refused;
+        await sleep(this.#ports.clock, pauseMs);
+      }
+    }
+  }
+}
+
+/** The API server said no, and why. */
+class RefusedError extends NoAnswerError {
+  readonly status: number;
+  readonly reason: string;
+
+  constructor(what: string, { code, body }: ApiException<unknown>) {
+    const { reason, message } = Status.catch({ reason: '', message: '' }).parse(parsed(body));
+    super(`the Kubernetes API answered the request to ${what} with ${code}${message ? `: ${message}` : ''}`);
+    this.status = code;
+    this.reason = reason;
+  }
+}
+
+/** The client hands over the text of an error. */
+function parsed(body: unknown): unknown {
+  if (typeof body !== 'string') return body;
+  try {
+    return JSON.parse(body);
+  } catch {
+    return null;
+  }
+}
+
+function withinLimit(): ConfigurationOptions {
+  const limit: ObservableMiddleware = {
+    pre: (request) => {
+      request.setSignal(AbortSignal.timeout(REQUEST_LIMIT_MS));
+      return new Observable(Promise.resolve(request));
+    },
+    post: (response) => new Observable(Promise.resolve(response)),
+  };
+  return { middleware: [limit], middlewareMergeStrategy: 'append' };
+}
+
+function read<Schema extends z.ZodType>(what: string, schema: Schema, answer: unknown): z.output<Schema> {
+  const result = schema.safeParse(answer);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  throw new NoAnswerError(
+    `the Kubernetes API described ${what} in a form that this version does not know (${issue?.path.join('.')}: ${issue?.message})`,
+  );
+}
+
+function launched({ metadata }: PodShape): LaunchOutcome {
+  return { kind: 'launched', external_id: metadata.uid, price_per_hour: null };
+}

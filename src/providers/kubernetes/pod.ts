@@ -1,0 +1,100 @@
+import type { V1Pod } from '@kubernetes/client-node';
+import type { LaunchRequest } from '../driver.ts';
+import { DEFAULT_IMAGE } from '../image.ts';
+
+/** All pods of all installations have it; the name tells whose one is. */
+export const MANAGED_BY = { label: 'app.kubernetes.io/managed-by', value: 'worker-vllm-launcher' };
+export const CONTAINER = 'worker';
+/** Of a candidate that does not name one: any node will do. */
+const ANY_KIND = 'local';
+
+/** Time between SIGTERM and SIGKILL, and what of it is for running jobs; the sum is in deploy/kubernetes/worker.yaml. */
+const TERMINATION_SECONDS = 75;
+const SHUTDOWN_SECONDS = '60';
+
+type Plain = Record<string, unknown>;
+
+/** A pod for one worker, as deploy/kubernetes/worker.yaml has it. @param extra merged into its spec */
+export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
+  const { name, kind, gpus, disk_gb, image, env } = request;
+  const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: SHUTDOWN_SECONDS, ...env };
+  const resources = {
+    ...(disk_gb === null ? {} : { requests: { 'ephemeral-storage': `${disk_gb}G` } }),
+    ...(gpus === 0 ? {} : { limits: { 'nvidia.com/gpu': String(gpus) } }),
+  };
+  const spec = {
+    restartPolicy: 'Never',
+    terminationGracePeriodSeconds: TERMINATION_SECONDS,
+    automountServiceAccountToken: false,
+    // Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
+    enableServiceLinks: false,
+    // As the NVIDIA GPU operator labels nodes.
+    ...(kind === ANY_KIND ? {} : { nodeSelector: { 'nvidia.com/gpu.product': kind } }),
+    tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }],
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: 10001,
+      runAsGroup: 10001,
+      fsGroup: 10001,
+      seccompProfile: { type: 'RuntimeDefault' },
+    },
+    containers: [
+      {
+        name: CONTAINER,
+        image: image ?? DEFAULT_IMAGE,
+        env: Object.entries(given).map(([variable, value]) => ({ name: variable, value })),
+        resources,
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        },
+        volumeMounts: [
+          { name: 'home', mountPath: '/home/worker' },
+          { name: 'tmp', mountPath: '/tmp' },
+          { name: 'shm', mountPath: '/dev/shm' },
+        ],
+      },
+    ],
+    volumes: [
+      { name: 'home', emptyDir: {} },
+      { name: 'tmp', emptyDir: {} },
+      { name: 'shm', emptyDir: { medium: 'Memory' } },
+    ],
+  };
+  const labels = { 'app.kubernetes.io/name': 'worker-vllm', [MANAGED_BY.label]: MANAGED_BY.value };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, labels },
+    spec: merged(spec, extra) as V1Pod['spec'],
+  };
+}
+
+/** Objects field by field, lists of named things by name, other lists one after the other. */
+function merged(base: unknown, extra: unknown): unknown {
+  if (Array.isArray(base) && Array.isArray(extra)) return mergedLists(base, extra);
+  if (!isPlain(base) || !isPlain(extra)) return extra;
+  const fields = Object.entries(extra).map(([name, value]) => {
+    return [name, name in base ? merged(base[name], value) : value];
+  });
+  return { ...base, ...Object.fromEntries(fields) };
+}
+
+function mergedLists(base: unknown[], extra: unknown[]): unknown[] {
+  const nameOf = (one: unknown) => (isPlain(one) ? one.name : undefined);
+  const named = (name: unknown) => extra.find((one) => name !== undefined && nameOf(one) === name);
+  const names = new Set(base.map(nameOf));
+  return [
+    ...base.map((one) => {
+      const same = named(nameOf(one));
+      // A volume is of one type: what is given takes the place of ours.
+      return same === undefined ? one : isPlain(one) && 'emptyDir' in one ? same : merged(one, same);
+    }),
+    ...extra.filter((one) => nameOf(one) === undefined || !names.has(nameOf(one))),
+  ];
+}
+
+function isPlain(value: unknown): value is Plain {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,121 @@
+import * as z from 'zod';
+import type { Machine } from '../../scheduler/rpc.ts';
+import { CONTAINER } from './pod.ts';
+
+/** The client makes dates of what the server calls a time. */
+const Time = z.date().nullish();
+const ContainerState = z.object({
+  waiting: z.object({ reason: z.string().nullish(), message: z.string().nullish() }).nullish(),
+  running: z.object({ startedAt: Time }).nullish(),
+  terminated: z
+    .object({
+      exitCode: z.number().int(),
+      reason: z.string().nullish(),
+      message: z.string().nullish(),
+      startedAt: Time,
+      finishedAt: Time,
+    })
+    .nullish(),
+});
+
+/** The fields that are used. */
+export const PodShape = z.object({
+  metadata: z.object({
+    name: z.string(),
+    uid: z.string(),
+    creationTimestamp: Time,
+    deletionTimestamp: Time,
+  }),
+  status: z
+    .object({
+      phase: z.string().nullish(),
+      reason: z.string().nullish(),
+      message: z.string().nullish(),
+      startTime: Time,
+      conditions: z
+        .array(
+          z.object({
+            type: z.string(),
+            status: z.string(),
+            reason: z.string().nullish(),
+            message: z.string().nullish(),
+            lastTransitionTime: Time,
+          }),
+        )
+        .nullish(),
+      containerStatuses: z.array(z.object({ name: z.string(), state: ContainerState.nullish() })).nullish(),
+    })
+    .nullish(),
+});
+export type PodShape = z.output<typeof PodShape>;
+
+/** Reasons for which a container waits that no waiting ends. */
+const HOPELESS = new Set([
+  'ImagePullBackOff',
+  'InvalidImageName',
+  'ErrImageNeverPull',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+]);
+
+/** A node autoscaler may be at it for so long, ms. */
+const UNSCHEDULABLE_MS = 15 * 60_000;
+
+/** @param now epoch ms */
+export function machineOf(pod: PodShape, now: number): Machine {
+  const { metadata, status } = pod;
+  const container = status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state;
+  const { running, terminated } = container ?? {};
+  return {
+    external_id: metadata.uid,
+    name: metadata.name,
+    created_at: metadata.creationTimestamp?.getTime() ?? null,
+    started_at: (terminated?.startedAt ?? running?.startedAt)?.getTime() ?? null,
+    ended_at: terminated?.finishedAt?.getTime() ?? null,
+    price_per_hour: null,
+    exit_code: terminated?.exitCode ?? null,
+    ...judge(pod, now),
+  };
+}
+
+function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity' | 'detail'> {
+  const { status } = pod;
+  const { waiting, terminated } =
+    status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
+  switch (status?.phase) {
+    case 'Succeeded':
+    case 'Failed':
+      // Of an evicted pod the container may never have run.
+      return {
+        state: 'ended',
+        detail: words(terminated?.reason ?? status.reason, terminated?.message ?? status.message),
+      };
+    case 'Running':
+      return { state: 'running', detail: null };
+    case 'Pending':
+      if (waiting?.reason && HOPELESS.has(waiting.reason)) {
+        return { state: 'ended', detail: words(waiting.reason, waiting.message) };
+      }
+      return pending(pod, now);
+    default:
+      return { state: 'unknown', detail: `Kubernetes says ${status?.phase ?? 'nothing of its phase'}` };
+  }
+}
+
+function pending(
+  { status, metadata }: PodShape,
+  now: number,
+): Pick<Machine, 'state' | 'no_capacity' | 'detail'> {
+  const condition = status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  const isUnschedulable = condition?.status === 'False' && condition.reason === 'Unschedulable';
+  if (!isUnschedulable) return { state: 'starting', detail: null };
+  const since = (condition.lastTransitionTime ?? metadata.creationTimestamp)?.getTime() ?? now;
+  const detail = words('Unschedulable', condition.message);
+  if (now - since < UNSCHEDULABLE_MS) return { state: 'starting', detail };
+  return { state: 'ended', no_capacity: true, detail };
+}
+
+function words(...said: (string | null | undefined)[]): string | null {
+  return said.filter(Boolean).join(': ') || null;
+}
