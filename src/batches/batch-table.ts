@@ -54,7 +54,7 @@ export function listBatches(
   sql: Sql,
   { after, limit, viewer }: BatchesWanted,
 ): { batches: Batch[]; has_more: boolean } | null {
-  const from = after === null ? null : sql.exec(`SELECT seq FROM batches WHERE id = ?`, after)[0]?.seq;
+  const from = after === null ? null : findBatch(sql, after, viewer)?.seq;
   if (from === undefined) return null;
   const rows = sql.exec(
     `SELECT seq, batch FROM batches

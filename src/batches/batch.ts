@@ -46,6 +46,8 @@ export interface BatchUsage {
 export interface NewBatch {
   id: string;
   tenant: string | null;
+  /** Name of the token that asks. */
+  token_name: string | null;
   input_file_id: string;
   /** Path of the route that every line asks for. */
   endpoint: string;
@@ -54,6 +56,8 @@ export interface NewBatch {
   metadata: Record<string, string> | null;
   /** How long its files are kept after it ended, ms. */
   output_kept_ms: number;
+  /** Lines that it may have. */
+  most_lines: number;
   /** Files that it would write, should it have anything to write. */
   output_file_id: string;
   error_file_id: string;
@@ -66,15 +70,20 @@ export interface NewBatch {
 export interface Batch extends NewBatch {
   status: BatchStatus;
   faults: LineFault[];
-  /** Bytes and lines of its input that have been read. */
+  /** Bytes and lines of its input that have been read, and the lines among them that are not blank. */
   scanned_bytes: number;
   scanned_lines: number;
+  found_lines: number;
   total: number;
   completed: number;
   failed: number;
-  /** Lines written to each file: a file without any is none. */
+  /** Lines and bytes written to each file: a file without any is none. */
   output_lines: number;
+  output_bytes: number;
   error_lines: number;
+  error_bytes: number;
+  /** Lines of the error file by what is wrong: a status of an answer, or a code. */
+  error_counts: Record<string, number>;
   usage: BatchUsage;
   in_progress_at: number | null;
   finalizing_at: number | null;
@@ -83,17 +92,6 @@ export interface Batch extends NewBatch {
   expired_at: number | null;
   cancelling_at: number | null;
   cancelled_at: number | null;
-}
-
-/** The id of the job of a line. */
-export function lineJobId(batchId: string, line: number): string {
-  return `${batchId}.${line}`;
-}
-
-/** The batch and the line that a job is of; null: of none. */
-export function lineOfJob(jobId: string): { batchId: string; line: number } | null {
-  const [, batchId, line] = /^(batch_\w+)\.(\d+)$/.exec(jobId) ?? [];
-  return batchId === undefined ? null : { batchId, line: Number(line) };
 }
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };

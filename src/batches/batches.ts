@@ -1,6 +1,14 @@
 import { findFile, removeFile } from '../files/file-index.ts';
+import type { FileRecord } from '../files/rpc.ts';
 import { type Batch, isOver, type NewBatch } from './batch.ts';
-import { findBatch, findByIdempotencyKey, insertBatch, isRead, saveBatch } from './batch-table.ts';
+import {
+  activeBatches,
+  findBatch,
+  findByIdempotencyKey,
+  insertBatch,
+  isRead,
+  saveBatch,
+} from './batch-table.ts';
 import { NO_USAGE } from './output-line.ts';
 import type { BatchPorts } from './ports.ts';
 import type { RemoveFileAnswer } from './rpc.ts';
@@ -24,11 +32,15 @@ export function createBatch(
     faults: [],
     scanned_bytes: 0,
     scanned_lines: 0,
+    found_lines: 0,
     total: 0,
     completed: 0,
     failed: 0,
     output_lines: 0,
+    output_bytes: 0,
     error_lines: 0,
+    error_bytes: 0,
+    error_counts: {},
     usage: { ...NO_USAGE },
     in_progress_at: null,
     finalizing_at: null,
@@ -54,10 +66,41 @@ export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | nu
   return batch;
 }
 
+/** A file that is listed, or what a batch has written so far to one that will be. */
+export function fileOf({ sql, now }: Ports, id: string, viewer: string | null): FileRecord | null {
+  const listed = findFile(sql, id, viewer, now());
+  if (listed !== null) return listed;
+  for (const { batch } of activeBatches(sql)) {
+    const file = writtenFiles(batch, batch.expires_at).find((one) => one.id === id);
+    if (file && (viewer === null || viewer === file.tenant)) return file;
+  }
+  return null;
+}
+
+/** The files of a batch that have lines. @param endsAt when it ended, or will have ended; epoch ms */
+export function writtenFiles(batch: Batch, endsAt: number): FileRecord[] {
+  const files = [
+    { id: batch.output_file_id, name: 'output', lines: batch.output_lines, bytes: batch.output_bytes },
+    { id: batch.error_file_id, name: 'error', lines: batch.error_lines, bytes: batch.error_bytes },
+  ];
+  return files
+    .filter(({ lines }) => lines > 0)
+    .map(({ id, name, bytes }) => ({
+      id,
+      tenant: batch.tenant,
+      filename: `${batch.id}_${name}.jsonl`,
+      purpose: 'batch_output',
+      bytes,
+      created_at: endsAt,
+      expires_at: endsAt + batch.output_kept_ms,
+    }));
+}
+
 /** Takes it off the list; the caller removes its bytes. */
-export function unlistFile({ sql, now }: Ports, id: string, viewer: string | null): RemoveFileAnswer {
-  if (findFile(sql, id, viewer, now()) === null) return 'unknown';
-  if (isRead(sql, id)) return 'in_use';
+export function unlistFile(ports: Ports, id: string, viewer: string | null): RemoveFileAnswer {
+  const { sql, now } = ports;
+  if (fileOf(ports, id, viewer) === null) return 'unknown';
+  if (isRead(sql, id) || findFile(sql, id, viewer, now()) === null) return 'in_use';
   removeFile(sql, id);
   return 'removed';
 }

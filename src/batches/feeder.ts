@@ -1,5 +1,6 @@
 import { READ_BYTES } from '../files/rpc.ts';
-import { type Batch, lineJobId } from './batch.ts';
+import { lineJobId } from '../protocol/index.ts';
+import type { Batch } from './batch.ts';
 import type { StoredBatch } from './batch-table.ts';
 import { requestOf } from './line.ts';
 import { lineCounts, moveLines, nextLines, type StoredLine } from './line-table.ts';
@@ -142,17 +143,30 @@ export class Feeder {
       bytes.set(part, at);
       at += part.byteLength;
     }
+    const request = requestIn(new TextDecoder().decode(bytes));
+    if (request === null) return null;
     return {
       id: lineJobId(batch.id, number),
       tenant: batch.tenant,
+      token_name: batch.token_name ?? null,
       path: batch.endpoint,
-      ...requestOf(new TextDecoder().decode(bytes).trim()),
+      ...request,
       deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
     };
   }
 }
 
-const UNREADABLE = { refused: 'The line could not be read again: its file is gone.' };
+const UNREADABLE = {
+  refused: 'This line could not be read again: its file is gone, or it is nested too deeply.',
+};
+
+function requestIn(line: string): ReturnType<typeof requestOf> | null {
+  try {
+    return requestOf(line.trim());
+  } catch {
+    return null;
+  }
+}
 
 /** Models of one config share its window; a model that nobody serves now has one of its own. */
 function configOf(model: string, { config_id }: BatchSlots): string {

@@ -45,7 +45,11 @@ export function readLine(text: string, number: number, endpoint: string): Line |
   if (body.stream === true) {
     return fault('invalid_parameter', 'stream: a line of a batch cannot be streamed.', 'body.stream');
   }
-  return { custom_id, model: modelOf(body), prefix: prefixOf(body) };
+  try {
+    return { custom_id, model: modelOf(body), prefix: prefixOf(body) };
+  } catch {
+    return fault('invalid_json_line', 'This line is nested too deeply.');
+  }
 }
 
 export function isFault(line: Line | LineFault): line is LineFault {

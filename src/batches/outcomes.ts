@@ -31,14 +31,23 @@ function requestId(batch: Batch, line: StoredLine): string {
   return `batch_req_${batch.id.slice('batch_'.length)}_${line.number}`;
 }
 
+/** Kinds of errors that are told apart. */
+const MOST_KINDS = 20;
+
 /** Adds a line that was written to what is told of its batch. */
-export function count(batch: Batch, { file, isTried, usage }: LineOutcome): void {
+export function count(batch: Batch, { file, isTried, kind, usage }: LineOutcome): void {
   if (file === 'output') {
     batch.output_lines += 1;
     batch.completed += 1;
   } else {
     batch.error_lines += 1;
     if (isTried) batch.failed += 1;
+    const counts = batch.error_counts;
+    const name =
+      kind === null || (counts[kind] === undefined && Object.keys(counts).length >= MOST_KINDS)
+        ? 'other'
+        : kind;
+    counts[name] = (counts[name] ?? 0) + 1;
   }
   for (const name of Object.keys(batch.usage) as (keyof typeof usage)[]) batch.usage[name] += usage[name];
 }

@@ -7,6 +7,8 @@ export interface LineOutcome {
   file: 'output' | 'error';
   /** It was tried: what was never run counts neither as completed nor as failed. */
   isTried: boolean;
+  /** Of an error: the status of its answer, or its code. */
+  kind: string | null;
   text: string;
   usage: BatchUsage;
 }
@@ -35,6 +37,7 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
     return {
       file: 'output',
       isTried: true,
+      kind: null,
       text: lineText(customId, requestId, answer, null),
       usage: usageOf(response.body),
     };
@@ -49,6 +52,7 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
   return {
     file: 'error',
     isTried: true,
+    kind: answer === null ? code : String(answer.status_code),
     text: lineText(customId, requestId, answer, error),
     usage: NO_USAGE,
   };
@@ -57,7 +61,7 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
 /** A line that was not run. */
 export function notRun(customId: string, requestId: string, why: keyof typeof NOT_RUN): LineOutcome {
   const text = lineText(customId, requestId, null, NOT_RUN[why]);
-  return { file: 'error', isTried: false, text, usage: NO_USAGE };
+  return { file: 'error', isTried: false, kind: NOT_RUN[why].code, text, usage: NO_USAGE };
 }
 
 interface EngineResponse {

@@ -34,6 +34,7 @@ export interface BatchQueue {
 export interface LineJob {
   id: string;
   tenant: string | null;
+  token_name: string | null;
   path: string;
   /** JSON of the request, as it is for the engine. */
   body: string;
@@ -58,5 +59,6 @@ export interface BatchFiles {
   read(fileId: string, offset: number, length: number): Promise<Uint8Array>;
   /** Adds lines whose keys the file does not have yet. @returns its bytes */
   append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
+  /** Nothing is added to it any more, and it is kept until then, epoch ms. */
   keep(fileId: string, expiresAt: number): Promise<void>;
 }

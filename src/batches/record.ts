@@ -14,11 +14,12 @@ export async function record(
   { seq, batch }: StoredBatch,
   outcomes: readonly [StoredLine, LineOutcome][],
 ): Promise<void> {
+  const bytes: { output?: number; error?: number } = {};
   for (const file of ['output', 'error'] as const) {
     const lines = outcomes
       .filter(([, outcome]) => outcome.file === file)
       .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
-    for (const some of inCalls(lines)) await files.append(fileIdOf(batch, file), some);
+    for (const some of inCalls(lines)) bytes[file] = await files.append(fileIdOf(batch, file), some);
   }
   // Read again: it may have been cancelled meanwhile.
   const stored = findBatch(sql, batch.id, null);
@@ -26,10 +27,12 @@ export async function record(
   const lines = outcomes.map(([line]) => line);
   const done = new Set(moveLines(sql, seq, lines, 'done'));
   for (const [line, outcome] of outcomes) if (done.has(line)) count(stored.batch, outcome);
+  stored.batch.output_bytes = bytes.output ?? stored.batch.output_bytes;
+  stored.batch.error_bytes = bytes.error ?? stored.batch.error_bytes;
   saveBatch(sql, stored);
 }
 
-export function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
+function fileIdOf(batch: Batch, file: 'output' | 'error'): string {
   return file === 'output' ? batch.output_file_id : batch.error_file_id;
 }
 

@@ -1,9 +1,10 @@
 import { standsStill } from '../durable/machine-time.ts';
 import type { Sql } from '../durable/ports.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
-import type { JobView } from '../protocol/index.ts';
-import { type Batch, type BatchStatus, isOver, lineJobId, lineOfJob } from './batch.ts';
+import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
+import { type BatchStatus, isOver } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { writtenFiles } from './batches.ts';
 import { Feeder, type RunnerSizes } from './feeder.ts';
 import {
   findOpenLine,
@@ -18,7 +19,7 @@ import { notSubmitted, settledOutcome } from './outcomes.ts';
 import type { LineOutcome } from './output-line.ts';
 import { Pace } from './pace.ts';
 import type { BatchPorts } from './ports.ts';
-import { fileIdOf, record } from './record.ts';
+import { record } from './record.ts';
 import { validate } from './validate.ts';
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
@@ -171,27 +172,11 @@ export class BatchRunner {
   async #close({ batch: { id } }: StoredBatch, status: 'completed' | 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, files } = this.#ports;
     const { seq, batch } = findBatch(sql, id, null)!;
-    const expires_at = now() + batch.output_kept_ms;
-    const written = (['output', 'error'] as const).filter((file) => linesOf(batch, file) > 0);
-    const sizes = new Map<'output' | 'error', number>();
+    const written = writtenFiles(batch, now());
+    for (const { id, expires_at } of written) await files.keep(id, expires_at!);
     for (const file of written) {
-      sizes.set(file, await files.append(fileIdOf(batch, file), []));
-      await files.keep(fileIdOf(batch, file), expires_at);
-    }
-    for (const [file, bytes] of sizes) {
-      const { tenant } = batch;
-      const fileId = fileIdOf(batch, file);
-      removeFile(sql, fileId);
-      const filename = `${batch.id}_${file}.jsonl`;
-      addFile(sql, {
-        id: fileId,
-        tenant,
-        filename,
-        purpose: 'batch_output',
-        bytes,
-        created_at: now(),
-        expires_at,
-      });
+      removeFile(sql, file.id);
+      addFile(sql, file);
     }
     forgetLines(sql, seq);
     this.#become({ seq, batch }, status);
@@ -212,8 +197,4 @@ export class BatchRunner {
 
 function inProgress(sql: Sql): StoredBatch[] {
   return activeBatches(sql).filter(({ batch }) => batch.status === 'in_progress');
-}
-
-function linesOf(batch: Batch, file: 'output' | 'error'): number {
-  return file === 'output' ? batch.output_lines : batch.error_lines;
 }

@@ -1,13 +1,14 @@
+import { findFile } from '../files/file-index.ts';
 import { READ_BYTES } from '../files/rpc.ts';
-import type { LineFault } from './batch.ts';
+import type { Batch, LineFault } from './batch.ts';
 import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
-import { splitLines } from './line-splitter.ts';
+import { type SplitLine, splitLines } from './line-splitter.ts';
 import { countNew, forgetLines, insertLine } from './line-table.ts';
 import type { BatchPorts } from './ports.ts';
 
-/** Most lines of one batch: OpenAI's number. */
-const MOST_LINES = 50_000;
+/** How long after its window the last line of a batch may have been read, ms. */
+const MOST_LATE_MS = 3_600_000;
 /** Most that are told of one batch. */
 const MOST_FAULTS = 100;
 /** A longer line could not be submitted: the body of a request is bounded. */
@@ -20,6 +21,8 @@ const LINE_BYTES = 20 * 1024 * 1024;
 export async function validate(ports: BatchPorts, given: StoredBatch): Promise<void> {
   const { sql, files } = ports;
   const { input_file_id, scanned_bytes } = given.batch;
+  // Its time may be over before the batch is.
+  if (scanned_bytes === 0) await keepInput(ports, given.batch);
   const size = await files.size(input_file_id);
   const piece = size === null ? null : await readPiece(ports, input_file_id, scanned_bytes, size);
   const stored = findBatch(sql, given.batch.id, null);
@@ -31,19 +34,28 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   }
   const { batch } = stored;
   const isLast = scanned_bytes + piece.byteLength >= size;
-  const { lines, taken } = splitLines(piece, scanned_bytes, isLast);
+  const before = { bytes: scanned_bytes, lines: batch.scanned_lines };
+  const { lines, taken, passed } = splitLines(piece, before, isLast);
   const models: string[] = [];
-  for (const { text, offset, length } of lines) {
-    batch.scanned_lines += 1;
-    if (batch.scanned_lines > MOST_LINES) continue;
-    const noted = note(ports, stored, { text, offset, length });
+  for (const line of lines) {
+    batch.found_lines += 1;
+    if (batch.found_lines > batch.most_lines) continue;
+    const noted = note(ports, stored, line);
     if (!isFault(noted)) models.push(noted.model);
     else if (batch.faults.length < MOST_FAULTS) batch.faults.push(noted);
   }
   countNew(sql, stored.seq, models);
+  batch.scanned_lines += passed;
   batch.scanned_bytes += taken;
   if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
   conclude(ports, stored, taken === 0 && !isLast);
+}
+
+/** The batch reads its input until its end; what is listed of it may be gone before. */
+async function keepInput({ sql, files, now }: BatchPorts, batch: Batch): Promise<void> {
+  const file = findFile(sql, batch.input_file_id, null, now());
+  if (file === null || file.expires_at === null || file.expires_at > batch.expires_at) return;
+  await files.keep(file.id, batch.expires_at + MOST_LATE_MS);
 }
 
 async function readPiece(
@@ -75,9 +87,8 @@ async function readPiece(
 function note(
   { sql }: BatchPorts,
   { seq, batch }: StoredBatch,
-  { text, offset, length }: { text: string; offset: number; length: number },
+  { number, text, offset, length }: SplitLine,
 ): Line | LineFault {
-  const number = batch.scanned_lines;
   const line = readLine(text, number, batch.endpoint);
   if (isFault(line) || insertLine(sql, seq, { number, offset, length, ...line })) return line;
   const message = `custom_id: ${JSON.stringify(line.custom_id)} is also that of a line before.`;
@@ -90,17 +101,17 @@ function conclude(ports: BatchPorts, stored: StoredBatch, isLineTooLong: boolean
     const line = batch.scanned_lines + 1;
     return fail(ports, stored, [{ ...about('line_too_long', 'This line is longer than 20 MiB.'), line }]);
   }
-  if (batch.scanned_lines > MOST_LINES) {
-    const message = `The file has ${batch.scanned_lines} lines; a batch may have ${MOST_LINES}.`;
+  if (batch.found_lines > batch.most_lines) {
+    const message = `The file has ${batch.found_lines} lines; a batch may have ${batch.most_lines}.`;
     return fail(ports, stored, [about('too_many_tasks', message)]);
   }
-  if (batch.scanned_lines === 0) {
+  if (batch.found_lines === 0) {
     return fail(ports, stored, [about('empty_file', 'The file has no lines.')]);
   }
   if (batch.faults.length > 0) return fail(ports, stored, batch.faults);
   batch.status = 'in_progress';
   batch.in_progress_at = ports.now();
-  batch.total = batch.scanned_lines;
+  batch.total = batch.found_lines;
   saveBatch(ports.sql, stored);
   ports.log('info', 'batch in progress', { batch_id: batch.id, lines: batch.total });
 }

@@ -60,7 +60,11 @@ export function findFile(sql: Sql, id: string, viewer: string | null, now: numbe
 /** @returns null where `after` is no file of the viewer's */
 export function listFiles(sql: Sql, wanted: FilesWanted, now: number): FilePage | null {
   const { purpose, after, order, limit, viewer } = wanted;
-  const from = after === null ? null : sql.exec(`SELECT seq FROM files WHERE id = ?`, after)[0]?.seq;
+  const from =
+    after === null
+      ? null
+      : sql.exec(`SELECT seq FROM files WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)`, after, viewer)[0]
+          ?.seq;
   if (from === undefined) return null;
   const [comparison, direction] = order === 'asc' ? ['>', 'ASC'] : ['<', 'DESC'];
   const rows = sql.exec(

@@ -65,12 +65,13 @@ export class FileObject extends DurableObject implements FileRpc {
 
   async append(lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
     for (const { key, bytes } of lines) {
-      const { rowsWritten } = this.#sql.exec(
-        `INSERT OR IGNORE INTO pieces (key, bytes) VALUES (?, ?)`,
-        key,
-        bytes,
-      );
-      if (rowsWritten > 0) this.#bytes += bytes.byteLength;
+      const [first, rest] = [bytes.subarray(0, PIECE_BYTES), bytes.subarray(PIECE_BYTES)];
+      const added = this.#sql.exec(`INSERT OR IGNORE INTO pieces (key, bytes) VALUES (?, ?)`, key, first);
+      if (added.rowsWritten === 0) continue;
+      for (let at = 0; at < rest.byteLength; at += PIECE_BYTES) {
+        this.#sql.exec(`INSERT INTO pieces (bytes) VALUES (?)`, rest.subarray(at, at + PIECE_BYTES));
+      }
+      this.#bytes += bytes.byteLength;
     }
     return this.#bytes;
   }
@@ -127,11 +128,14 @@ export class FileObject extends DurableObject implements FileRpc {
 
   #content(): ReadableStream<Uint8Array> {
     let after = 0;
+    // What a batch adds meanwhile is not in the length that was told.
+    const last = Number(this.#sql.exec(`SELECT max(seq) AS seq FROM pieces`).one().seq);
     return new ReadableStream<Uint8Array>({
       pull: (controller) => {
         const rows = this.#sql.exec<{ seq: number; bytes: ArrayBuffer }>(
-          `SELECT seq, bytes FROM pieces WHERE seq > ? ORDER BY seq LIMIT ?`,
+          `SELECT seq, bytes FROM pieces WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
           after,
+          last,
           ROWS_A_READ,
         );
         let bytes = 0;

@@ -5,6 +5,7 @@
 export * from './answers.ts';
 export * from './api-errors.ts';
 export * from './base.ts';
+export * from './batch-lines.ts';
 export * from './buckets.ts';
 export * from './chat.ts';
 export * from './client-frames.ts';

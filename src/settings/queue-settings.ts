@@ -152,6 +152,14 @@ export const QUEUE_SETTINGS = {
     min: 1024,
     help: 'bytes of one file of `/v1/files`; a larger one is answered 413',
   },
+  max_batch_lines: {
+    variable: 'QUEUE_MAX_BATCH_LINES',
+    kind: 'count',
+    // OpenAI's.
+    default: 50_000,
+    min: 1,
+    help: 'lines of one batch; one with more fails before any is run',
+  },
   file_retention_seconds: {
     variable: 'QUEUE_FILE_RETENTION_SECONDS',
     kind: 'seconds',

@@ -6,7 +6,7 @@ import type { JobFrame } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Batches as OpenAI's client asks for them, run by workers that the test plays, on the runtime itself. */
-const workerd = startTestWorkerd();
+const workerd = startTestWorkerd({ MAX_BATCH_LINES: '400' });
 const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
@@ -145,6 +145,8 @@ describe('a batch', () => {
     ['another route', [line('a'), line('b').replace(ENDPOINT, '/v1/completions')], 'url_mismatch', 2],
     ['a stream', [line('a', 'a', { stream: true })], 'invalid_parameter', 1],
     ['no custom_id', [line('a').replace('custom_id', 'id')], 'missing_required_parameter', 1],
+    ['a wrong line after blank ones', ['', '\r', line('a'), '[]'], 'invalid_json_line', 4],
+    ['more lines than a batch may have', linesOf(401), 'too_many_tasks', null],
     ['nothing', ['', ''], 'empty_file', null],
   ])('fails before it runs anything when its input has %s', async (_, lines, code, number) => {
     const { create, become } = queueOf();
@@ -195,6 +197,50 @@ describe('a batch', () => {
     expect(batch.request_counts).toEqual({ total: 400, completed: 400, failed: 0 });
   }, 120_000);
 
+  it('passes on whatever an engine may be asked, also for embeddings', async () => {
+    const { work, create, become } = queueOf();
+    const asked: Record<string, unknown>[] = [];
+    const paths: unknown[] = [];
+    await work((body, frame) => {
+      asked.push(body);
+      paths.push((frame.payload as { path: string }).path);
+      return { body: { object: 'list', data: [], usage: { prompt_tokens: 7, total_tokens: 7 } } };
+    });
+    const more = { n: 3, tools: [{ type: 'function', function: { name: 'f' } }], tool_choice: 'required' };
+    await become((await create([line('a', 'a', more)])).id, 'completed');
+    expect(asked[0]).toMatchObject(more);
+    const embed = line('e')
+      .replace(ENDPOINT, '/v1/embeddings')
+      .replace(/"messages":\[.*?\]/, '"input":["a"]');
+    const { id } = await create([embed], { endpoint: '/v1/embeddings' });
+    expect((await become(id, 'completed')).usage).toMatchObject({ input_tokens: 7, output_tokens: 0 });
+    expect(asked[1]).toEqual({ model: 'tiny', input: ['a'] });
+    expect(paths[1]).toBe('/v1/embeddings');
+  });
+
+  it('shows what it has written so far, which nobody deletes', async () => {
+    const { client, work, create, become, written } = queueOf();
+    await work((body) => {
+      const [message] = body.messages as { content: string }[];
+      if (message?.content === 'bad') return { status: 400, body: { error: { message: 'no' } } };
+      return message?.content === 'slow' ? null : echo(body);
+    });
+    const { id } = await create([line('a'), line('bad'), line('slow')]);
+    const running = await until(async () => {
+      const batch = (await client().batches.retrieve(id)) as OpenAI.Batch & Record<string, string>;
+      return batch.partial_output_file_id && batch.partial_error_file_id ? batch : null;
+    }, 'two lines');
+    expect(running).toMatchObject({ output_file_id: null, error_counts: { 400: 1 } });
+    const partial = running.partial_output_file_id!;
+    expect(await written(partial)).toMatchObject([{ custom_id: 'a' }]);
+    await expect(client().files.delete(partial)).rejects.toMatchObject({ status: 409 });
+    expect((await client().files.list({ purpose: 'batch_output' })).data).toEqual([]);
+    await client().batches.cancel(id);
+    const ended = await become(id, 'cancelled');
+    expect(ended).toMatchObject({ output_file_id: partial, partial_output_file_id: null });
+    expect(await written(partial)).toMatchObject([{ custom_id: 'a' }]);
+  }, 120_000);
+
   it('keeps its input from being deleted until it ends', async () => {
     const { client, create, become, work } = queueOf();
     const { id, input_file_id } = await create([line('a')]);
@@ -210,6 +256,9 @@ describe('a batch that is refused', () => {
     [{ endpoint: '/v1/nothing' }, 400, 'invalid_endpoint'],
     [{ completion_window: 'soon' }, 400, 'invalid_completion_window'],
     [{ input_file_id: 'file-none' }, 404, 'file_not_found'],
+    [{ metadata: { long: 'x'.repeat(513) } }, 400, 'invalid_batch'],
+    [{ output_expires_after: { anchor: 'created_at', seconds: 3599 } }, 400, 'invalid_batch'],
+    [{ output_expires_after: { anchor: 'last_active_at', seconds: 3600 } }, 400, 'invalid_batch'],
   ])('says what is wrong with %j', async (more, status, code) => {
     const { create } = queueOf();
     await expect(create([line('a')], more)).rejects.toMatchObject({ status, code });

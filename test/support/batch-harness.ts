@@ -40,6 +40,8 @@ export function runningBatch(
   const asked: NewBatch = {
     id,
     tenant: null,
+    token_name: null,
+    most_lines: 50_000,
     input_file_id,
     endpoint: '/v1/chat/completions',
     completion_window: '24h',

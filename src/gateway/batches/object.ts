@@ -2,7 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { backlog } from '../../batches/backlog.ts';
 import type { Batch, NewBatch } from '../../batches/batch.ts';
 import { type BatchesWanted, findBatch, listBatches } from '../../batches/batch-table.ts';
-import { cancelBatch, createBatch, unlistFile } from '../../batches/batches.ts';
+import { cancelBatch, createBatch, fileOf, unlistFile } from '../../batches/batches.ts';
 import { MIGRATIONS } from '../../batches/migrations.ts';
 import type { BatchPorts } from '../../batches/ports.ts';
 import type { Backlog, BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
@@ -11,7 +11,7 @@ import { lookAfter } from '../../batches/upkeep.ts';
 import { machineTime } from '../../durable/machine-time.ts';
 import { migrate } from '../../durable/migrate.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
-import { addFile, type FilePage, type FilesWanted, findFile, listFiles } from '../../files/file-index.ts';
+import { addFile, type FilePage, type FilesWanted, listFiles } from '../../files/file-index.ts';
 import type { FileRecord } from '../../files/rpc.ts';
 import type { Env } from '../env.ts';
 import { batchFiles } from './files.ts';
@@ -52,7 +52,7 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
   }
 
   async findFile(id: string, viewer: string | null): Promise<FileRecord | null> {
-    return findFile(this.#ports.sql, id, viewer, Date.now());
+    return fileOf(this.#ports, id, viewer);
   }
 
   async listFiles(wanted: FilesWanted): Promise<FilePage | null> {

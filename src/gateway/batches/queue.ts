@@ -48,10 +48,11 @@ function refusalOf(body: string): string | null {
   }
 }
 
-function jobOf({ id, tenant, path, body, model, deadline_seconds }: LineJob): SubmitJob {
+function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: LineJob): SubmitJob {
   return {
     id,
     tenant,
+    token_name,
     job_type: 'engine_request',
     payload: JSON.stringify({ method: 'POST', path, body }),
     ...(model !== null && { model }),

@@ -48,6 +48,8 @@ export const Batch = z.object({
   status: z.enum(BATCH_STATUSES),
   output_file_id: z.string().nullable(),
   error_file_id: z.string().nullable(),
+  partial_output_file_id: z.string().nullable().describe('While it runs: what there is of the output.'),
+  partial_error_file_id: z.string().nullable(),
   created_at: seconds,
   in_progress_at: seconds.nullable(),
   expires_at: seconds,
@@ -62,6 +64,9 @@ export const Batch = z.object({
     completed: z.number().int(),
     failed: z.number().int(),
   }),
+  error_counts: z
+    .record(z.string(), z.number().int())
+    .describe('Lines of the error file by the status of their answer, or their code.'),
   usage: z.object({
     input_tokens: z.number().int(),
     input_tokens_details: z.object({ cached_tokens: z.number().int() }),

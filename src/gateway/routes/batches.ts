@@ -1,11 +1,13 @@
 import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import { inferenceRoutes, parseValue } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
-import { tenantOf, viewerOf } from '../auth.ts';
+import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batch-request.ts';
+import { batchView } from '../batch-view.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, queueIdOf } from '../objects.ts';
+import { wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
@@ -38,7 +40,11 @@ export function batchRoutes(app: Gateway): void {
     const { env, req } = context;
     const queueId = queueIdOf(env, req.raw);
     const { after = null, limit } = req.query();
-    const wanted = { after, limit: limitOf(limit), viewer: viewerOf(context.get('token')) };
+    const wanted = {
+      after,
+      limit: limit === undefined ? PAGE.usual : wholeNumber('limit', limit, 1, PAGE.most),
+      viewer: viewerOf(context.get('token')),
+    };
     const page = await callBatches(env, queueId, (batches) => batches.listBatches(wanted));
     if (page === null) throw notFound(String(after));
     return context.json({
@@ -94,12 +100,13 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const usual = Number(env.FILE_RETENTION_SECONDS || QUEUE_SETTINGS.file_retention_seconds.default);
   return {
     id: randomId('batch_'),
-    tenant: tenantOf(context.get('token')),
+    ...submitterOf(context.get('token')),
     input_file_id,
     endpoint,
     completion_window,
     metadata: metadata ?? null,
     output_kept_ms: (output_expires_after?.seconds ?? usual) * 1000,
+    most_lines: Number(env.MAX_BATCH_LINES || QUEUE_SETTINGS.max_batch_lines.default),
     output_file_id: randomId('file-'),
     error_file_id: randomId('file-'),
     created_at: now,
@@ -107,49 +114,6 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   };
 }
 
-function limitOf(text: string | undefined): number {
-  if (text === undefined) return PAGE.usual;
-  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (limit >= 1 && limit <= PAGE.most) return limit;
-  throw new HttpError(400, `limit: expected a whole number from 1 to ${PAGE.most}.`, 'invalid_parameter');
-}
-
 function notFound(id: string): HttpError {
   return new HttpError(404, `There is no batch ${JSON.stringify(id.slice(0, 100))}.`, 'batch_not_found');
-}
-
-/** A batch as OpenAI's API shows it. */
-function batchView(batch: Batch): object {
-  const { usage, faults, total, completed, failed } = batch;
-  const seconds = (ms: number | null) => (ms === null ? null : Math.floor(ms / 1000));
-  const isClosed = batch.completed_at ?? batch.cancelled_at ?? batch.expired_at;
-  return {
-    id: batch.id,
-    object: 'batch',
-    endpoint: batch.endpoint,
-    errors: batch.status === 'failed' ? { object: 'list', data: faults } : null,
-    input_file_id: batch.input_file_id,
-    completion_window: batch.completion_window,
-    status: batch.status,
-    output_file_id: isClosed && batch.output_lines > 0 ? batch.output_file_id : null,
-    error_file_id: isClosed && batch.error_lines > 0 ? batch.error_file_id : null,
-    created_at: seconds(batch.created_at),
-    in_progress_at: seconds(batch.in_progress_at),
-    expires_at: seconds(batch.expires_at),
-    finalizing_at: seconds(batch.finalizing_at),
-    completed_at: seconds(batch.completed_at),
-    failed_at: seconds(batch.failed_at),
-    expired_at: seconds(batch.expired_at),
-    cancelling_at: seconds(batch.cancelling_at),
-    cancelled_at: seconds(batch.cancelled_at),
-    request_counts: { total, completed, failed },
-    usage: {
-      input_tokens: usage.input_tokens,
-      input_tokens_details: { cached_tokens: usage.cached_tokens },
-      output_tokens: usage.output_tokens,
-      output_tokens_details: { reasoning_tokens: usage.reasoning_tokens },
-      total_tokens: usage.input_tokens + usage.output_tokens,
-    },
-    metadata: batch.metadata,
-  };
 }

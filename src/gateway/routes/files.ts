@@ -10,6 +10,7 @@ import { readerOf, tenantOf, viewerOf } from '../auth.ts';
 import { discardBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, fileObject, queueIdOf } from '../objects.ts';
+import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
@@ -55,7 +56,7 @@ export function fileRoutes(app: Gateway): void {
     const queueId = queueIdOf(env, req.raw);
     const viewer = viewerOf(context.get('token'));
     const { purpose = null, after = null, order = 'desc', limit } = req.query();
-    if (order !== 'asc' && order !== 'desc') throw invalid('order', '"asc" or "desc"');
+    if (order !== 'asc' && order !== 'desc') throw invalidParameter('order: expected "asc" or "desc"');
     const wanted = {
       purpose: purpose === null ? null : purposeOf(purpose, FILE_PURPOSES),
       after,
@@ -81,10 +82,11 @@ export function fileRoutes(app: Gateway): void {
 
   app.get('/v1/files/:id/content', needs('submit'), async (context) => {
     const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
-    const { body } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
+    // Of what a batch has written so far its object alone knows the length.
+    const { body, headers: known } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
     const headers = {
       'content-type': 'application/octet-stream',
-      'content-length': String(file.bytes),
+      'content-length': known.get('content-length') ?? String(file.bytes),
       // Not for a browser to show: what is in it may be a page.
       'content-disposition': 'attachment',
     };
@@ -132,12 +134,14 @@ function recordOf(id: string, uploaded: UploadAnswer, context: GatewayContext, n
       uploaded.status === 413 ? 'too_large' : 'invalid_form',
     );
   }
-  if (uploaded.filename === null) throw invalid('file', 'a file in the form');
+  if (uploaded.filename === null) throw invalidParameter('file: expected a file in the form');
   const { purpose, filename, ...more } = { ...context.req.query(), ...uploaded.fields };
   const seconds = more['expires_after[seconds]'];
   const anchor = more['expires_after[anchor]'];
-  if (seconds === undefined && anchor !== undefined) throw invalid('expires_after[seconds]', 'a number');
-  if (anchor !== undefined && anchor !== 'created_at') throw invalid('expires_after[anchor]', '"created_at"');
+  if (seconds === undefined && anchor !== undefined)
+    throw invalidParameter('expires_after[seconds]: expected a number');
+  if (anchor !== undefined && anchor !== 'created_at')
+    throw invalidParameter('expires_after[anchor]: expected "created_at"');
   const { least, most } = EXPIRES_SECONDS;
   const asked = seconds === undefined ? null : wholeNumber('expires_after[seconds]', seconds, least, most);
   const usual = Number(context.env.FILE_RETENTION_SECONDS || QUEUE_SETTINGS.file_retention_seconds.default);
@@ -154,14 +158,10 @@ function recordOf(id: string, uploaded: UploadAnswer, context: GatewayContext, n
 
 function purposeOf(text: string | undefined, possible: readonly FilePurpose[]): FilePurpose {
   const purpose = possible.find((one) => one === text);
-  if (purpose === undefined) throw invalid('purpose', possible.map((one) => `"${one}"`).join(' or '));
+  if (purpose === undefined) {
+    throw invalidParameter(`purpose: expected ${possible.map((one) => `"${one}"`).join(' or ')}`);
+  }
   return purpose;
-}
-
-function wholeNumber(name: string, text: string, least: number, most: number): number {
-  const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(number >= least && number <= most)) throw invalid(name, `a whole number from ${least} to ${most}`);
-  return number;
 }
 
 /** A file as OpenAI's API shows it. Ready at once: its clients wait for `processed`. */
@@ -177,10 +177,6 @@ function fileView({ id, bytes, created_at, expires_at, filename, purpose }: File
     status: 'processed',
     status_details: null,
   };
-}
-
-function invalid(name: string, expected: string): HttpError {
-  return new HttpError(400, `${name}: expected ${expected}.`, 'invalid_parameter');
 }
 
 function notFound(id: string): HttpError {

@@ -2,9 +2,9 @@ import * as z from 'zod';
 import { isJobState, parseValue } from '../../protocol/index.ts';
 import type { JobFilter, JobPage, ListedJob } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
-import { HttpError } from '../errors.ts';
 import { settlementEvents } from '../job-events.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
+import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** Jobs of a page: as asked for, and at most. */
@@ -22,8 +22,8 @@ export function jobListRoutes(app: Gateway): void {
     const viewer = viewerOf(context.get('token'));
     const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
     if (unknown !== undefined)
-      throw invalid(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
-    const limit = limitOf(query.limit);
+      throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+    const limit = query.limit === undefined ? PAGE.usual : wholeNumber('limit', query.limit, 1, PAGE.most);
     const wanted = {
       filter: {
         state: stateOf(query.state),
@@ -65,20 +65,9 @@ export function jobListRoutes(app: Gateway): void {
   });
 }
 
-export function invalid(message: string): HttpError {
-  return new HttpError(400, `${message}.`, 'invalid_parameter');
-}
-
-function limitOf(text: string | undefined): number {
-  if (text === undefined) return PAGE.usual;
-  const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (limit < 1 || limit > PAGE.most) throw invalid(`limit: expected a number from 1 to ${PAGE.most}`);
-  return limit;
-}
-
 function stateOf(text: string | undefined): string | null {
   if (text === undefined || isJobState(text)) return text ?? null;
-  throw invalid('state: expected pending, leased, succeeded, failed, cancelled or expired');
+  throw invalidParameter('state: expected pending, leased, succeeded, failed, cancelled or expired');
 }
 
 /** Epoch ms of a time in ISO form, or in seconds since the epoch. */
@@ -86,14 +75,15 @@ export function timeOf(name: string, text: string | undefined): number | null {
   if (text === undefined) return null;
   const ms = /^\d{1,11}(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text);
   if (!Number.isFinite(ms)) {
-    throw invalid(`${name}: expected a time such as 2026-01-31T12:00:00Z, or seconds since 1970`);
+    throw invalidParameter(`${name}: expected a time such as 2026-01-31T12:00:00Z, or seconds since 1970`);
   }
   return Math.round(ms);
 }
 
 function numberOf(text: string | undefined): number | null {
   if (text === undefined || text === '') return null;
-  if (!/^\d{1,15}$/.test(text)) throw invalid('Last-Event-ID: expected the id of an event of this stream');
+  if (!/^\d{1,15}$/.test(text))
+    throw invalidParameter('Last-Event-ID: expected the id of an event of this stream');
   return Number(text);
 }
 
@@ -116,5 +106,5 @@ function placeOf(cursor: string | undefined): JobPage['next'] {
   } catch {
     // Said below.
   }
-  throw invalid('cursor: expected the "next" of the page before');
+  throw invalidParameter('cursor: expected the "next" of the page before');
 }

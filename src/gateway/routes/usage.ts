@@ -1,6 +1,7 @@
 import {
   USAGE_AMOUNTS,
   USAGE_KEYS,
+  USAGE_MODES,
   type UsageAmounts,
   type UsageKey,
   type UsageSum,
@@ -8,7 +9,8 @@ import {
 import { viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
-import { invalid, timeOf } from './job-list.ts';
+import { invalidParameter, wholeNumber } from '../parameters.ts';
+import { timeOf } from './job-list.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 const HOUR = 3600;
@@ -78,20 +80,20 @@ const PARAMETERS = ['days', 'since', 'until', 'width', 'group_by', 'queue_id', .
 function readWanted(query: Record<string, string>, nowMs: number): Wanted {
   const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
   if (unknown !== undefined)
-    throw invalid(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+    throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
   const width = query.width ?? 'day';
-  if (width !== 'day' && width !== 'hour') throw invalid('width: expected day or hour');
+  if (width !== 'day' && width !== 'hour') throw invalidParameter('width: expected day or hour');
   const until = timeOf('until', query.until);
   const since = timeOf('since', query.since);
-  if (since !== null && query.days !== undefined) throw invalid('days: give either days or since');
+  if (since !== null && query.days !== undefined) throw invalidParameter('days: give either days or since');
   const to = Math.ceil((until ?? nowMs) / 1000);
   const days = daysOf(query.days);
   const from = since === null ? to - ((to - 1) % DAY) - 1 - (days - 1) * DAY : Math.floor(since / 1000);
-  if (from >= to) throw invalid('since: expected a time before the end');
+  if (from >= to) throw invalidParameter('since: expected a time before the end');
   const groupBy = (query.group_by ?? '').split(',').filter((name) => name !== '');
   for (const name of groupBy) {
     if (!USAGE_KEYS.some((key) => key === name))
-      throw invalid(`group_by: expected some of ${USAGE_KEYS.join(', ')}, not "${name}"`);
+      throw invalidParameter(`group_by: expected some of ${USAGE_KEYS.join(', ')}, not "${name}"`);
   }
   const filter: Filter = {};
   for (const key of USAGE_KEYS) if (query[key] !== undefined) filter[key] = [query[key]];
@@ -105,9 +107,7 @@ function readWanted(query: Record<string, string>, nowMs: number): Wanted {
 }
 
 function daysOf(text = '7'): number {
-  const days = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-  if (days < 1 || days > MOST_DAYS) throw invalid(`days: expected a number from 1 to ${MOST_DAYS}`);
-  return days;
+  return wholeNumber('days', text, 1, MOST_DAYS);
 }
 
 function totalOf(sums: readonly UsageSum[]): UsageAmounts {
@@ -127,7 +127,7 @@ const GROUPS: Record<string, keyof UsageKey | null> = {
   api_key_id: 'token_name',
   model: 'model',
   user_id: null,
-  batch: null,
+  batch: 'mode',
   service_tier: null,
 };
 const FILTERS: Record<string, keyof UsageKey> = {
@@ -147,23 +147,22 @@ function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
     [...query.getAll(name), ...query.getAll(`${name}[]`)].flatMap((value) => value.split(','));
   const asked = query.get('bucket_width') ?? '1d';
   const bucket = WIDTHS[asked];
-  if (bucket === undefined) throw invalid('bucket_width: expected 1h or 1d; minutes are not kept');
+  if (bucket === undefined) throw invalidParameter('bucket_width: expected 1h or 1d; minutes are not kept');
   const { width, usual, most } = bucket;
   const start = secondsOf('start_time', query.get('page') ?? query.get('start_time'));
-  if (start === null) throw invalid('start_time: expected the first second to be counted, since 1970');
+  if (start === null)
+    throw invalidParameter('start_time: expected the first second to be counted, since 1970');
   const end = secondsOf('end_time', query.get('end_time')) ?? Math.ceil(nowMs / 1000);
-  const limit = Number(query.get('limit') ?? usual);
-  if (!Number.isInteger(limit) || limit < 1 || limit > most)
-    throw invalid(`limit: expected a number from 1 to ${most}`);
+  const limit = wholeNumber('limit', query.get('limit') ?? String(usual), 1, most);
   const from = start - (start % width);
   const groupBy: (keyof UsageKey)[] = [];
   for (const name of list('group_by')) {
     const key = GROUPS[name];
     if (key === undefined)
-      throw invalid(`group_by: expected some of ${Object.keys(GROUPS).join(', ')}, not "${name}"`);
+      throw invalidParameter(`group_by: expected some of ${Object.keys(GROUPS).join(', ')}, not "${name}"`);
     if (key !== null && !groupBy.includes(key)) groupBy.push(key);
   }
-  const filter: Filter = {};
+  const filter: Filter = batchFilter(query.get('batch'));
   for (const [name, key] of Object.entries(FILTERS)) {
     const values = list(name);
     if (values.length > 0) filter[key] = values;
@@ -171,9 +170,16 @@ function readOpenAI(query: URLSearchParams, nowMs: number): OpenAIWanted {
   return { from, to: Math.min(end, from + limit * width), end, width, groupBy, filter };
 }
 
+/** @throws HttpError 400 */
+function batchFilter(text: string | null): Filter {
+  if (text === null) return {};
+  if (text !== 'true' && text !== 'false') throw invalidParameter('batch: expected true or false');
+  return { mode: USAGE_MODES.filter((mode) => (mode === 'batch') === (text === 'true')) };
+}
+
 function secondsOf(name: string, text: string | null): number | null {
   if (text === null) return null;
-  if (!/^\d{1,11}$/.test(text)) throw invalid(`${name}: expected seconds since 1970`);
+  if (!/^\d{1,11}$/.test(text)) throw invalidParameter(`${name}: expected seconds since 1970`);
   return Number(text);
 }
 
@@ -181,7 +187,7 @@ function secondsOf(name: string, text: string | null): number | null {
 function pageOf({ from, to, end, width }: OpenAIWanted, sums: readonly UsageSum[]) {
   const starts: number[] = [];
   for (let start = from; start < to; start += width) starts.push(start);
-  const byStart = Map.groupBy(sums, ({ start }) => start);
+  const byStart = Map.groupBy(joined(sums), ({ start }) => start);
   return {
     object: 'page',
     data: starts.map((start_time) => ({
@@ -193,6 +199,14 @@ function pageOf({ from, to, end, width }: OpenAIWanted, sums: readonly UsageSum[
     has_more: to < end,
     next_page: to < end ? String(to) : null,
   };
+}
+
+/** OpenAI knows batches and the rest, whose callers waited or not. */
+function joined(sums: readonly UsageSum[]): UsageSum[] {
+  const groups = Map.groupBy(sums, ({ start, tenant, token_name, model, mode }) =>
+    JSON.stringify([start, tenant, token_name, model, mode === 'batch']),
+  );
+  return [...groups.values()].map((group) => ({ ...group[0]!, ...totalOf(group) }));
 }
 
 function resultOf(sum: UsageSum) {
@@ -208,7 +222,7 @@ function resultOf(sum: UsageSum) {
     user_id: null,
     api_key_id: sum.token_name || null,
     model: sum.model || null,
-    batch: null,
+    batch: sum.mode === undefined ? null : sum.mode === 'batch',
     service_tier: null,
   };
 }

@@ -3,9 +3,10 @@ import {
   type JobError,
   type JobResult,
   type JobResultRef,
+  lineOfJob,
   Usage,
 } from '../../protocol/index.ts';
-import { type UsageAmounts, type UsageKey, workerNamed } from '../rpc.ts';
+import { type UsageAmounts, type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
 import type { EndedBy, Ending, Job, MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
@@ -160,8 +161,13 @@ function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
     token_name: job.token_name ?? '',
     config_id: job.config_id || (worker?.session.config_id ?? ''),
     model: usage?.model ?? (worker && onlyModel(worker)) ?? asked ?? '',
-    mode: job.lives === 'stored' ? 'persisted' : 'transient',
+    mode: modeOf(job),
   };
+}
+
+function modeOf({ lives, id }: Job): UsageMode {
+  if (lives === 'memory') return 'transient';
+  return lineOfJob(id) === null ? 'persisted' : 'batch';
 }
 
 /** The name of what it serves, where that is one thing. */

@@ -79,10 +79,14 @@ describe('lines on their way to the queue', () => {
     expect(submitted[0]?.body).toHaveLength(JSON.stringify(JSON.parse(long).body).length);
   });
 
-  it('are errors where they can be read no more', async () => {
+  it.each([
+    ['can be read no more', ''],
+    ['are nested too deeply', LINE.replace('"m"', `"m","x":${'['.repeat(100_000)}${']'.repeat(100_000)}`)],
+  ])('are errors where they %s', async (_, text) => {
     const { sql, state, submitted, appended, feeder, batch } = fed();
+    state.file = new TextEncoder().encode(text || LINE);
     const stored = batch('batch_a', ['m']);
-    state.file = new Uint8Array();
+    if (text === '') state.file = new Uint8Array();
     await feeder.feed([stored]);
     expect(submitted).toEqual([]);
     expect(appended).toMatchObject([{ file: 'file-batch_a-error' }]);

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { lineJobId, lineOfJob, windowMs } from '../../../src/batches/batch.ts';
+import { windowMs } from '../../../src/batches/batch.ts';
 import { readLine, requestOf } from '../../../src/batches/line.ts';
 import { splitLines } from '../../../src/batches/line-splitter.ts';
+import { lineJobId, lineOfJob } from '../../../src/protocol/index.ts';
 
 const URL = '/v1/chat/completions';
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -37,10 +38,12 @@ describe('the lines of a file', () => {
   it('are the same wherever its pieces are cut', () => {
     const bytes = encode(TEXT);
     for (let at = 1; at <= bytes.byteLength; at++) {
-      const first = splitLines(bytes.subarray(0, at), 0, at === bytes.byteLength);
-      const rest = splitLines(bytes.subarray(first.taken), first.taken, true);
+      const first = splitLines(bytes.subarray(0, at), { bytes: 0, lines: 0 }, at === bytes.byteLength);
+      const before = { bytes: first.taken, lines: first.passed };
+      const rest = splitLines(bytes.subarray(first.taken), before, true);
       const lines = [...first.lines, ...(at === bytes.byteLength ? [] : rest.lines)];
       expect(lines.map(({ text }) => text)).toEqual(['{"a":"größer"}', '{"b":2}', '{"c":3}']);
+      expect(lines.map(({ number }) => number)).toEqual([1, 3, 4]);
       for (const { offset, length, text } of lines) {
         const part = new TextDecoder().decode(bytes.subarray(offset, offset + length));
         expect(part.trim()).toBe(text);

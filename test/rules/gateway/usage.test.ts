@@ -83,7 +83,7 @@ describe('GET /api/usage', () => {
 
   it.each([
     ['day=3', /there is no such parameter/],
-    ['days=0', /days: expected a number from 1 to 400/],
+    ['days=0', /days: expected a whole number from 1 to 400/],
     ['days=3&since=2026-01-01', /either days or since/],
     ['width=minute', /expected day or hour/],
     ['group_by=user', /expected some of tenant, token_name, .* not "user"/],
@@ -150,6 +150,19 @@ describe('GET /v1/organization/usage/completions', () => {
     expect(SCHEMAS.UsagePage.schema.safeParse(body).error).toBeUndefined();
   });
 
+  it('tells batches from the rest, however the rest was asked for', async () => {
+    const modes = ['transient', 'persisted', 'batch'].map((mode) => sum(START, { mode, model: 'tiny' }));
+    const { body, wanted } = await ask(`${path}?start_time=${START}&group_by=batch,model&batch=false`, modes);
+    expect(wanted).toMatchObject({
+      groupBy: ['mode', 'model'],
+      filter: { mode: ['transient', 'persisted'] },
+    });
+    expect((body.data[0] as { results: object[] }).results).toMatchObject([
+      { batch: false, num_model_requests: 4, input_tokens: 20 },
+      { batch: true, num_model_requests: 2, input_tokens: 10 },
+    ]);
+  });
+
   it('goes on from page to page', async () => {
     const first = await ask(
       `${path}?start_time=${START}&end_time=${START + 3 * 3600}&bucket_width=1h&limit=2`,
@@ -165,6 +178,7 @@ describe('GET /v1/organization/usage/completions', () => {
     ['', /start_time: expected/],
     [`start_time=${START}&bucket_width=1m`, /minutes are not kept/],
     [`start_time=${START}&limit=32`, /from 1 to 31/],
+    [`start_time=${START}&batch=yes`, /true or false/],
     [`start_time=${START}&group_by=color`, /not "color"/],
   ])('says what is wrong with ?%s', async (query, message) => {
     const { status, body } = await ask(`${path}?${query}`);

@@ -41,6 +41,7 @@ export const usage: RouteRow[] = [
       project_ids: { description: 'Only these tenants.' },
       api_key_ids: { description: 'Only tokens of these names.' },
       models: { description: 'Only these models.' },
+      batch: { description: 'true: only lines of batches; false: only the rest.' },
       limit: { description: 'Buckets of a page: 7 days or 24 hours, at most 31 or 168.', type: 'integer' },
       page: { description: 'The next_page of the page before.' },
     },
