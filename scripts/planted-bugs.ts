@@ -4,22 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
  * npm run planted-bugs -- [--seeds N] [--only TEXT]
  * Ends with 1 when one is not found, or cannot be planted because its line is gone.
  */
-
-interface Bug {
-  name: string;
-  file: string;
-  /** Exactly one place of the file. */
-  line: string;
-  becomes: string;
-  /** Where the search begins, for what few seeds meet; left out: at the first. */
-  first_seed?: number;
-}
 
 const BUGS: readonly Bug[] = [
   {
@@ -222,6 +213,7 @@ const BUGS: readonly Bug[] = [
     becomes: '',
     first_seed: 7300,
   },
+  ...BATCH_BUGS,
 ];
 
 const { values } = parseArgs({

@@ -1,5 +1,4 @@
 import { standsStill } from '../durable/machine-time.ts';
-import type { Sql } from '../durable/ports.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
 import { type BatchStatus, isOver } from './batch.ts';
@@ -75,7 +74,7 @@ export class BatchRunner {
       try {
         if (!this.#isListening) await this.#listenAgain(active);
         for (const { batch } of active) await this.#step(batch.id);
-        await this.#feeder.feed(inProgress(this.#ports.sql));
+        await this.#feeder.feed(inProgress(this.#ports));
         await this.#collect();
       } catch (error) {
         this.#isListening = false;
@@ -95,6 +94,7 @@ export class BatchRunner {
   /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
   async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
     const { mostAtOnce } = this.#sizes;
+    await this.#ports.queue.stopListening();
     for (const { seq, batch } of active) {
       const lines = submittedLines(this.#ports.sql, seq);
       for (let at = 0; at < lines.length; at += mostAtOnce) {
@@ -150,6 +150,8 @@ export class BatchRunner {
   async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, queue } = this.#ports;
     const { seq, batch } = stored;
+    // Its lines were not all read, and none was begun.
+    if (batch.in_progress_at === null) return await this.#close(stored, why);
     const waiting = waitingLines(sql, seq, this.#sizes.mostAtOnce);
     if (waiting.length > 0) {
       const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
@@ -195,6 +197,9 @@ export class BatchRunner {
   }
 }
 
-function inProgress(sql: Sql): StoredBatch[] {
-  return activeBatches(sql).filter(({ batch }) => batch.status === 'in_progress');
+/** Those whose window is over have begun to end. */
+function inProgress({ sql, now }: BatchPorts): StoredBatch[] {
+  return activeBatches(sql).filter(
+    ({ batch: { status, expires_at } }) => status === 'in_progress' && now() < expires_at,
+  );
 }

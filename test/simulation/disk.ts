@@ -95,6 +95,18 @@ export class Disk implements Sql {
       CREATE TEMP TRIGGER deleted AFTER DELETE ON jobs BEGIN SELECT seen(OLD.id, 'deleted', ${values('OLD')}); END;`);
   }
 
+  /** For looking only: a job of the same config that was never dispatched, is ready and has a higher priority, or null. */
+  waitingBefore(jobId: string): string | null {
+    const found = this.#database
+      .prepare(
+        `SELECT other.id FROM jobs AS job JOIN jobs AS other USING (config_id)
+         WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.priority > job.priority
+           AND other.fence_token = 0`,
+      )
+      .get(jobId);
+    return found ? String(found.id) : null;
+  }
+
   commit(): void {
     if (this.#isOpen) this.#database.exec('COMMIT');
     this.#isOpen = false;

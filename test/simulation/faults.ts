@@ -45,6 +45,10 @@ export function strike(around: Surroundings, fault: Fault, worker: WorkerProcess
       return server.setClock(fault.byMs);
     case 'queue_reset':
       return server.resetQueue();
+    case 'batches_reset':
+    case 'batches_reset_in_commit':
+    case 'batches_reset_at_call':
+      return server.batches.strike(fault);
     case 'hibernate':
       if (!server.hibernateQueue()) trace.say('not hibernated: busy');
       return;

@@ -26,6 +26,8 @@ export class Oracle {
   readonly #timeline: Timeline;
   /** Epoch ms by the queue's own wall clock, in which its rows tell times. */
   queueNow: () => number = () => this.#timeline.now;
+  /** A job of the same config that waits, was never released by a worker and has a higher priority; null: none does. */
+  waitingBefore: (jobId: string) => string | null = () => null;
   readonly #blame: Blame;
   readonly #cancelled = new Set<string>();
   /** Renewals heard since `listenForRenewals`. */
@@ -115,6 +117,10 @@ export class Oracle {
     if (!text.startsWith('{"type":"job"')) return;
     const frame = JSON.parse(text) as { job_id: string; fence_token: number };
     this.#blame.dispatched(frame.job_id, frame.fence_token, link);
+    const waiting = frame.job_id.startsWith('batch_') ? this.waitingBefore(frame.job_id) : null;
+    if (waiting !== null) {
+      this.violated('a line lets others go first', `${frame.job_id} was dispatched while ${waiting} waited`);
+    }
   }
 
   /** It left. */

@@ -1,4 +1,5 @@
 import { limits } from '../../src/protocol/index.ts';
+import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
 import { Random } from './random.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
@@ -9,6 +10,7 @@ export interface Plan {
   workers: WorkerPlan[];
   jobs: JobPlan[];
   callers: CallerPlan[];
+  batches: BatchPlan[];
   faults: Fault[];
   /** Faults and new work end here; ms after the start. */
   troubleEndsMs: number;
@@ -107,6 +109,7 @@ export type Fault = { at: number; worker: string } & (
   | { kind: 'clock_set'; byMs: number }
   | { kind: 'hibernate' }
   | { kind: 'relay_reset' }
+  | BatchFault
 );
 
 type DrawnFault = Fault extends infer F ? (F extends Fault ? Omit<F, 'at' | 'worker'> : never) : never;
@@ -138,7 +141,6 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [1, () => ({ kind: 'hibernate' })],
   [1, () => ({ kind: 'relay_reset' })],
 ];
-
 /** Network and process: what a base worker loses work by. */
 const BASE_FAULTS = FAULTS.slice(0, 7);
 
@@ -165,6 +167,7 @@ export function drawPlan(seed: number): Plan {
   }));
   const base = drawBaseWorkers(new Random(seed, 'base'));
   workers.push(...base);
+  const batches = drawBatches(seed, troubleEndsMs);
   const calm = random.chance(0.2);
   const kinds = drawKinds(random);
   return {
@@ -176,6 +179,7 @@ export function drawPlan(seed: number): Plan {
     callers: list(random.int(0, 10), (index) =>
       drawCaller(new Random(seed, `caller ${index}`), index, workers, troubleEndsMs),
     ),
+    batches,
     faults: [
       ...list(calm ? random.int(1, 2) : random.int(1, 12), (index) =>
         drawFault(new Random(seed, `fault ${index}`), kinds, workers, troubleEndsMs),
@@ -183,6 +187,7 @@ export function drawPlan(seed: number): Plan {
       ...list(base.length === 0 ? 0 : new Random(seed, 'base faults').int(0, 6), (index) =>
         drawFault(new Random(seed, `base fault ${index}`), BASE_FAULTS, base, troubleEndsMs),
       ),
+      ...drawBatchFaults(seed, batches, troubleEndsMs),
     ].sort((a, b) => a.at - b.at),
     troubleEndsMs,
     engineTrouble: random.pick([0, 0.1, 0.4]),
@@ -287,7 +292,7 @@ function drawWishes(
   };
 }
 
-/** A run with few kinds of faults meets those more often, and more of them in one place. */
+/** A run with few kinds of faults meets those more often. */
 function drawKinds(random: Random): typeof FAULTS {
   if (random.chance(0.3)) return FAULTS;
   const kinds = FAULTS.filter(() => random.chance(0.25));

@@ -1,6 +1,15 @@
 import type { Queue } from '../../src/queue/queue.ts';
 import { readRequest, sayAnswer } from '../../src/queue/request-call.ts';
-import { isUnserved, type QueueCalls, type RequestAnswer, type Unserved } from '../../src/queue/rpc.ts';
+import {
+  isUnserved,
+  type QueueCalls,
+  type RequestAnswer,
+  type Sent,
+  type SubmitAnswer,
+  type SubmitJob,
+  type Unserved,
+  unpackText,
+} from '../../src/queue/rpc.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 import type { Random } from './random.ts';
 
@@ -49,6 +58,7 @@ export class Questions {
     return queueCalls(
       <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
         this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
+      this.#ports.tellFleet,
     );
   }
 
@@ -88,13 +98,16 @@ export class Questions {
 }
 
 /** What the gateway may ask by RPC. */
-function queueCalls(rpc: Rpc): QueueCalls {
+function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
   const unasked = () => Promise.reject(new Error('not part of this run'));
   return {
-    submit: (jobs) =>
-      rpc((queue, answer) => {
+    submit: (sent: Sent<SubmitJob>[], listener?: string) =>
+      rpc<(SubmitAnswer | Unserved)[]>((queue, answer) => {
+        const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
         const ids = jobs.map((job) => job.id ?? 'x');
-        answer(queue.submit(jobs, ids));
+        const answers = queue.submit(jobs, ids, listener);
+        if (answers.some(isUnserved)) void tellFleet().then(() => answer(answers));
+        else answer(answers);
       }),
     get: (id) => rpc((queue, answer) => answer(queue.get(id))),
     wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
@@ -108,13 +121,13 @@ function queueCalls(rpc: Rpc): QueueCalls {
     contents: unasked,
     list: unasked,
     settlements: (wanted) => rpc((queue, answer) => queue.settlements(wanted, answer)),
-    listen: unasked,
-    nextSettled: unasked,
-    leaveListener: unasked,
+    listen: (listener, ids, viewer) => rpc((queue, answer) => answer(queue.listen(listener, ids, viewer))),
+    nextSettled: (listener, ms) => rpc((queue, answer) => queue.nextSettled(listener, ms, answer)),
+    leaveListener: (listener) => rpc((queue, answer) => answer(queue.leaveListener(listener))),
     waitingLines: unasked,
     metrics: unasked,
     configNow: unasked,
-    batchSlots: unasked,
+    batchSlots: (models) => rpc((queue, answer) => answer(queue.numbers.batchSlots(models))),
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,

@@ -67,6 +67,7 @@ export class QueueHost {
     this.#ports = ports;
     this.oracle = ports.oracle;
     this.disk = new Disk((change) => ports.oracle.rowChanged(change));
+    ports.oracle.waitingBefore = (jobId) => this.disk.waitingBefore(jobId);
     this.#random = new Random(ports.plan.seed, 'queue');
     this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
       if (this.#queue)

@@ -1,5 +1,8 @@
+import type { BatchQueue } from '../../src/batches/ports.ts';
+import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
 import { relayName } from '../../src/relay/calls.ts';
+import { BatchesHost } from './batches-host.ts';
 import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
 import { ProcessTimeline } from './process-timeline.ts';
@@ -26,6 +29,8 @@ export class Life {
 
 type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'openHere' | 'relaysGone' | 'fleet' | 'timeline'> & {
   timeline: Timeline;
+  /** Faults have not stopped yet. */
+  isTroubled(): boolean;
 };
 
 /** A queue without events notices late that its clock was set back; until then, it stands still. */
@@ -34,6 +39,7 @@ const UNNOTICED_MS = 30_000;
 /** Gateway, queue and relays in one process, as workerd runs them. */
 export class Server {
   readonly queue: QueueHost;
+  readonly batches: BatchesHost;
   readonly #ports: ServerPorts;
   readonly #random: Random;
   readonly #fleet: FleetHost;
@@ -61,6 +67,11 @@ export class Server {
         const life = this.#life;
         return this.#fleet.calls(() => life?.isAlive === true);
       },
+    });
+    this.batches = new BatchesHost({
+      ...ports,
+      timeline: this.#process,
+      queue: (isAlive) => this.#queueOfLines(isAlive),
     });
     const { seed } = ports.plan;
     const startsWorkers = new Random(seed, 'starts').chance(0.3);
@@ -111,6 +122,7 @@ export class Server {
     this.#life = new Life();
     this.#fleet.restart();
     this.queue.start();
+    this.batches.start();
   }
 
   crash(downMs: number, isPowerLoss: boolean): void {
@@ -119,6 +131,7 @@ export class Server {
     this.#life = null;
     this.#process.frozenUntil = 0;
     this.queue.stop(isPowerLoss);
+    this.batches.stop();
     this.#endRelays(isPowerLoss);
     life.end();
     this.#ports.timeline.after(downMs, () => this.start());
@@ -171,7 +184,7 @@ export class Server {
   }
 
   /** The gateway's bindings, for as long as this life of the process lasts. */
-  env(life: Life): Env {
+  env(life: { readonly isAlive: boolean }): Env {
     const calls = this.queue.questions.calls(() => life.isAlive);
     const ask = (url: string, init: RequestInit) =>
       this.queue.questions.fetch(new Request(url, init), () => life.isAlive);
@@ -181,6 +194,24 @@ export class Server {
       BATCHES: undefined as never,
       FILE: undefined as never,
       FLEET: { idFromName: () => 'q', get: () => this.#fleet.calls(() => life.isAlive) as never },
+    };
+  }
+
+  /** The queue as the object of batches asks it. Every job has a tenant of its own, so that usage can be told apart. */
+  #queueOfLines(isAlive: () => boolean): BatchQueue {
+    const env = this.env({
+      get isAlive() {
+        return isAlive();
+      },
+    });
+    const queue = batchQueue(env, 'q');
+    return {
+      ...queue,
+      submit: (jobs) => queue.submit(jobs.map((job) => ({ ...job, tenant: job.id }))),
+      cancel: (id) => {
+        this.#ports.oracle.cancelAsked(id);
+        return queue.cancel(id);
+      },
     };
   }
 

@@ -35,7 +35,7 @@ export async function shrink(plan: Plan, result: RunResult): Promise<Shrunk> {
 }
 
 function* candidates(plan: Plan): Generator<Plan> {
-  for (const list of ['faults', 'callers', 'jobs'] as const) {
+  for (const list of ['faults', 'batches', 'callers', 'jobs'] as const) {
     for (const left of without<unknown>(plan[list])) yield { ...plan, [list]: left };
   }
   for (const workers of without(plan.workers)) {
@@ -43,7 +43,8 @@ function* candidates(plan: Plan): Generator<Plan> {
     if (configs(workers) === configs(plan.workers)) yield { ...plan, workers };
   }
   const ends = plan.faults.map((fault) => fault.at + ('ms' in fault ? fault.ms : 0));
-  const last = Math.max(0, ...ends, ...[...plan.jobs, ...plan.callers].map(({ at }) => at)) + 1000;
+  const last =
+    Math.max(0, ...ends, ...[...plan.jobs, ...plan.callers, ...plan.batches].map(({ at }) => at)) + 1000;
   if (last < plan.troubleEndsMs) yield { ...plan, troubleEndsMs: last };
   for (const rate of ['engineTrouble', 'httpLoss', 'commitMs', 'alarmLateMs'] as const) {
     if (plan[rate] > 0) yield { ...plan, [rate]: 0 };

@@ -1,3 +1,5 @@
+import { batchProblem, lineJobs } from './batch-check.ts';
+import { BatchOwner } from './batch-owner.ts';
 import { Caller } from './caller.ts';
 import { countsProblem } from './counts-check.ts';
 import { strike } from './faults.ts';
@@ -60,20 +62,22 @@ class Simulation {
   readonly #submitters: Submitter[] = [];
   readonly #callers: Caller[] = [];
   readonly #readers: Reader[] = [];
+  readonly #batches: BatchOwner[] = [];
   readonly #settlements: SettlementReader;
   readonly #around: Surroundings;
 
   constructor(plan: Plan) {
     this.#plan = plan;
-    const ports = { plan, timeline: this.#timeline, trace: this.#trace };
     this.#oracle = new Oracle(plan, this.#timeline);
-    this.#server = new Server({ ...ports, oracle: this.#oracle });
-    this.#around = {
-      ...ports,
-      server: this.#server,
+    const ports = {
+      plan,
+      timeline: this.#timeline,
+      trace: this.#trace,
       oracle: this.#oracle,
       isTroubled: () => !this.#isPast(plan.troubleEndsMs),
     };
+    this.#server = new Server(ports);
+    this.#around = { ...ports, server: this.#server };
     this.#settlements = new SettlementReader(this.#around);
     this.#workers = plan.workers.map((worker) => new WorkerProcess(this.#around, worker));
   }
@@ -83,9 +87,11 @@ class Simulation {
     await this.#until(() => this.#isPast(this.#plan.troubleEndsMs), 'the faults end', CONVERGES_WITHIN_MS);
     this.#trace.say('--- no more faults');
     this.#server.queue.beforeNextCommit(null);
+    this.#server.batches.calm();
     await this.#until(() => this.#unfinished() === null, 'what was accepted is done', CONVERGES_WITHIN_MS);
     await this.#everySlotWorks();
     await this.#isQuiet();
+    this.#batchesAreWhole();
     this.#ledgersAreTrue();
     this.#usageIsTrue();
     this.#countsAreTrue();
@@ -101,10 +107,17 @@ class Simulation {
 
   close(): void {
     this.#server.queue.disk.close();
+    this.#server.batches.close();
+  }
+
+  /** Of all that were submitted and of the lines of batches, those that the queue knows. */
+  get #jobIds(): string[] {
+    const ids = [...this.#submitters.map(({ id }) => id), ...this.#plan.batches.flatMap(lineJobs)];
+    return ids.filter((id) => this.#server.queue.rules?.get(id));
   }
 
   #schedule(): void {
-    const { jobs, callers, faults } = this.#plan;
+    const { jobs, callers, batches, faults } = this.#plan;
     this.#server.start();
     for (const worker of this.#workers) worker.start();
     for (const job of jobs) this.#submit(job);
@@ -113,6 +126,11 @@ class Simulation {
       const caller = new Caller(this.#around, plan);
       this.#callers.push(caller);
       this.#timeline.after(plan.at, () => this.#watch(caller.run()));
+    }
+    for (const plan of batches) {
+      const owner = new BatchOwner(this.#around, plan);
+      this.#batches.push(owner);
+      this.#timeline.after(plan.at, () => this.#watch(owner.run()));
     }
     for (const fault of faults) {
       const worker = this.#workers.find(({ plan }) => plan.name === fault.worker) ?? this.#workers[0]!;
@@ -152,9 +170,18 @@ class Simulation {
     await this.#until(isOver, 'nothing is left behind', FORGETS_WITHIN_MS);
   }
 
+  #batchesAreWhole(): void {
+    const { queue, batches } = this.#server;
+    for (const { plan, batch } of this.#batches) {
+      if (batch === null || !queue.rules) continue;
+      const problem = batchProblem(plan, batch, batches, (id) => queue.rules?.get(id) ?? null);
+      if (problem !== null) this.#oracle.violated(problem.promise, problem.message);
+    }
+  }
+
   #ledgersAreTrue(): void {
     const { rules } = this.#server.queue;
-    for (const { id } of this.#submitters) {
+    for (const id of this.#jobIds) {
       const job = rules?.get(id);
       const ledger = rules?.ledger(id);
       if (!job || !ledger) continue;
@@ -170,7 +197,7 @@ class Simulation {
 
   #usageIsTrue(): void {
     const { rules, disk, life: restarts } = this.#server.queue;
-    const states = this.#submitters.map(({ id }) => [id, rules?.get(id)?.state ?? 'lost'] as const);
+    const states = this.#jobIds.map((id) => [id, rules?.get(id)?.state ?? 'lost'] as const);
     const { acknowledged, exchanges } = this.#oracle;
     const problem = usageProblem(disk, { stored: new Map(states), acknowledged, exchanges, restarts });
     if (problem !== null) this.#oracle.violated('usage is counted once', problem);
@@ -207,6 +234,8 @@ class Simulation {
     if (submitter) return `${submitter.id} is ${submitter.state}`;
     const caller = this.#callers.find(({ isDone }) => !isDone);
     if (caller) return `${caller.id} is not answered`;
+    const owner = this.#batches.find(({ isDone }) => !isDone);
+    if (owner) return `${owner.plan.id} has not ended`;
     const reader = this.#readers.find(({ isDone }) => !isDone);
     if (reader) return `${reader.id} still reads`;
     const untold = this.#settlements.missing(this.#submitters.map(({ id }) => id));

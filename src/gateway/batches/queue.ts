@@ -3,6 +3,7 @@ import type { JobView } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import { answerFromResult } from '../inference/base-answer.ts';
 import { scanBody } from '../json-scan.ts';
 import { callQueue, submitJobs } from '../objects.ts';
 
@@ -15,6 +16,7 @@ const LISTENER = 'batches';
 export function batchQueue(env: Env, queueId: string): BatchQueue {
   return {
     submit: (jobs) => submit(env, queueId, jobs),
+    stopListening: () => callQueue(env, queueId, (queue) => queue.leaveListener(LISTENER)),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
     nextSettled: async (waitMs) => {
       const { listener, jobs } = await callQueue(env, queueId, (queue) =>
@@ -72,7 +74,17 @@ function answerOf(answer: SubmitAnswer | undefined): SubmittedLine {
 /** A result that is too long for the list is read by itself. */
 async function whole(env: Env, queueId: string, text: string): Promise<JobView> {
   const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
-  if (!view.has_long_result) return view;
+  if (!view.has_long_result) return await withResponse(view);
   const job = await callQueue(env, queueId, (queue) => queue.get(view.id, null));
-  return job === null ? view : unpackView(job);
+  return job === null ? view : await withResponse(unpackView(job));
+}
+
+/** What a worker that speaks only the base protocol reports becomes an answer of its engine, as for other callers. */
+async function withResponse(job: JobView): Promise<JobView> {
+  const result = job.result as Record<string, unknown> | null;
+  if (result === null || result.response !== undefined) return job;
+  const facts = { stream: false, includeUsage: false, model: null };
+  const answer = answerFromResult(result, facts, Math.floor(Date.parse(job.settled_at ?? '') / 1000));
+  if (!answer?.headers.get('content-type')?.startsWith('application/json')) return job;
+  return { ...job, result: { response: { status: answer.status, body: await answer.json() } } };
 }

@@ -10,7 +10,7 @@ import type { RequestFacts } from '../json-scan.ts';
  */
 export function answerFromResult(
   result: Record<string, unknown>,
-  facts: RequestFacts,
+  facts: Pick<RequestFacts, 'stream' | 'includeUsage' | 'model'>,
   createdSeconds: number,
 ): Response | null {
   const completion = result.completion as ChatCompletionSummary | undefined;
