@@ -23,6 +23,8 @@ export const EXIT = {
   outOfMemory: 10,
   /** The state folder is damaged, or was written by a newer version. */
   badState: 11,
+  /** The worker has not reached its queue for longer than `WORKER_QUEUE_LOST_SECONDS`. */
+  queueLost: 12,
   /** A second signal ended the process before its shutdown was complete. */
   forced: 130,
 } as const;

@@ -46,6 +46,8 @@ export interface WorkerConfiguration {
   leaseSeconds: number;
   renewAfterSeconds: number;
   graceSeconds: number;
+  /** Without its queue for so long the worker ends; 0: never. */
+  queueLostSeconds: number;
   /** Null: off. */
   backpressure: BackpressureSettings | null;
   /** How the events of an engine's streams are grouped: by time, and by number where that was asked for. */
@@ -103,6 +105,7 @@ export function readWorkerConfiguration(
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
+    queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
     backpressure: backpressureOf(given, capacity),
     streams: {
       interval: {

@@ -4,7 +4,7 @@ import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { postJson } from '../process/http.ts';
-import { endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
+import { EXIT, endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
 import { type Instance, parseValue } from '../protocol/index.ts';
 import { systemClock } from './clock.ts';
@@ -13,7 +13,9 @@ import { EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { FORCE_SECONDS } from './jobs/drain.ts';
+import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
+import { QueueWatch } from './queue-watch.ts';
 import { DiskSpool } from './results/disk-spool.ts';
 import { dialWebSocket } from './session/dial.ts';
 import { gpuReader } from './telemetry/gpu-readings.ts';
@@ -88,6 +90,7 @@ async function work(
     canarySeconds: configuration.canarySeconds,
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
   });
+  const queueWatch = new QueueWatch(ports.clock, worker, configuration.queueLostSeconds);
   const metrics = createMetrics(ports, worker, configuration);
   const localPort = await openPort(configuration, worker, engine);
   const signals = endSignals();
@@ -104,11 +107,15 @@ async function work(
   for (const warning of configuration.warnings) log.warn(warning);
   worker.start();
   watch.start();
+  queueWatch.start();
   metrics?.start();
   try {
-    return await ended.promise;
+    const code = await ended.promise;
+    if (code === EXIT.queueLost) await terminateOwnMachine(env, ports, log);
+    return code;
   } finally {
     watch.stop();
+    queueWatch.stop();
     metrics?.stop();
     localPort?.close();
     signals.release();

@@ -28,6 +28,7 @@ export const workerVariables = {
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
+  WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),

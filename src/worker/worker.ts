@@ -71,12 +71,17 @@ export class Worker {
     return this.#session.state;
   }
 
+  /** A connection to the queue is open. */
+  get hasQueue(): boolean {
+    return this.#session.hasQueue;
+  }
+
   /** Jobs in slots. */
   get running(): number {
     return this.#jobs.running;
   }
 
-  /** Any one of the jobs in slots, which come first among those held. */
+  /** Any of the jobs in slots, which come first among those held. */
   get currentJobId(): string | undefined {
     return this.running > 0 ? this.#jobs.refs()[0]?.job_id : undefined;
   }
@@ -140,6 +145,13 @@ export class Worker {
     this.status.say(this.#lastWords);
     this.#jobs.closedFor = 'engine_restarting';
     this.#failWhatRan(message);
+    this.drain(0);
+  }
+
+  /** The queue cannot be reached any more: what runs here runs for nobody. */
+  queueLost(seconds: number): void {
+    this.#ports.log.error({}, `the queue could not be reached for ${seconds} s; the worker ends`);
+    this.#exitCode ||= EXIT.queueLost;
     this.drain(0);
   }
 

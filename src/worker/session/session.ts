@@ -73,6 +73,11 @@ export class Session {
     return this.#peer;
   }
 
+  /** A connection to the queue is open, whatever has been said on it. */
+  get hasQueue(): boolean {
+    return this.#socket.isOpen;
+  }
+
   /** Nothing is dialled before. */
   start(): void {
     this.#started = true;

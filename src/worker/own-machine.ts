@@ -1,0 +1,57 @@
+import { HttpStatusError, isTransient, reasonOf, type Web } from '../process/http.ts';
+import { withRetries } from '../process/retry.ts';
+import type { Log } from './ports.ts';
+
+/** For all tries, ms. */
+const LIMIT_MS = 30_000;
+const FIRST_PAUSE_MS = 1000;
+/** The machine is being ended: its end is waited for, ms. */
+const END_MS = 60_000;
+
+interface Platform {
+  name: string;
+  url: string;
+  key: string;
+}
+
+/**
+ * Asks the platform to terminate the machine that this runs on, where it gives its machines a key to themselves:
+ * RunPod (docs, "pod environment variables") and Vast (docs, "predefined variables"). There a container that ends is
+ * started again, and billed on.
+ * @returns when the machine should have ended long ago, or at once where the platform cannot be asked
+ */
+export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log: Log): Promise<void> {
+  const platform = platformOf(env);
+  if (!platform) return;
+  const { name, url, key } = platform;
+  const policy = { timers: web.clock, limitMs: LIMIT_MS, firstPauseMs: FIRST_PAUSE_MS, mayPass: isTransient };
+  try {
+    await withRetries(policy, async (signal) => {
+      const response = await web.fetch(url, {
+        method: 'DELETE',
+        headers: { authorization: `Bearer ${key}` },
+        signal,
+      });
+      await response.body?.cancel();
+      if (!response.ok && response.status !== 404) throw new HttpStatusError(response.status);
+    });
+  } catch (error) {
+    log.error(
+      { problem: reasonOf(error) },
+      `${name} did not terminate this machine: it may go on costing money`,
+    );
+    return;
+  }
+  log.warn({}, `${name} was asked to terminate this machine`);
+  await new Promise<void>((done) => void web.clock.setTimeout(done, END_MS));
+}
+
+function platformOf(env: NodeJS.ProcessEnv): Platform | null {
+  const { RUNPOD_POD_ID: pod, RUNPOD_API_KEY: podKey } = env;
+  if (pod && podKey) {
+    return { name: 'RunPod', url: `https://api.runpod.io/v2/pods/${encodeURIComponent(pod)}`, key: podKey };
+  }
+  const { CONTAINER_ID: id, CONTAINER_API_KEY: key } = env;
+  if (!id || !key) return null;
+  return { name: 'Vast', url: `https://console.vast.ai/api/v0/instances/${encodeURIComponent(id)}/`, key };
+}

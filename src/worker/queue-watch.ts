@@ -1,0 +1,55 @@
+import type { Clock, Timer } from './clock.ts';
+
+/** Looks so often, ms. */
+const LOOK_EVERY_MS = 5000;
+
+/** The part of a worker that the watch needs. */
+export interface Watched {
+  readonly hasQueue: boolean;
+  queueLost(seconds: number): void;
+}
+
+/**
+ * A dead man's switch: a machine whose queue is gone for long costs money for nothing, and whoever could have ended it
+ * may be gone too.
+ */
+export class QueueWatch {
+  readonly #clock: Clock;
+  readonly #worker: Watched;
+  readonly #limitSeconds: number;
+  readonly #lookEveryMs: number;
+  #lostMs = 0;
+  #lookedAt = 0;
+  #timer: Timer;
+
+  /** @param limitSeconds 0: it never gives up */
+  constructor(clock: Clock, worker: Watched, limitSeconds: number) {
+    this.#clock = clock;
+    this.#worker = worker;
+    this.#limitSeconds = limitSeconds;
+    this.#lookEveryMs = Math.min(LOOK_EVERY_MS, (limitSeconds * 1000) / 4);
+  }
+
+  start(): void {
+    if (this.#limitSeconds === 0) return;
+    this.#lookedAt = this.#clock.now();
+    this.#lookLater();
+  }
+
+  stop(): void {
+    this.#clock.clearTimeout(this.#timer);
+  }
+
+  #lookLater(): void {
+    this.#timer = this.#clock.setTimeout(() => this.#look(), this.#lookEveryMs);
+  }
+
+  #look(): void {
+    // A machine that stood still, as a paused virtual one does, has not looked for its queue meanwhile.
+    const passedMs = Math.min(this.#clock.now() - this.#lookedAt, 2 * this.#lookEveryMs);
+    this.#lookedAt = this.#clock.now();
+    this.#lostMs = this.#worker.hasQueue ? 0 : this.#lostMs + passedMs;
+    if (this.#lostMs >= this.#limitSeconds * 1000) this.#worker.queueLost(this.#limitSeconds);
+    else this.#lookLater();
+  }
+}
