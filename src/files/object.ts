@@ -1,5 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
+import { sqlOf } from '../durable/storage.ts';
 import { boundaryOf } from '../protocol/index.ts';
+import { BucketError, BucketFile, type FileBucket } from './bucket-file.ts';
 import { FormError, type FormFields, FormReader } from './form-reader.ts';
 import { PieceCutter } from './piece-cutter.ts';
 import { type FileRpc, MOST_BYTES_HEADER, READ_BYTES, type UploadAnswer } from './rpc.ts';
@@ -10,33 +12,62 @@ const PIECE_BYTES = 1024 * 1024;
 /** An upload that is not listed by then was broken off, or refused by a gateway that ended before it said so. */
 const LISTED_WITHIN_MS = 3_600_000;
 
+/** After this time it is tried again to remove what lies in the bucket, ms. */
+const REMOVED_AGAIN_MS = 600_000;
+
 /** Rows that are read for one write to the caller. */
 const ROWS_A_READ = 64;
 
-/**
- * The Durable Object of one file: its bytes in rows, in the order in which they came, and nothing else. That it exists,
- * whose it is and until when is known elsewhere (file-index.ts), so that no upload stands in anybody's way.
- */
-export class FileObject extends DurableObject implements FileRpc {
-  readonly #sql: SqlStorage;
-  /** Bytes of all pieces: to add them up visits every row. */
-  #bytes: number;
+interface FileEnv {
+  /** Left out: all bytes lie in rows. */
+  FILES?: FileBucket;
+}
 
-  constructor(ctx: DurableObjectState, env: unknown) {
-    super(ctx, env as never);
+/**
+ * The Durable Object of one file: its bytes, in the order in which they came, and nothing else. That it exists, whose it
+ * is and until when is known elsewhere (file-index.ts), so that no upload stands in anybody's way. Where a bucket is
+ * bound, what is uploaded goes there, and what a batch has written as soon as it is complete; what is added to line by
+ * line lies in rows.
+ */
+export class FileObject extends DurableObject<FileEnv> implements FileRpc {
+  readonly #sql: SqlStorage;
+  readonly #inBucket: BucketFile;
+  /** Bytes of all pieces: to add them up visits every row. */
+  #inRows: number;
+  #moving: Promise<void> | null = null;
+
+  constructor(ctx: DurableObjectState, env: FileEnv) {
+    super(ctx, env);
     this.#sql = ctx.storage.sql;
     this.#createTable();
-    this.#bytes = Number(this.#sql.exec(`SELECT total(length(bytes)) AS bytes FROM pieces`).one().bytes);
+    this.#inBucket = new BucketFile(sqlOf(ctx.storage), env.FILES ?? null, `files/${ctx.id}`);
+    this.#inRows = Number(this.#sql.exec(`SELECT total(length(bytes)) AS bytes FROM pieces`).one().bytes);
+  }
+
+  get #bytes(): number {
+    return this.#inBucket.bytes ?? this.#inRows;
   }
 
   override async fetch(request: Request): Promise<Response> {
-    if (request.method === 'PUT') return Response.json(await this.#upload(request));
-    return new Response(this.#content(), { headers: { 'content-length': String(this.#bytes) } });
+    try {
+      if (request.method === 'PUT') return Response.json(await this.#upload(request));
+      const length = this.#bytes;
+      const body = this.#inBucket.bytes ? await this.#inBucket.content() : this.#rows();
+      return new Response(body, { headers: { 'content-length': String(length) } });
+    } catch (error) {
+      if (!(error instanceof BucketError)) throw error;
+      log('error', 'the bucket of files cannot be used', error);
+      return new Response(null, { status: 503 });
+    }
   }
 
   async keep(expiresAt: number | null): Promise<void> {
     if (expiresAt === null) await this.ctx.storage.deleteAlarm();
     else await this.ctx.storage.setAlarm(expiresAt);
+    this.#moving ??= this.#moveToBucket().finally(() => {
+      this.#moving = null;
+    });
+    await this.#moving;
   }
 
   async size(): Promise<number | null> {
@@ -44,8 +75,13 @@ export class FileObject extends DurableObject implements FileRpc {
   }
 
   async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const wanted = Math.min(length, READ_BYTES, this.#bytes - offset);
-    const part = new Uint8Array(Math.max(0, wanted));
+    const wanted = Math.max(0, Math.min(length, READ_BYTES, this.#bytes - offset));
+    return this.#inBucket.bytes ? await this.#inBucket.read(offset, wanted) : this.#readRows(offset, wanted);
+  }
+
+  /** Of an uploaded file: all of its rows but the last have one length. */
+  #readRows(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    const part = new Uint8Array(length);
     const first = Math.floor(offset / PIECE_BYTES);
     const last = Math.floor((offset + part.byteLength - 1) / PIECE_BYTES);
     // Rows are numbered from 1.
@@ -71,16 +107,19 @@ export class FileObject extends DurableObject implements FileRpc {
       for (let at = 0; at < rest.byteLength; at += PIECE_BYTES) {
         this.#sql.exec(`INSERT INTO pieces (bytes) VALUES (?)`, rest.subarray(at, at + PIECE_BYTES));
       }
-      this.#bytes += bytes.byteLength;
+      this.#inRows += bytes.byteLength;
     }
     return this.#bytes;
   }
 
+  /** What the bucket does not delete now the alarm deletes, or aborts, later. */
   async remove(): Promise<void> {
+    await this.ctx.storage.setAlarm(Date.now() + REMOVED_AGAIN_MS);
+    await this.#discard();
     await this.ctx.storage.deleteAlarm();
     await this.ctx.storage.deleteAll();
     this.#createTable();
-    this.#bytes = 0;
+    this.#inBucket.createTable();
   }
 
   override async alarm(): Promise<void> {
@@ -90,28 +129,64 @@ export class FileObject extends DurableObject implements FileRpc {
   async #upload(request: Request): Promise<UploadAnswer> {
     await this.ctx.storage.setAlarm(Date.now() + LISTED_WITHIN_MS);
     // An upload under this id that was broken off, and is repeated.
-    this.#clear();
+    await this.#discard();
     const most = Number(request.headers.get(MOST_BYTES_HEADER));
-    const cutter = new PieceCutter(PIECE_BYTES, (piece) =>
-      this.#sql.exec(`INSERT INTO pieces (bytes) VALUES (?)`, piece),
-    );
-    const form = readerOf(request, cutter);
+    const writer = this.#inBucket.isBound ? this.#inBucket.writer() : this.#rowWriter();
+    const form = readerOf(request, writer);
     let failure: Extract<UploadAnswer, { ok: false }> | null = null;
     // The rest of one that is refused is read too: a client that is still sending would not hear the answer.
     for await (const bytes of request.body ?? []) {
       if (failure !== null) continue;
-      failure = pushed(form, bytes) ?? (cutter.bytes > most ? tooLong(most) : null);
-      if (failure !== null) this.#clear();
+      failure = pushed(form, bytes) ?? (writer.bytes > most ? tooLong(most) : null);
+      if (failure !== null) await this.#discard();
+      else await writer.flush();
     }
     if (failure !== null) return failure;
-    cutter.end();
-    this.#bytes = cutter.bytes;
+    await writer.end();
+    this.#inRows = this.#inBucket.isBound ? 0 : writer.bytes;
     try {
       const { filename, fields } = form.end();
-      return { ok: true, filename, fields: Object.fromEntries(fields), bytes: cutter.bytes };
+      return { ok: true, filename, fields: Object.fromEntries(fields), bytes: writer.bytes };
     } catch (error) {
       return notAForm(error);
     }
+  }
+
+  #rowWriter(): FileWriter {
+    const cutter = new PieceCutter(PIECE_BYTES, (piece) =>
+      this.#sql.exec(`INSERT INTO pieces (bytes) VALUES (?)`, piece),
+    );
+    return {
+      push: (bytes) => cutter.push(bytes),
+      flush: async () => {},
+      end: async () => cutter.end(),
+      get bytes() {
+        return cutter.bytes;
+      },
+    };
+  }
+
+  /** Of what batches wrote, as soon as they add nothing more. One that the bucket does not take stays in rows. */
+  async #moveToBucket(): Promise<void> {
+    if (!this.#inBucket.isBound || this.#inRows === 0) return;
+    try {
+      await this.#inBucket.remove();
+      const writer = this.#inBucket.writer();
+      const reader = this.#rows().getReader();
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        writer.push(read.value);
+        await writer.flush();
+      }
+      await writer.end();
+      this.#clear();
+    } catch (error) {
+      log('warn', 'a file stays in the database: the bucket does not take it', error);
+    }
+  }
+
+  async #discard(): Promise<void> {
+    this.#clear();
+    await this.#inBucket.remove();
   }
 
   /** `key`: of a line that is appended, so that it is there once; null in an upload. */
@@ -123,10 +198,10 @@ export class FileObject extends DurableObject implements FileRpc {
 
   #clear(): void {
     this.#sql.exec(`DELETE FROM pieces`);
-    this.#bytes = 0;
+    this.#inRows = 0;
   }
 
-  #content(): ReadableStream<Uint8Array> {
+  #rows(): ReadableStream<Uint8Array> {
     let after = 0;
     // What a batch adds meanwhile is not in the length that was told.
     const last = Number(this.#sql.exec(`SELECT max(seq) AS seq FROM pieces`).one().seq);
@@ -152,17 +227,27 @@ export class FileObject extends DurableObject implements FileRpc {
   }
 }
 
+/** Where the bytes of a file go. */
+interface FileWriter {
+  push(bytes: Uint8Array): void;
+  /** Makes room for more; to be awaited in between. */
+  flush(): Promise<void>;
+  end(): Promise<void>;
+  /** All that was pushed. */
+  readonly bytes: number;
+}
+
 /** What takes the bytes of an upload: a form, or the file as it is. */
 interface UploadReader {
   push(bytes: Uint8Array): void;
   end(): FormFields;
 }
 
-function readerOf(request: Request, cutter: PieceCutter): UploadReader {
+function readerOf(request: Request, writer: FileWriter): UploadReader {
   const boundary = boundaryOf(request.headers.get('content-type'));
-  if (boundary !== null) return new FormReader(boundary, (bytes) => cutter.push(bytes));
+  if (boundary !== null) return new FormReader(boundary, (bytes) => writer.push(bytes));
   return {
-    push: (bytes) => cutter.push(bytes),
+    push: (bytes) => writer.push(bytes),
     end: () => ({ filename: '', fields: new Map() }),
   };
 }
@@ -174,6 +259,10 @@ function pushed(form: UploadReader, bytes: Uint8Array): Extract<UploadAnswer, { 
   } catch (error) {
     return notAForm(error);
   }
+}
+
+function log(level: 'warn' | 'error', msg: string, error: unknown): void {
+  console.log(JSON.stringify({ level, msg, error: String((error as Error)?.message ?? error) }));
 }
 
 function notAForm(error: unknown): Extract<UploadAnswer, { ok: false }> {

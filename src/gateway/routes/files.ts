@@ -39,7 +39,9 @@ export function fileRoutes(app: Gateway): void {
       const headers = new Headers(req.raw.headers);
       headers.set(MOST_BYTES_HEADER, String(most));
       const upload = new Request('https://file/', { method: 'PUT', headers, body: req.raw.body });
-      const answer = (await (await object.fetch(upload)).json()) as UploadAnswer;
+      const response = await object.fetch(upload);
+      if (!response.ok) throw bucketFails();
+      const answer = (await response.json()) as UploadAnswer;
       const file = recordOf(id, answer, context, Date.now());
       // In this order: one that is listed is kept, whatever fails in between.
       await object.keep(file.expires_at);
@@ -83,7 +85,12 @@ export function fileRoutes(app: Gateway): void {
   app.get('/v1/files/:id/content', needs('submit'), async (context) => {
     const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
     // Of what a batch has written so far its object alone knows the length.
-    const { body, headers: known } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
+    const {
+      ok,
+      body,
+      headers: known,
+    } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
+    if (!ok) throw bucketFails();
     const headers = {
       'content-type': 'application/octet-stream',
       'content-length': known.get('content-length') ?? String(file.bytes),
@@ -181,6 +188,11 @@ function fileView({ id, bytes, created_at, expires_at, filename, purpose }: File
 
 function notFound(id: string): HttpError {
   return new HttpError(404, `There is no file ${JSON.stringify(id.slice(0, 100))}.`, 'file_not_found');
+}
+
+function bucketFails(): HttpError {
+  const message = 'The bucket of files cannot be used at the moment; the log of the queue says why.';
+  return new HttpError(503, message, 'bucket_unreadable', { 'retry-after': '5' });
 }
 
 function tooLarge(most: number): HttpError {

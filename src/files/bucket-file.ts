@@ -1,0 +1,173 @@
+import type { Sql } from '../durable/ports.ts';
+import { PieceCutter } from './piece-cutter.ts';
+
+/** Parts of one upload must have one length, at least 5 MiB; only the last may be shorter. */
+const PART_BYTES = 8 * 1024 * 1024;
+
+/** The part of an R2Bucket that is used here. */
+export interface FileBucket {
+  put(key: string, bytes: Uint8Array): Promise<unknown>;
+  get(
+    key: string,
+    options?: { range: { offset: number; length: number } },
+  ): Promise<{ body: ReadableStream<Uint8Array>; arrayBuffer(): Promise<ArrayBuffer> } | null>;
+  delete(key: string): Promise<void>;
+  createMultipartUpload(key: string): Promise<MultipartUpload>;
+  resumeMultipartUpload(key: string, uploadId: string): MultipartUpload;
+}
+
+interface MultipartUpload {
+  uploadId: string;
+  uploadPart(number: number, bytes: Uint8Array): Promise<Part>;
+  complete(parts: Part[]): Promise<unknown>;
+  abort(): Promise<void>;
+}
+
+/** The bucket does not do what it is asked; the message is for the operator. */
+export class BucketError extends Error {
+  override name = 'BucketError';
+}
+
+function asBucketError(error: unknown): never {
+  throw new BucketError(String((error as Error)?.message ?? error));
+}
+
+interface Part {
+  partNumber: number;
+  etag: string;
+}
+
+/**
+ * The bytes of one file in the bucket. A row says what may lie there, and is committed before anything does: with the id
+ * of the upload while it is not complete, so that whoever comes after a crash can end it; without, it is whole.
+ */
+export class BucketFile {
+  readonly #sql: Sql;
+  readonly #bucket: FileBucket | null;
+  readonly #key: string;
+
+  /** @param bucket null: none is bound, so that nothing is put there, and what is there cannot be had */
+  constructor(sql: Sql, bucket: FileBucket | null, key: string) {
+    this.#sql = sql;
+    this.#bucket = bucket;
+    this.#key = key;
+    this.createTable();
+  }
+
+  /** Also after everything in the object was deleted. */
+  createTable(): void {
+    this.#sql.exec(`CREATE TABLE IF NOT EXISTS in_bucket (upload_id TEXT, bytes INTEGER NOT NULL)`);
+  }
+
+  get isBound(): boolean {
+    return this.#bucket !== null;
+  }
+
+  /** Of a whole one; null: there is none. */
+  get bytes(): number | null {
+    const [row] = this.#sql.exec(`SELECT bytes FROM in_bucket WHERE upload_id IS NULL`);
+    return row ? Number(row.bytes) : null;
+  }
+
+  /** Takes the file's bytes. What was begun before must be removed. */
+  writer(): BucketWriter {
+    return new BucketWriter(this.#bound, this.#key, (uploadId, bytes) => {
+      this.#sql.exec(`DELETE FROM in_bucket`);
+      this.#sql.exec(`INSERT INTO in_bucket (upload_id, bytes) VALUES (?, ?)`, uploadId, bytes);
+    });
+  }
+
+  /** @throws BucketError */
+  async content(): Promise<ReadableStream<Uint8Array>> {
+    return (await this.#get()).body;
+  }
+
+  /** @throws BucketError */
+  async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+    if (length <= 0) return new Uint8Array();
+    return new Uint8Array(await (await this.#get({ range: { offset, length } })).arrayBuffer());
+  }
+
+  /** What is unfinished is aborted, what is whole deleted. May be repeated. */
+  async remove(): Promise<void> {
+    const [row] = this.#sql.exec(`SELECT upload_id FROM in_bucket`);
+    if (row === undefined) return;
+    if (row.upload_id) {
+      // It may have been completed, or aborted before.
+      const upload = this.#bound.resumeMultipartUpload(this.#key, String(row.upload_id));
+      await upload.abort().catch(() => {});
+    }
+    await this.#bound.delete(this.#key);
+    this.#sql.exec(`DELETE FROM in_bucket`);
+  }
+
+  async #get(options?: { range: { offset: number; length: number } }) {
+    const found = await this.#bound.get(this.#key, options).catch(asBucketError);
+    if (found === null) throw new BucketError(`the bucket has no object ${this.#key}`);
+    return found;
+  }
+
+  get #bound(): FileBucket {
+    if (this.#bucket === null) throw new BucketError('no bucket is bound as FILES now: bind it again');
+    return this.#bucket;
+  }
+}
+
+/** Sends a file's bytes to the bucket a part at a time; one that is no longer than a part goes at once. */
+class BucketWriter {
+  readonly #bucket: FileBucket;
+  readonly #key: string;
+  readonly #note: (uploadId: string | null, bytes: number) => void;
+  readonly #cutter = new PieceCutter(PART_BYTES, (piece) => this.#full.push(piece.slice()));
+  /** Parts that are full and have not been sent. */
+  #full: Uint8Array[] = [];
+  #upload: MultipartUpload | null = null;
+  readonly #parts: Part[] = [];
+
+  constructor(bucket: FileBucket, key: string, note: (uploadId: string | null, bytes: number) => void) {
+    this.#bucket = bucket;
+    this.#key = key;
+    this.#note = note;
+  }
+
+  get bytes(): number {
+    return this.#cutter.bytes;
+  }
+
+  push(bytes: Uint8Array): void {
+    this.#cutter.push(bytes);
+  }
+
+  /** Sends what is full: to be awaited before more is pushed, or that gathers in memory. @throws BucketError */
+  async flush(): Promise<void> {
+    await this.#send().catch(asBucketError);
+  }
+
+  /** The file is whole. @throws BucketError */
+  async end(): Promise<void> {
+    await this.#end().catch(asBucketError);
+  }
+
+  async #send(): Promise<void> {
+    for (let part = this.#full.shift(); part !== undefined; part = this.#full.shift()) {
+      if (this.#upload === null) {
+        this.#upload = await this.#bucket.createMultipartUpload(this.#key);
+        this.#note(this.#upload.uploadId, 0);
+      }
+      this.#parts.push(await this.#upload.uploadPart(this.#parts.length + 1, part));
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.#cutter.end();
+    if (this.#upload === null && this.#full.length <= 1) {
+      // Noted as one that may be there: after a crash it is deleted.
+      this.#note('', 0);
+      await this.#bucket.put(this.#key, this.#full[0] ?? new Uint8Array());
+    } else {
+      await this.#send();
+      await this.#upload?.complete(this.#parts);
+    }
+    this.#note(null, this.bytes);
+  }
+}
