@@ -40,7 +40,7 @@ export function startShortcuts(): void {
   let first = { key: '', at: 0 };
   addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    if ((event.target as Element).closest?.('dialog.change')) return;
+    if (document.querySelector('dialog.change')) return;
     if (isTyping(event.target)) {
       if (event.key === 'Escape') (event.target as HTMLElement).blur();
       return;

@@ -98,13 +98,22 @@ export class Projection {
     const launches = new Map(this.#sources.launches().map((launch) => [launch.launch_id, launch]));
     const changes = [
       this.#refreshWorkers(facts, configs, now),
-      this.#refreshConfigs(configs, scaling?.configs ?? new Map(), now),
       this.#show('launches', this.#launches, launches),
+      this.#refreshConfigs(configs, scaling?.configs ?? new Map(), now),
     ];
     const [configRows, workerRows] = [this.#configRows(), this.#workerRows()];
-    const shown = { configs: configRows, workers: workerRows, incidents: this.#sources.incidents() };
-    const attention = attentionIn(shown, now);
-    const summary = summaryOf(configRows, workerRows, now);
+    const launchRows = this.#launchRows();
+    const attention = attentionIn(
+      {
+        configs: configRows,
+        workers: workerRows,
+        launches: launchRows,
+        scaling: scaling?.summary ?? null,
+        incidents: this.#sources.incidents(),
+      },
+      now,
+    );
+    const summary = summaryOf(configRows, workerRows, launchRows, now);
     const head = [
       `"summary":${JSON.stringify(summary)}`,
       `"attention":${JSON.stringify(attention)}`,
@@ -194,12 +203,17 @@ export class Projection {
 
   #refreshConfigs(configs: readonly ConfigFacts[], scaling: Scaling['configs'], now: number): boolean {
     const workers = Map.groupBy(this.#workerRows(), ({ config_id }) => config_id);
+    const launches = Map.groupBy(this.#launchRows(), ({ config_id }) => config_id);
     const shown = configs.filter(
       ({ config_id, share }) => share || workers.has(config_id) || scaling.has(config_id),
     );
     const rows = shown.map((config): [string, ConfigRow] => {
       const { config_id } = config;
-      const own = { workers: workers.get(config_id) ?? [], scaling: scaling.get(config_id) ?? null };
+      const own = {
+        workers: workers.get(config_id) ?? [],
+        launches: launches.get(config_id) ?? [],
+        scaling: scaling.get(config_id) ?? null,
+      };
       return [config_id, configRow(config, own, now)];
     });
     return this.#show('configs', this.#configs, new Map(rows));

@@ -46,6 +46,10 @@ export interface FleetSummary {
 export interface Attention {
   code:
     | 'no_ready_worker'
+    | 'starts_fail'
+    | 'launcher_silent'
+    | 'provider_silent'
+    | 'budget_reached'
     | 'jobs_wait'
     | 'worker_error'
     | 'worker_lost'

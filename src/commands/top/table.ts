@@ -6,12 +6,22 @@ import {
   count,
   duration,
   memory,
+  money,
   percent,
+  price,
   stopwatch,
   watts,
 } from '../../dashboard/format.ts';
 import { gpuTotals } from '../../dashboard/gpus.ts';
-import type { ConfigRow, FleetView, WorkerRow, WorkerState } from '../../protocol/index.ts';
+import { doingNow, isAlive, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
+import type {
+  ConfigRow,
+  ConfigScaling,
+  FleetView,
+  LaunchRow,
+  WorkerRow,
+  WorkerState,
+} from '../../protocol/index.ts';
 
 /** A fleet as lines of text. Shape and word tell a state; colour only supports them. */
 
@@ -31,7 +41,7 @@ export interface Shown {
 
 /** As many lines as the screen has, none wider than it. */
 export function fleetLines({ view, now, connection }: Shown, screen: Screen): string[] {
-  const { summary, attention, configs, workers } = view;
+  const { summary, attention, configs, workers, launches, scaling } = view;
   const head = [
     `${colour(screen, summary.verdict === 'serving' ? 'good' : 'bad', VERDICTS[summary.verdict])}  ${clean(summary.text)}`,
     [
@@ -39,6 +49,7 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
       `${summary.busy_slots}/${summary.slots} slots busy`,
       `${summary.waiting} waiting${summary.oldest_wait_ms === null ? '' : ` (oldest ${age(summary.oldest_wait_ms)})`}`,
       `${amount(summary.tokens_per_second)} tokens/s`,
+      ...(scaling ? [`${price(scaling.price_per_hour)}, ${money(scaling.spent_today)} today`] : []),
       connection,
     ].join(' · '),
     ...attention.slice(0, MOST_ATTENTION).map(({ severity, text, advice }) => {
@@ -48,7 +59,14 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
     ...more(attention.length - MOST_ATTENTION, 'more that need attention'),
     '',
   ];
-  const configLines = [...table(CONFIG_COLUMNS, configs, now, screen), ''];
+  const underWay = sortLaunches(launches.filter((launch) => isAlive(launch) && launch.state !== 'ready'));
+  const configLines = [
+    ...table(scaling ? SCALED_COLUMNS : CONFIG_COLUMNS, configs, now, screen),
+    '',
+    ...(underWay.length > 0 ? [...table(LAUNCH_COLUMNS, underWay.slice(0, MOST_LAUNCHES), now, screen)] : []),
+    ...more(underWay.length - MOST_LAUNCHES, 'more launches'),
+    ...(underWay.length > 0 ? [''] : []),
+  ];
   const left = screen.rows - head.length - configLines.length - 2;
   const shown = workers.length > left ? workers.slice(0, Math.max(0, left - 1)) : workers;
   const lines = [
@@ -61,6 +79,7 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
 }
 
 const MOST_ATTENTION = 5;
+const MOST_LAUNCHES = 8;
 
 const VERDICTS = {
   serving: 'Serving',
@@ -123,6 +142,47 @@ const CONFIG_COLUMNS: Column<ConfigRow>[] = [
   { title: 'WAIT P95', text: ({ hour }) => duration(hour.wait_ms?.p95), drop: 5 },
   { title: 'TTFT P95', text: ({ hour }) => duration(hour.first_token_ms?.p95), drop: 5 },
   { title: 'WHY THEY WAIT', text: ({ why_waiting }) => why_waiting ?? '', isLeft: true, drop: 2 },
+];
+
+/** The same of a fleet that the scheduler starts and ends. */
+const SCALED_COLUMNS: Column<ConfigRow>[] = CONFIG_COLUMNS.flatMap((column) => {
+  if (column.title !== 'SLOTS') return [column];
+  const of = (title: string, text: (scaling: ConfigScaling) => string, drop: number): Column<ConfigRow> => ({
+    title,
+    text: ({ scaling }) => (scaling ? text(scaling) : '–'),
+    drop,
+  });
+  return [
+    of('WANTED', ({ wanted }) => count(wanted), 0),
+    of('STARTING', ({ starting }) => count(starting), 1),
+    of('DRAINING', ({ draining }) => count(draining), 2),
+    of('COST', ({ price_per_hour }) => price(price_per_hour), 2),
+    column,
+  ];
+});
+
+const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
+  { title: 'LAUNCH', text: ({ launch_id }) => launch_id, isLeft: true, drop: 0 },
+  { title: 'CONFIG', text: ({ config_id }) => config_id, isLeft: true, drop: 1 },
+  { title: 'STATE', text: ({ state }) => state, isLeft: true, drop: 0 },
+  {
+    title: 'DOES',
+    text: (launch) =>
+      [doingNow(launch), launch.loading && percent(launch.loading.progress)].join(' ').trimEnd(),
+    isLeft: true,
+    drop: 2,
+  },
+  {
+    title: 'FOR',
+    text: ({ intended_at, ready_expected_at }, now) => {
+      const usual = ready_expected_at === null ? '' : ` of ~${stopwatch(ready_expected_at - intended_at)}`;
+      return stopwatch(now - intended_at) + usual;
+    },
+    drop: 0,
+  },
+  { title: 'MACHINE', text: ({ provider, kind }) => `${provider} ${kind}`, isLeft: true, drop: 3 },
+  { title: 'COST', text: ({ cost }) => money(cost), drop: 2 },
+  { title: 'WHY', text: ({ reason }) => reason, isLeft: true, drop: 4 },
 ];
 
 function table<Row>(

@@ -101,9 +101,12 @@ interface ConfirmationProps {
 }
 
 function Confirmation({ asked: { action, text, isDone, problem }, onConfirm, onBack }: ConfirmationProps) {
+  const said = useRef<HTMLParagraphElement>(null);
+  // The button that was pressed is gone, and the focus with it.
+  useEffect(() => said.current?.focus(), [isDone]);
   return (
     <div class="confirm">
-      <p role="status" class={problem ? 'warn' : undefined}>
+      <p ref={said} tabIndex={-1} role="status" class={problem ? 'warn' : undefined}>
         {problem ?? text ?? 'Asking the scheduler …'}
       </p>
       {text !== null && !isDone && (

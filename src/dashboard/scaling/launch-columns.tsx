@@ -135,7 +135,10 @@ function Phase({ launch }: { launch: LaunchRow }) {
     <>
       <Steps launch={launch} />
       <small class={`start ${isSlow || launch.cause ? 'warn' : ''}`} title={detail ?? undefined}>
-        <span>{doingNow(launch)}</span>
+        <span>
+          {doingNow(launch)}
+          {isStarting && loading?.progress != null && ` ${format.percent(loading.progress)}`}
+        </span>
         {isStarting && loading && <Progress share={loading.progress} label={`Progress of ${launch.name}`} />}
         {isStarting && (
           <span class="number" title="Since the decision, and how long that usually takes">

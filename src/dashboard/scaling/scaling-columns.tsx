@@ -70,7 +70,7 @@ export const SCALING_COLUMNS: Column<ScaledConfig>[] = [
       ) : (
         <span class="sentence" title={decision.text}>
           <span class="dim">
-            <Age at={decision.at} />{' '}
+            <Age at={decision.at} /> ago:{' '}
           </span>
           {decision.text}
         </span>
@@ -81,6 +81,7 @@ export const SCALING_COLUMNS: Column<ScaledConfig>[] = [
     head: '',
     width: 104,
     narrow: 104,
+    isNumber: true,
     cell: (config) => <ConfigActions config={config} />,
   },
 ];

@@ -20,7 +20,7 @@ export function Attention() {
       </h2>
       <ol>
         {items.slice(0, MOST).map((item) => (
-          <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+          <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
         ))}
       </ol>
       {items.length > MOST && <More items={items.slice(MOST)} />}
@@ -44,7 +44,7 @@ function Brief({ items }: { items: Item[] }) {
         </summary>
         <ol>
           {items.map((item) => (
-            <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+            <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
           ))}
         </ol>
       </details>
@@ -58,7 +58,7 @@ function More({ items }: { items: Item[] }) {
       <summary>{format.plural(items.length, 'more')}</summary>
       <ol>
         {items.map((item) => (
-          <Row key={`${item.code} ${item.config_id} ${item.worker_id}`} item={item} />
+          <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
         ))}
       </ol>
     </details>
@@ -92,6 +92,13 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
     return (
       <a class="button" href={href(`jobs?state=failed&config_id=${encodeURIComponent(config_id)}`)}>
         Failed jobs
+      </a>
+    );
+  }
+  if (code === 'budget_reached' || code === 'launcher_silent' || code === 'provider_silent') {
+    return (
+      <a class="button" href={href('spend')}>
+        Open spend
       </a>
     );
   }

@@ -1,6 +1,9 @@
-import type { Attention, ConfigRow, WorkerRow } from '../../protocol/index.ts';
+import type { Attention, ConfigRow, ConfigScaling, WorkerRow } from '../../protocol/index.ts';
 import { backlogOf, LONG_WAIT_MS, waitingIn } from './config-row.ts';
+import { heldBack } from './config-start.ts';
 import type { Incidents } from './facts.ts';
+import { nearestLaunch } from './launch-words.ts';
+import { type ScalingShown, scalingItems } from './scaling-attention.ts';
 import { firstLine, jobsWait, percent, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
 
@@ -17,8 +20,7 @@ const TOLD_FOR_MS = 10 * 60_000;
 const LOST_TOLD_FOR_MS = 60 * 60_000;
 
 /** What the items are made of. */
-export interface Shown {
-  configs: readonly ConfigRow[];
+export interface Shown extends ScalingShown {
   workers: readonly WorkerRow[];
   incidents: Incidents;
 }
@@ -26,17 +28,15 @@ export interface Shown {
 /** What needs somebody, the worst first, of the same kind the longest first. */
 export function attentionIn(shown: Shown, now: number): Attention[] {
   const items = [
-    ...shown.configs.flatMap((config) => {
-      const workers = shown.workers.filter(({ config_id }) => config_id === config.config_id);
-      return [...waitItems(config, workers, now), ...successItems(config, now)];
-    }),
+    ...shown.configs.flatMap((config) => [...waitItems(config, shown, now), ...successItems(config, now)]),
     ...shown.workers.flatMap((worker) => workerItems(worker, now)),
+    ...scalingItems(shown, isSlow, now),
     ...incidentItems(shown.incidents, now),
   ];
   return items.sort((a, b) => rankOf(a) - rankOf(b) || a.since - b.since);
 }
 
-function waitItems(config: ConfigRow, workers: readonly WorkerRow[], now: number): Attention[] {
+function waitItems(config: ConfigRow, shown: Shown, now: number): Attention[] {
   const waiting = waitingIn(config);
   if (waiting === 0) return [];
   const oldest = config.oldest_wait_ms ?? 0;
@@ -46,10 +46,11 @@ function waitItems(config: ConfigRow, workers: readonly WorkerRow[], now: number
     return [
       {
         code: 'no_ready_worker',
-        severity: 'error',
+        // What is being started comes by itself.
+        severity: (config.scaling?.starting ?? 0) > 0 ? 'warning' : 'error',
         ...about,
         text,
-        advice: howToGetOne(config, workers, now),
+        advice: howToGetOne(config, shown, now),
       },
     ];
   }
@@ -57,7 +58,8 @@ function waitItems(config: ConfigRow, workers: readonly WorkerRow[], now: number
   return [{ code: 'jobs_wait', severity: 'warning', ...about, text, advice: howToServeMore(config) }];
 }
 
-function howToGetOne(config: ConfigRow, workers: readonly WorkerRow[], now: number): string {
+function howToGetOne(config: ConfigRow, shown: Shown, now: number): string {
+  const workers = shown.workers.filter(({ config_id }) => config_id === config.config_id);
   const lefts = workers
     .filter(({ state }) => state === 'starting' || state === 'loading')
     .map((worker) => startTimes(worker, now)?.left ?? null);
@@ -66,7 +68,17 @@ function howToGetOne(config: ConfigRow, workers: readonly WorkerRow[], now: numb
   if (lefts.length > 0) return 'Follow the log of the worker that loads.';
   const failed = workers.find(({ state, error }) => state === 'error' && error?.advice);
   if (failed?.error?.advice) return failed.error.advice;
+  if (config.scaling) return howItIsStarted(config, config.scaling, shown, now);
   return `Start a worker with CASOLA_CONFIG_ID=${config.config_id}.`;
+}
+
+function howItIsStarted(config: ConfigRow, scaling: ConfigScaling, { launches }: Shown, now: number): string {
+  const launch = nearestLaunch(launches.filter(({ config_id }) => config_id === config.config_id));
+  const left = launch?.ready_expected_at == null ? 0 : launch.ready_expected_at - now;
+  if (left > 0) return `Expected in about ${span(left + 30_000)}.`;
+  if (launch) return 'Follow its launch.';
+  if (heldBack(scaling) !== null) return `Resume it: worker-vllm fleet resume ${config.config_id}.`;
+  return scaling.decision === null ? 'The scheduler has not decided yet.' : `${scaling.decision.text}.`;
 }
 
 /** By what one worker ended lately, how many more would keep up. */
@@ -141,8 +153,7 @@ function slowStart(worker: WorkerRow, now: number): Item | null {
   const times = startTimes(worker, now);
   if (!times) return null;
   const usual = worker.expected_start_ms;
-  const most = usual === null ? SLOW_FIRST_START_MS : Math.max(usual * SLOW_START, usual + SLOW_START_MS);
-  if (times.taken <= most) return null;
+  if (!isSlow(times.taken, usual)) return null;
   const than = usual === null ? '' : `, usually ${span(usual)}`;
   const phase = worker.phase === null ? '' : ` It is in the phase "${worker.phase}".`;
   return {
@@ -152,6 +163,11 @@ function slowStart(worker: WorkerRow, now: number): Item | null {
     advice: 'Read the last lines of its log.',
     since: now - times.taken,
   };
+}
+
+function isSlow(takenMs: number, usualMs: number | null): boolean {
+  if (usualMs === null) return takenMs > SLOW_FIRST_START_MS;
+  return takenMs > Math.max(usualMs * SLOW_START, usualMs + SLOW_START_MS);
 }
 
 function incidentItems({ refusal, unknown_models }: Incidents, now: number): Attention[] {
@@ -179,10 +195,14 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Att
 
 const WORST_FIRST: Attention['code'][] = [
   'no_ready_worker',
+  'starts_fail',
+  'launcher_silent',
+  'budget_reached',
   'worker_error',
   'jobs_wait',
   'worker_lost',
   'success_rate',
+  'provider_silent',
   'start_slow',
   'engine_backlog',
   'token_refused',

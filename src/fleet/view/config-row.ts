@@ -1,5 +1,7 @@
-import type { ConfigRow, ConfigScaling, WorkerRow } from '../../protocol/index.ts';
+import type { ConfigRow, ConfigScaling, LaunchRow, WorkerRow } from '../../protocol/index.ts';
+import { heldBack } from './config-start.ts';
 import type { ConfigFacts } from './facts.ts';
+import { nearestLaunch, startOf } from './launch-words.ts';
 import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
 
@@ -8,14 +10,17 @@ export const LONG_WAIT_MS = 60_000;
 
 const MINUTE_MS = 60_000;
 
-interface OfConfig {
+/** What there is of a config beside its own facts. */
+export interface OfConfig {
   workers: readonly WorkerRow[];
+  launches: readonly LaunchRow[];
   scaling: ConfigScaling | null;
 }
 
 /** A config as it is shown. */
-export function configRow(config: ConfigFacts, { workers, scaling }: OfConfig, now: number): ConfigRow {
+export function configRow(config: ConfigFacts, of: OfConfig, now: number): ConfigRow {
   const { share } = config;
+  const { workers, scaling } = of;
   const connected = workers.filter(({ state }) => isReady(state) || state === 'paused');
   const there = workers.filter(({ state }) => atWork(state));
   const row: ConfigRow = {
@@ -34,7 +39,7 @@ export function configRow(config: ConfigFacts, { workers, scaling }: OfConfig, n
     day: config.day,
     scaling,
   };
-  return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, workers, now) };
+  return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, of, now) };
 }
 
 export function waitingIn({ waiting }: ConfigRow): number {
@@ -42,8 +47,8 @@ export function waitingIn({ waiting }: ConfigRow): number {
 }
 
 /** Why jobs of a config wait: no worker, none of them ready, none with a free slot, or none that may take them. */
-function whyWaiting(config: ConfigRow, workers: readonly WorkerRow[], now: number): string {
-  if (config.ready_workers === 0) return whyNoneReady(workers, now);
+function whyWaiting(config: ConfigRow, of: OfConfig, now: number): string {
+  if (config.ready_workers === 0) return whyNoneReady(of, now);
   if (config.busy_slots >= config.slots) {
     const { submitted, succeeded, failed, cancelled, expired } = config.now;
     const ended = succeeded + failed + cancelled + expired;
@@ -51,14 +56,20 @@ function whyWaiting(config: ConfigRow, workers: readonly WorkerRow[], now: numbe
     const slots = config.slots === 1 ? 'its only slot is' : `all ${config.slots} slots are`;
     return `${slots} busy: ${rates}`;
   }
-  const paused = workers.find(({ state }) => state === 'paused');
+  const paused = of.workers.find(({ state }) => state === 'paused');
   if (paused) return `${paused.worker_id} takes no jobs for now: ${backlogOf(paused)}`;
   return 'slots are free, but these jobs wait before they are tried again, or no worker meets their deadlines';
 }
 
 /** "its only worker loads, 62 %, usually 3 min", "it has no worker". */
-export function whyNoneReady(workers: readonly WorkerRow[], now: number): string {
+export function whyNoneReady({ workers, launches, scaling }: OfConfig, now: number): string {
   const there = workers.filter(({ state }) => atWork(state));
+  if (there.length === 0 && scaling) {
+    const launch = nearestLaunch(launches);
+    if (launch) return `a worker is being started: ${startOf(launch)}`;
+    const held = heldBack(scaling);
+    return held === null ? 'it has no worker yet' : `it has no worker, and none is started: ${held}`;
+  }
   const [nearest] = [...(there.length > 0 ? there : workers)].sort((a, b) => rankOf(a) - rankOf(b));
   if (!nearest) return 'it has no worker';
   if (there.length === 0)

@@ -1,8 +1,8 @@
-import type { LaunchRow } from '../../protocol/index.ts';
+import type { ConfigScaling, LaunchRow } from '../../protocol/index.ts';
 import type { ConfigSpec } from '../../scheduler/spec.ts';
 import type { ConfigStart, SessionShare } from '../rpc.ts';
 import type { Scaling } from './facts.ts';
-import { percent, span } from './words.ts';
+import { nearestLaunch, startOf } from './launch-words.ts';
 
 /** Of `stopped`, where nothing says when that ends, s. */
 const ASK_AGAIN_SECONDS = 60;
@@ -25,7 +25,7 @@ export function configStart(
   now: number,
 ): ConfigStart {
   const served = facts.known.flatMap((one) => (one.config_id === config_id ? one.id : []));
-  const launch = nearest(facts.launches.filter((one) => one.config_id === config_id));
+  const launch = nearestLaunch(facts.launches.filter((one) => one.config_id === config_id));
   const isServed = facts.sessions.some(
     (session) => session.config_id === config_id && session.state !== 'draining',
   );
@@ -48,44 +48,22 @@ function stateOf(
   if (isServed) return { state: 'ready', text: 'a worker takes jobs' };
   if (batch_only)
     return { state: 'stopped', text: 'it takes jobs and batches alone, for which workers are started' };
-  if (launch) return { state: 'starting', text: `starting a worker: ${doing(launch)}${usually(launch)}` };
+  if (launch) return { state: 'starting', text: `starting a worker: ${startOf(launch)}` };
   if (whyNot !== null) return { state: 'stopped', text: whyNot };
   return { state: 'scaled_to_zero', text: 'starting a worker' };
 }
 
 /** Why none is launched, a clause; null: nothing speaks against it. */
 function whyNot(configId: string, { max }: ConfigSpec, scaling: Scaling | null): string | null {
-  const { control, breaker } = scaling?.configs.get(configId) ?? {};
   if (max === 0) return 'the fleet allows none of it';
-  if (control === 'paused') return 'an operator has paused it';
-  if (control === 'drained') return 'an operator has drained it';
-  return breaker?.text ?? scaling?.summary.budget_reached ?? null;
+  return heldBack(scaling?.configs.get(configId)) ?? scaling?.summary.budget_reached ?? null;
 }
 
-/** Not of `ready`: what is shown as connected is known better. */
-const ON_THE_WAY: LaunchRow['state'][] = ['registered', 'accepted', 'requested', 'intended', 'ready'];
-
-/** The one that will be ready first; null: none is on its way. */
-function nearest(launches: readonly LaunchRow[]): LaunchRow | null {
-  const [first] = launches
-    .filter(({ state }) => ON_THE_WAY.includes(state))
-    .sort((a, b) => rankOf(a) - rankOf(b));
-  return first ?? null;
-}
-
-function rankOf({ state, loading }: LaunchRow): number {
-  return ON_THE_WAY.indexOf(state) - (loading?.progress ?? 0) / 2;
-}
-
-/** Callers are told nothing of providers. */
-function doing({ state, loading }: LaunchRow): string {
-  if (loading) return loading.progress === null ? 'loading' : `loading ${percent(loading.progress)}`;
-  if (state === 'intended' || state === 'requested') return 'waiting for a machine';
-  return state === 'ready' ? 'connecting' : 'its container starts';
-}
-
-function usually({ ready_expected_at, intended_at }: LaunchRow): string {
-  return ready_expected_at === null ? '' : `, usually ${span(ready_expected_at - intended_at)}`;
+/** What keeps the scheduler from starting workers of a config, a clause; null: nothing of its own. */
+export function heldBack(scaling: ConfigScaling | null | undefined): string | null {
+  if (scaling?.control === 'paused') return 'an operator has paused it';
+  if (scaling?.control === 'drained') return 'an operator has drained it';
+  return scaling?.breaker?.text ?? null;
 }
 
 function secondsUntil(at: number | null, now: number): number {

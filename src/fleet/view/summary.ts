@@ -1,5 +1,6 @@
-import type { ConfigRow, FleetSummary, Verdict, WorkerRow } from '../../protocol/index.ts';
+import type { ConfigRow, FleetSummary, LaunchRow, Verdict, WorkerRow } from '../../protocol/index.ts';
 import { LONG_WAIT_MS, waitingIn, whyNoneReady } from './config-row.ts';
+import { heldBack } from './config-start.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
 
@@ -7,9 +8,10 @@ import { atWork, isReady } from './worker-words.ts';
 export function summaryOf(
   configs: readonly ConfigRow[],
   workers: readonly WorkerRow[],
+  launches: readonly LaunchRow[],
   now: number,
 ): FleetSummary {
-  const { verdict, text } = verdictOf(configs, workers, now);
+  const { verdict, text } = verdictOf({ configs, workers, launches }, now);
   const there = workers.filter(({ state }) => atWork(state));
   const speeds = there.flatMap(({ tokens_per_second }) => tokens_per_second ?? []);
   const waits = configs.flatMap(({ oldest_wait_ms }) => oldest_wait_ms ?? []);
@@ -26,22 +28,31 @@ export function summaryOf(
   };
 }
 
-function verdictOf(
-  configs: readonly ConfigRow[],
-  workers: readonly WorkerRow[],
-  now: number,
-): { verdict: Verdict; text: string } {
+interface Rows {
+  configs: readonly ConfigRow[];
+  workers: readonly WorkerRow[];
+  launches: readonly LaunchRow[];
+}
+
+function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } {
+  const { configs, workers } = rows;
   const problems = configs
     .flatMap((config) => {
-      const problem = problemOf(config, workers, now);
+      const problem = problemOf(config, rows, now);
       return problem === null ? [] : [{ config, problem }];
     })
     .sort((a, b) => (b.config.oldest_wait_ms ?? -1) - (a.config.oldest_wait_ms ?? -1));
   const [worst] = problems;
   const because = worst ? `${worst.config.config_id}: ${worst.problem}` : '';
-  if (workers.length === 0 && !worst) return { verdict: 'empty', text: 'No worker has connected yet.' };
+  const scaled = configs.filter(({ scaling }) => scaling);
+  if (workers.length === 0 && !worst && scaled.length === 0) {
+    return { verdict: 'empty', text: 'No worker has connected yet.' };
+  }
   if (!workers.some(({ state }) => isReady(state))) {
-    return { verdict: 'not_serving', text: worst ? `${because}.` : 'No worker is running.' };
+    if (!worst) return scaledToZero(scaled);
+    // What waits for a start that is under way is served, only later.
+    const isStarting = problems.every(({ config }) => (config.scaling?.starting ?? 0) > 0);
+    return { verdict: isStarting ? 'degraded' : 'not_serving', text: `${because}.` };
   }
   // One that has neither workers nor jobs is not in use.
   const inUse = configs.filter((config) => config.workers > 0 || waitingIn(config) > 0);
@@ -51,15 +62,28 @@ function verdictOf(
 }
 
 /** What is wrong with a config, after its name; null: it is fine. */
-function problemOf(config: ConfigRow, workers: readonly WorkerRow[], now: number): string | null {
+function problemOf(config: ConfigRow, { workers, launches }: Rows, now: number): string | null {
   const waiting = waitingIn(config);
   const oldest = config.oldest_wait_ms ?? 0;
-  const own = workers.filter(({ config_id }) => config_id === config.config_id);
+  const isOwn = ({ config_id }: { config_id: string | null }) => config_id === config.config_id;
+  const own = {
+    workers: workers.filter(isOwn),
+    launches: launches.filter(isOwn),
+    scaling: config.scaling,
+  };
   const isNoneReady = config.ready_workers === 0;
   if (waiting > 0 && (isNoneReady || oldest > LONG_WAIT_MS)) {
     return `${jobsWait(waiting)} ${span(oldest)} because ${config.why_waiting}`;
   }
   return isNoneReady && config.workers > 0 ? whyNoneReady(own, now) : null;
+}
+
+/** Nothing is ready and nothing waits. @param scaled configs that the scheduler starts workers for */
+function scaledToZero(scaled: readonly ConfigRow[]): { verdict: Verdict; text: string } {
+  if (!scaled.some(({ scaling }) => heldBack(scaling) === null)) {
+    return { verdict: 'not_serving', text: 'No worker is running.' };
+  }
+  return { verdict: 'serving', text: 'Scaled to zero: a worker is started when work comes.' };
 }
 
 function served(inUse: readonly ConfigRow[], workers: readonly WorkerRow[]): string {

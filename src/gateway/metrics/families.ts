@@ -27,6 +27,10 @@ const STATES = Object.keys({
 
 const ATTENTION = Object.keys({
   no_ready_worker: 0,
+  starts_fail: 0,
+  launcher_silent: 0,
+  provider_silent: 0,
+  budget_reached: 0,
   jobs_wait: 0,
   worker_error: 0,
   worker_lost: 0,

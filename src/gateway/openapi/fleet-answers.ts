@@ -36,6 +36,10 @@ export const FleetSummary: z.ZodType<FleetSummaryType> = z.object({
 export const Attention: z.ZodType<AttentionType> = z.object({
   code: z.enum([
     'no_ready_worker',
+    'starts_fail',
+    'launcher_silent',
+    'provider_silent',
+    'budget_reached',
     'jobs_wait',
     'worker_error',
     'worker_lost',

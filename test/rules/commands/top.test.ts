@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { fleetLines } from '../../../src/commands/top/table.ts';
+import type { FleetView } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { config, session } from '../../support/queue-share.ts';
 
@@ -28,12 +29,14 @@ function fleet(): FleetHarness {
   return made;
 }
 
+const SCREEN = { columns: 200, rows: 50, hasColours: false };
+
 function lines(
   of: FleetHarness,
   screen: { columns?: number; rows?: number; hasColours?: boolean } = {},
 ): string[] {
   const shown = { view: of.view(), now: of.nowMs + 4000, connection: 'live' };
-  return fleetLines(shown, { columns: 200, rows: 50, hasColours: false, ...screen });
+  return fleetLines(shown, { ...SCREEN, ...screen });
 }
 
 describe('worker-vllm top', () => {
@@ -51,6 +54,43 @@ describe('worker-vllm top', () => {
       '◉ running  vast-1  cfg                         3/4     –  71 %  1.2 k     –  H100 ×2  60/160 GB  93 %     –      –   4 s',
       '◔ loading  vast-2  llama-8b  load 62 % 1:16    –/–     –     –      –     –  –                –     –     –      –   4 s',
     ]);
+  });
+
+  it('shows what is launched and what it costs, where a scheduler starts the workers', () => {
+    const made = fleet();
+    const view = made.view();
+    const at = made.nowMs;
+    const scaled = {
+      ...view,
+      scaling: { price_per_hour: 2.3, spent_today: 12.4 },
+      configs: view.configs.map((row) => ({
+        ...row,
+        scaling: { wanted: 3, starting: 1, draining: 0, price_per_hour: 2.3 },
+      })),
+      launches: [
+        {
+          ...{
+            launch_id: 'a8f3kq1z0b',
+            config_id: 'cfg',
+            provider: 'vast',
+            kind: 'RTX 4090',
+            state: 'registered',
+          },
+          ...{ intended_at: at - 95_000, ready_expected_at: at + 60_000, started_at: at, ready_at: null },
+          ...{ loading: { phase: 'load', progress: 0.62 }, cost: 0.11, reason: '14 jobs wait', cause: null },
+        },
+        { launch_id: 'b', state: 'ready' },
+      ],
+    } as unknown as FleetView;
+    const drawn = fleetLines({ view: scaled, now: at, connection: 'live' }, { ...SCREEN });
+    expect(drawn[1]).toContain('1.2 k tokens/s · $2.30/h, $12.40 today · live');
+    expect(drawn).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^cfg +1\/1 +3 +1 +0 +\$2\.30\/h +3\/4 /),
+        expect.stringMatching(/^LAUNCH +CONFIG +STATE +DOES +FOR +MACHINE +COST +WHY$/),
+        'a8f3kq1z0b  cfg     registered  load 62 %  1:35 of ~2:35  vast RTX 4090  $0.11  14 jobs wait',
+      ]),
+    );
   });
 
   it.each([40, 80, 120])('fits a terminal of %d columns and few lines, with colours', (columns) => {

@@ -1,0 +1,138 @@
+import type { Attention, ConfigRow, LaunchRow, ScalingSummary } from '../../protocol/index.ts';
+import { waitingIn } from './config-row.ts';
+import { startOf } from './launch-words.ts';
+import { span } from './words.ts';
+
+/** A launcher comes every few seconds; one of which nothing was heard for so long is silent, ms. */
+const LAUNCHER_SILENT_MS = 60_000;
+/** A provider is listed a few times a minute; one list that fails is nothing yet, ms. */
+const PROVIDER_SILENT_MS = 60_000;
+
+export interface ScalingShown {
+  configs: readonly ConfigRow[];
+  launches: readonly LaunchRow[];
+  scaling: ScalingSummary | null;
+}
+
+/** What of the scheduler needs somebody. @param isSlow of a start that takes so long, ms, and usually that long */
+export function scalingItems(
+  { configs, launches, scaling }: ScalingShown,
+  isSlow: (takenMs: number, usualMs: number | null) => boolean,
+  now: number,
+): Attention[] {
+  if (!scaling) return [];
+  return [
+    ...budgetItems(scaling, configs),
+    ...configs.flatMap((config) => breakerItems(config, now)),
+    ...launcherItems(scaling, now),
+    ...providerItems(scaling, now),
+    ...launches.flatMap((launch) => slowItems(launch, isSlow, now)),
+  ];
+}
+
+const NOBODY = { config_id: null, worker_id: null };
+
+function budgetItems(
+  { budget_reached, applied_at }: ScalingSummary,
+  configs: readonly ConfigRow[],
+): Attention[] {
+  if (budget_reached === null) return [];
+  const leavesOut = configs.some(
+    (config) => config.scaling && config.ready_workers === 0 && waitingIn(config) > 0,
+  );
+  return [
+    {
+      code: 'budget_reached',
+      severity: leavesOut ? 'error' : 'warning',
+      ...NOBODY,
+      text: `${capital(budget_reached)}.`,
+      advice: "Raise the budget in the fleet's file, or drain what costs most.",
+      since: Math.max(applied_at, ...configs.flatMap(({ scaling }) => scaling?.decision?.at ?? [])),
+    },
+  ];
+}
+
+function breakerItems({ config_id, scaling }: ConfigRow, now: number): Attention[] {
+  if (!scaling?.breaker) return [];
+  const { text, until } = scaling.breaker;
+  const resume = `worker-vllm fleet resume ${config_id}`;
+  const advice =
+    until === null
+      ? `Mend the cause, then resume it: ${resume}.`
+      : `The next start is tried in ${span(until - now)}; once the cause is mended, at once: ${resume}.`;
+  const since = scaling.decision?.at ?? now;
+  return [
+    {
+      code: 'starts_fail',
+      severity: 'error',
+      config_id,
+      worker_id: null,
+      text: `${config_id}: ${text}.`,
+      advice,
+      since,
+    },
+  ];
+}
+
+/** Providers whose orders nobody carries out. */
+function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now: number): Attention[] {
+  const heard = launchers.filter(({ seen_at }) => now - seen_at <= LAUNCHER_SILENT_MS);
+  const left = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
+  const since = Math.max(applied_at, ...launchers.map(({ seen_at }) => seen_at));
+  if (left.length === 0 || now - since <= LAUNCHER_SILENT_MS) return [];
+  const names = left.map(({ name }) => name).join(', ');
+  const text =
+    heard.length > 0
+      ? `No launcher that is heard of has the driver for ${names}: nothing is launched or ended there.`
+      : `No launcher has been heard of for ${span(now - since)}: nothing is launched or ended.`;
+  const advice = 'Start one where the machines, or the keys of the provider, are: worker-vllm launcher.';
+  return [{ code: 'launcher_silent', severity: 'error', ...NOBODY, text, advice, since }];
+}
+
+function providerItems({ providers, applied_at }: ScalingSummary, now: number): Attention[] {
+  return providers.flatMap(({ name, listed_at, error }) => {
+    const since = listed_at ?? applied_at;
+    if (error === null || now - since <= PROVIDER_SILENT_MS) return [];
+    const text = `The provider ${name} has not told its machines for ${span(now - since)}: ${error}.`;
+    const advice =
+      'Until it does, nothing is launched or ended there. Check its key, its balance and its status page.';
+    return [
+      {
+        code: 'provider_silent',
+        severity: 'warning',
+        ...NOBODY,
+        text: text.replace(/\.\.$/, '.'),
+        advice,
+        since,
+      },
+    ];
+  });
+}
+
+/** Those of which no heartbeat tells; else their workers do. */
+function slowItems(
+  launch: LaunchRow,
+  isSlow: (takenMs: number, usualMs: number | null) => boolean,
+  now: number,
+): Attention[] {
+  const { state, loading, intended_at, ready_expected_at, config_id, name, provider, detail } = launch;
+  const isStarting = state === 'requested' || state === 'accepted' || state === 'intended';
+  if (!isStarting || loading) return [];
+  const taken = now - intended_at;
+  if (!isSlow(taken, ready_expected_at === null ? null : ready_expected_at - intended_at)) return [];
+  return [
+    {
+      code: 'start_slow',
+      severity: 'warning',
+      config_id,
+      worker_id: null,
+      text: `${name} has been starting on ${provider} for ${span(taken)}: ${startOf(launch)}.`,
+      advice: detail ?? 'Look at the machine with its provider.',
+      since: intended_at,
+    },
+  ];
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

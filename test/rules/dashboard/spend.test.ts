@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest';
+import { doingNow, sortLaunches, stepsDone } from '../../../src/dashboard/scaling/launch-steps.ts';
+import { perMillionTokens, spendOf } from '../../../src/dashboard/scaling/spend.ts';
+import type { ConfigRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
+import type { LaunchRow } from '../../../src/protocol/scaling.ts';
+
+const HOUR = 3_600_000;
+const NOW = 100 * HOUR;
+
+const launch = (name: string, state: LaunchRow['state'], more: Partial<LaunchRow> = {}) =>
+  ({
+    ...{ launch_id: name, name, state, price_per_hour: 2, intended_at: NOW, state_since: NOW },
+    ...{ accepted_at: null, started_at: null, registered_at: null, ready_at: null, ended_at: null },
+    ...{ loading: null, cause: null, exit_code: null, provider: 'vast', ...more },
+  }) as LaunchRow;
+const worker = (worker_id: string, running: number | null, slots: number | null) =>
+  ({ worker_id, running, slots }) as WorkerRow;
+
+it('what machines cost is summed over those that may be alive, and idle slots of the ones that are ready', () => {
+  const launches = [
+    launch('busy', 'ready', { started_at: NOW - 5 * HOUR }),
+    launch('idle', 'ready', { started_at: NOW - HOUR / 2 }),
+    launch('unheard', 'draining', { accepted_at: NOW - HOUR / 4 }),
+    launch('starts', 'accepted', { accepted_at: NOW - HOUR / 4 }),
+    launch('ended', 'gone', { started_at: NOW - 3 * HOUR, ended_at: NOW - HOUR / 2 }),
+    launch('long-ago', 'gone', { started_at: NOW - 5 * HOUR, ended_at: NOW - 2 * HOUR }),
+    launch('never', 'failed'),
+  ];
+  const workers = [worker('busy', 3, 4), worker('idle', 0, 4), worker('unheard', null, null)];
+  const spend = spendOf(launches, workers, NOW);
+  expect(spend).toEqual({ machines: 4, per_hour: 8, idle_per_hour: 2.5, last_hour: 5 });
+  const config = (tokens_out: number) => ({ hour: { tokens_out } }) as ConfigRow;
+  expect(perMillionTokens(config(2_000_000), spend)).toBe(2.5);
+  expect(perMillionTokens(config(0), spend)).toBeNull();
+});
+
+it('a launch is as far as the last step that was told, and says what goes on', () => {
+  const steps: [LaunchRow, number, string][] = [
+    [launch('a', 'intended'), 0, 'waits for a launcher'],
+    [launch('b', 'requested'), 0, 'asked vast'],
+    [launch('c', 'accepted', { accepted_at: NOW }), 1, 'the container is made'],
+    [launch('d', 'accepted', { accepted_at: NOW, started_at: NOW }), 2, 'the container runs'],
+    [launch('e', 'registered', { registered_at: NOW, loading: { phase: 'load', progress: 0.6 } }), 3, 'load'],
+    [launch('f', 'ready', { ready_at: NOW }), 5, 'takes jobs'],
+    [
+      launch('g', 'terminating', { ready_at: NOW, cause: 'lost' }),
+      5,
+      'is terminated: lost while it was ready',
+    ],
+    [launch('h', 'failed', { cause: 'exited', exit_code: 71 }), 0, 'its container ended, exit code 71'],
+  ];
+  for (const [one, done, says] of steps) expect([stepsDone(one), doingNow(one)]).toEqual([done, says]);
+  const order = sortLaunches(steps.map(([one]) => one)).map(({ name }) => name);
+  expect(order.join('')).toBe('hecdbagf');
+});

@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest';
+import { attentionIn } from '../../../src/fleet/view/attention.ts';
+import { configRow } from '../../../src/fleet/view/config-row.ts';
+import { summaryOf } from '../../../src/fleet/view/summary.ts';
+import type { ConfigScaling, LaunchRow, ScalingSummary, WorkerRow } from '../../../src/protocol/index.ts';
+import { config } from '../../support/queue-share.ts';
+
+/** What the view says of a fleet that the scheduler starts and ends. */
+
+const NOW = 1_000_000_000;
+const MINUTE = 60_000;
+
+const SUMMARY: ScalingSummary = {
+  installation: 'k3x9',
+  applied_at: NOW - 3_600_000,
+  budget: { per_hour: 4, per_day: null },
+  price_per_hour: 2,
+  spent_today: 10,
+  budget_reached: null,
+  providers: [{ name: 'vast', driver: 'vast', listed_at: NOW - 5000, error: null }],
+  launchers: [{ launcher_id: 'l', drivers: ['vast'], host: null, seen_at: NOW - 2000 }],
+};
+const SCALING = {
+  control: 'automatic',
+  breaker: null,
+  starting: 0,
+  decision: null,
+} as unknown as ConfigScaling;
+const LOADING = {
+  name: 'wv-k3x9-cfg-abc',
+  config_id: 'cfg',
+  provider: 'vast',
+  state: 'registered',
+  intended_at: NOW - 2 * MINUTE,
+  ready_expected_at: NOW + MINUTE,
+  loading: { phase: 'load', progress: 0.62 },
+  detail: null,
+} as unknown as LaunchRow;
+
+const NONE = { failed: 0, expired: 0, succeeded: 0 };
+
+interface Fleet {
+  waiting?: number;
+  summary?: Partial<ScalingSummary>;
+  scaling?: Partial<ConfigScaling>;
+  launches?: LaunchRow[];
+  workers?: WorkerRow[];
+}
+
+/** A fleet of one config. */
+function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers = [] }: Fleet) {
+  const share = config('cfg', { callers: waiting, oldest_since: waiting > 0 ? NOW - 40_000 : null });
+  const facts = {
+    config_id: 'cfg',
+    share,
+    expected_start_ms: null,
+    now: NONE,
+    hour: NONE,
+    day: NONE,
+  } as never;
+  const row = configRow(facts, { workers, launches, scaling: { ...SCALING, ...scaling } }, NOW);
+  const incidents = { refusal: null, unknown_models: [] };
+  const shown = { configs: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
+  return { attention: attentionIn(shown, NOW), summary: summaryOf([row], workers, launches, NOW) };
+}
+
+describe('a fleet that is scaled to zero', () => {
+  it('is fine while nothing waits, unless nothing may be started', () => {
+    expect(view({})).toMatchObject({
+      attention: [],
+      summary: { verdict: 'serving', text: 'Scaled to zero: a worker is started when work comes.' },
+    });
+    expect(view({ scaling: { control: 'drained' } }).summary).toMatchObject({ verdict: 'not_serving' });
+  });
+
+  it('is degraded, not broken, while a worker is started for those that wait', () => {
+    const { attention, summary } = view({ waiting: 3, scaling: { starting: 1 }, launches: [LOADING] });
+    expect(summary).toMatchObject({
+      verdict: 'degraded',
+      text: 'cfg: 3 jobs wait 40 s because a worker is being started: loading 62 %, usually 3 min.',
+    });
+    expect(attention).toMatchObject([
+      { code: 'no_ready_worker', severity: 'warning', advice: 'Expected in about 1 min.' },
+    ]);
+  });
+
+  it('is not serving once starts are held back, with the cause and the next step', () => {
+    const breaker = { text: '3 starts in a row failed: exit code 71', until: NOW + 5 * MINUTE };
+    const { attention, summary } = view({ waiting: 3, scaling: { breaker } });
+    expect(summary).toMatchObject({
+      verdict: 'not_serving',
+      text: expect.stringContaining('none is started: 3 starts in a row failed'),
+    });
+    expect(attention).toMatchObject([
+      { code: 'no_ready_worker', severity: 'error', advice: 'Resume it: worker-vllm fleet resume cfg.' },
+      {
+        code: 'starts_fail',
+        text: 'cfg: 3 starts in a row failed: exit code 71.',
+        advice:
+          'The next start is tried in 5 min; once the cause is mended, at once: worker-vllm fleet resume cfg.',
+      },
+    ]);
+  });
+});
+
+describe('what of the scheduler needs attention', () => {
+  it('is a budget that is reached, the worse while somebody waits for it', () => {
+    const summary = { budget_reached: 'the budget of $4.00/h is reached' };
+    expect(view({ summary }).attention).toMatchObject([
+      { code: 'budget_reached', severity: 'warning', text: 'The budget of $4.00/h is reached.' },
+    ]);
+    expect(view({ summary, waiting: 1 }).attention[1]).toMatchObject({
+      code: 'budget_reached',
+      severity: 'error',
+    });
+  });
+
+  it('is a launcher that is silent, or lacks the driver of a provider, but not one that is to come', () => {
+    const silent = [{ launcher_id: 'l', drivers: ['vast'], host: null, seen_at: NOW - 3 * MINUTE }];
+    expect(view({ summary: { launchers: silent } }).attention).toMatchObject([
+      { code: 'launcher_silent', text: expect.stringContaining('No launcher has been heard of for 3 min') },
+    ]);
+    const other = [{ launcher_id: 'l', drivers: ['docker'], host: null, seen_at: NOW - 61_000 }];
+    const now = [{ launcher_id: 'm', drivers: ['docker'], host: null, seen_at: NOW }];
+    expect(view({ summary: { launchers: other } }).attention).toHaveLength(1);
+    expect(view({ summary: { launchers: now, applied_at: NOW - 1000 } }).attention).toEqual([]);
+    expect(view({ summary: { launchers: [], applied_at: NOW - 1000 } }).attention).toEqual([]);
+  });
+
+  it('is a provider that has not told its machines for a while', () => {
+    const provider = { name: 'vast', driver: 'vast', error: '502 Bad Gateway' };
+    const listed = (ago: number) => view({ summary: { providers: [{ ...provider, listed_at: NOW - ago }] } });
+    expect(listed(30_000).attention).toEqual([]);
+    expect(listed(5 * MINUTE).attention).toMatchObject([
+      {
+        code: 'provider_silent',
+        text: 'The provider vast has not told its machines for 5 min: 502 Bad Gateway.',
+      },
+    ]);
+  });
+
+  it('is a start that takes far longer than usual before its worker says anything', () => {
+    const accepted = { ...LOADING, state: 'accepted', loading: null } as LaunchRow;
+    const begun = (ago: number) => ({
+      ...accepted,
+      intended_at: NOW - ago,
+      ready_expected_at: NOW - ago + 3 * MINUTE,
+    });
+    expect(view({ launches: [begun(4 * MINUTE)] }).attention).toEqual([]);
+    expect(view({ launches: [begun(9 * MINUTE)] }).attention).toMatchObject([
+      {
+        code: 'start_slow',
+        text: 'wv-k3x9-cfg-abc has been starting on vast for 9 min: its container starts, usually 3 min.',
+      },
+    ]);
+    expect(view({ launches: [{ ...begun(9 * MINUTE), state: 'ready' }] }).attention).toEqual([]);
+  });
+});
