@@ -16,6 +16,7 @@ const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
   },
   kubernetes: async () => (await import('./kubernetes/kubernetes.ts')).makeKubernetes,
   runpod: async () => (await import('./runpod.ts')).makeRunpod,
+  dstack: async () => (await import('./dstack.ts')).makeDstack,
   vast: async () => (await import('./vast/vast.ts')).makeVast,
 };
 

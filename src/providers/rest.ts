@@ -152,7 +152,9 @@ function wordsOf(body: unknown): string {
 }
 
 function asText(value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(asText).join('; ');
+  return asText(fieldsOf(value).msg ?? JSON.stringify(value));
 }
 
 /** Ids and filters are of no use in a message. */

@@ -9,22 +9,31 @@ const NewInstance = z.object({
   disk: z.number().min(8),
   runtype: z.literal('args'),
   env: z.record(z.string(), z.string()),
-  cancel_unavail: z.literal(true),
+  cancel_unavail: z.boolean().default(true),
 });
 
-const OPERATORS = z.enum(['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'in', 'notin']);
+const OPERATORS = {
+  eq: (has: unknown, wanted: unknown) => has === wanted,
+  neq: (has: unknown, wanted: unknown) => has !== wanted,
+  gt: (has: unknown, wanted: unknown) => Number(has) > Number(wanted),
+  gte: (has: unknown, wanted: unknown) => Number(has) >= Number(wanted),
+  lt: (has: unknown, wanted: unknown) => Number(has) < Number(wanted),
+  lte: (has: unknown, wanted: unknown) => Number(has) <= Number(wanted),
+  in: (has: unknown, wanted: unknown) => (wanted as unknown[]).includes(has),
+  notin: (has: unknown, wanted: unknown) => !(wanted as unknown[]).includes(has),
+};
+type Operator = keyof typeof OPERATORS;
+const Filter = z.partialRecord(z.enum(Object.keys(OPERATORS) as Operator[]), z.unknown());
 
+/** Everything else is a filter on a field of that name. */
 const Search = z
   .object({
-    gpu_name: z.object({ in: z.array(z.string()) }),
-    num_gpus: z.object({ eq: z.number().int().min(1) }),
-    dph_total: z.object({ lte: z.number() }).optional(),
-    order: z.array(z.tuple([z.string(), z.enum(['asc', 'desc'])])),
-    limit: z.number().int(),
-    type: z.enum(['on-demand', 'bid', 'reserved']),
-    allocated_storage: z.number(),
+    order: z.array(z.tuple([z.string(), z.enum(['asc', 'desc'])])).default([]),
+    limit: z.number().int().default(64),
+    type: z.enum(['on-demand', 'bid', 'reserved']).default('on-demand'),
+    allocated_storage: z.number().optional(),
   })
-  .catchall(z.partialRecord(OPERATORS, z.unknown()));
+  .catchall(Filter);
 
 type Call = 'create' | 'destroy' | 'list' | 'search' | 'other';
 
@@ -72,7 +81,8 @@ export class FakeVast {
     const call = callOf(request);
     const fault = this.#provider.faultOf(call);
     refuseIfDown(fault);
-    if (request.headers.get('authorization') !== `Bearer ${this.#key}`) {
+    // Anybody may search.
+    if (call !== 'search' && request.headers.get('authorization') !== `Bearer ${this.#key}`) {
       return json(401, { success: false, error: 'auth_error', msg: 'Invalid user key' });
     }
     const waitMs = Math.max(fault?.fault === 'throttled' ? fault.retryAfterMs : 0, this.#tooEarlyBy(call));
@@ -120,25 +130,51 @@ export class FakeVast {
       accidents.no_capacity--;
       return json(200, { offers: [] });
     }
-    const { gpu_name, num_gpus, dph_total, limit } = search.data;
-    const offers = gpu_name.in.flatMap((kind) => this.#offersOf(kind, num_gpus.eq));
-    const affordable = offers.filter(
-      (offer) => offer.dph_total <= (dph_total?.lte ?? Number.POSITIVE_INFINITY),
+    const { order: _order, limit, type: _type, allocated_storage: _storage, ...filters } = search.data;
+    const offers = [...this.#provider.prices.keys()].flatMap((kind) =>
+      [1, 2, 4, 8].flatMap((gpus) => this.#offersOf(kind, gpus)),
     );
-    return json(200, { offers: affordable.slice(0, limit) });
+    const found = offers
+      .filter((offer) => passes(offer, filters))
+      .toSorted((a, b) => a.dph_total - b.dph_total);
+    return json(200, { offers: found.slice(0, limit) });
   }
 
+  #kindOf(offer: number): string {
+    return [...this.#provider.prices.keys()][Math.floor(offer / 10_000) - 1] ?? 'unknown';
+  }
+
+  /** Each on a machine of its own, none rented. */
   #offersOf(kind: string, gpus: number) {
+    const kinds = [...this.#provider.prices.keys()];
     const price = (this.#provider.prices.get(kind) ?? 1) * gpus;
     const rented = new Set(this.#provider.alive.map(({ request }) => (request as { offer: number }).offer));
+    const first = 10_000 * (kinds.indexOf(kind) + 1) + 1000 * gpus;
     return Array.from({ length: OFFERS_OF_A_KIND }, (_, index) => ({
-      id: 1000 + index,
-      ask_contract_id: 1000 + index,
-      machine_id: 100 + index,
+      id: first + index,
+      ask_contract_id: first + index,
+      machine_id: 500_000 + first + index,
       gpu_name: kind,
       num_gpus: gpus,
+      gpu_ram: 24_564,
       dph_total: price * (1 + index / 1000),
+      dph_base: price * (1 + index / 1000),
+      storage_cost: 0,
+      min_bid: null,
+      cpu_cores: 16,
+      cpu_cores_effective: 16,
+      cpu_ram: 128_000,
+      disk_space: 900,
       inet_down: 800,
+      cuda_max_good: 13,
+      compute_cap: 890,
+      reliability: 0.995,
+      reliability2: 0.995,
+      direct_port_count: 100,
+      verified: true,
+      rentable: true,
+      rented: false,
+      external: false,
       geolocation: 'Sweden, SE',
       duration: 1_000_000,
     })).filter(({ id }) => !rented.has(id) && !this.#gone.has(id));
@@ -158,7 +194,12 @@ export class FakeVast {
       return json(410, { success: false, error: 'no_such_ask', msg });
     }
     const { label, env } = wanted.data;
-    const created = this.#provider.create({ name: label, kind: 'RTX 4090', env, request: { offer } });
+    const created = this.#provider.create({
+      name: label,
+      kind: this.#kindOf(offer),
+      env,
+      request: { offer },
+    });
     switch (created.reply) {
       case 'created':
       case 'name_taken':
@@ -199,7 +240,7 @@ export class FakeVast {
     const { offer } = machine.request as { offer: number };
     return {
       id: numberOf(machine),
-      machine_id: offer - 900,
+      machine_id: 500_000 + offer,
       label: machine.name,
       actual_status,
       cur_state: contract,
@@ -223,6 +264,14 @@ export class FakeVast {
         return this.#tooMany(INTERVALS.destroy);
     }
   }
+}
+
+function passes(offer: Record<string, unknown>, filters: Record<string, Partial<Record<Operator, unknown>>>) {
+  return Object.entries(filters).every(([field, filter]) =>
+    Object.entries(filter).every(([operator, wanted]) =>
+      OPERATORS[operator as Operator](offer[field], wanted),
+    ),
+  );
 }
 
 function callOf({ method, path }: FakeRequest): Call {

@@ -14,7 +14,7 @@ const KIND = 'RTX 4090';
 function setUp(given: object = {}) {
   const clock = new VirtualClock();
   const provider = new FakeProvider(clock);
-  provider.prices.set(KIND, 0.4);
+  provider.prices.set(KIND, 0.4).set('RTX 5090', 0.7);
   const vast = new FakeVast(provider, clock, 'vast-key');
   const spec = ProviderSpec.parse({ driver: 'vast', ...given }) as Extract<ProviderSpec, { driver: 'vast' }>;
   const ports = fakePorts(clock, vast.fetch, { VAST_API_KEY: 'vast-key' });

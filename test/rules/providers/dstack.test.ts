@@ -1,0 +1,84 @@
+import { describe, expect, it } from 'vitest';
+import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
+import { makeDstack } from '../../../src/providers/dstack.ts';
+import { FakeDstack } from '../../../src/providers/fakes/fake-dstack.ts';
+import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
+import { ProviderSpec } from '../../../src/scheduler/spec.ts';
+import { letPass } from '../../support/driver-calls.ts';
+import { driverContract } from '../../support/driver-contract.ts';
+import { fakePorts } from '../../support/driver-ports.ts';
+import { VirtualClock } from '../../support/virtual-clock.ts';
+
+function setUp(given: object = {}, token = 'dstack-token') {
+  const clock = new VirtualClock();
+  const provider = new FakeProvider(clock, { namesAreUnique: true });
+  const dstack = new FakeDstack(provider, 'dstack-token');
+  const spec = ProviderSpec.parse({ driver: 'dstack', url: 'http://dstack.example', ...given });
+  const ports = fakePorts(clock, dstack.fetch, { DSTACK_TOKEN: token });
+  const driver = makeDstack(spec as Extract<ProviderSpec, { driver: 'dstack' }>, ports) as Driver;
+  const launch = (more: Partial<LaunchRequest> = {}) => {
+    const request = { ...REQUEST, ...more };
+    const env = { ...request.env, CASOLA_INSTANCE_ID: request.name };
+    return letPass(clock, driver.launch({ ...request, env }));
+  };
+  return { clock, provider, dstack, driver, launch };
+}
+
+const REQUEST: LaunchRequest = {
+  name: 'wv-abc123-small-0000000001',
+  may_exist: false,
+  kind: 'RTX4090',
+  gpus: 1,
+  disk_gb: null,
+  price_per_hour: null,
+  image: null,
+  env: { CASOLA_CONFIG_ID: 'small' },
+};
+
+driverContract('dstack', setUp, {
+  impossible: {
+    created_but_error: 'dstack takes a run or it does not',
+    no_money: 'the balance is that of a cloud behind dstack',
+  },
+});
+
+describe('the driver of dstack', () => {
+  it('shortens a name to what dstack takes, and lists it whole', async () => {
+    const { clock, provider, driver, launch } = setUp();
+    const name = `wv-abc1234567-${'a-long-name-'.repeat(2)}of-a-mode-0000000001`;
+    expect(await launch({ name })).toMatchObject({ kind: 'launched' });
+    expect(provider.alive[0]!.request).toMatchObject({ run_name: 'wv-abc1234567-0000000001' });
+    expect(await letPass(clock, driver.list('wv-abc1234567-'))).toMatchObject([{ name }]);
+    await letPass(clock, driver.terminate({ name, external_id: null }));
+    expect(provider.alive).toEqual([]);
+  });
+
+  it('tells of a run that no machine was found for', async () => {
+    const { clock, driver, dstack, launch } = setUp();
+    dstack.findsNoMachine = true;
+    await launch();
+    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([
+      { state: 'ended', no_capacity: true, exit_code: null, detail: expect.stringContaining('No offers') },
+    ]);
+  });
+
+  it('says what dstack refuses: a token, a project', async () => {
+    expect(await setUp({}, 'another').launch()).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('DSTACK_TOKEN'),
+    });
+    expect(await setUp({ project: 'other' }).launch()).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('project other'),
+    });
+    expect(() => setUp({}, '')).toThrow(/^DSTACK_TOKEN is not set/);
+  });
+
+  it('asks for the GPUs, the disk and the price that are wanted', async () => {
+    const { provider, launch } = setUp();
+    await launch({ gpus: 2, disk_gb: 100, price_per_hour: 1.5 });
+    expect(provider.alive[0]!.request).toMatchObject({
+      configuration: { resources: { gpu: 'RTX4090:2', disk: '100GB..' }, max_price: 1.5 },
+    });
+  });
+});
