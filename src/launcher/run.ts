@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../process/http.ts';
 import { createLogger, EXIT, endSignals, type Logger, UserError } from '../process/index.ts';
@@ -68,7 +69,8 @@ export function startLauncher(
   env: NodeJS.ProcessEnv,
   log: Logger,
 ): RunningLauncher {
-  const { stateDir, queueId = 'vllm-queue', id = hostname(), drivers = DRIVER_NAMES } = options;
+  const { queueId = 'vllm-queue', id = hostname(), drivers = DRIVER_NAMES } = options;
+  const stateDir = resolve(options.stateDir);
   const url = options.url.replace(/\/+$/, '');
   const unknown = drivers.find((driver) => !(DRIVER_NAMES as string[]).includes(driver));
   if (unknown) throw new UserError(`There is no driver "${unknown}", only ${DRIVER_NAMES.join(', ')}.`);
