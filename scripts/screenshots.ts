@@ -52,6 +52,7 @@ async function main(): Promise<void> {
       { name: 'queue', path: 'queue' },
       { name: 'jobs', path: 'jobs' },
       { name: 'job', path: `jobs/${failed}` },
+      { name: 'batches', path: 'batches' },
       { name: 'spend', path: 'spend' },
       { name: 'try', path: 'try', prepare: talk },
     ]);

@@ -6,6 +6,7 @@ import { ConnectionBar } from './shell/connection-bar.tsx';
 import { Help } from './shell/help.tsx';
 import { StatusBar } from './shell/status-bar.tsx';
 import { TopBar } from './shell/top-bar.tsx';
+import { BatchesView } from './views/batches.tsx';
 import { FleetView } from './views/fleet.tsx';
 import { JobView } from './views/job.tsx';
 import { JobsView } from './views/jobs.tsx';
@@ -15,7 +16,13 @@ import { SpendView } from './views/spend.tsx';
 import { TryView } from './views/try.tsx';
 import { WorkerView } from './views/worker.tsx';
 
-const TITLES: Record<string, string> = { queue: 'Queue', jobs: 'Jobs', spend: 'Spend', try: 'Try it' };
+const TITLES: Record<string, string> = {
+  queue: 'Queue',
+  jobs: 'Jobs',
+  batches: 'Batches',
+  spend: 'Spend',
+  try: 'Try it',
+};
 
 // Tabs and histories are told apart by it.
 effect(() => {
@@ -58,6 +65,8 @@ function View() {
       return <QueueView />;
     case 'jobs':
       return id ? <JobView key={id} id={id} /> : <JobsView />;
+    case 'batches':
+      return <BatchesView />;
     case 'try':
       return <TryView />;
     case 'spend':

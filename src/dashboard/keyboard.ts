@@ -8,6 +8,7 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['g f', 'fleet'],
   ['g q', 'queue'],
   ['g j', 'jobs'],
+  ['g b', 'batches'],
   ['g s', 'spend'],
   ['g t', 'try it'],
   ['j k', 'next row, row before'],
@@ -20,7 +21,7 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
 
 export const isHelpOpen = signal(false);
 
-const VIEWS: Record<string, string> = { f: '', q: 'queue', j: 'jobs', s: 'spend', t: 'try' };
+const VIEWS: Record<string, string> = { f: '', q: 'queue', j: 'jobs', b: 'batches', s: 'spend', t: 'try' };
 /** The second key of a pair counts for so long, ms. */
 const PAIR_MS = 1500;
 

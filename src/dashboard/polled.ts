@@ -1,5 +1,5 @@
 import { type Signal, useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { ApiFailure, ask } from './api.ts';
 
 export interface Polled<T> {
@@ -12,11 +12,14 @@ export interface Polled<T> {
 /**
  * What the API answers at a path, asked again so long after each answer; a hidden tab asks nothing.
  * @param path null: nothing is asked
+ * @param again another one than before: it is asked again at once
  */
-export function usePolled<T>(path: string | null, everyMs: number): Signal<Polled<T>> {
+export function usePolled<T>(path: string | null, everyMs: number, again = 0): Signal<Polled<T>> {
+  const asked = useRef(path);
   const state = useSignal<Polled<T>>({ data: null, failure: null });
   useEffect(() => {
-    state.value = { data: null, failure: null };
+    if (asked.current !== path) state.value = { data: null, failure: null };
+    asked.current = path;
     if (path === null) return;
     return repeat(everyMs, async (signal) => {
       try {
@@ -25,7 +28,7 @@ export function usePolled<T>(path: string | null, everyMs: number): Signal<Polle
         if (error instanceof ApiFailure) state.value = { ...state.peek(), failure: error };
       }
     });
-  }, [path, everyMs]);
+  }, [path, everyMs, again]);
   return state;
 }
 

@@ -26,14 +26,21 @@ async function filesOf(path: string): Promise<string[]> {
 }
 
 describe('the page', () => {
-  it.each(['/', '/workers/w-1', '/workers/w-1/', '/queue', '/jobs', '/jobs/j-1', '/spend', '/try'])(
-    'is there at %s for browsers, with files that it finds from there',
-    async (path) => {
-      const files = await filesOf(path);
-      expect(files).toHaveLength(2);
-      for (const file of files) expect((await fetch(file)).status).toBe(200);
-    },
-  );
+  it.each([
+    '/',
+    '/workers/w-1',
+    '/workers/w-1/',
+    '/queue',
+    '/jobs',
+    '/jobs/j-1',
+    '/batches',
+    '/spend',
+    '/try',
+  ])('is there at %s for browsers, with files that it finds from there', async (path) => {
+    const files = await filesOf(path);
+    expect(files).toHaveLength(2);
+    for (const file of files) expect((await fetch(file)).status).toBe(200);
+  });
 
   it('leaves these addresses to nobody else', async () => {
     const response = await fetch(`${workerd.url}/`, { headers: { accept: 'application/json' } });

@@ -36,6 +36,27 @@ const JOB_LOOKS: Record<JobState, Look> = {
   expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
 };
 
+export type BatchStatus =
+  | 'validating'
+  | 'in_progress'
+  | 'finalizing'
+  | 'cancelling'
+  | 'failed'
+  | 'completed'
+  | 'cancelled'
+  | 'expired';
+
+const BATCH_LOOKS: Record<BatchStatus, Look> = {
+  validating: { word: 'Validating', shape: 'hollow', tone: 'idle' },
+  in_progress: { word: 'Running', shape: 'ring', tone: 'work' },
+  finalizing: { word: 'Finalizing', shape: 'ring', tone: 'work' },
+  cancelling: { word: 'Cancelling', shape: 'half', tone: 'drain' },
+  failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
+  completed: { word: 'Completed', shape: 'tick', tone: 'good' },
+  cancelled: { word: 'Cancelled', shape: 'bar', tone: 'drain' },
+  expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
+};
+
 const LAUNCH_LOOKS: Record<LaunchState, Look> = {
   intended: { word: 'Decided', shape: 'hollow', tone: 'idle' },
   requested: { word: 'Asked for', shape: 'hollow', tone: 'idle' },
@@ -55,6 +76,10 @@ export function WorkerMark({ state, share }: { state: WorkerState; share?: numbe
 
 export function JobMark({ state }: { state: JobState }) {
   return <State look={JOB_LOOKS[state]} />;
+}
+
+export function BatchMark({ status, share }: { status: BatchStatus; share?: number | null }) {
+  return <State look={BATCH_LOOKS[status]} share={share} />;
 }
 
 export function LaunchMark({ state, share }: { state: LaunchState; share?: number | null }) {

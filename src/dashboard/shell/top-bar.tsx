@@ -9,6 +9,7 @@ const VIEWS: [path: string, name: string][] = [
   ['', 'Fleet'],
   ['queue', 'Queue'],
   ['jobs', 'Jobs'],
+  ['batches', 'Batches'],
   ['spend', 'Spend'],
   ['try', 'Try it'],
 ];

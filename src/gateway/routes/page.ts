@@ -5,7 +5,7 @@ import { pagePath } from '../page-path.ts';
 import type { Gateway, GatewayContext } from './types.ts';
 
 /** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
-const VIEWS = ['/', '/workers/:id', '/queue', '/jobs', '/jobs/:id', '/spend', '/try'];
+const VIEWS = ['/', '/workers/:id', '/queue', '/jobs', '/jobs/:id', '/batches', '/spend', '/try'];
 
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 

@@ -1,0 +1,91 @@
+import { useRef, useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+
+/** What the first line of a file is looked for in, bytes. */
+const FIRST_LINE_BYTES = 1024 * 1024;
+
+const WINDOWS = ['1h', '4h', '24h', '7d'];
+
+/** Uploads a file of requests and runs it as a batch. @param onStart a batch more is there */
+export function BatchStart({ onStart }: { onStart(): void }) {
+  const form = useRef<HTMLFormElement>(null);
+  const [said, setSaid] = useState<string | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const start = async (event: Event) => {
+    event.preventDefault();
+    const fields = new FormData(form.current!);
+    const file = fields.get('file') as File;
+    setBusy(true);
+    setProblem(null);
+    try {
+      await run(file, String(fields.get('window')), setSaid);
+      form.current?.reset();
+      onStart();
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+    setSaid(null);
+    setBusy(false);
+  };
+  return (
+    <form ref={form} class="filters" aria-label="Start a batch" onSubmit={start}>
+      <label>
+        <span>File of requests, one a line</span>
+        <input type="file" name="file" accept=".jsonl,application/jsonl" required />
+      </label>
+      <label>
+        <span>To be done within</span>
+        <select name="window" defaultValue="24h">
+          {WINDOWS.map((window) => (
+            <option key={window} value={window} selected={window === '24h'}>
+              {window}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="submit" disabled={isBusy}>
+        {said ?? 'Start a batch'}
+      </button>
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** @throws Error with what to tell */
+async function run(file: File, completion_window: string, say: (doing: string) => void): Promise<void> {
+  const endpoint = await endpointOf(file);
+  say('Uploading …');
+  const name = encodeURIComponent(file.name);
+  const { id } = await ask<{ id: string }>(`v1/files?purpose=batch&filename=${name}`, {
+    method: 'POST',
+    body: file,
+    headers: { 'content-type': 'application/jsonl' },
+  });
+  say('Starting …');
+  const body = JSON.stringify({ input_file_id: id, endpoint, completion_window });
+  const headers = { 'content-type': 'application/json' };
+  await ask('v1/batches', { method: 'POST', body, headers });
+}
+
+/** All lines ask for the route of the first, which the queue checks. */
+async function endpointOf(file: File): Promise<string> {
+  const beginning = await file.slice(0, FIRST_LINE_BYTES).text();
+  const [line] = beginning
+    .replace(/^\ufeff/, '')
+    .trimStart()
+    .split('\n');
+  try {
+    const { url } = JSON.parse(line ?? '') as { url?: unknown };
+    if (typeof url === 'string') return url;
+  } catch {
+    // Said below.
+  }
+  throw new Error(
+    'The first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {…}}.',
+  );
+}

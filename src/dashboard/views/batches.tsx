@@ -1,0 +1,192 @@
+import { useState } from 'preact/hooks';
+import { ask } from '../api.ts';
+import { now } from '../clock.ts';
+import { Age } from '../controls/age.tsx';
+import { Progress } from '../controls/progress.tsx';
+import { BatchMark, type BatchStatus } from '../controls/state.tsx';
+import * as format from '../format.ts';
+import { usePolled } from '../polled.ts';
+import { at } from '../router.ts';
+import { maySubmit } from '../session.ts';
+import { BatchStart } from './batch-start.tsx';
+
+/** Batches that are shown: as many as a page of the API has. */
+const MOST_SHOWN = 100;
+const LOOK_MS = 2000;
+
+/** What is shown of a batch, as `/v1/batches` answers it; times in epoch s. */
+interface Batch {
+  id: string;
+  endpoint: string;
+  status: BatchStatus;
+  created_at: number;
+  in_progress_at: number | null;
+  finalizing_at: number | null;
+  cancelling_at: number | null;
+  expires_at: number;
+  output_file_id: string | null;
+  error_file_id: string | null;
+  partial_output_file_id: string | null;
+  partial_error_file_id: string | null;
+  errors: { data: { line: number | null; code: string; message: string }[] } | null;
+  request_counts: { total: number; completed: number; failed: number };
+  error_counts: Record<string, number>;
+  usage: { input_tokens: number; output_tokens: number };
+}
+
+interface BatchPage {
+  data: Batch[];
+  has_more: boolean;
+}
+
+/** The batches there are, newest first. */
+export function BatchesView() {
+  // Asked for again at once when one was started here.
+  const [started, setStarted] = useState(0);
+  const { data, failure } = usePolled<BatchPage>(`v1/batches?limit=${MOST_SHOWN}`, LOOK_MS, started).value;
+  return (
+    <section class="view" aria-labelledby="batches-title">
+      <h1 id="batches-title">Batches</h1>
+      {maySubmit.value && <BatchStart onStart={() => setStarted(started + 1)} />}
+      {failure && failure.status !== 0 && (
+        <p class="problem" role="alert">
+          {failure.message}
+        </p>
+      )}
+      {data?.data.map((batch) => (
+        <BatchCard key={batch.id} batch={batch} />
+      ))}
+      {data?.data.length === 0 && (
+        <p class="notice">
+          No batch has been created. A batch is a file of requests that run when there is room:{' '}
+          <code>npx worker-vllm batch run requests.jsonl</code>
+        </p>
+      )}
+      {data?.has_more && (
+        <p class="list-end dim">
+          Older ones are left out here; <code>GET /v1/batches</code> lists all.
+        </p>
+      )}
+    </section>
+  );
+}
+
+function BatchCard({ batch }: { batch: Batch }) {
+  const { id, endpoint, status, created_at, errors, request_counts, usage } = batch;
+  const { total, completed, failed } = request_counts;
+  const done = completed + failed;
+  return (
+    <article class="batch" aria-labelledby={id}>
+      <header>
+        <h2 id={id} class="id" title={id}>
+          {format.shortId(id)}
+        </h2>
+        <BatchMark status={status} share={total === 0 ? null : done / total} />
+        <p class="dim">
+          {endpoint}, created <Age at={created_at * 1000} /> ago
+        </p>
+        <Actions batch={batch} />
+      </header>
+      {total > 0 && <Progress share={done / total} label={`Lines of ${id} that are done`} />}
+      <dl class="rates">
+        <Figure name="Lines">{format.count(total)}</Figure>
+        <Figure name="Succeeded">{format.count(completed)}</Figure>
+        <Figure name="Failed">{format.count(failed)}</Figure>
+        <Pace batch={batch} done={done} />
+        <Figure name="Tokens in">{format.amount(usage.input_tokens)}</Figure>
+        <Figure name="Tokens out">{format.amount(usage.output_tokens)}</Figure>
+      </dl>
+      <ErrorKinds counts={batch.error_counts} />
+      {errors && (
+        <ul class="faults">
+          {errors.data.slice(0, MOST_FAULTS).map(({ line, message }) => (
+            <li key={line}>
+              {line !== null && `Line ${format.count(line)}: `}
+              {message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </article>
+  );
+}
+
+/** Faults of a file that are shown; the API tells a hundred. */
+const MOST_FAULTS = 10;
+
+/** Lines a second since it began; while it runs also when it will have ended at that pace, or its window will. */
+function Pace({ batch, done }: { batch: Batch; done: number }) {
+  const { status, in_progress_at, finalizing_at, cancelling_at, expires_at, request_counts } = batch;
+  if (in_progress_at === null) return null;
+  const nowS = now.value / 1000;
+  const isRunning = status === 'in_progress';
+  const until = isRunning ? nowS : (finalizing_at ?? cancelling_at ?? expires_at);
+  const perSecond = done / Math.max(1, until - in_progress_at);
+  const leftMs = perSecond === 0 ? null : ((request_counts.total - done) / perSecond) * 1000;
+  return (
+    <>
+      <Figure name="Lines a second">{done === 0 ? format.UNKNOWN : perSecond.toPrecision(2)}</Figure>
+      {isRunning && <Figure name="Done in about">{format.age(leftMs)}</Figure>}
+      {isRunning && <Figure name="Window ends in">{format.age((expires_at - nowS) * 1000)}</Figure>}
+    </>
+  );
+}
+
+function ErrorKinds({ counts }: { counts: Record<string, number> }) {
+  const kinds = Object.entries(counts).sort(([, one], [, other]) => other - one);
+  if (kinds.length === 0) return null;
+  return <p>Errors: {kinds.map(([kind, lines]) => `${format.count(lines)} × ${kind}`).join(', ')}</p>;
+}
+
+function Actions({ batch }: { batch: Batch }) {
+  const { id, status, output_file_id, error_file_id, partial_output_file_id, partial_error_file_id } = batch;
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isActing, setActing] = useState(false);
+  if (!maySubmit.value) return null;
+  const cancel = async () => {
+    setActing(true);
+    setProblem(null);
+    const path = `v1/batches/${encodeURIComponent(id)}/cancel`;
+    await ask(path, { method: 'POST' }).catch((error: Error) => setProblem(error.message));
+    setActing(false);
+  };
+  const isPartial = partial_output_file_id !== null || partial_error_file_id !== null;
+  return (
+    <div class="actions">
+      <Download file={output_file_id ?? partial_output_file_id} name={`${id}_output.jsonl`}>
+        {isPartial ? 'Output so far' : 'Output'}
+      </Download>
+      <Download file={error_file_id ?? partial_error_file_id} name={`${id}_error.jsonl`}>
+        {isPartial ? 'Errors so far' : 'Errors'}
+      </Download>
+      {(status === 'validating' || status === 'in_progress') && (
+        <button type="button" class="danger" onClick={cancel} disabled={isActing}>
+          Cancel<span class="unseen"> the batch {id}</span>
+        </button>
+      )}
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Download({ file, name, children }: { file: string | null; name: string; children: string }) {
+  if (file === null) return null;
+  return (
+    <a class="button" href={at(`v1/files/${encodeURIComponent(file)}/content`)} download={name}>
+      {children}
+    </a>
+  );
+}
+
+function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{children}</dd>
+    </div>
+  );
+}
