@@ -52,11 +52,8 @@ export function wantForCallers(inputs: WantInputs): Want {
     ready * slots * horizon,
   );
   const left = Math.max(0, backlog + busy * horizon - capacity);
-  const have = ready + ready_in.length;
-  return {
-    lasting,
-    workers: Math.max(lasting, have + Math.ceil(left / (slots * wait) - 1e-9)),
-    busy,
-    backlog,
-  };
+  const more = ready + ready_in.length + Math.ceil(left / (slots * wait) - 1e-9);
+  // With a slot for every job that is there, more would stand idle, whatever a few arrivals seem to foretell.
+  const useful = Math.ceil((waiting + running) / slots);
+  return { lasting, workers: Math.max(lasting, Math.min(more, useful)), busy, backlog };
 }

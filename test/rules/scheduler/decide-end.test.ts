@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
+import type { Launch } from '../../../src/scheduler/launch.ts';
+import type { Observed } from '../../../src/scheduler/observed.ts';
+import { config, decideAfter, demand, launch, MINUTE, NOW, observed, session } from './observe.ts';
+
+const HOUR = 60 * MINUTE;
+const long = { intended_at: NOW - 3 * HOUR, accepted_at: NOW - 3 * HOUR, ready_at: NOW - 2.9 * HOUR };
+const kinds = (of: Observed, ms = HOUR) => decideAfter(ms, of).decisions.map(({ kind }) => kind);
+
+describe('what the rule gives up', () => {
+  it('gives up starts first, then who is idle for longest, then the dearest; and tells why', () => {
+    const [busy, idle, dear] = [
+      launch('ready', long),
+      launch('ready', long),
+      launch('ready', { ...long, price_per_hour: 5 }),
+    ];
+    const start = launch('requested', { intended_at: NOW - 30_000 });
+    const of = (running: number, launches: Launch[]) =>
+      observed({
+        configs: [{ ...config(), demand: demand({ running }) }],
+        launches,
+        sessions: launches
+          .filter(({ state }) => state === 'ready')
+          .map((one) => session(one, { running: one === busy ? running : 0 })),
+      });
+    expect(decideAfter(HOUR, of(1, [busy, idle, dear, start])).decisions).toMatchObject([
+      { kind: 'terminate', launch_id: start.id, cause: null, reason: expect.stringContaining('not needed') },
+      { kind: 'drain', launch_id: dear.id },
+      { kind: 'drain', launch_id: idle.id },
+    ]);
+    const before = decideAfter(HOUR, of(1, [busy, idle]));
+    // Another that has been idle only since now stays.
+    const later = of(1, [busy, idle, dear]);
+    later.sessions.find(({ worker_id }) => worker_id === idle.name)!.running = 1;
+    later.configs[0]!.demand!.running = 2;
+    expect(before.decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
+    expect(decide(later, before.state, NOW + 5000).decisions[0]).toMatchObject({ launch_id: dear.id });
+  });
+
+  it('keeps what was wanted lately, and the last one as long as it is kept warm', () => {
+    const mine = launch('ready', long);
+    const of = (keep_warm?: number) =>
+      observed({
+        configs: [config(keep_warm === undefined ? {} : { keep_warm })],
+        launches: [mine],
+        sessions: [session(mine)],
+      });
+    expect(kinds(of(), 4 * MINUTE)).toEqual([]);
+    expect(kinds(of(2 * 3600))).toEqual([]);
+    expect(kinds(of(60))).toEqual(['drain']);
+  });
+
+  it('terminates a drained worker only when the queue has answered that it runs nothing', () => {
+    const mine = launch('draining', long);
+    const of = (cordoned: Record<string, number>) =>
+      observed({ launches: [mine], sessions: [session(mine)], cordoned });
+    expect(kinds(of({}))).toEqual([]);
+    expect(kinds(of({ [mine.name]: 1 }))).toEqual([]);
+    expect(kinds(of({ [mine.name]: 0 }))).toEqual(['terminate']);
+  });
+
+  it('takes a draining worker back before it launches another, but none that an operator drains', () => {
+    const mine = launch('draining', long);
+    const busy = { ...config(), demand: demand({ waiting: 1, submitted: 1 }) };
+    const of = observed({ configs: [busy], launches: [mine], sessions: [session(mine)] });
+    expect(kinds(of, 5000)).toEqual(['take_back']);
+    expect(kinds({ ...of, dismissed: [mine.id] }, 5000)).toEqual(['launch']);
+  });
+
+  it('gives up a start after its deadline, later where it moves on, and never for a provider that is silent', () => {
+    const late = launch('accepted', { intended_at: NOW - 25 * MINUTE, accepted_at: NOW - 24 * MINUTE });
+    const of = observed({ configs: [{ ...config(), demand: demand({ waiting: 1 }) }], launches: [late] });
+    expect(decideAfter(5000, of).decisions).toContainEqual(
+      expect.objectContaining({ kind: 'terminate', cause: 'start_deadline' }),
+    );
+    const moving = { ...of, progressed_at: { [late.name]: NOW - MINUTE } };
+    expect(kinds(moving, 5000)).not.toContain('terminate');
+    const silent = { ...of, providers: [{ ...of.providers[0]!, is_fresh: false }] };
+    expect(kinds(silent, 5000)).toEqual([]);
+  });
+
+  it('gives up a ready worker that has long been away, and launches another meanwhile', () => {
+    const away = launch('ready', long);
+    const of = observed({
+      configs: [{ ...config(), demand: demand({ waiting: 1, submitted: 1 }) }],
+      launches: [away],
+    });
+    expect(kinds(of, 30_000)).toEqual([]);
+    expect(kinds(of, 2 * MINUTE)).toEqual(['launch']);
+    expect(decideAfter(11 * MINUTE, of).decisions).toContainEqual(
+      expect.objectContaining({ kind: 'terminate', cause: 'lost' }),
+    );
+  });
+
+  it('leaves a paused config alone, and ends one that is no longer in the spec', () => {
+    const mine = launch('ready', long);
+    const of = (given: object) =>
+      observed({
+        configs: [{ ...config({ min: 1, max: 3 }), ...given }],
+        launches: [mine],
+        sessions: [session(mine)],
+      });
+    const busy = { demand: demand({ waiting: 50, submitted: 50 }) };
+    expect(kinds(of({ paused: true, ...busy }))).toEqual([]);
+    expect(kinds(of({ removed: true, ...busy }))).toEqual(['drain']);
+  });
+
+  it('shrinks nothing until it has watched for a whole window, also after a gap and a clock that jumped', () => {
+    const mine = launch('ready', long);
+    const idle = observed({
+      configs: [config({ keep_warm: 0 })],
+      launches: [mine],
+      sessions: [session(mine)],
+    });
+    expect(kinds(idle, 4 * MINUTE)).toEqual([]);
+    const { state } = decideAfter(HOUR, { ...idle, launches: [], sessions: [] });
+    expect(decide(idle, state, NOW + 2 * HOUR).decisions).toEqual([]);
+    expect(decide(idle, state, NOW - 2 * HOUR).decisions).toEqual([]);
+    expect(decide(idle, EMPTY_STATE, NOW).decisions).toEqual([]);
+  });
+
+  it('keeps one that is up for lines of a batch, however few', () => {
+    const mine = launch('ready', long);
+    const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
+    const of = { ...config(), demand: demand({ batches }) };
+    expect(kinds(observed({ configs: [of], launches: [mine], sessions: [session(mine)] }))).toEqual([]);
+  });
+});
