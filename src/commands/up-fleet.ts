@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import type { LaunchRow } from '../protocol/index.ts';
@@ -58,7 +59,7 @@ export async function runUpFleet(
     const fleet = await runFleet(
       path,
       target,
-      { stateDir: settings.stateDir, endsProcesses: true },
+      { stateDir: resolve(settings.stateDir), endsProcesses: true },
       env,
     ).catch(async (error) => {
       await workerd.stop();
