@@ -67,7 +67,10 @@ Run one on each machine whose processes or containers are to be workers, and one
     )
     .action(async ({ state, ...options }) =>
       finish(
-        (await import('../launcher/run.ts')).runLauncher({ stateDir: resolve(state), ...withToken(options) }, env),
+        (await import('../launcher/run.ts')).runLauncher(
+          { stateDir: resolve(state), ...withToken(options) },
+          env,
+        ),
       ),
     );
 }

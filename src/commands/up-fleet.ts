@@ -49,7 +49,8 @@ export async function runUpFleet(
     const workerd = await keepServing({
       ...settings,
       bindings: bindingsOf(settings),
-      logger: createLogger('queue', env),
+      // What happens is told in sentences.
+      logger: createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' }),
     });
     const { url } = workerd;
     say(`Dashboard: ${url}/`);
