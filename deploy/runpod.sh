@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a RunPod template for workers, from which the console or the last line here starts pods.
+# Makes a RunPod template for workers (REST v2), from which the console or the last line here starts pods.
+# Pods that start and end by themselves: docs/providers.md.
 #
 #   RUNPOD_API_KEY=… QUEUE=https://queue.example.com MODEL=Qwen/Qwen3-0.6B deploy/runpod.sh
 #
@@ -33,7 +34,7 @@ case $QUEUE in
     exit 2
     ;;
 esac
-api=https://rest.runpod.io/v1
+api=https://api.runpod.io/v2
 image=${IMAGE:-ghcr.io/worker-vllm/worker-vllm:latest}
 name=${NAME:-worker-vllm}
 
@@ -41,11 +42,11 @@ template=$(
   cat <<JSON
 {
   "name": "$name",
-  "imageName": "$image",
-  "isServerless": false,
-  "containerDiskInGb": 20,
-  "volumeInGb": 100,
-  "volumeMountPath": "/runpod-volume",
+  "image": "$image",
+  "disk": 20,
+  "mounts": { "persistent": { "size": 100, "path": "/runpod-volume" } },
+  "startSsh": false,
+  "startJupyter": false,
   "env": {
     "CASOLA_WS_URL": "ws${QUEUE#http}",
     "CASOLA_API_URL": "$QUEUE",
@@ -75,5 +76,7 @@ cat <<TEXT
 
 Start a pod of it:
   curl $api/pods -H "Authorization: Bearer \$RUNPOD_API_KEY" -H 'Content-Type: application/json' \\
-    -d '{"name": "$name", "templateId": "THE ID ABOVE", "gpuTypeIds": ["NVIDIA GeForce RTX 4090"], "gpuCount": 1}'
+    -d '{"name": "$name", "templateId": "THE ID ABOVE", "gpu": {"id": "NVIDIA GeForce RTX 4090", "count": 1}}'
+End it, and do not just stop it, since a stopped pod goes on paying for its volume:
+  curl -X DELETE $api/pods/THE_ID_OF_THE_POD -H "Authorization: Bearer \$RUNPOD_API_KEY"
 TEXT

@@ -4,7 +4,7 @@ import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
 import { Pace, sleep } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, NoAnswerError, NotSentError, RestApi, unknownFrom } from './rest.ts';
+import { type Answer, CALL_LIMIT_MS, NotSentError, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields that are used, as dstack 0.22 has them. */
 const Run = z.object({
@@ -123,10 +123,11 @@ class Dstack implements Driver {
     try {
       const body = { plan: { run_spec: plan.run_spec, current_resource: null }, force: false };
       const answer = await this.#inProject('apply', body, until);
-      const said = this.#api.said(what, answer);
-      if (/resource has been changed/i.test(said)) throw new NoAnswerError(said);
       const refusal = this.#refusalOf(what, answer);
-      return refusal ?? { ...launched(this.#api.read(what, answer, Run)), price_per_hour: price };
+      if (!refusal) return { ...launched(this.#api.read(what, answer, Run)), price_per_hour: price };
+      // Of several reasons for a 400 one is that the name was taken meanwhile.
+      const run = answer.status === 400 ? await this.#find(request.name, until) : null;
+      return run ? launched(run) : refusal;
     } catch (error) {
       return await this.#lookAfter(request.name, until, error);
     }

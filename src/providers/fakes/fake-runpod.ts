@@ -156,7 +156,7 @@ export class FakeRunpod {
       runtime: state === 'running' ? { uptime, gpus: [], ports: [] } : null,
       createdAt: instant(machine.createdAt),
       startedAt: state === 'running' ? instant(machine.startedAt) : null,
-      globalNetworking: null,
+      globalNetworking: { enabled: false },
     };
   }
 

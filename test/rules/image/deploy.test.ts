@@ -72,6 +72,20 @@ describe('the scripts for clouds', () => {
     expect(right).toMatchObject({ status: 0, output: expect.stringContaining('wss://queue.example.com') });
   });
 
+  it("writes a template in the form of RunPod's REST v2", () => {
+    const { output } = dryRun('deploy/runpod.sh', { MODEL: 'm', QUEUE: 'https://queue.example.com' });
+    const { env, ...template } = JSON.parse(output);
+    expect(env).toMatchObject({ VLLM_MODEL: 'm', CASOLA_WS_URL: 'wss://queue.example.com' });
+    expect(template).toEqual({
+      name: 'worker-vllm',
+      image: 'ghcr.io/worker-vllm/worker-vllm:latest',
+      disk: 20,
+      mounts: { persistent: { size: 100, path: '/runpod-volume' } },
+      startSsh: false,
+      startJupyter: false,
+    });
+  });
+
   it('keep a value with a blank in it together', () => {
     const { output } = dryRun('deploy/vast.sh', { MODEL: '/models/my model', QUEUE: 'http://q' });
     expect(output).toContain("-e VLLM_MODEL='/models/my model'");

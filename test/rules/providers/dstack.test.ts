@@ -53,6 +53,13 @@ describe('the driver of dstack', () => {
     expect(provider.alive).toEqual([]);
   });
 
+  it('takes the run that another launcher submitted at the same time', async () => {
+    const { provider, launch } = setUp();
+    const outcomes = await Promise.all([launch(), launch({ may_exist: true })]);
+    expect(outcomes).toMatchObject([{ kind: 'launched' }, { kind: 'launched' }]);
+    expect(provider.alive).toHaveLength(1);
+  });
+
   it('tells of a run that no machine was found for', async () => {
     const { clock, driver, dstack, launch } = setUp();
     dstack.findsNoMachine = true;
