@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { CONFIGS, type DemoPart, PARTS } from './demo/cast.ts';
+import { startDemoLaunches } from './demo/launches.ts';
 import { DemoLoad } from './demo/load.ts';
 import { startDemoQueue } from './demo/queue.ts';
 import { type DemoQueue, DemoWorker } from './demo/worker.ts';
 
 /**
  * A fleet to look at: 20 workers of four configs under load, among them one that loads, one that is lost, one that
- * drains and one in error. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
+ * drains and one in error, and a fifth config whose workers the scheduler starts and ends as work comes and goes. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
  * it starts a queue of its own, with a made-up day behind it and thrown away at the end.
  */
 export interface DemoFleet {
@@ -28,6 +29,7 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
   const stopped = new AbortController();
   const workers = new Map(PARTS.map((part) => [part.workerId, new DemoWorker(part, queue)]));
   const load = new DemoLoad(queue);
+  const launches = startDemoLaunches(queue);
   for (const [, worker] of workers) {
     if (worker.part.role === 'loads') void keepLoading(worker.part);
     else if (worker.part.role === 'fails') worker.fail();
@@ -67,6 +69,7 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
       stopped.abort();
       load.stop();
       await Promise.all([...workers.values()].map((worker) => worker.stop()));
+      await (await launches)();
     },
   };
 }

@@ -53,6 +53,7 @@ async function main(): Promise<void> {
       { name: 'jobs', path: 'jobs' },
       { name: 'job', path: `jobs/${failed}` },
       { name: 'batches', path: 'batches' },
+      { name: 'scaling', path: '', prepare: toScaling },
       { name: 'spend', path: 'spend' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
@@ -92,6 +93,13 @@ async function shoot(browser: Browser, url: string, shots: readonly Shot[], opti
     for (const fault of faults.splice(0)) console.error(`${name}: ${fault}`);
   }
   await close();
+}
+
+/** What is launched, and what an admin is asked before a config is changed by hand. */
+async function toScaling(page: Page): Promise<void> {
+  await page.getByRole('button', { name: /^Change gemma/ }).click();
+  await page.getByRole('button', { name: /^Launch one/ }).click();
+  await page.getByRole('status').filter({ hasNotText: 'Asking' }).first().waitFor();
 }
 
 async function talk(page: Page): Promise<void> {

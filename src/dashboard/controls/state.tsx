@@ -1,6 +1,6 @@
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
-import type { LaunchState } from '../../protocol/scaling.ts';
+import type { LaunchRow, LaunchState } from '../../protocol/scaling.ts';
 import { Mark, type Shape } from './mark.tsx';
 
 type Tone = 'good' | 'work' | 'idle' | 'drain' | 'warn' | 'bad';
@@ -61,7 +61,7 @@ const LAUNCH_LOOKS: Record<LaunchState, Look> = {
   intended: { word: 'Decided', shape: 'hollow', tone: 'idle' },
   requested: { word: 'Asked for', shape: 'hollow', tone: 'idle' },
   accepted: { word: 'Starting', shape: 'hollow', tone: 'work' },
-  registered: { word: 'Loading', shape: 'ring', tone: 'work' },
+  registered: { word: 'Registered', shape: 'ring', tone: 'work' },
   ready: { word: 'Ready', shape: 'full', tone: 'good' },
   draining: { word: 'Draining', shape: 'half', tone: 'drain' },
   terminating: { word: 'Ending', shape: 'bar', tone: 'drain' },
@@ -82,8 +82,11 @@ export function BatchMark({ status, share }: { status: BatchStatus; share?: numb
   return <State look={BATCH_LOOKS[status]} share={share} />;
 }
 
-export function LaunchMark({ state, share }: { state: LaunchState; share?: number | null }) {
-  return <State look={LAUNCH_LOOKS[state]} share={share} />;
+export function LaunchMark({ launch: { state, loading } }: { launch: Pick<LaunchRow, 'state' | 'loading'> }) {
+  const isLoading = state === 'accepted' && loading !== null;
+  return (
+    <State look={isLoading ? WORKER_LOOKS.loading : LAUNCH_LOOKS[state]} share={loading?.progress ?? 1} />
+  );
 }
 
 function State({ look: { word, shape, tone }, share }: { look: Look; share?: number | null }) {

@@ -14,7 +14,7 @@ const STATE: Column<LaunchRow> = {
   head: 'State',
   width: 108,
   narrow: 100,
-  cell: (launch) => <LaunchMark state={launch.state} share={launch.loading?.progress ?? null} />,
+  cell: (launch) => <LaunchMark launch={launch} />,
 };
 
 const LAUNCH: Column<LaunchRow> = {

@@ -1,14 +1,14 @@
 import type { FailureCause, LaunchRow } from '../../protocol/scaling.ts';
 
-/** The way of a launch to a worker that takes jobs, in order. */
-export const LAUNCH_STEPS = ['Accepted', 'Container', 'Registered', 'Loading', 'Ready'] as const;
+/** The way of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
+export const LAUNCH_STEPS = ['Accepted', 'Container', 'Loading', 'Registered', 'Ready'] as const;
 
 /** How many of the steps are behind it; a later one that was told stands for those before it. */
-export function stepsDone({ accepted_at, started_at, registered_at, ready_at }: LaunchRow): number {
-  if (ready_at !== null) return LAUNCH_STEPS.length;
-  if (registered_at !== null) return 3;
-  if (started_at !== null) return 2;
-  return accepted_at === null ? 0 : 1;
+export function stepsDone(launch: LaunchRow): number {
+  if (launch.ready_at !== null) return LAUNCH_STEPS.length;
+  if (launch.registered_at !== null) return 4;
+  if (launch.started_at !== null || launch.loading !== null) return 2;
+  return launch.accepted_at === null ? 0 : 1;
 }
 
 /** What goes on now, in a few words. */
@@ -19,8 +19,9 @@ export function doingNow(launch: LaunchRow): string {
       return 'waits for a launcher';
     case 'requested':
       return `asked ${provider}`;
-    case 'accepted':
     case 'registered':
+      return 'its engine is not healthy yet';
+    case 'accepted':
       if (loading) return loading.phase ?? 'loading';
       return launch.started_at === null ? 'the container is made' : 'the container runs';
     case 'ready':

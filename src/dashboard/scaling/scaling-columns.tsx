@@ -91,7 +91,7 @@ function Held({ scaling: { control, breaker, min, max } }: { scaling: ConfigScal
   if (breaker !== null) {
     return (
       <small class="bad" title={breaker.text}>
-        <Mark shape="cross" /> Starts held back
+        <Mark shape="cross" /> Held back
       </small>
     );
   }

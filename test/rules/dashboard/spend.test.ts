@@ -40,7 +40,8 @@ it('a launch is as far as the last step that was told, and says what goes on', (
     [launch('b', 'requested'), 0, 'asked vast'],
     [launch('c', 'accepted', { accepted_at: NOW }), 1, 'the container is made'],
     [launch('d', 'accepted', { accepted_at: NOW, started_at: NOW }), 2, 'the container runs'],
-    [launch('e', 'registered', { registered_at: NOW, loading: { phase: 'load', progress: 0.6 } }), 3, 'load'],
+    [launch('e', 'accepted', { accepted_at: NOW, loading: { phase: 'load', progress: 0.6 } }), 2, 'load'],
+    [launch('i', 'registered', { registered_at: NOW }), 4, 'its engine is not healthy yet'],
     [launch('f', 'ready', { ready_at: NOW }), 5, 'takes jobs'],
     [
       launch('g', 'terminating', { ready_at: NOW, cause: 'lost' }),
@@ -51,5 +52,5 @@ it('a launch is as far as the last step that was told, and says what goes on', (
   ];
   for (const [one, done, says] of steps) expect([stepsDone(one), doingNow(one)]).toEqual([done, says]);
   const order = sortLaunches(steps.map(([one]) => one)).map(({ name }) => name);
-  expect(order.join('')).toBe('hecdbagf');
+  expect(order.join('')).toBe('hicdebagf');
 });

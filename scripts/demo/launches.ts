@@ -1,0 +1,162 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Launcher } from '../../src/launcher/launcher.ts';
+import { systemTimers } from '../../src/process/timeout.ts';
+import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
+import type { LauncherAnswer, LauncherReport, LaunchOutcome, Machine } from '../../src/scheduler/rpc.ts';
+import type { DemoConfig } from './cast.ts';
+import { DemoLoad } from './load.ts';
+import { type DemoQueue, DemoWorker } from './worker.ts';
+
+/** A config of the demonstration that the real scheduler starts and ends, on machines that are made up. */
+const LAUNCHED: DemoConfig = {
+  id: 'gemma-27b',
+  model: 'google/gemma-3-27b-it',
+  slots: 4,
+  tokensPerSecond: 38,
+  firstTokenMs: 240,
+  gpu: { name: 'NVIDIA L40S', count: 2, memoryGib: 48, watts: 350 },
+  startSeconds: 40,
+  load: { stored: 9, callers: 2, maxTokens: 500 },
+};
+
+const SPEC = {
+  budget: { per_hour: 8, per_day: 120 },
+  providers: { runpod: { driver: 'runpod' } },
+  configs: {
+    [LAUNCHED.id]: {
+      model: LAUNCHED.model,
+      slots: LAUNCHED.slots,
+      max: 4,
+      keep_warm: '30s',
+      machines: [{ provider: 'runpod', kind: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
+    },
+  },
+};
+
+/** Work comes and goes, so that something starts or ends most of the time. */
+const BUSY_MS = 100_000;
+const QUIET_MS = 60_000;
+/** Until a machine's container runs. */
+const CONTAINER_MS = 5000;
+/** Of launches that the provider has no machine for. */
+const NO_CAPACITY_SHARE = 0.1;
+
+/** @returns ends the launcher and its machines */
+export async function startDemoLaunches(queue: DemoQueue): Promise<() => Promise<void>> {
+  const post = async (path: string, body: unknown): Promise<unknown> => {
+    const headers = { ...(queue.token && { authorization: `Bearer ${queue.token}` }) };
+    const response = await fetch(`${queue.url}/api/${path}`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(`POST /api/${path}: ${response.status} ${await response.text()}`);
+    return await response.json();
+  };
+  await post('fleet/spec', { spec: SPEC });
+  const driver = new DemoDriver(queue);
+  const stopped = new AbortController();
+  const launcher = new Launcher(
+    {
+      clock: { ...systemTimers, now: () => Date.now() },
+      random: Math.random,
+      log: { debug: () => {}, info: () => {}, warn: console.warn, error: console.error },
+      makeDriver: async () => driver,
+      sync: (report: LauncherReport) => post('launchers/demo/sync', report) as Promise<LauncherAnswer>,
+    },
+    {
+      drivers: ['runpod'],
+      host: 'demo',
+      road: { url: queue.url, queueId: 'vllm-queue' },
+      env: {},
+      endsProcesses: false,
+    },
+  );
+  const running = Promise.all([launcher.run(stopped.signal), comeAndGo(queue, stopped.signal)]);
+  return async () => {
+    stopped.abort();
+    await driver.end();
+    await running;
+  };
+}
+
+async function comeAndGo(queue: DemoQueue, stopped: AbortSignal): Promise<void> {
+  while (!stopped.aborted) {
+    const load = new DemoLoad(queue);
+    load.start(LAUNCHED);
+    await sleep(BUSY_MS, undefined, { signal: stopped }).catch(() => {});
+    load.stop();
+    await sleep(QUIET_MS, undefined, { signal: stopped }).catch(() => {});
+  }
+}
+
+/** A provider whose machines are workers of the demonstration in this process. */
+class DemoDriver implements Driver {
+  readonly #queue: DemoQueue;
+  readonly #machines = new Map<string, Machine & { worker: DemoWorker | null }>();
+
+  constructor(queue: DemoQueue) {
+    this.#queue = queue;
+  }
+
+  async launch({ name, price_per_hour, env }: LaunchRequest): Promise<LaunchOutcome> {
+    const known = this.#machines.get(name);
+    if (known) return { kind: 'launched', external_id: known.external_id, price_per_hour };
+    if (this.#machines.size > 0 && Math.random() < NO_CAPACITY_SHARE) {
+      return {
+        kind: 'no_capacity',
+        detail: 'There are no longer any instances available with these specifications.',
+      };
+    }
+    const external_id = randomBytes(7).toString('hex');
+    this.#machines.set(name, {
+      ...{
+        external_id,
+        name,
+        state: 'starting',
+        price_per_hour,
+        exit_code: null,
+        detail: null,
+        worker: null,
+      },
+      ...{ created_at: Date.now(), started_at: null, ended_at: null },
+    });
+    const token = this.#queue.token && env.CASOLA_API_TOKEN;
+    setTimeout(() => this.#run(name, { ...this.#queue, token }), CONTAINER_MS).unref();
+    return { kind: 'launched', external_id, price_per_hour };
+  }
+
+  #run(name: string, queue: DemoQueue): void {
+    const machine = this.#machines.get(name)!;
+    if (machine.state !== 'starting') return;
+    const part = {
+      workerId: name,
+      config: LAUNCHED,
+      role: 'works',
+      ageSeconds: CONTAINER_MS / 1000,
+    } as const;
+    const worker = new DemoWorker(part, queue);
+    Object.assign(machine, { state: 'running', started_at: Date.now(), worker });
+    void worker.load(0);
+  }
+
+  async list(prefix: string): Promise<Machine[]> {
+    return [...this.#machines.values()].flatMap(({ worker, ...machine }) =>
+      machine.name.startsWith(prefix) ? [machine] : [],
+    );
+  }
+
+  async terminate({ name }: { name: string }): Promise<LaunchOutcome> {
+    const machine = this.#machines.get(name);
+    if (machine && machine.state !== 'ended') {
+      Object.assign(machine, { state: 'ended', ended_at: Date.now() });
+      await machine.worker?.stop();
+    }
+    return { kind: 'terminated' };
+  }
+
+  async end(): Promise<void> {
+    await Promise.all([...this.#machines.keys()].map((name) => this.terminate({ name })));
+  }
+}
