@@ -114,7 +114,14 @@ function emptyShare(config_id: string): ConfigShare {
     ...{ submitted: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0, rejected: 0 },
     ...{ tokens_in: 0, tokens_out: 0 },
   };
-  const nothing = { callers: 0, stored: 0, by_priority: [], oldest_since: null, running: 0 };
+  const nothing = {
+    callers: 0,
+    stored: 0,
+    by_priority: [],
+    oldest_since: null,
+    running: 0,
+    submitted_in_background: 0,
+  };
   return { config_id, ...nothing, totals, wait_buckets: [], first_token_buckets: [], duration_buckets: [] };
 }
 

@@ -167,6 +167,8 @@ export interface ConfigShare {
   /** Epoch ms when the one that waits longest was submitted; null: none waits. */
   oldest_since: number | null;
   running: number;
+  /** Of `totals.submitted`, jobs that give way to all others: their priority is below zero, as that of lines of batches. */
+  submitted_in_background: number;
   /** Since the queue was made. */
   totals: ConfigTotals;
   /**

@@ -45,6 +45,7 @@ import type { Connection, Ports } from './store/ports.ts';
 import { sumUsage } from './store/usage-table.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
+import { cordon } from './verbs/cordon.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
 import { list } from './verbs/list.ts';
 import { listen, nextSettled } from './verbs/listen.ts';
@@ -210,6 +211,11 @@ export class Queue {
   /** Once all work of a commit is done: what is to be written with it. */
   beforeCommit(): void {
     this.#core.counts.beforeCommit();
+  }
+
+  /** These workers and no others get no more jobs. @returns jobs that each of them holds */
+  cordon(workerIds: readonly string[]): Record<string, number> {
+    return this.#do(() => cordon(this.#core, workerIds));
   }
 
   sessions(): SessionView[] {

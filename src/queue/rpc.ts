@@ -70,7 +70,7 @@ export interface QueueCalls {
   waitingLines(): Promise<WaitingLineView[]>;
   /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */
   tellFleet(everything?: boolean): Promise<void>;
-  /** As `QueueTells` says. Stub: it answers as if none of them ran anything, and cordons nobody. */
+  /** As `QueueTells` says. */
   cordon: QueueTells['cordon'];
   /** Whether a worker is connected under this session, as `registered` told it. */
   hasSession(workerId: string, sessionId: string): Promise<boolean>;

@@ -29,6 +29,7 @@ export function config(config_id: string, { totals, ...more }: ConfigNumbers = {
     by_priority: [],
     oldest_since: null,
     running: 0,
+    submitted_in_background: 0,
     totals: {
       submitted: 0,
       succeeded: 0,

@@ -1,7 +1,7 @@
 import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
 import type { ConfigCounts, Mode } from '../state/config-counts.ts';
 import { observe } from '../state/histogram.ts';
-import type { Job } from '../state/job.ts';
+import { isBatchWork, type Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
 
@@ -33,6 +33,7 @@ type Counter = (counts: ConfigCounts, event: JobEvent, core: Core) => void;
 const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   submitted: (counts, { job }) => {
     if (job.lives === 'stored' || !job.is_repeat) counts.submitted[modeOf(job)] += 1;
+    if (isBatchWork(job)) counts.submitted_in_background += 1;
   },
   // Submitted once more, as one that is over was before.
   retried: (counts) => {

@@ -262,7 +262,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async cordon(workerIds: string[]): Promise<Record<string, number>> {
-    return Object.fromEntries(workerIds.map((id) => [id, 0]));
+    return this.#commits.together(() => this.#queue.cordon(workerIds)).finally(() => this.#fleet.flush());
   }
 
   async hasSession(workerId: string, sessionId: string): Promise<boolean> {
@@ -289,7 +289,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.numbers.batchSlots(models);
   }
 
-  /** Asked by this object alone: see Commits. */
+  /** See Commits. */
   async noop(): Promise<void> {}
 
   usage(...[wanted]: Parameters<QueueRpc['usage']>): ReturnType<QueueRpc['usage']> {

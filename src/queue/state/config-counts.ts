@@ -30,6 +30,8 @@ type TokenKind = (typeof TOKEN_KINDS)[number];
 /** What happened to the jobs of one config since it was first counted. */
 export interface ConfigCounts {
   submitted: Record<Mode, number>;
+  /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
+  submitted_in_background: number;
   settled: Record<Mode, Record<Outcome, number>>;
   dispatches: number;
   attempts: Record<AttemptResult, number>;
@@ -53,6 +55,7 @@ export interface ConfigCounts {
 export function newCounts(): ConfigCounts {
   return {
     submitted: zeros(MODES),
+    submitted_in_background: 0,
     settled: { transient: zeros(OUTCOMES), persisted: zeros(OUTCOMES) },
     dispatches: 0,
     attempts: zeros(ATTEMPT_RESULTS),
@@ -75,6 +78,7 @@ export function countsFrom(row: Partial<ConfigCounts>): ConfigCounts {
     row[name]?.counts.length === zero[name].counts.length ? row[name] : zero[name];
   return {
     submitted: { ...zero.submitted, ...row.submitted },
+    submitted_in_background: row.submitted_in_background ?? 0,
     settled: {
       transient: { ...zero.settled.transient, ...row.settled?.transient },
       persisted: { ...zero.settled.persisted, ...row.settled?.persisted },

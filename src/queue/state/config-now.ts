@@ -1,7 +1,7 @@
 import type { ConfigNow, Waiting } from '../rpc.ts';
 import { oldestPending } from '../store/jobs-table.ts';
 import type { Core } from './state.ts';
-import { freeSlots, type Worker } from './worker.ts';
+import { freeSlots, isLeaving, type Worker } from './worker.ts';
 
 /** The oldest job is looked for in so many priorities, the lowest first: a statement each. */
 const MOST_PRIORITIES = 50;
@@ -46,7 +46,7 @@ function wantedWorkers(jobs: number, slotsPerWorker: number | null): number {
 
 function addWorker(core: Core, now: ConfigNow, worker: Worker): void {
   const { session, running } = worker;
-  now.workers[session.draining ? 'draining' : session.paused ? 'paused' : 'ready'] += 1;
+  now.workers[isLeaving(worker) ? 'draining' : session.paused ? 'paused' : 'ready'] += 1;
   const free = freeSlots(worker);
   now.slots.busy += running.size;
   now.slots.free += free;

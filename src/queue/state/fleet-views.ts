@@ -1,6 +1,6 @@
 import type { QueueStatus, SessionView } from '../rpc.ts';
 import type { Core } from './state.ts';
-import { profileOf, type Worker } from './worker.ts';
+import { isLeaving, profileOf, type Worker } from './worker.ts';
 
 /** The connected workers as others see them. */
 
@@ -39,7 +39,7 @@ function configStatus(core: Core, configId: string): QueueStatus['config'] {
   };
 }
 
-function sessionState({ session }: Worker): SessionView['state'] {
-  if (session.draining) return 'draining';
-  return session.paused ? 'paused' : 'ready';
+function sessionState(worker: Worker): SessionView['state'] {
+  if (isLeaving(worker)) return 'draining';
+  return worker.session.paused ? 'paused' : 'ready';
 }

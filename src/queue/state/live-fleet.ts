@@ -1,6 +1,6 @@
 import type { Connection } from '../store/ports.ts';
 import type { Openings } from './openings.ts';
-import { profileOf, type Worker } from './worker.ts';
+import { isLeaving, profileOf, type Worker } from './worker.ts';
 
 /** The workers whose sockets are open, by connection and by id, and those that may be back any moment. */
 export class Fleet {
@@ -9,8 +9,10 @@ export class Fleet {
   readonly #byId = new Map<string, Worker>();
   /** By id; `until` in epoch ms. */
   readonly #away = new Map<string, { worker: Worker; until: number }>();
+  /** Ids of workers that get no more jobs, connected or not. */
+  #cordon: ReadonlySet<string> = new Set();
 
-  /** Grows whenever a worker comes, goes or begins to drain: what was found out about all of them is old then. */
+  /** Grows whenever a worker comes, goes, begins to drain or is cordoned: what was found out about all of them is old then. */
   changes = 0;
 
   constructor(openings: Openings) {
@@ -19,15 +21,29 @@ export class Fleet {
 
   add(worker: Worker): void {
     this.changes += 1;
+    worker.cordoned = this.#cordon.has(worker.session.worker_id);
     this.#byConnection.set(worker.connection.id, worker);
     this.#byId.set(worker.session.worker_id, worker);
     this.#away.delete(worker.session.worker_id);
   }
 
+  /** These and no others get no more jobs. @returns whether that changes anything */
+  cordon(workerIds: readonly string[]): boolean {
+    const ids = new Set(workerIds);
+    if (ids.size === this.#cordon.size && workerIds.every((id) => this.#cordon.has(id))) return false;
+    this.changes += 1;
+    this.#cordon = ids;
+    for (const worker of this.#byId.values()) {
+      worker.cordoned = ids.has(worker.session.worker_id);
+      if (!worker.cordoned) this.#openings.worker(worker);
+    }
+    return true;
+  }
+
   /** It lost its connection without having said that it leaves. @param until epoch ms */
   expect(worker: Worker, until: number): void {
     this.changes += 1;
-    if (!worker.session.draining) this.#away.set(worker.session.worker_id, { worker, until });
+    if (!isLeaving(worker)) this.#away.set(worker.session.worker_id, { worker, until });
   }
 
   /** A worker that is expected back has at least until then. @param until epoch ms */

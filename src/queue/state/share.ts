@@ -33,6 +33,7 @@ function configShare({ config_id, now, counts }: ConfigMetrics): ConfigShare {
     })),
     oldest_since: oldest.length === 0 ? null : Math.min(...oldest),
     running: now.slots.busy,
+    submitted_in_background: counts.submitted_in_background,
     totals: {
       submitted: counts.submitted.transient + counts.submitted.persisted,
       succeeded: ended('succeeded'),

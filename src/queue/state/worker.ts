@@ -25,6 +25,13 @@ export interface Worker {
   declined: Set<string>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   suspect: boolean;
+  /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
+  cordoned: boolean;
+}
+
+/** It takes no more jobs, and is on its way out. */
+export function isLeaving({ session, cordoned }: Worker): boolean {
+  return session.draining || cordoned;
 }
 
 /** Slots that may be filled now. */
@@ -33,8 +40,9 @@ export function freeSlots(worker: Worker): number {
 }
 
 /** Slots that run something, or may be filled now; 0 where nothing more is given to the worker. */
-export function usableSlots({ session, suspect, ceiling }: Worker): number {
-  if (session.paused || session.draining || suspect) return 0;
+export function usableSlots(worker: Worker): number {
+  const { session, suspect, ceiling } = worker;
+  if (session.paused || isLeaving(worker) || suspect) return 0;
   return Math.min(session.capacity, ceiling ?? session.capacity);
 }
 
@@ -83,6 +91,7 @@ export function newWorker(connection: Connection, session: Session, models: stri
     ceiling: null,
     declined: new Set(),
     suspect: false,
+    cordoned: false,
   };
 }
 

@@ -6,7 +6,7 @@ import { emit } from '../events/emit.ts';
 import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { mayRun, type Worker } from '../state/worker.ts';
+import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
 
 /** Whether a job may wait and until when, and the answer to its caller when it may not. */
 
@@ -143,7 +143,7 @@ function reject(core: Core, job: MemoryJob, answer: Rejection): void {
 
 /** Connected workers that may run it, now or when a slot frees. */
 function workersFor(core: Core, model: string | null): Worker[] {
-  return core.fleet.all().filter((worker) => !worker.session.draining && mayRun(worker, model));
+  return core.fleet.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
 }
 
 function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): string | null {

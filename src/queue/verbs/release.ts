@@ -3,7 +3,7 @@ import { claimOf } from '../attempts/claim.ts';
 import { releaseAttempt } from '../attempts/retry.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
-import type { Worker } from '../state/worker.ts';
+import { isLeaving, type Worker } from '../state/worker.ts';
 
 /** A job released by a worker that stays is not pushed straight back to it, ms. */
 const RELEASED_DELAY_MS = 1000;
@@ -38,7 +38,7 @@ function decline(worker: Worker, jobId: string): void {
  */
 function offerElsewhere(core: Core, job: Job): void {
   const workers = core.fleet.all().filter(({ session }) => session.config_id === job.config_id);
-  const left = workers.filter(({ session, declined }) => !session.draining && !declined.has(job.id));
+  const left = workers.filter((worker) => !isLeaving(worker) && !worker.declined.has(job.id));
   if (left.length > 0 || job.lives === 'memory') {
     releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load', 'deadline');
     return;

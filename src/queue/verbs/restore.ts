@@ -1,11 +1,13 @@
 import { emit } from '../events/emit.ts';
 import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
+import { readCordon } from '../store/cordon-table.ts';
 import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
 import { sessionModels } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the fleet is read back from both stores. */
 export function restoreFleet(core: Core): void {
+  core.fleet.cordon(readCordon(core.sql));
   const sessions = core.connections().flatMap((connection) => {
     const session = connection.load();
     return session === null ? [] : [{ connection, session }];
