@@ -49,6 +49,11 @@ export class KnownConfigs {
     for (const [id, levels] of this.#levels(workers)) this.#history.level(id, levels, at);
   }
 
+  /** What the queue last told of each. */
+  shares(): ConfigShare[] {
+    return [...this.#byId.values()].flatMap(({ share }) => share ?? []);
+  }
+
   /** Learns how long a start took, once of each. */
   learn(configId: string, workerId: string, { start }: Heartbeat, at: number): void {
     const { created_ms, engine_healthy_ms } = start ?? {};

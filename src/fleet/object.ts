@@ -1,21 +1,14 @@
 import { DurableObject } from 'cloudflare:workers';
+import type { BatchesRpc } from '../batches/rpc.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
-import type { FleetHistory, FleetView, Heartbeat } from '../protocol/index.ts';
-import type {
-  AppliedSpec,
-  ConfigAction,
-  ControlAnswer,
-  LauncherAnswer,
-  LauncherReport,
-  SchedulerRpc,
-  SpecChange,
-} from '../scheduler/rpc.ts';
-import type { FleetSpec } from '../scheduler/spec.ts';
+import type { FleetView, Heartbeat } from '../protocol/index.ts';
+import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
+import { Alarms } from './alarms.ts';
 import { LiveViewers, type ViewerSocket, type Watching } from './live-viewers.ts';
 import { FleetRegistry } from './registry.ts';
 import type {
@@ -23,7 +16,6 @@ import type {
   ConfigStart,
   FleetEvent,
   FleetRpc,
-  HistoryRange,
   KnownModel,
   KnownWorker,
   QueueShare,
@@ -31,12 +23,8 @@ import type {
   RecordAnswer,
   RefusedWorker,
   SessionShare,
-  Subject,
-  TelemetryBatch,
-  TelemetryKind,
-  TelemetryPage,
-  TelemetryQuery,
 } from './rpc.ts';
+import { Scheduling } from './scheduling.ts';
 import type { SignInRow } from './sign-in-table.ts';
 
 /** What is new, log lines and samples wait this long for others to be stored with, ms. */
@@ -49,6 +37,7 @@ const MOST_VIEWERS = 1000;
 
 interface FleetEnv extends QueueSettingBindings {
   QUEUE: DurableObjectNamespace;
+  BATCHES: DurableObjectNamespace;
 }
 
 /**
@@ -61,7 +50,11 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
   #asking: Promise<void> | null = null;
+  #scheduling!: Scheduling;
   #alarm!: StoredAlarm;
+  /** The one alarm, for each as if it were its own. */
+  #registryAlarm!: ReturnType<Alarms['part']>;
+  #schedulingAlarm!: ReturnType<Alarms['part']>;
   #saving: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;
 
   constructor(ctx: DurableObjectState, env: FleetEnv) {
@@ -69,15 +62,25 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('ping', 'pong'));
     ctx.blockConcurrencyWhile(async () => {
       this.#alarm = await StoredAlarm.read(ctx.storage);
+      const alarms = new Alarms(this.#alarm);
+      this.#registryAlarm = alarms.part();
+      this.#schedulingAlarm = alarms.part();
+      const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
       this.#registry = new FleetRegistry(
-        {
-          queueId: this.#queueId,
-          sql: sqlOf(ctx.storage),
-          alarm: this.#alarm,
-          now: () => Date.now(),
-        },
+        { queueId: this.#queueId, sql, alarm: this.#registryAlarm, now },
         completeQueueSettings(settingsFromBindings(env)),
       );
+      this.#scheduling = new Scheduling({
+        scheduler: this.#registry.scheduler,
+        queueId: this.#queueId,
+        alarm: this.#schedulingAlarm,
+        now,
+        commit: (work) => this.#commit(work),
+        cordon: (workerIds) => this.#queue.cordon(workerIds),
+        backlog: () => this.#batches.backlog(),
+        facts: () => this.#registry.facts(),
+        configOf: (model) => this.#registry.configOf(model),
+      });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => this.#viewerOf(socket)),
         view: this.#registry.view,
@@ -93,18 +96,21 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     this.#viewers.changed();
   }
 
-  async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
+  async keepTelemetry(...[workerId, batch]: Parameters<FleetRpc['keepTelemetry']>): Promise<void> {
     if (this.#registry.keepTelemetry(workerId, batch)) this.#commit(() => this.#registry.save());
     else this.#saveIn(SAVE_AFTER_MS);
   }
 
-  async telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage> {
-    return this.#registry.telemetry(workerId, kind, query);
+  async telemetry(...asked: Parameters<FleetRpc['telemetry']>): ReturnType<FleetRpc['telemetry']> {
+    return this.#registry.telemetry(...asked);
   }
 
   async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
     const answer = this.#commit(() => this.#registry.record(events, share));
-    if (share) this.#saveIn(SAVE_MEASURED_AFTER_MS);
+    if (share) {
+      this.#saveIn(SAVE_MEASURED_AFTER_MS);
+      this.#scheduling.heard(share);
+    }
     this.#viewers.changed();
     return answer;
   }
@@ -115,8 +121,8 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return this.#registry.view.view();
   }
 
-  async history(of: Subject, range: HistoryRange): Promise<FleetHistory> {
-    return this.#registry.history(of, range);
+  async history(...asked: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
+    return this.#registry.history(...asked);
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
@@ -188,29 +194,30 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return this.#registry.starts();
   }
 
-  async applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecChange> {
-    return this.#commit(() => this.#registry.scheduler.applySpec(spec, dryRun));
+  async applySpec(...asked: Parameters<SchedulerRpc['applySpec']>): ReturnType<SchedulerRpc['applySpec']> {
+    return this.#told(() => this.#registry.scheduler.applySpec(...asked));
   }
 
-  async removeSpec(dryRun: boolean): Promise<SpecChange | null> {
-    return this.#commit(() => this.#registry.scheduler.removeSpec(dryRun));
+  async removeSpec(dryRun: boolean): ReturnType<SchedulerRpc['removeSpec']> {
+    return this.#told(() => this.#registry.scheduler.removeSpec(dryRun));
   }
 
   async spec(): Promise<AppliedSpec | null> {
     return this.#registry.scheduler.spec();
   }
 
-  async control(configId: string, action: ConfigAction, dryRun: boolean): Promise<ControlAnswer> {
-    return this.#commit(() => this.#registry.scheduler.control(configId, action, dryRun));
+  async control(...asked: Parameters<SchedulerRpc['control']>): ReturnType<SchedulerRpc['control']> {
+    return this.#told(() => this.#registry.scheduler.control(...asked));
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
-    return this.#commit(() => this.#registry.scheduler.sync(launcherId, report));
+    const answer = await this.#scheduling.sync(launcherId, report);
+    this.#viewers.changed();
+    return answer;
   }
 
-  /** Stub. */
-  async workerOfToken(_token: string): Promise<{ worker_id: string } | null> {
-    return null;
+  async workerOfToken(token: string): Promise<{ worker_id: string } | null> {
+    return this.#scheduling.workerOfToken(token);
   }
 
   async wantedWorkers(configId: string): Promise<number | null> {
@@ -219,21 +226,43 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   override async alarm(): Promise<void> {
     this.#alarm.fired();
-    this.#commit(() => this.#registry.onAlarm());
+    const now = Date.now();
+    const isSchedulingDue = this.#schedulingAlarm.isDue(now);
+    if (this.#registryAlarm.isDue(now)) this.#commit(() => this.#registry.onAlarm());
+    if (!isSchedulingDue) return;
+    await this.#hearOfQueue();
+    await this.#scheduling.look();
+    this.#viewers.changed();
+  }
+
+  /** What an operator has said, looked at at once. */
+  #told<T>(work: () => T): T {
+    const answer = this.#commit(work);
+    this.#scheduling.wake();
+    this.#viewers.changed();
+    return answer;
   }
 
   /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
   async #hearOfQueue(): Promise<void> {
     if (this.#registry.hasShare) return;
-    const { QUEUE } = this.env;
-    const queue = QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
-    this.#asking ??= queue.tellFleet(true).then(
+    this.#asking ??= this.#queue.tellFleet(true).then(
       () => {},
       // What is shown then is what heartbeats tell. The queue tells the rest when it can.
       () => {},
     );
     await this.#asking;
     this.#asking = null;
+  }
+
+  get #queue(): QueueTells {
+    const { QUEUE } = this.env;
+    return QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
+  }
+
+  get #batches(): Pick<BatchesRpc, 'backlog'> {
+    const { BATCHES } = this.env;
+    return BATCHES.get(BATCHES.idFromName(this.#queueId)) as unknown as BatchesRpc;
   }
 
   #viewerOf(socket: WebSocket): ViewerSocket {
@@ -263,11 +292,16 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   #commit<T>(work: () => T): T {
-    return this.ctx.storage.transactionSync(work);
+    try {
+      return this.ctx.storage.transactionSync(work);
+    } catch (error) {
+      this.#registry.scheduler.reload();
+      throw error;
+    }
   }
 }
 
-/** A socket that is gone throws on use, and is not among the object's sockets any more. */
+/** A socket that is gone throws on use. */
 function quietly(use: () => void): void {
   try {
     use();

@@ -1,6 +1,7 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { type FleetHistory, type Heartbeat, limits, shortName } from '../protocol/index.ts';
+import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { chooseConfig } from './choose-config.ts';
@@ -21,6 +22,7 @@ import {
   saveModel,
 } from './model-table.ts';
 import { Projection } from './projection.ts';
+import { randomText } from './random-text.ts';
 import { findResponse, forgetResponses, saveResponse } from './response-table.ts';
 import type {
   ConfigChoice,
@@ -39,6 +41,7 @@ import type {
   TelemetryPage,
   TelemetryQuery,
 } from './rpc.ts';
+import { SchedulingFacts } from './scheduling-facts.ts';
 import { findSignIn, removeSignIn, type SignInRow, saveSignIn } from './sign-in-table.ts';
 import { Telemetry } from './telemetry.ts';
 import { configStart } from './view/config-start.ts';
@@ -78,6 +81,7 @@ export class FleetRegistry {
   readonly view: Projection;
   /** Of the machines that run the workers. */
   readonly scheduler: Scheduler;
+  readonly #scheduling = new SchedulingFacts();
   /** Whether the queue has told all of its numbers since this object started. */
   #hasShare = false;
 
@@ -85,7 +89,7 @@ export class FleetRegistry {
     migrate(ports.sql, MIGRATIONS);
     this.#ports = ports;
     this.#settings = settings;
-    this.scheduler = new Scheduler(ports);
+    this.scheduler = new Scheduler({ ...ports, randomText, facts: () => this.facts() });
     this.#telemetry = new Telemetry(ports);
     this.#workers = new KnownWorkers(ports.sql);
     this.#history = new History(ports.sql, ports.now);
@@ -199,6 +203,17 @@ export class FleetRegistry {
     return Object.entries(spec.configs).map(([id, config]) =>
       configStart(id, config, facts, this.#ports.now()),
     );
+  }
+
+  /** What the scheduler is told. */
+  facts(): FleetFacts {
+    return this.#scheduling.of(this.#workers.all(), this.#configs.shares(), this.#hasShare);
+  }
+
+  /** The config that a model is for; null: that is not known. */
+  configOf(model: string | null): string | null {
+    const choice = chooseConfig(newestModels(this.#ports.sql), this.starts(), model);
+    return choice.kind === 'config' ? choice.config_id : null;
   }
 
   models(): KnownModel[] {

@@ -98,3 +98,109 @@ export function nameOf(installation: string, configId: string, id: string): stri
 export function prefixOf(installation: string): string {
   return `wv-${installation}-`;
 }
+
+/** Two complete lists that do not show a machine, or show one that nobody wants, count when they are so far apart, ms. */
+export const LISTS_APART_MS = 60_000;
+
+/** A launch with what only orders and the reaper look at. */
+export interface LaunchRecord extends Launch {
+  /** As its order says. */
+  machine: { kind: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
+  /** The numbers that its reason follows from, in words. */
+  inputs: string;
+  /** Of its config's part of the spec; a launch of an older one is replaced. */
+  revision: number;
+  /** The machine whose launcher has the order, where the provider is a machine itself; null: any launcher will do. */
+  host: string | null;
+  /** When its order is given out, or given out again; null: nothing is to be ordered. */
+  order_due_at: number | null;
+  /** When the newest order was given out. */
+  ordered_at: number | null;
+  /** When the queue had answered that its worker runs nothing and is given nothing more: it may be terminated. */
+  clear_at: number | null;
+}
+
+/** What a launch says when it reaches a state, at the time of this. */
+const REACHED = {
+  requested: 'requested_at',
+  accepted: 'accepted_at',
+  registered: 'registered_at',
+  ready: 'ready_at',
+  draining: 'draining_at',
+  terminating: 'terminating_at',
+} as const satisfies Partial<Record<LaunchState, keyof Launch>>;
+
+export function newLaunch(
+  of: Pick<LaunchRecord, 'id' | 'name' | 'config_id' | 'provider' | 'machine' | 'price_per_hour'> &
+    Pick<LaunchRecord, 'reason' | 'inputs' | 'revision'>,
+  now: number,
+): LaunchRecord {
+  return {
+    ...of,
+    kind: of.machine.kind,
+    state: 'intended',
+    state_at: now,
+    external_id: null,
+    intended_at: now,
+    requested_at: null,
+    accepted_at: null,
+    started_at: null,
+    registered_at: null,
+    ready_at: null,
+    draining_at: null,
+    terminating_at: null,
+    ended_at: null,
+    cause: null,
+    exit_code: null,
+    detail: null,
+    order: 0,
+    missed_lists: 0,
+    missed_since: null,
+    host: null,
+    order_due_at: now,
+    ordered_at: null,
+    clear_at: null,
+  };
+}
+
+/**
+ * The launch in another state, with the time of it.
+ * @throws Error for a step that there is not
+ */
+export function moved<L extends Launch>(
+  launch: L,
+  to: LaunchState,
+  now: number,
+  more: Partial<LaunchRecord> = {},
+): L {
+  if (!TRANSITIONS[launch.state].includes(to)) {
+    throw new Error(`a launch that is ${launch.state} cannot become ${to} (${launch.name})`);
+  }
+  const next = { ...launch, state: to, state_at: now, missed_lists: 0, missed_since: null, ...more };
+  const reached = to in REACHED ? REACHED[to as keyof typeof REACHED] : null;
+  // Taken back, it is ready since it was.
+  if (reached && next[reached] === null) next[reached] = now;
+  if (isFinal(next)) next.ended_at ??= now;
+  return next;
+}
+
+export function isFinal({ state }: Pick<Launch, 'state'>): boolean {
+  return TRANSITIONS[state].length === 0;
+}
+
+/** Its end, once nothing of it is left: what failed says of what. */
+export function ended<L extends Launch>(
+  launch: L,
+  now: number,
+  cause: FailureCause | null = launch.cause,
+): L {
+  return moved(launch, cause === null ? 'gone' : 'failed', now, { cause, ...NOTHING_DUE });
+}
+
+const NOTHING_DUE = { order_due_at: null } as const;
+
+/** It is to go. The order waits until the queue has answered that its worker runs nothing. */
+export function terminated<L extends Launch>(launch: L, now: number, more: Partial<LaunchRecord> = {}): L {
+  if (launch.state === 'intended') return ended(launch, now, null);
+  return moved(launch, 'terminating', now, { order_due_at: now, ...more });
+}

@@ -1,6 +1,18 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index.ts';
+import { act, clear, cordonOf, giveUp, join } from './act.ts';
+import { control } from './control.ts';
+import { Controls } from './controls.ts';
+import type { Core } from './core.ts';
+import { decide, EMPTY_STATE } from './decide.ts';
+import type { Answers, FleetFacts } from './facts.ts';
 import { prefixOf } from './launch.ts';
+import { Launches } from './launch-table.ts';
+import { observe } from './observe.ts';
+import type { Decided, RuleState } from './observed.ts';
+import { type DueOrder, takeOrders, takeResult } from './orders.ts';
+import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
+import { takeList } from './reaper.ts';
 import type {
   AppliedSpec,
   ConfigAction,
@@ -9,74 +21,261 @@ import type {
   LauncherReport,
   SpecChange,
 } from './rpc.ts';
-import type { FleetSpec } from './spec.ts';
+import { Secrets } from './secrets.ts';
+import type { FleetSpec, ProviderSpec } from './spec.ts';
+import { changesBetween, isAnotherWorker, isSame, priceOf } from './spec-change.ts';
 import { readState, removeState, writeState } from './state-table.ts';
+import { Strays } from './strays.ts';
+import { type LastDecision, launchRows, scalingOf } from './view.ts';
+
+/** How often it decides, and while a launch is under way, ms. */
+const TICK_MS = 5000;
+const BUSY_TICK_MS = 1000;
+/** How often launchers come: those that have nothing to do, and others, ms. */
+const SYNC_MS = 2000;
+const BUSY_SYNC_MS = 1000;
+/** What the rule remembers is written this often, ms: it may be lost, and costs no more than a longer wait then. */
+const SAVE_RULE_MS = 60_000;
 
 export interface SchedulerPorts {
   sql: Sql;
   /** Epoch ms */
   now(): number;
+  /** Lower-case letters and digits, at random. */
+  randomText(length: number): string;
+  /** What is known of workers and queue now. */
+  facts(): FleetFacts;
 }
 
 /**
  * The scheduler of one queue: rows, and what is decided over them. Every method is synchronous, so that what it writes
- * is one commit. It keeps nothing in memory: after a crash it goes on from its rows.
- *
- * For now a stub: a spec is kept and told, nothing is launched.
+ * is one commit: a decision is on disk before any launcher can see it. After a crash it goes on from its rows; what it
+ * has beyond them in memory is what it was told lately, and nothing is done that depends on it before it was told again.
  */
 export class Scheduler {
   readonly #ports: SchedulerPorts;
+  readonly #core: Core;
+  readonly #controls: Controls;
+  readonly #secrets: Secrets;
+  #rule: RuleState;
+  #ruleSavedAt: number;
+  #last: LastDecision | null = null;
+  #tickedAt: number | null = null;
 
   constructor(ports: SchedulerPorts) {
+    const { sql, now } = ports;
     this.#ports = ports;
+    this.#core = {
+      sql,
+      now,
+      newId: () => ports.randomText(10),
+      launches: new Launches(sql),
+      strays: new Strays(sql),
+      providers: new Providers(),
+    };
+    this.#controls = new Controls(sql);
+    this.#secrets = new Secrets(sql, ports.randomText);
+    this.#rule = readState<RuleState>(sql, 'rule') ?? EMPTY_STATE;
+    this.#ruleSavedAt = now();
+  }
+
+  /** After a commit that was rolled back. */
+  reload(): void {
+    this.#core.launches.reload();
+    this.#core.strays.reload();
   }
 
   applySpec(spec: FleetSpec, dryRun: boolean): SpecChange {
-    if (!dryRun) writeState(this.#ports.sql, 'spec', { spec, applied_at: this.#ports.now() });
-    return { applied: !dryRun, changes: [], price_per_hour: { min: 0, max: 0 } };
+    return this.#change(spec, dryRun);
   }
 
+  /** All that was launched is drained and terminated. */
   removeSpec(dryRun: boolean): SpecChange | null {
-    if (!this.spec()) return null;
-    if (!dryRun) removeState(this.#ports.sql, 'spec');
-    return { applied: !dryRun, changes: [], price_per_hour: { min: 0, max: 0 } };
+    return this.spec() ? this.#change(null, dryRun) : null;
   }
 
   spec(): AppliedSpec | null {
     return readState(this.#ports.sql, 'spec');
   }
 
-  /** Stub. */
-  control(configId: string, _action: ConfigAction, _dryRun: boolean): ControlAnswer {
-    return { ok: false, reason: 'unknown_config', message: `The fleet has no config "${configId}".` };
+  control(configId: string, action: ConfigAction, dryRun: boolean): ControlAnswer {
+    return control(
+      { core: this.#core, controls: this.#controls, applied: this.spec() },
+      configId,
+      action,
+      dryRun,
+    );
   }
 
-  /** Stub. */
-  sync(_launcherId: string, report: LauncherReport): LauncherAnswer {
-    const all = Object.entries(this.spec()?.spec.providers ?? {});
+  /** What a launcher has to tell, and what it is to do. */
+  sync(launcherId: string, report: LauncherReport): Omit<LauncherAnswer, 'orders'> & { orders: DueOrder[] } {
+    const now = this.#ports.now();
+    const providers = this.#providers();
+    this.#core.providers.heard(launcherId, report, now);
+    for (const result of report.results) takeResult(this.#core, result);
+    this.#takeLists(report, providers);
+    const configs = this.spec()?.spec.configs ?? {};
+    const own = Object.entries(providers).filter(([, { driver }]) => report.drivers.includes(driver));
     return {
-      prefix: prefixOf('stub'),
-      providers: all.flatMap(([name, spec]) =>
-        report.drivers.includes(spec.driver) ? { name, spec, kinds: [] } : [],
-      ),
-      orders: [],
-      sync_after_ms: 5000,
-      list_every_ms: 15_000,
+      prefix: prefixOf(this.#secrets.installation),
+      providers: own.map(([name, spec]) => ({ name, spec, kinds: kindsAt(name, configs) })),
+      orders: takeOrders(this.#core, { report, providers, configs }),
+      sync_after_ms: this.#isBusy ? BUSY_SYNC_MS : SYNC_MS,
+      list_every_ms: LIST_EVERY_MS,
     };
   }
 
-  /** Stub. */
-  wantedWorkers(_configId: string): number | null {
-    return null;
+  /** Workers that the queue is to give no more jobs. */
+  cordon(): string[] {
+    return cordonOf(this.#core, prefixOf(this.#secrets.installation), this.#ports.facts());
   }
 
-  /** Stub. */
+  /** Looks at everything and decides. @param answers to what was asked since the last time */
+  tick(answers: Answers): void {
+    const core = this.#core;
+    const facts = this.#ports.facts();
+    this.#tickedAt = core.now();
+    join(core, facts);
+    clear(core, answers.cordoned);
+    const providers = this.#providers();
+    const known = { applied: this.spec(), providers, controls: this.#controls, facts, answers };
+    const decided = decide(observe(core, known), this.#rule, core.now());
+    act(core, decided.decisions, this.#controls, this.#secrets.installation);
+    clear(core, answers.cordoned);
+    core.launches.bound(core.now());
+    this.#remember(decided);
+  }
+
+  /** When it is to look again, epoch ms; null: there is nothing to look after. */
+  nextTick(): number | null {
+    const isIdle =
+      this.spec() === null &&
+      this.#core.launches.alive().length === 0 &&
+      this.#core.strays.all().length === 0;
+    if (isIdle) return null;
+    if (this.#tickedAt === null) return this.#ports.now();
+    return this.#tickedAt + (this.#isBusy ? BUSY_TICK_MS : TICK_MS);
+  }
+
+  /** When it looked last, epoch ms; 0: not since it started. */
+  get tickedAt(): number {
+    return this.#tickedAt ?? 0;
+  }
+
+  /** The worker of a launch that has not ended; null: there is none. */
+  workerOf(launchId: string): string | null {
+    const launch = this.#core.launches.alive().find(({ id }) => id === launchId);
+    return launch && launch.state !== 'intended' ? launch.name : null;
+  }
+
+  /** Key of the tokens of launched workers. */
+  get tokenSecret(): string {
+    return this.#secrets.token;
+  }
+
+  wantedWorkers(configId: string): number | null {
+    if (!this.spec()?.spec.configs[configId]) return null;
+    return this.#last?.decided.configs.find(({ config_id }) => config_id === configId)?.wanted ?? null;
+  }
+
   launches(): LaunchRow[] {
-    return [];
+    return launchRows(this.#core, this.#ports.facts().heartbeats, this.#last);
   }
 
-  /** Stub. */
   scaling(): { summary: ScalingSummary; configs: ReadonlyMap<string, ConfigScaling> } | null {
-    return null;
+    const applied = this.spec();
+    if (!applied) return null;
+    return scalingOf(this.#core, {
+      applied,
+      installation: this.#secrets.installation,
+      providers: this.#providers(),
+      controls: this.#controls,
+      configs: this.#ports.facts().configs,
+      last: this.#last,
+    });
   }
+
+  #change(after: FleetSpec | null, dryRun: boolean): SpecChange {
+    const { sql, now } = this.#ports;
+    const before = this.spec()?.spec ?? null;
+    const alive = this.#core.launches.alive();
+    const changes = changesBetween(
+      before,
+      after,
+      (id) => alive.filter(({ config_id }) => config_id === id).length,
+    );
+    if (!dryRun) {
+      const providers = this.#providers();
+      for (const [id, config] of Object.entries(after?.configs ?? {})) {
+        const known = before?.configs[id];
+        if (!known || isSame(known, config)) continue;
+        const { revision } = this.#controls.of(id);
+        const isAnother = isAnotherWorker(known, config);
+        this.#controls.change(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
+        if (!isAnother) continue;
+        for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
+      }
+      if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
+      else removeState(sql, 'spec');
+      // Machines are still to be listed and ended there.
+      writeState(sql, 'providers_before', this.#stillUsed(providers, after));
+    }
+    const learned = (provider: string, kind: string) => this.#core.providers.prices(provider)[kind] ?? 0;
+    return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
+  }
+
+  /** Those of the spec, and those that it no longer names as long as they have machines of ours. */
+  #providers(): Record<string, ProviderSpec> {
+    const before = readState<Record<string, ProviderSpec>>(this.#ports.sql, 'providers_before') ?? {};
+    const after = this.spec()?.spec ?? null;
+    return { ...this.#stillUsed(before, after), ...after?.providers };
+  }
+
+  #stillUsed(providers: Record<string, ProviderSpec>, spec: FleetSpec | null): Record<string, ProviderSpec> {
+    const used = new Set(
+      [...this.#core.launches.alive(), ...this.#core.strays.all()].map(({ provider }) => provider),
+    );
+    return Object.fromEntries(
+      Object.entries(providers).filter(([name]) => used.has(name) && !spec?.providers[name]),
+    );
+  }
+
+  #takeLists(report: LauncherReport, providers: Readonly<Record<string, ProviderSpec>>): void {
+    const now = this.#ports.now();
+    const connected = new Set(this.#ports.facts().sessions.map(({ worker_id }) => worker_id));
+    for (const list of report.lists) {
+      const { provider, machines, age_ms } = list;
+      const driver = providers[provider]?.driver;
+      if (driver === undefined) continue;
+      const host = hostOf(driver, report);
+      this.#core.providers.listed(list, host, now);
+      if (machines === null) continue;
+      const prefix = prefixOf(this.#secrets.installation);
+      takeList(this.#core, { provider, host, begun_at: now - age_ms, machines, prefix, connected });
+    }
+  }
+
+  #remember(decided: Decided): void {
+    const now = this.#ports.now();
+    this.#rule = decided.state;
+    if (decided.decisions.length > 0 || now - this.#ruleSavedAt >= SAVE_RULE_MS) {
+      writeState(this.#ports.sql, 'rule', decided.state);
+      this.#ruleSavedAt = now;
+    }
+    const texts = decided.configs.map(({ config_id, text }): [string, { at: number; text: string }] => {
+      const before = this.#last?.texts.get(config_id);
+      return [config_id, before?.text === text ? before : { at: now, text }];
+    });
+    this.#last = { decided, texts: new Map(texts) };
+  }
+
+  /** Something is on its way, or to end. */
+  get #isBusy(): boolean {
+    return this.#core.launches.alive().some(({ state }) => state !== 'ready');
+  }
+}
+
+function kindsAt(provider: string, configs: FleetSpec['configs']): string[] {
+  const machines = Object.values(configs).flatMap((config) => config.machines);
+  return [...new Set(machines.filter((one) => one.provider === provider).map(({ kind }) => kind))];
 }

@@ -1,0 +1,38 @@
+import type { Sql } from '../durable/ports.ts';
+import type { ScalingControl } from '../protocol/index.ts';
+import { readState, writeState } from './state-table.ts';
+
+/** What operators have said of a config, and what has changed of it. */
+export interface Control {
+  control: ScalingControl;
+  /** When it was resumed or changed: failures before then no longer count. */
+  forgiven_at: number | null;
+  /** Asked for by hand, until then. */
+  at_least: { workers: number; until: number } | null;
+  /** Grows when what its workers are started with changes. */
+  revision: number;
+}
+
+const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
+
+/** By config, in one row. */
+export class Controls {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  of(configId: string): Control {
+    return this.#all()[configId] ?? UNTOUCHED;
+  }
+
+  change(configId: string, change: Partial<Control>): void {
+    const all = this.#all();
+    writeState(this.#sql, 'controls', { ...all, [configId]: { ...UNTOUCHED, ...all[configId], ...change } });
+  }
+
+  #all(): Record<string, Control> {
+    return readState(this.#sql, 'controls') ?? {};
+  }
+}

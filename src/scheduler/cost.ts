@@ -1,0 +1,60 @@
+import type { Sql } from '../durable/ports.ts';
+import type { Launch } from './launch.ts';
+
+export const DAY_MS = 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+/** Days that are remembered. */
+const KEPT_DAYS = 31;
+
+/** Midnight UTC before it. */
+export function dayOf(at: number): number {
+  return at - (at % DAY_MS);
+}
+
+/**
+ * US dollars of a launch within a span of time. By the provider's own times where it tells them; before that from when it
+ * accepted the launch.
+ */
+export function costWithin(launch: Launch, from: number, to: number): number {
+  const since = launch.started_at ?? launch.accepted_at;
+  if (since === null) return 0;
+  const begin = Math.max(since, from);
+  const end = Math.min(launch.ended_at ?? to, to);
+  return (Math.max(0, end - begin) / HOUR_MS) * launch.price_per_hour;
+}
+
+/** US dollars so far, or in all. */
+export function costOf(launch: Launch, now: number): number {
+  return costWithin(launch, 0, now);
+}
+
+/** Books what a launch that has just ended has cost, on each day that it ran. */
+export function bookCost(sql: Sql, launch: Launch, now: number): void {
+  const since = launch.started_at ?? launch.accepted_at;
+  if (since === null) return;
+  for (let day = dayOf(Math.max(since, now - KEPT_DAYS * DAY_MS)); day <= now; day += DAY_MS) {
+    const dollars = costWithin(launch, day, Math.min(day + DAY_MS, now));
+    if (dollars === 0) continue;
+    sql.exec(
+      `INSERT INTO launch_spend (day, config_id, dollars) VALUES (?, ?, ?)
+       ON CONFLICT (day, config_id) DO UPDATE SET dollars = dollars + excluded.dollars`,
+      day,
+      launch.config_id,
+      dollars,
+    );
+  }
+  sql.exec(`DELETE FROM launch_spend WHERE day < ?`, now - KEPT_DAYS * DAY_MS);
+}
+
+/** US dollars since midnight UTC by config, those of launches that still run included. */
+export function spentToday(sql: Sql, alive: readonly Launch[], now: number): Map<string, number> {
+  const day = dayOf(now);
+  const spent = new Map<string, number>();
+  const add = (configId: string, dollars: number) =>
+    spent.set(configId, (spent.get(configId) ?? 0) + dollars);
+  for (const row of sql.exec(`SELECT config_id, dollars FROM launch_spend WHERE day = ?`, day)) {
+    add(String(row.config_id), Number(row.dollars));
+  }
+  for (const launch of alive) add(launch.config_id, costWithin(launch, day, now));
+  return spent;
+}

@@ -1,0 +1,53 @@
+/** What the fleet object tells the scheduler of workers and queue. Times are epoch ms. */
+export interface FleetFacts {
+  /** Whether the queue's numbers are all here: since a start of the object, and still answering. */
+  isKnown: boolean;
+  /** Connected workers. */
+  sessions: SessionFacts[];
+  /** By config id; one that the queue does not mention has nothing. */
+  configs: ReadonlyMap<string, ConfigFacts>;
+  /** By worker id, of those that have sent heartbeats. */
+  heartbeats: ReadonlyMap<string, HeartbeatFacts>;
+}
+
+export interface SessionFacts {
+  worker_id: string;
+  config_id: string;
+  state: 'ready' | 'paused' | 'draining';
+  capacity: number;
+  running: number;
+  connected_at: number;
+}
+
+export interface ConfigFacts {
+  /** Jobs that wait, lines of batches included. */
+  waiting: number;
+  running: number;
+  /** Lines of batches that wait at the queue: jobs that give way to all others. */
+  waiting_in_background: number;
+  submitted: number;
+  submitted_in_background: number;
+  ended: number;
+}
+
+export interface HeartbeatFacts {
+  phase: string | null;
+  progress: number | null;
+  tokens_per_second: number | null;
+  /** When it last came further: a new phase, or more progress in one. */
+  progressed_at: number;
+}
+
+/** What other objects have answered this time; null: they did not, and nothing is decided that depends on it. */
+export interface Answers {
+  /** By the cordon: jobs that each of these workers still holds. */
+  cordoned: Record<string, number> | null;
+  /** Lines of batches, by the config that they are for. */
+  backlog: ReadonlyMap<string, BacklogFacts> | null;
+}
+
+export interface BacklogFacts {
+  batches: { lines: number; ends_at: number }[];
+  /** Lines that the queue has, waiting or running. */
+  in_queue: number;
+}

@@ -1,0 +1,123 @@
+import type { Controls } from './controls.ts';
+import type { Core } from './core.ts';
+import { spentToday } from './cost.ts';
+import type { Answers, BacklogFacts, ConfigFacts, FleetFacts } from './facts.ts';
+import { isFinal } from './launch.ts';
+import type { Demand, Observed, ObservedConfig } from './observed.ts';
+import type { AppliedSpec } from './rpc.ts';
+import type { ProviderSpec } from './spec.ts';
+
+/** What a config that is no longer in the spec is still observed with. */
+const REMOVED: ObservedConfig['spec'] = {
+  slots: 1,
+  min: 0,
+  max: 0,
+  wanted_wait: 30,
+  utilization: 1,
+  batch_only: false,
+  machines: [],
+};
+
+export interface Known {
+  /** Null: it was taken back. */
+  applied: AppliedSpec | null;
+  providers: Readonly<Record<string, ProviderSpec>>;
+  controls: Controls;
+  facts: FleetFacts;
+  answers: Answers;
+}
+
+/** All that the rule is told. */
+export function observe(core: Core, known: Known): Observed {
+  const { applied, providers, controls, facts, answers } = known;
+  const now = core.now();
+  const alive = core.launches.alive();
+  const spent = spentToday(core.sql, alive, now);
+  const dismissed = alive.filter(
+    ({ config_id, revision }) =>
+      controls.of(config_id).control === 'drained' || revision !== controls.of(config_id).revision,
+  );
+  return {
+    budget: applied?.spec.budget ?? {},
+    spent_today: [...spent.values()].reduce((sum, one) => sum + one, 0),
+    configs: configsOf(core, known),
+    providers: Object.entries(providers).map(([name, { max }]) => ({
+      name,
+      max: max ?? null,
+      is_fresh: core.providers.isFresh(name, now),
+      prices: core.providers.prices(name),
+    })),
+    launches: core.launches.all(),
+    sessions: facts.sessions.map(({ worker_id, config_id, state, capacity, running }) => ({
+      worker_id,
+      config_id,
+      state,
+      slots: capacity,
+      running,
+      tokens_per_second: facts.heartbeats.get(worker_id)?.tokens_per_second ?? null,
+    })),
+    cordoned: answers.cordoned ?? {},
+    progressed_at: Object.fromEntries(
+      [...facts.heartbeats].map(([name, { progressed_at }]) => [name, progressed_at]),
+    ),
+    dismissed: dismissed.map(({ id }) => id),
+  };
+}
+
+function configsOf(core: Core, { applied, controls, facts, answers }: Known): ObservedConfig[] {
+  const specs = applied?.spec.configs ?? {};
+  const now = core.now();
+  const isKnown = facts.isKnown && answers.cordoned !== null && answers.backlog !== null;
+  const demandIn = (id: string) =>
+    isKnown ? demandOf(facts.configs.get(id), answers.backlog?.get(id)) : null;
+  const named = Object.entries(specs).map(([config_id, spec]): ObservedConfig => {
+    const { control, forgiven_at, at_least } = controls.of(config_id);
+    const floor = at_least && now < at_least.until ? Math.min(at_least.workers, spec.max) : 0;
+    return {
+      config_id,
+      spec: { ...spec, min: Math.max(spec.min, floor) },
+      paused: control !== 'automatic',
+      removed: false,
+      forgiven_at,
+      demand: demandIn(config_id),
+    };
+  });
+  const removed = new Set(
+    core.launches
+      .all()
+      .filter((launch) => !isFinal(launch))
+      .map(({ config_id }) => config_id),
+  );
+  for (const id of Object.keys(specs)) removed.delete(id);
+  const others = [...removed].map((config_id): ObservedConfig => {
+    const demand = demandIn(config_id);
+    return { config_id, spec: REMOVED, paused: false, removed: true, forgiven_at: null, demand };
+  });
+  return [...named, ...others];
+}
+
+function demandOf(config: ConfigFacts | undefined, backlog: BacklogFacts | undefined): Demand {
+  const { batches = [], in_queue = 0 } = backlog ?? {};
+  if (!config) return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches };
+  const waitingLines = Math.min(config.waiting_in_background, in_queue, config.waiting);
+  const running_batch = Math.min(in_queue - waitingLines, config.running);
+  return {
+    waiting: config.waiting - waitingLines,
+    running: config.running,
+    running_batch,
+    submitted: config.submitted - config.submitted_in_background,
+    ended: config.ended,
+    // What runs has begun.
+    batches: withoutRunning(batches, running_batch),
+  };
+}
+
+/** Those whose window ends first run first. */
+function withoutRunning(batches: Demand['batches'], running: number): Demand['batches'] {
+  let left = running;
+  return batches.flatMap((batch) => {
+    const begun = Math.min(left, batch.lines);
+    left -= begun;
+    return batch.lines > begun ? { ...batch, lines: batch.lines - begun } : [];
+  });
+}

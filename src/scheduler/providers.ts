@@ -1,0 +1,85 @@
+import type { ScalingLauncher } from '../protocol/index.ts';
+import type { LauncherReport, MachineList } from './rpc.ts';
+
+/** A list older than this says nothing of now, in intervals between lists. */
+const FRESH_LISTS = 3;
+/** How often a provider is listed, ms. */
+export const LIST_EVERY_MS = 15_000;
+/** Launchers that were not heard for so long are forgotten, ms. */
+const LAUNCHER_KEPT_MS = 3_600_000;
+
+/** Drivers whose machines are only to be reached from the launcher's own machine. */
+const BOUND_DRIVERS = new Set(['process', 'docker']);
+
+interface Listed {
+  /** When the call of the newest complete list began, epoch ms; null: none was complete. */
+  complete_at: number | null;
+  /** Why the newest list failed; null: it did not. */
+  error: string | null;
+}
+
+/**
+ * What launchers have told of providers and of themselves. Only in memory: after a restart nothing is fresh, and nothing
+ * is decided by a list before there is one.
+ */
+export class Providers {
+  readonly #launchers = new Map<string, ScalingLauncher>();
+  /** By provider, then by host; '': it is the same everywhere. */
+  readonly #listed = new Map<string, Map<string, Listed>>();
+  readonly #prices = new Map<string, Map<string, number>>();
+
+  heard(launcherId: string, { drivers, host, prices }: LauncherReport, now: number): void {
+    this.#launchers.delete(launcherId);
+    this.#launchers.set(launcherId, {
+      launcher_id: launcherId,
+      drivers: [...drivers],
+      host: host ?? null,
+      seen_at: now,
+    });
+    for (const { provider, kind, price_per_hour } of prices) {
+      const known = this.#prices.get(provider) ?? new Map<string, number>();
+      this.#prices.set(provider, known.set(kind, price_per_hour));
+    }
+    for (const [id, { seen_at }] of this.#launchers) {
+      if (now - seen_at > LAUNCHER_KEPT_MS) this.#launchers.delete(id);
+    }
+  }
+
+  listed({ provider, age_ms, machines, error }: MachineList, host: string | null, now: number): void {
+    const byHost = this.#listed.get(provider) ?? new Map<string, Listed>();
+    this.#listed.set(provider, byHost);
+    const before = byHost.get(host ?? '');
+    const complete_at = machines === null ? (before?.complete_at ?? null) : now - age_ms;
+    byHost.set(host ?? '', { complete_at, error: machines === null ? (error ?? 'it did not answer') : null });
+  }
+
+  /** Some launcher made a complete list of it lately. */
+  isFresh(provider: string, now: number): boolean {
+    const newest = this.#newest(provider);
+    return newest?.complete_at != null && now - newest.complete_at <= FRESH_LISTS * LIST_EVERY_MS;
+  }
+
+  /** As the list that was complete last has it. */
+  standing(provider: string): { listed_at: number | null; error: string | null } {
+    const newest = this.#newest(provider);
+    return { listed_at: newest?.complete_at ?? null, error: newest?.error ?? null };
+  }
+
+  prices(provider: string): Record<string, number> {
+    return Object.fromEntries(this.#prices.get(provider) ?? []);
+  }
+
+  launchers(): ScalingLauncher[] {
+    return [...this.#launchers.values()];
+  }
+
+  #newest(provider: string): Listed | null {
+    const listed = [...(this.#listed.get(provider)?.values() ?? [])];
+    return listed.sort((one, other) => (other.complete_at ?? 0) - (one.complete_at ?? 0))[0] ?? null;
+  }
+}
+
+/** Where the machines of a driver are, as this launcher sees them; null: it is the same from everywhere. */
+export function hostOf(driver: string, report: Pick<LauncherReport, 'host'>): string | null {
+  return BOUND_DRIVERS.has(driver) ? (report.host ?? null) : null;
+}

@@ -1,0 +1,31 @@
+import type { Sql } from '../durable/ports.ts';
+import { readState, writeState } from './state-table.ts';
+
+/** What is made once, at random, and kept. */
+export class Secrets {
+  readonly #sql: Sql;
+  readonly #randomText: (length: number) => string;
+
+  constructor(sql: Sql, randomText: (length: number) => string) {
+    this.#sql = sql;
+    this.#randomText = randomText;
+  }
+
+  /** Tells the machines of this queue from those of others at the same provider. */
+  get installation(): string {
+    return this.#kept('installation', 8);
+  }
+
+  /** Key of the tokens of launched workers. */
+  get token(): string {
+    return this.#kept('token_secret', 50);
+  }
+
+  #kept(name: string, length: number): string {
+    const known = readState<string>(this.#sql, name);
+    if (known !== null) return known;
+    const made = this.#randomText(length);
+    writeState(this.#sql, name, made);
+    return made;
+  }
+}

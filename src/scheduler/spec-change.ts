@@ -1,0 +1,86 @@
+import type { SpecChange } from './rpc.ts';
+import type { ConfigSpec, FleetSpec } from './spec.ts';
+
+/** What a worker is started with: where it changes, those that run are replaced. */
+const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots'] as const;
+
+/** Whether workers of the one do not do for the other. */
+export function isAnotherWorker(before: ConfigSpec, after: ConfigSpec): boolean {
+  return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
+}
+
+export function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+const NOTHING: FleetSpec = { budget: {}, providers: {}, configs: {} };
+
+/**
+ * What changes from one spec to another, a sentence each.
+ * @param alive how many machines of a config there are
+ */
+export function changesBetween(
+  before: FleetSpec | null,
+  after: FleetSpec | null,
+  alive: (configId: string) => number,
+): string[] {
+  const [from, to] = [before ?? NOTHING, after ?? NOTHING];
+  const changes: string[] = [];
+  for (const [id, config] of Object.entries(to.configs)) {
+    const known = from.configs[id];
+    if (!known) changes.push(`config ${id} is new: ${bounds(config)}`);
+    else if (isAnotherWorker(known, config)) {
+      changes.push(`config ${id} is started otherwise${replaced(alive(id))}: ${bounds(config)}`);
+    } else if (!isSame(known, config)) changes.push(`config ${id} has changed: ${bounds(config)}`);
+  }
+  for (const id of Object.keys(from.configs)) {
+    if (!to.configs[id]) changes.push(`config ${id} is gone${ended(alive(id))}`);
+  }
+  for (const [name, provider] of Object.entries(to.providers)) {
+    const known = from.providers[name];
+    if (!known) changes.push(`provider ${name} is new: ${provider.driver}`);
+    else if (!isSame(known, provider)) changes.push(`provider ${name} has changed`);
+  }
+  for (const name of Object.keys(from.providers)) {
+    if (!to.providers[name]) changes.push(`provider ${name} is gone`);
+  }
+  if (!isSame(from.budget, to.budget)) changes.push(`the budget is ${budget(to.budget)}`);
+  return changes;
+}
+
+/** US dollars an hour of all configs at their least and at their most, on their first machines. */
+export function priceOf(spec: FleetSpec | null, learned: (provider: string, kind: string) => number) {
+  const price: SpecChange['price_per_hour'] = { min: 0, max: 0 };
+  for (const { machines, min, max } of Object.values(spec?.configs ?? {})) {
+    const [first] = machines;
+    if (!first) continue;
+    const each = first.price_per_hour ?? learned(first.provider, first.kind);
+    price.min += min * each;
+    price.max += max * each;
+  }
+  return price;
+}
+
+function bounds({ min, max, model }: ConfigSpec): string {
+  return `${min} to ${max} ${max === 1 ? 'worker' : 'workers'} of ${model}`;
+}
+
+function replaced(count: number): string {
+  return count === 0 ? '' : `, and its ${workers(count)} drained and replaced`;
+}
+
+function ended(count: number): string {
+  return count === 0 ? '' : `: its ${workers(count)} drained and terminated`;
+}
+
+function workers(count: number): string {
+  return count === 1 ? 'worker is' : `${count} workers are`;
+}
+
+function budget({ per_hour, per_day }: FleetSpec['budget']): string {
+  const parts = [
+    ...(per_hour === undefined ? [] : [`$${per_hour} an hour`]),
+    ...(per_day === undefined ? [] : [`$${per_day} a day`]),
+  ];
+  return parts.length === 0 ? 'without a limit' : `${parts.join(' and ')} at most`;
+}

@@ -1,0 +1,59 @@
+/** Tokens of launched workers, which can be told from all others without asking anybody. */
+const PREFIX = 'wvl_';
+
+/** Who a token says it is. */
+export interface TokenOfLaunch {
+  queue_id: string;
+  launch_id: string;
+}
+
+/**
+ * `wvl_<queue id>.<launch id>.<HMAC>`: nothing of it is stored. Whether it is good is for the fleet object of that queue
+ * to say, which knows the secret and whether the launch is alive.
+ */
+export async function tokenOf(secret: string, of: TokenOfLaunch): Promise<string> {
+  const text = textOf(of);
+  return `${PREFIX}${text}.${await macOf(secret, text)}`;
+}
+
+/** What a token claims; null: it is none of a launch. */
+export function readToken(token: string): TokenOfLaunch | null {
+  const [queue, launch_id, mac] = token.slice(PREFIX.length).split('.');
+  if (!token.startsWith(PREFIX) || !queue || !launch_id || !mac) return null;
+  try {
+    return { queue_id: fromBase64Url(queue), launch_id };
+  } catch {
+    return null;
+  }
+}
+
+/** In a time that tells nothing of how much of it is right. */
+export async function isGenuine(secret: string, token: string, of: TokenOfLaunch): Promise<boolean> {
+  const expected = await tokenOf(secret, of);
+  let difference = expected.length ^ token.length;
+  for (let i = 0; i < expected.length; i++) difference |= expected.charCodeAt(i) ^ token.charCodeAt(i);
+  return difference === 0;
+}
+
+function textOf({ queue_id, launch_id }: TokenOfLaunch): string {
+  return `${toBase64Url(new TextEncoder().encode(queue_id))}.${launch_id}`;
+}
+
+async function macOf(secret: string, text: string): Promise<string> {
+  const encoder = new TextEncoder();
+  const algorithm = { name: 'HMAC', hash: 'SHA-256' };
+  const key = await crypto.subtle.importKey('raw', encoder.encode(secret), algorithm, false, ['sign']);
+  return toBase64Url(new Uint8Array(await crypto.subtle.sign('HMAC', key, encoder.encode(text))));
+}
+
+function toBase64Url(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replace(/=+$/, '');
+}
+
+function fromBase64Url(text: string): string {
+  const bytes = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
+  return new TextDecoder().decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
+}

@@ -1,0 +1,167 @@
+import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index.ts';
+import type { Controls } from './controls.ts';
+import type { Core } from './core.ts';
+import { costOf, spentToday } from './cost.ts';
+import type { ConfigFacts, HeartbeatFacts } from './facts.ts';
+import { isFinal, type LaunchRecord } from './launch.ts';
+import type { ConfigDecided, Decided } from './observed.ts';
+import type { AppliedSpec } from './rpc.ts';
+import type { FleetSpec, ProviderSpec } from './spec.ts';
+
+/** Ended launches that are shown. */
+const MOST_ENDED = 100;
+/** What grows with time alone is shown as it was at the last full minute, so that rows do not change every second. */
+const COST_STEP_MS = 60_000;
+const SEEN_STEP_MS = 10_000;
+/** Launchers silent for longer are not shown, ms. */
+const LAUNCHER_SHOWN_MS = 3_600_000;
+
+const isStarting = ({ state }: LaunchRecord) =>
+  state === 'intended' || state === 'requested' || state === 'accepted' || state === 'registered';
+const isLeaving = ({ state }: LaunchRecord) => state === 'draining' || state === 'terminating';
+
+/** What was decided last, and since when it reads so. */
+export interface LastDecision {
+  decided: Decided;
+  texts: ReadonlyMap<string, { at: number; text: string }>;
+}
+
+/** Those that may be alive and the newest that have ended. */
+export function launchRows(
+  core: Core,
+  heartbeats: ReadonlyMap<string, HeartbeatFacts>,
+  last: LastDecision | null,
+): LaunchRow[] {
+  const now = core.now();
+  const all = core.launches.all();
+  const shown = all
+    .filter(isFinal)
+    .sort((one, other) => other.state_at - one.state_at)
+    .slice(0, MOST_ENDED);
+  return [...all.filter((launch) => !isFinal(launch)), ...shown].map((launch) =>
+    launchRow(launch, heartbeats.get(launch.name), expectedMs(launch, last), now),
+  );
+}
+
+function launchRow(
+  launch: LaunchRecord,
+  heartbeat: HeartbeatFacts | undefined,
+  startMs: number | null,
+  now: number,
+): LaunchRow {
+  const isOnItsWay = isStarting(launch);
+  const { phase, progress } = heartbeat ?? { phase: null, progress: null };
+  return {
+    launch_id: launch.id,
+    name: launch.name,
+    config_id: launch.config_id,
+    provider: launch.provider,
+    kind: launch.kind,
+    state: launch.state,
+    state_since: launch.state_at,
+    reason: launch.inputs === '' ? launch.reason : `${launch.reason} (${launch.inputs})`,
+    price_per_hour: launch.price_per_hour,
+    cost: cents(costOf(launch, isFinal(launch) ? now : now - (now % COST_STEP_MS))),
+    external_id: launch.external_id,
+    intended_at: launch.intended_at,
+    requested_at: launch.requested_at,
+    accepted_at: launch.accepted_at,
+    started_at: launch.started_at,
+    registered_at: launch.registered_at,
+    ready_at: launch.ready_at,
+    draining_at: launch.draining_at,
+    terminating_at: launch.terminating_at,
+    ended_at: launch.ended_at,
+    loading: isOnItsWay && heartbeat ? { phase, progress } : null,
+    ready_expected_at: isOnItsWay && startMs !== null ? launch.intended_at + startMs : null,
+    cause: launch.cause,
+    exit_code: launch.exit_code,
+    detail: launch.detail,
+  };
+}
+
+/** How long the half of its starts took at most, ms. */
+function expectedMs({ config_id, provider, kind }: LaunchRecord, last: LastDecision | null): number | null {
+  const config = last?.decided.configs.find((one) => one.config_id === config_id);
+  const machine = config?.machines.find((one) => one.provider === provider && one.kind === kind);
+  return machine ? machine.start.p50 * 1000 : null;
+}
+
+export interface Shown {
+  applied: AppliedSpec;
+  installation: string;
+  providers: Readonly<Record<string, ProviderSpec>>;
+  controls: Controls;
+  configs: ReadonlyMap<string, ConfigFacts>;
+  last: LastDecision | null;
+}
+
+/** The configs of the spec, and everything together. */
+export function scalingOf(core: Core, shown: Shown) {
+  const { applied, installation, providers, controls, last } = shown;
+  const now = core.now();
+  const alive = core.launches.alive();
+  const spent = spentToday(core.sql, alive, now - (now % COST_STEP_MS));
+  const summary: ScalingSummary = {
+    installation,
+    applied_at: applied.applied_at,
+    budget: {
+      per_hour: applied.spec.budget.per_hour ?? null,
+      per_day: applied.spec.budget.per_day ?? null,
+    },
+    price_per_hour: cents(priceOf(alive)),
+    spent_today: cents([...spent.values()].reduce((sum, one) => sum + one, 0)),
+    budget_reached: budgetReached(applied.spec.budget, last?.decided.stopped_by_budget ?? null),
+    providers: Object.entries(providers).map(([name, { driver }]) => {
+      return { name, driver, ...core.providers.standing(name) };
+    }),
+    launchers: core.providers
+      .launchers()
+      .filter(({ seen_at }) => now - seen_at <= LAUNCHER_SHOWN_MS)
+      .map((launcher) => ({ ...launcher, seen_at: launcher.seen_at - (launcher.seen_at % SEEN_STEP_MS) })),
+  };
+  const configs = Object.entries(applied.spec.configs).map(([id, { min, max }]): [string, ConfigScaling] => {
+    const own = alive.filter(({ config_id }) => config_id === id);
+    const decided = last?.decided.configs.find(({ config_id }) => config_id === id) ?? null;
+    const facts = shown.configs.get(id);
+    const scaling: ConfigScaling = {
+      wanted: decided?.wanted ?? null,
+      min,
+      max,
+      ready: own.filter(({ state }) => state === 'ready').length,
+      starting: own.filter(isStarting).length,
+      draining: own.filter(isLeaving).length,
+      waiting: facts?.waiting ?? 0,
+      price_per_hour: cents(priceOf(own)),
+      spent_today: cents(spent.get(id) ?? 0),
+      decision: last?.texts.get(id) ?? null,
+      control: controls.of(id).control,
+      breaker: breakerOf(decided),
+    };
+    return [id, scaling];
+  });
+  return { summary, configs: new Map(configs) };
+}
+
+function breakerOf(decided: ConfigDecided | null): ConfigScaling['breaker'] {
+  return decided?.breaker ? { text: decided.breaker, until: null } : null;
+}
+
+function budgetReached(
+  { per_hour, per_day }: FleetSpec['budget'],
+  stopped: 'hour' | 'day' | null,
+): string | null {
+  if (stopped === null) return null;
+  return stopped === 'hour'
+    ? `the budget of $${per_hour} an hour is used up`
+    : `the budget of $${per_day} a day is used up`;
+}
+
+function priceOf(launches: readonly LaunchRecord[]): number {
+  return launches.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
+}
+
+/** To a hundredth of a cent: sums of prices are not exact. */
+function cents(dollars: number): number {
+  return Math.round(dollars * 10_000) / 10_000;
+}

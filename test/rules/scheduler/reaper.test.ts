@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import { SchedulerHarness } from '../../support/scheduler-harness.ts';
+
+function fleetWithSpec(): SchedulerHarness {
+  const fleet = new SchedulerHarness();
+  fleet.apply();
+  return fleet;
+}
+
+describe('a list of a provider', () => {
+  it('adopts by its name what a launch was asked for', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.requested();
+    fleet.list([{ name, external_id: 'x-7', price_per_hour: 4, started_at: fleet.now }]);
+    expect(fleet.row(id)).toMatchObject({ state: 'accepted', external_id: 'x-7', price_per_hour: 4 });
+    fleet.now += 120_000;
+    expect(fleet.sync().orders).toEqual([]);
+  });
+
+  it('ends a launch that two of them do not show, a minute apart', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.accepted();
+    fleet.now += 10_000;
+    fleet.list([]);
+    fleet.now += 59_000;
+    fleet.list([]);
+    expect(fleet.row(id).state).toBe('accepted');
+    fleet.now += 1000;
+    fleet.list([]);
+    expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'vanished' });
+  });
+
+  it('says nothing where it failed, was made before the launch, or leaves out a connected worker', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    for (let n = 0; n < 5; n++) {
+      fleet.now += 60_000;
+      fleet.list(null);
+      fleet.list([], fleet.now - fleet.row(id).accepted_at! + 1);
+    }
+    expect(fleet.row(id)).toMatchObject({ state: 'accepted', missed_lists: 0 });
+    fleet.session(name);
+    for (let n = 0; n < 5; n++) {
+      fleet.now += 60_000;
+      fleet.list([]);
+    }
+    expect(fleet.row(id).state).toBe('accepted');
+  });
+
+  it('gives up a launch whose order nobody answered once it was asked for three times', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.requested();
+    for (let n = 0; n < 10; n++) {
+      fleet.now += 61_000;
+      fleet.list([]);
+      if (fleet.row(id).state === 'failed') break;
+    }
+    expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'vanished', order: 3 });
+  });
+
+  it('tells of a container that ended, and whose fault it was', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    fleet.list([{ name, state: 'ended', exit_code: 9, detail: 'no such model', ended_at: fleet.now - 5 }]);
+    expect(fleet.row(id)).toMatchObject({
+      state: 'terminating',
+      cause: 'exited',
+      exit_code: 9,
+      detail: 'no such model',
+      ended_at: fleet.now - 5,
+    });
+    fleet.tick();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'exited' });
+  });
+
+  it('has what nobody wants terminated when it was seen twice, and never a machine of others', () => {
+    const fleet = fleetWithSpec();
+    const { prefix } = fleet.sync();
+    const machines = [
+      { name: `${prefix}chat-zzzzzzzzzz`, external_id: 'x-lost' },
+      { name: 'wv-other123-chat-zzzzzzzzzz', external_id: 'x-other' },
+      { name: 'postgres', external_id: 'x-db' },
+    ];
+    fleet.list(machines);
+    fleet.now += 30_000;
+    fleet.list(machines);
+    fleet.tick();
+    expect(fleet.sync().orders).toEqual([]);
+    fleet.now += 30_000;
+    expect(fleet.list(machines).orders).toMatchObject([{ kind: 'terminate', external_id: 'x-lost' }]);
+    fleet.now += 61_000;
+    expect(fleet.list(machines).orders).toMatchObject([{ external_id: 'x-lost', order: 2 }]);
+    fleet.list([]);
+    fleet.now += 61_000;
+    expect(fleet.sync().orders).toEqual([]);
+  });
+
+  it('has the second of two machines of one name terminated', () => {
+    const fleet = fleetWithSpec();
+    const { name } = fleet.accepted();
+    const machines = [
+      { name, external_id: 'x-1' },
+      { name, external_id: 'x-2' },
+    ];
+    fleet.list(machines);
+    fleet.now += 60_000;
+    fleet.list(machines);
+    fleet.tick();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-2' }]);
+  });
+
+  it('has a machine terminated that turns up after its launch had ended', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.requested();
+    fleet.result(id, 1, { kind: 'rejected', detail: 'no money' });
+    expect(fleet.row(id).state).toBe('failed');
+    fleet.list([{ name, external_id: 'x-5' }]);
+    fleet.now += 60_000;
+    fleet.list([{ name, external_id: 'x-5' }]);
+    fleet.tick();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-5' }]);
+    expect(fleet.row(id).state).toBe('failed');
+  });
+
+  it('of one machine says nothing of the processes of another', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.accepted();
+    for (let n = 0; n < 5; n++) {
+      fleet.now += 60_000;
+      fleet.list([], 0, { host: 'm-2' });
+    }
+    expect(fleet.row(id).state).toBe('accepted');
+  });
+});
+
+describe('what a fleet costs', () => {
+  it('is counted by the times of the provider, also of what has ended', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    const started_at = fleet.now;
+    fleet.list([{ name, started_at }]);
+    fleet.now += 1_800_000;
+    fleet.list([{ name, started_at, state: 'ended', ended_at: started_at + 900_000, exit_code: 0 }]);
+    fleet.now += 3_600_000;
+    const cost = () => fleet.scheduler.launches().find(({ launch_id }) => launch_id === id)?.cost;
+    expect(cost()).toBe(0.5);
+    fleet.tick();
+    fleet.sync();
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(cost()).toBe(0.5);
+    expect(fleet.scheduler.scaling()?.summary).toMatchObject({ spent_today: 0.5, price_per_hour: 0 });
+  });
+
+  it('is booked on the days on which it was used', () => {
+    const fleet = fleetWithSpec();
+    fleet.now = Date.UTC(2026, 0, 5, 23);
+    const { name } = fleet.accepted();
+    fleet.list([{ name, started_at: fleet.now }]);
+    fleet.now = Date.UTC(2026, 0, 6, 2);
+    expect(fleet.scheduler.scaling()?.summary.spent_today).toBe(4);
+  });
+});
+
+describe('a spec', () => {
+  it('that is taken back drains and terminates all it launched, at providers that it no longer names', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.ready();
+    expect(fleet.scheduler.removeSpec(true)?.changes).toContain(
+      'config chat is gone: its worker is drained and terminated',
+    );
+    expect(fleet.row(id).state).toBe('ready');
+    fleet.scheduler.removeSpec(false);
+    fleet.tick();
+    fleet.list([{ name, external_id: 'x-1' }]);
+    for (let n = 0; n < 3; n++) fleet.tick();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
+    fleet.sessions = [];
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.row(id).state).toBe('gone');
+    expect(fleet.sync().providers).toEqual([]);
+    expect(fleet.scheduler.nextTick()).toBeNull();
+  });
+
+  it('that starts a config otherwise replaces its workers', () => {
+    const fleet = fleetWithSpec();
+    const { id } = fleet.ready();
+    fleet.apply({ max: 2 });
+    expect(fleet.row(id).state).toBe('ready');
+    fleet.apply({ max: 2, model: 'other' });
+    expect(fleet.row(id).state).toBe('draining');
+  });
+});
+
+describe('an operator', () => {
+  it('pauses a config, and nothing is launched for it', () => {
+    const fleet = fleetWithSpec();
+    fleet.list([]);
+    fleet.scheduler.control('chat', 'pause', false);
+    fleet.waiting = 5;
+    for (let n = 0; n < 5; n++) fleet.tick();
+    expect(fleet.rows()).toEqual([]);
+    fleet.scheduler.control('chat', 'resume', false);
+    fleet.tick();
+    expect(fleet.rows()).not.toEqual([]);
+  });
+
+  it('has one worker more launched, or is told why not', () => {
+    const fleet = fleetWithSpec();
+    fleet.list([]);
+    expect(fleet.scheduler.control('chat', 'launch', true)).toMatchObject({ ok: true });
+    fleet.tick();
+    expect(fleet.rows()).toEqual([]);
+    fleet.scheduler.control('chat', 'launch', false);
+    fleet.tick();
+    expect(fleet.rows()).toHaveLength(1);
+    fleet.apply({ max: 1 });
+    expect(fleet.scheduler.control('chat', 'launch', false)).toMatchObject({ ok: false, reason: 'refused' });
+    expect(fleet.scheduler.control('nope', 'launch', false)).toMatchObject({ reason: 'unknown_config' });
+  });
+});

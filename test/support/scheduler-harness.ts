@@ -1,0 +1,160 @@
+import { DatabaseSync } from 'node:sqlite';
+import { migrate } from '../../src/durable/migrate.ts';
+import type { Row, SqlValue } from '../../src/durable/ports.ts';
+import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/facts.ts';
+import type { Launch } from '../../src/scheduler/launch.ts';
+import type { LauncherReport, Machine, OrderResult } from '../../src/scheduler/rpc.ts';
+import { Scheduler } from '../../src/scheduler/scheduler.ts';
+import { FleetSpec } from '../../src/scheduler/spec.ts';
+import { SCHEDULER_TABLES } from '../../src/scheduler/tables.ts';
+
+const ALPHABET = 'abcdefghijklmnopqrstuvwxyz';
+
+/** The real scheduler over real SQLite in memory; clock, workers and launchers are the test's. */
+export class SchedulerHarness {
+  now = Date.UTC(2026, 0, 5, 12);
+  readonly database = new DatabaseSync(':memory:');
+  sessions: SessionFacts[] = [];
+  waiting = 0;
+  /** What the queue answers of workers that are cordoned. */
+  running: Record<string, number> = {};
+  scheduler: Scheduler;
+  #made = 0;
+
+  constructor() {
+    migrate(this.#sql, [SCHEDULER_TABLES]);
+    this.scheduler = this.#open();
+  }
+
+  /** The process ends and starts again on its disk. */
+  restart(): void {
+    this.scheduler = this.#open();
+  }
+
+  apply(config: object = {}, more: object = {}): void {
+    this.scheduler.applySpec(
+      FleetSpec.parse({
+        providers: { here: { driver: 'process' } },
+        configs: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...config } },
+        ...more,
+      }),
+      false,
+    );
+  }
+
+  /** The queue answers, and the scheduler looks. @param answers null: it does not */
+  tick(seconds = 1, answers?: Answers): void {
+    this.now += seconds * 1000;
+    const cordoned = Object.fromEntries(this.scheduler.cordon().map((id) => [id, this.running[id] ?? 0]));
+    this.scheduler.tick(answers ?? { cordoned, backlog: new Map() });
+  }
+
+  sync(more: Partial<LauncherReport> = {}, launcher = 'l-1') {
+    const report = { drivers: ['process'], host: 'm-1', lists: [], results: [], prices: [], ...more };
+    return this.scheduler.sync(launcher, report);
+  }
+
+  /** A launcher has listed the provider just now. */
+  list(machines: Partial<Machine>[] | null, age_ms = 0, more: Partial<LauncherReport> = {}) {
+    const whole = machines?.map(
+      (given): Machine => ({
+        external_id: 'x-1',
+        name: '',
+        state: 'running',
+        created_at: null,
+        started_at: null,
+        ended_at: null,
+        price_per_hour: null,
+        exit_code: null,
+        detail: null,
+        ...given,
+      }),
+    );
+    const error = whole ? null : 'it answers 503';
+    return this.sync({ lists: [{ provider: 'here', age_ms, machines: whole ?? null, error }], ...more });
+  }
+
+  result(launch_id: string, order: number, outcome: OrderResult['outcome']) {
+    return this.sync({ results: [{ launch_id, order, outcome }] });
+  }
+
+  session(worker_id: string, more: Partial<SessionFacts> = {}): void {
+    const others = this.sessions.filter((one) => one.worker_id !== worker_id);
+    const session: SessionFacts = {
+      worker_id,
+      config_id: 'chat',
+      state: 'ready',
+      capacity: 4,
+      running: 0,
+      connected_at: this.now,
+      ...more,
+    };
+    this.sessions = [...others, session];
+  }
+
+  /** A row as it is on disk. */
+  row(id: string): Launch {
+    const [row] = this.#sql.exec(`SELECT launch FROM launches WHERE id = ?`, id);
+    return JSON.parse(String(row?.launch)) as Launch;
+  }
+
+  rows(): Launch[] {
+    return this.#sql
+      .exec(`SELECT launch FROM launches`)
+      .map((row) => JSON.parse(String(row.launch)) as Launch);
+  }
+
+  /** One launch, asked for and accepted. */
+  accepted(): Launch {
+    const launch = this.requested();
+    this.result(launch.id, launch.order, { kind: 'launched', external_id: 'x-1', price_per_hour: 2 });
+    return this.row(launch.id);
+  }
+
+  /** One launch that a launcher has the order for. */
+  requested(): Launch {
+    this.list([]);
+    this.waiting = 1;
+    this.tick();
+    this.waiting = 0;
+    const [order] = this.sync().orders;
+    if (!order) throw new Error(`nothing was ordered: ${JSON.stringify(this.scheduler.scaling())}`);
+    return this.row(order.launch_id);
+  }
+
+  ready(): Launch {
+    const launch = this.accepted();
+    this.session(launch.name);
+    this.tick();
+    return this.row(launch.id);
+  }
+
+  #facts(): FleetFacts {
+    const config = { waiting: this.waiting, running: 0, waiting_in_background: 0 };
+    const totals = { submitted: this.waiting, submitted_in_background: 0, ended: 0 };
+    return {
+      isKnown: true,
+      sessions: this.sessions,
+      configs: new Map([['chat', { ...config, ...totals }]]),
+      heartbeats: new Map(),
+    };
+  }
+
+  readonly #sql = {
+    exec: (query: string, ...bindings: SqlValue[]): Row[] =>
+      this.database.prepare(query).all(...bindings) as unknown as Row[],
+  };
+
+  #open(): Scheduler {
+    return new Scheduler({
+      sql: this.#sql,
+      now: () => this.now,
+      randomText: (length) => {
+        this.#made += 1;
+        const text = ALPHABET[this.#made % 26]! + String(this.#made).padStart(length - 1, '0');
+        return text.slice(0, length);
+      },
+      facts: () => this.#facts(),
+    });
+  }
+}
