@@ -2,10 +2,12 @@ import * as z from 'zod';
 import { isLoopback } from '../process/network.ts';
 import { dialectOf, matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
+import { readToken } from '../scheduler/token.ts';
 import type { Scope } from '../settings/scopes.ts';
 import { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
+import { callFleet, mayBeQueue } from './objects.ts';
 import { entryOfCookie, sha256Of } from './sign-in.ts';
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
@@ -24,10 +26,13 @@ export function readTokens(text: string | undefined): TokenEntry[] {
 }
 
 /** Bindings that say who may do what. */
-export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET'>;
+export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
 
-/** Who asks: a token's entry, and whether a page shows it that was signed in with the token. */
-export type Caller = TokenEntry & { signed_in?: true };
+/**
+ * Who asks: a token's entry, whether a page shows it that was signed in with the token, and of a worker that the
+ * scheduler launched the only queue that its token is for.
+ */
+export type Caller = TokenEntry & { signed_in?: true; queue_id?: string };
 
 /**
  * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
@@ -49,7 +54,9 @@ export async function authorize(
   }
   const token = tokenIn(request);
   const entry: Caller | null =
-    token === undefined ? await entryOfCookie(request, env, tokens) : await entryOfToken(token, tokens);
+    token === undefined
+      ? await entryOfCookie(request, env, tokens)
+      : ((await entryOfLaunch(token, env)) ?? (await entryOfToken(token, tokens)));
   if (entry === null) {
     throw new HttpError(
       401,
@@ -114,6 +121,39 @@ export function requireWorkerId(entry: TokenEntry | null, workerId: string): voi
     403,
     `The token "${entry?.name}" is for workers named "${pattern}", not ${JSON.stringify(workerId)}: set CASOLA_INSTANCE_ID, or make a token for this worker ("npx worker-vllm token --scope worker --worker-id ...").`,
     'worker_id_denied',
+  );
+}
+
+/** @throws HttpError 403 where the token is of a worker that was launched for another queue */
+export function requireQueueId(entry: Caller | null, queueId: string): void {
+  if (entry?.queue_id === undefined || entry.queue_id === queueId) return;
+  throw new HttpError(
+    403,
+    `The token "${entry.name}" is for the queue ${JSON.stringify(entry.queue_id)}, not ${JSON.stringify(queueId)}.`,
+    'queue_id_denied',
+  );
+}
+
+/**
+ * The worker that a token was made for when it was launched; null: it is no such token.
+ * @throws HttpError 401 where its launch has ended
+ */
+async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller | null> {
+  const claimed = readToken(token);
+  if (claimed === null) return null;
+  const { queue_id, launch_id } = claimed;
+  // What anybody can make up must not make an object.
+  const worker = mayBeQueue(env, queue_id)
+    ? await callFleet(env, queue_id, (fleet) => fleet.workerOfToken(token))
+    : null;
+  if (worker) {
+    const { worker_id } = worker;
+    return { name: `launch ${launch_id}`, sha256: '', scopes: ['worker'], worker_id, queue_id };
+  }
+  throw new HttpError(
+    401,
+    'This token was made for a worker whose launch has ended, or not here.',
+    'token_unknown',
   );
 }
 

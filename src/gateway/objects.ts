@@ -35,13 +35,13 @@ export const DEFAULT_QUEUE = 'vllm-queue';
  * @param named in the body; goes before all
  * @throws HttpError 400, or 404 for a queue that may not exist
  */
-export function queueIdOf(env: Env, request: Request, named?: string): string {
+export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: Request, named?: string): string {
   const { headers, url } = request;
   const id = named ?? headers.get('x-queue-id') ?? new URL(url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
   if (id === '' || id.length > 256) {
     throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
   }
-  if (allowedQueues(env).some((pattern) => matchesPattern(pattern, id))) return id;
+  if (mayBeQueue(env, id)) return id;
   throw new HttpError(
     404,
     `There is no queue ${JSON.stringify(id)} here. Name another with X-Queue-Id, or let this one exist: add its id, or a pattern like "team-*", to the variable QUEUE_IDS of the queue's process.`,
@@ -49,7 +49,12 @@ export function queueIdOf(env: Env, request: Request, named?: string): string {
   );
 }
 
-function allowedQueues(env: Env): string[] {
+/** Whether there is, or may be made, a queue of this id. */
+export function mayBeQueue(env: Pick<Env, 'QUEUE_IDS'>, id: string): boolean {
+  return allowedQueues(env).some((pattern) => matchesPattern(pattern, id));
+}
+
+function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
 }
 

@@ -1,5 +1,5 @@
 import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
-import { isAuthorized, requireWorkerId } from '../auth.ts';
+import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
@@ -18,6 +18,7 @@ export function fleetRoutes(app: Gateway): void {
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
     requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
+    requireQueueId(context.get('token'), queueId);
     await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
     return context.json({ status: 'ok' });
   });

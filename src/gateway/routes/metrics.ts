@@ -2,7 +2,7 @@ import type { ConfigNow } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
 import { EXPOSITION_TYPE } from '../metrics/exposition.ts';
 import { metricsText } from '../metrics/text.ts';
-import { callQueue, queueIdOf } from '../objects.ts';
+import { callFleet, callQueue, queueIdOf } from '../objects.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** Numbers for machines: Prometheus, autoscalers. */
@@ -18,8 +18,12 @@ export function metricsRoutes(app: Gateway): void {
     if (!config_id) {
       throw new HttpError(400, 'Say of which config: ?config_id=…', 'invalid_config_id');
     }
-    const now = await callQueue(context.env, queueId, (queue) => queue.configNow(config_id));
-    return context.json({ config_id, ...scaleOf(now) });
+    const [now, wanted] = await Promise.all([
+      callQueue(context.env, queueId, (queue) => queue.configNow(config_id)),
+      callFleet(context.env, queueId, (fleet) => fleet.wantedWorkers(config_id)),
+    ]);
+    // What the scheduler's rule wants, where a fleet's file names the config.
+    return context.json({ config_id, ...scaleOf(now), ...(wanted !== null && { wanted_workers: wanted }) });
   });
 }
 

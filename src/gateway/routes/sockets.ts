@@ -1,4 +1,4 @@
-import { equalInConstantTime, requireWorkerId } from '../auth.ts';
+import { equalInConstantTime, requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
@@ -11,7 +11,9 @@ export function socketRoutes(app: Gateway): void {
     const token = context.get('token');
     const workerId = context.req.query('worker_id');
     if (workerId) requireWorkerId(token, workerId);
-    return dialQueue(context.env, queueIdOf(context.env, context.req.raw), context.req.raw, token);
+    const queueId = queueIdOf(context.env, context.req.raw);
+    requireQueueId(token, queueId);
+    return dialQueue(context.env, queueId, context.req.raw, token);
   });
 
   app.get('/answers', needs('worker'), async (context) => {
@@ -21,6 +23,7 @@ export function socketRoutes(app: Gateway): void {
       throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
     requireWorkerId(context.get('token'), workerId);
     const queueId = queueIdOf(context.env, context.req.raw);
+    requireQueueId(context.get('token'), queueId);
     const sessionId = context.req.query('session_id') ?? '';
     // Otherwise any worker could answer the callers of any other.
     if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import type { TelemetryBatch, TelemetryKind, TelemetryQuery } from '../../fleet/rpc.ts';
 import { LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
-import { requireWorkerId } from '../auth.ts';
+import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, queueIdOf } from '../objects.ts';
@@ -40,6 +40,7 @@ async function keep<B extends { instance_id: string }>(
   if (!batch.ok) throw new HttpError(400, `Not a batch: ${batch.message}`, 'invalid_batch');
   const workerId = batch.value.instance_id;
   requireWorkerId(context.get('token'), workerId);
+  requireQueueId(context.get('token'), queueId);
   await callFleet(env, queueId, (fleet) => fleet.keepTelemetry(workerId, batchOf(batch.value)));
   return context.json({ status: 'ok' });
 }

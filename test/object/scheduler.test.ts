@@ -1,0 +1,234 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
+import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
+import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+
+/** The scheduler in a real workerd, which is killed between its steps. The test plays launchers and workers. */
+const TOKENS = ['admin', 'launcher', 'submit', 'read'].map((scope) => ({
+  name: scope,
+  sha256: createHash('sha256').update(scope).digest('hex'),
+  scopes: [scope],
+}));
+
+let stateDir: string;
+let workerd: RunningWorkerd;
+let queues = 0;
+
+beforeAll(async () => {
+  stateDir = await mkdtemp(join(tmpdir(), 'scheduler-'));
+  await start();
+});
+afterEach(closeRawWorkers);
+afterAll(async () => {
+  await workerd.stop();
+  await rm(stateDir, { recursive: true, force: true });
+});
+
+async function start(): Promise<void> {
+  const log = () => {};
+  workerd = await startWorkerd({
+    host: '127.0.0.1',
+    port: 0,
+    stateDir,
+    bindings: { QUEUE_IDS: '*', TOKENS: JSON.stringify(TOKENS) },
+    logger: { debug: log, info: log, warn: log, error: log } as never,
+  });
+}
+
+/** The process ends without a word, and starts again on its disk. */
+async function killed(): Promise<void> {
+  workerd.kill();
+  await workerd.exited;
+  await start();
+}
+
+class Fleet {
+  readonly id = `q${++queues}`;
+  readonly prefixes = new Set<string>();
+
+  async call(token: string, path: string, body?: object, method = body ? 'POST' : 'GET') {
+    const headers = { 'x-queue-id': this.id, authorization: `Bearer ${token}` };
+    const answer = await fetch(`${workerd.url}${path}`, {
+      method,
+      headers,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+  }
+
+  async apply(): Promise<void> {
+    const chat = {
+      model: 'org/tiny',
+      slots: 1,
+      max: 1,
+      machines: [{ provider: 'cloud', price_per_hour: 2 }],
+    };
+    const spec = { providers: { cloud: { driver: 'runpod' } }, configs: { chat } };
+    expect((await this.call('admin', '/api/fleet/spec', { spec })).status).toBe(200);
+  }
+
+  /** One sync, with a complete list of these machines. */
+  async sync(machines: object[] = [], more: Partial<LauncherReport> = {}, launcher = 'l-1') {
+    const machine = { created_at: null, started_at: null, ended_at: null, price_per_hour: null };
+    const whole = machines.map((one) => ({
+      ...machine,
+      state: 'running',
+      exit_code: null,
+      detail: null,
+      ...one,
+    }));
+    const lists = [{ provider: 'cloud', age_ms: 0, machines: whole, error: null }];
+    const report = { drivers: ['runpod'], lists, results: [], prices: [], ...more };
+    const answer = await this.call('launcher', `/api/launchers/${launcher}/sync`, report);
+    expect(answer).toMatchObject({ status: 200 });
+    const { prefix, orders } = answer.body as unknown as LauncherAnswer;
+    this.prefixes.add(prefix);
+    return orders;
+  }
+
+  /** The first order, once there is one. */
+  order<K extends Order['kind']>(kind: K, machines: object[] = []): Promise<Extract<Order, { kind: K }>> {
+    return until(async () => {
+      const [order] = await this.sync(machines);
+      return order?.kind === kind ? (order as Extract<Order, { kind: K }>) : null;
+    }, `${kind} is ordered`);
+  }
+
+  result({ launch_id, order }: Order, outcome: object) {
+    return this.sync([], { results: [{ launch_id, order, outcome } as never] });
+  }
+
+  async launch(id: string): Promise<LaunchRow> {
+    const { body } = await this.call('read', '/api/fleet');
+    const row = (body as unknown as FleetView).launches.find(({ launch_id }) => launch_id === id);
+    if (!row) throw new Error(`there is no launch ${id}`);
+    return row;
+  }
+
+  inState(id: string, state: LaunchRow['state']): Promise<LaunchRow> {
+    return until(async () => {
+      const row = await this.launch(id);
+      return row.state === state ? row : null;
+    }, `the launch is ${state}`);
+  }
+
+  async worker(order: Extract<Order, { kind: 'launch' }>, jobs: object[] = []): Promise<RawWorker> {
+    const worker = await new RawWorker(workerd.url, order.token).connect(this.id);
+    return worker.register(order.name, { config_id: 'chat', jobs });
+  }
+
+  submit() {
+    const job = { job_type: 'chat_completion', config_id: 'chat', payload: { messages: [] } };
+    return this.call('submit', '/api/jobs', job);
+  }
+}
+
+it('a launch outlives the queue at every step, is made once, and its token ends with it', async () => {
+  const fleet = new Fleet();
+  await fleet.apply();
+  await fleet.sync();
+  expect((await fleet.submit()).status).toBe(201);
+  await until(async () => {
+    const { body } = await fleet.call('read', '/api/fleet');
+    return (body as unknown as FleetView).launches.length === 1;
+  }, 'a launch is intended');
+  await killed();
+
+  const order = await fleet.order('launch');
+  expect(order).toMatchObject({ may_exist: false, order: 1, config: { model: 'org/tiny' } });
+  const id = order.launch_id;
+  await killed();
+  // Whoever asks meanwhile: the first may still be at it.
+  expect(await fleet.sync([], {}, 'l-2')).toEqual([]);
+  expect(await fleet.launch(id)).toMatchObject({ state: 'requested' });
+
+  expect(await fleet.result(order, { kind: 'launched', external_id: 'pod-1', price_per_hour: 3 })).toEqual(
+    [],
+  );
+  await killed();
+  expect(await fleet.launch(id)).toMatchObject({
+    state: 'accepted',
+    external_id: 'pod-1',
+    price_per_hour: 3,
+  });
+
+  const machines = [{ name: order.name, external_id: 'pod-1', started_at: Date.now() }];
+  await fleet.sync(machines);
+  const worker = await fleet.worker(order);
+  const job = await worker.job();
+  await fleet.inState(id, 'ready');
+
+  const drained = await fleet.call('admin', '/api/fleet/configs/chat/drain', {});
+  expect(drained).toMatchObject({ status: 200, body: { control: 'drained' } });
+  await fleet.inState(id, 'draining');
+  await killed();
+  const held = { job_id: job.job_id, fence_token: job.fence_token };
+  const back = await fleet.worker(order, [held]);
+  await fleet.submit();
+  expect(await fleet.sync(machines)).toEqual([]);
+  expect(await fleet.launch(id)).toMatchObject({ state: 'draining' });
+  expect(back.frames.filter(({ type }) => type === 'job')).toEqual([]);
+  back.send({ type: 'job_result', ...held, result: {} });
+
+  const end = await fleet.order('terminate', machines);
+  expect(end).toMatchObject({ launch_id: id, external_id: 'pod-1' });
+  expect((await fleet.call(order.token, '/api/fleet')).status).toBe(403);
+  await killed();
+  await fleet.result(end, { kind: 'terminated' });
+  expect(await fleet.launch(id)).toMatchObject({ state: 'gone', cause: null });
+  const dead = await fleet.call(order.token, '/api/heartbeats', {
+    instance_id: order.name,
+    status: 'running',
+  });
+  expect(dead).toMatchObject({ status: 401, body: { error: { message: expect.stringContaining('ended') } } });
+  expect(fleet.prefixes.size).toBe(1);
+});
+
+it('a token of a launch is good for its own worker in its own queue alone', async () => {
+  const fleet = new Fleet();
+  await fleet.apply();
+  await fleet.sync();
+  await fleet.call('admin', '/api/fleet/configs/chat/launch', {});
+  const order = await fleet.order('launch');
+  const beat = (instance_id: string, more: object = {}) =>
+    fleet.call(order.token, '/api/heartbeats', {
+      instance_id,
+      status: 'starting',
+      queue_id: fleet.id,
+      ...more,
+    });
+  expect((await beat(order.name)).status).toBe(200);
+  expect((await beat('another')).status).toBe(403);
+  expect((await beat(order.name, { queue_id: 'elsewhere' })).status).toBe(403);
+  expect((await fleet.call(`${order.token}x`, '/api/heartbeats', {})).status).toBe(401);
+  expect((await fleet.call(order.token, '/api/launchers/l-1/sync', {})).status).toBe(403);
+});
+
+it('a spec is refused with all its faults, and the one in force stays', async () => {
+  const fleet = new Fleet();
+  await fleet.apply();
+  const chat = { model: '', min: 3, max: 1, machines: [{ provider: 'nowhere' }] };
+  const answer = await fleet.call('admin', '/api/fleet/spec', { spec: { providers: {}, configs: { chat } } });
+  expect(answer).toMatchObject({ status: 400 });
+  const { message } = answer.body.error as { message: string };
+  expect(message).toContain('spec.configs.chat.model');
+  expect((await fleet.call('read', '/api/fleet/spec')).body).toMatchObject({
+    spec: { configs: { chat: { model: 'org/tiny' } } },
+  });
+  const { body } = await fleet.call('read', '/api/scale?config_id=chat');
+  expect(body).toMatchObject({ config_id: 'chat', wanted_workers: 0 });
+  expect(await fleet.call('admin', '/api/fleet/spec', undefined, 'DELETE')).toMatchObject({
+    status: 200,
+    body: {
+      applied: true,
+      changes: expect.arrayContaining([expect.stringContaining('config chat is gone')]),
+    },
+  });
+  expect((await fleet.call('read', '/api/fleet/spec')).status).toBe(404);
+});
