@@ -1,4 +1,3 @@
-import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import type { LaunchRow } from '../protocol/index.ts';
@@ -49,8 +48,7 @@ export async function runUpFleet(
     const workerd = await keepServing({
       ...settings,
       bindings: bindingsOf(settings),
-      // What happens is told in sentences.
-      logger: createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' }),
+      logger: createLogger('queue', env),
     });
     const { url } = workerd;
     say(`Dashboard: ${url}/`);
@@ -60,7 +58,7 @@ export async function runUpFleet(
     const fleet = await runFleet(
       path,
       target,
-      { stateDir: resolve(settings.stateDir), endsProcesses: true },
+      { stateDir: settings.stateDir, endsProcesses: true },
       env,
     ).catch(async (error) => {
       await workerd.stop();

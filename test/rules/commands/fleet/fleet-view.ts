@@ -31,8 +31,7 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
     kind: 'local',
     state,
     state_since: NOW,
-    reason:
-      '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
+    reason: '1 worker wanted: callers keep 0.0 slots busy and 12 wait.',
     price_per_hour: 0.5,
     cost: 0,
     external_id: null,
