@@ -123,7 +123,7 @@ export class Scheduling {
 
   /** Null: it did not answer in time. */
   async #answered<T>(whose: string, ask: () => Promise<T>): Promise<T | null> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
+    let timer!: ReturnType<typeof setTimeout>;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS);
     });

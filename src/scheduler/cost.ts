@@ -1,13 +1,13 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Launch } from './launch.ts';
 
-export const DAY_MS = 24 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
 /** Days that are remembered. */
 const KEPT_DAYS = 31;
 
 /** Midnight UTC before it. */
-export function dayOf(at: number): number {
+function dayOf(at: number): number {
   return at - (at % DAY_MS);
 }
 
@@ -15,7 +15,7 @@ export function dayOf(at: number): number {
  * US dollars of a launch within a span of time. By the provider's own times where it tells them; before that from when it
  * accepted the launch.
  */
-export function costWithin(launch: Launch, from: number, to: number): number {
+function costWithin(launch: Launch, from: number, to: number): number {
   const since = launch.started_at ?? launch.accepted_at;
   if (since === null) return 0;
   const begin = Math.max(since, from);
