@@ -24,7 +24,7 @@ export interface Driver {
    * machine of exactly that name. Never an order to anything else.
    */
   terminate(machine: MachineKey): Promise<LaunchOutcome>;
-  /** US dollars an hour by kind, where the provider tells. */
+  /** US dollars an hour for one GPU, by kind, where the provider tells. */
   prices?(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]>;
   /** Lets go of connections and timers. Machines run on. */
   close?(): void | Promise<void>;

@@ -57,7 +57,8 @@ function candidate(
 ): Candidate {
   const { provider, kind } = machine;
   const offered = providers.find(({ name }) => name === provider);
-  const price = machine.price_per_hour ?? offered?.prices[kind] ?? 0;
+  // Providers tell the price of one GPU.
+  const price = machine.price_per_hour ?? (offered?.prices[kind] ?? 0) * Math.max(1, machine.gpus);
   const ofKind = launches.filter((launch) => launch.provider === provider && launch.kind === kind);
   const ofConfig = ofKind.filter(({ config_id }) => config_id === config.config_id);
   const speed = tokensPerSecond[learnedKey(config.config_id, machine)] ?? null;

@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { wayDownMs } from '../../../src/supervisor/decide.ts';
 
 const REPOSITORY = join(import.meta.dirname, '../../..');
@@ -38,13 +39,26 @@ describe('what platforms start from', () => {
       .filter((file) => file.endsWith('.ts'))
       .map((file) => read(join('src', file)))
       .join('\n');
-    const files = [...Object.keys(KILL_WINDOWS), 'deploy/kubernetes/queue.yaml'];
+    const manifests = ['queue', 'launcher'].map((name) => `deploy/kubernetes/${name}.yaml`);
+    const files = [...Object.keys(KILL_WINDOWS), ...manifests];
     const names = new Set(
       files.flatMap((file) => read(file).match(/\b(?:CASOLA|VLLM|QUEUE)_[A-Z_]+\b/g) ?? []),
     );
     // The scripts' own argument, and a variable of vLLM.
     for (const known of ['QUEUE_TOKEN', 'VLLM_CACHE_ROOT']) names.delete(known);
     expect([...names].filter((name) => !sources.includes(name))).toEqual([]);
+  });
+
+  it('gives the launcher the rights to pods that its driver uses, and no others', () => {
+    const documents = parseAllDocuments(read('deploy/kubernetes/launcher.yaml')).map((one) => one.toJSON());
+    const role = documents.find(({ kind }) => kind === 'Role');
+    const verbs = ['create', 'get', 'list', 'delete'];
+    expect(role.rules).toEqual([{ apiGroups: [''], resources: ['pods'], verbs }]);
+    const driver = read('src/providers/kubernetes/kubernetes.ts');
+    const used = [...driver.matchAll(/\.#api\.(create|read|list|delete)NamespacedPod\(/g)].map(
+      ([, verb]) => verb,
+    );
+    expect(used.sort()).toEqual(['create', 'delete', 'list', 'read']);
   });
 
   it('has one version of an engine everywhere', () => {
