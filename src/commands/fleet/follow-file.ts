@@ -33,19 +33,24 @@ export class FileFollower {
     this.#followed = followed;
   }
 
-  /** @throws UserError when the file as it is now cannot be applied */
+  /** @throws UserError when the file as it is now cannot be applied; a queue that is away is waited for */
   async start(): Promise<void> {
+    const { path, say } = this.#followed;
     const file = await this.#read();
-    this.#seen = fingerprint(file);
-    await this.#followed.apply(file);
-    this.#warn(file);
-    const { path } = this.#followed;
+    try {
+      await this.#apply(file);
+    } catch (error) {
+      if (!(error instanceof UnreachableQueue)) throw error;
+      // A service may be started before its queue is.
+      say(`${error.message} Trying again every ${RETRY_MS / 1000} s.`);
+      this.#later(RETRY_MS);
+    }
     // The folder, since editors put a new file in the old one's place, and Kubernetes a new link named `..data`.
     this.#watcher = watch(dirname(resolve(path)), (_event, name) => {
       if (name === null || name === basename(path) || name.startsWith('..')) this.#later(SETTLE_MS);
     });
     this.#watcher.on('error', (error) =>
-      this.#followed.say(`${path} is no longer watched (${error.message}): SIGHUP reads it again.`),
+      say(`${path} is no longer watched (${error.message}): SIGHUP reads it again.`),
     );
   }
 
@@ -72,11 +77,7 @@ export class FileFollower {
     this.#isBusy = true;
     try {
       const file = await this.#read();
-      const print = fingerprint(file);
-      if (print === this.#seen) return;
-      await this.#followed.apply(file);
-      this.#seen = print;
-      this.#warn(file);
+      if (fingerprint(file) !== this.#seen) await this.#apply(file);
     } catch (error) {
       this.#refused(error as Error);
     } finally {
@@ -98,6 +99,12 @@ export class FileFollower {
 
   #read(): Promise<FleetFile> {
     return readFleetFile(this.#followed.path, this.#followed.env);
+  }
+
+  async #apply(file: FleetFile): Promise<void> {
+    await this.#followed.apply(file);
+    this.#seen = fingerprint(file);
+    this.#warn(file);
   }
 
   #warn({ warnings }: FleetFile): void {

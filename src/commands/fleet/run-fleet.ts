@@ -15,7 +15,7 @@ export interface RunningFleet {
 
 /**
  * Applies a fleet's file to a queue, now and whenever it changes, with a launcher of its own, and says what happens.
- * @throws UserError when the file as it is now cannot be applied
+ * @throws UserError when the file as it is now cannot be applied; a queue that is away is waited for
  */
 export async function runFleet(
   path: string,

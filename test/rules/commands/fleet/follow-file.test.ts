@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UnreachableQueue } from '../../../../src/commands/ask-queue.ts';
-import { FileFollower } from '../../../../src/commands/fleet/follow-file.ts';
+import { FileFollower, type FollowedFile } from '../../../../src/commands/fleet/follow-file.ts';
 import { until } from '../../../support/poll.ts';
 
 const fleet = (max: number | string) =>
@@ -21,7 +21,12 @@ beforeEach(async () => {
   path = join(folder, 'fleet.yaml');
   [applied, said, failures] = [[], [], []];
   writeFileSync(path, fleet(1));
-  follower = new FileFollower({
+  follower = new FileFollower(followed());
+  await follower.start();
+});
+
+function followed(): FollowedFile {
+  return {
     path,
     env: {},
     say: (text) => said.push(text),
@@ -30,9 +35,8 @@ beforeEach(async () => {
       if (failure) throw failure;
       applied.push(spec.configs.a!.max);
     },
-  });
-  await follower.start();
-});
+  };
+}
 
 afterEach(() => {
   follower.stop();
@@ -64,6 +68,15 @@ describe('a fleet file that is followed', () => {
 
   it('is applied again when asked, changed or not', async () => {
     follower.again();
+    await untilApplied(1, 1);
+  });
+
+  it('waits for a queue that is not there yet, and says so', async () => {
+    follower.stop();
+    failures = [new UnreachableQueue('The queue cannot be reached.')];
+    follower = new FileFollower(followed());
+    await follower.start();
+    expect(said).toEqual(['The queue cannot be reached. Trying again every 3 s.']);
     await untilApplied(1, 1);
   });
 
