@@ -1,0 +1,112 @@
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import type { LaunchState } from '../../src/protocol/index.ts';
+import {
+  fleetView,
+  isAlive,
+  printed,
+  type Schedule,
+  startSchedule,
+  WorkerCensus,
+  writeFleet,
+} from '../support/fleet-road.ts';
+import { until } from '../support/poll.ts';
+import { stopAllProcesses } from '../support/processes.ts';
+import {
+  chatJob,
+  job,
+  type QueueProcess,
+  startQueue,
+  stateFolder,
+  submit,
+  tearDown,
+} from '../support/road.ts';
+
+/** What decides and what launches are killed while a launch is at each of its steps. */
+afterEach(stopAllProcesses);
+afterAll(tearDown);
+
+const SLOW = { timeoutMs: 120_000, everyMs: 20 };
+
+/**
+ * Which is killed at the first step, and which at the second, and so on. A launcher that is killed with an order in its
+ * hands gets it again after a minute, so the other way round is for `npm run test:kills`.
+ */
+const ORDERS = [
+  ['queue', 'schedule'] as const,
+  ...(process.env.TEST_KILLS ? [['schedule', 'queue'] as const] : []),
+];
+
+/** In the order in which a launch has them. */
+const STEPS: LaunchState[] = [
+  'intended',
+  'requested',
+  'accepted',
+  'registered',
+  'ready',
+  'draining',
+  'terminating',
+  'gone',
+];
+
+class Road {
+  queue!: QueueProcess;
+  schedule!: Schedule;
+  readonly path = join(stateFolder(), 'fleet.yaml');
+
+  async start(): Promise<void> {
+    writeFleet(this.path, { configs: { cfg: { max: 2 } } });
+    this.queue = await startQueue();
+    this.schedule = startSchedule(this.queue.url, this.path);
+    await this.schedule.process.waitForLine(/It costs/);
+  }
+
+  async killAndStartAgain(what: 'queue' | 'schedule'): Promise<void> {
+    const { queue, schedule } = this;
+    this[what].process.kill('SIGKILL');
+    await this[what].process.exited;
+    if (what === 'queue') this.queue = await startQueue(queue);
+    else this.schedule = startSchedule(queue.url, this.path, schedule.stateDir);
+  }
+
+  /** Waits until a launch is at a step, or beyond it. */
+  untilStep(step: LaunchState): Promise<unknown> {
+    const at = STEPS.indexOf(step);
+    return until(
+      async () => (await fleetView(this.queue.url)).launches.some(({ state }) => STEPS.indexOf(state) >= at),
+      `a launch is ${step}`,
+      SLOW,
+    );
+  }
+}
+
+describe('a fleet whose queue and launcher are killed', () => {
+  it.each(ORDERS)(
+    'has no machine twice, forgets none and loses no job: first the %s, then the %s, and so on',
+    { timeout: 300_000 },
+    async (one, other) => {
+      const road = new Road();
+      await road.start();
+      const census = new WorkerCensus(road.schedule.stateDir);
+      const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
+      for (const id of ids) await submit(road.queue.url, chatJob(20, { id }));
+      for (const [index, step] of STEPS.slice(1, -1).entries()) {
+        await road.untilStep(step);
+        await road.killAndStartAgain(index % 2 === 0 ? one : other);
+      }
+      const { url } = road.queue;
+      for (const id of ids) {
+        await until(async () => (await job(url, id)).state === 'succeeded', `job ${id} succeeded`, SLOW);
+      }
+      await until(async () => !(await fleetView(url)).launches.some(isAlive), 'all have ended', SLOW);
+      expect(await census.running()).toEqual([]);
+      census.stop();
+      expect(census.mostOfOneName).toBe(1);
+      expect(census.mostAtOnce).toBeLessThanOrEqual(2);
+      // What ended did so by the scheduler's own doing.
+      const { launches } = await fleetView(url);
+      expect(launches.filter(({ state }) => state === 'failed')).toEqual([]);
+      expect(await printed(['fleet', 'status', '--url', url])).toMatch(/^cfg +0 +0 +0 +0 /m);
+    },
+  );
+});

@@ -1,0 +1,97 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
+import type { Child } from './processes.ts';
+import { cli, processesWith, stateFolder } from './road.ts';
+
+/** Fleets of simulated workers as processes of this machine, over the commands that operators type. */
+
+interface Fleet {
+  budget?: Record<string, number>;
+  configs: Record<string, Record<string, unknown>>;
+}
+
+/** Writes a fleet's file whose workers start and end in seconds. */
+export function writeFleet(path: string, { budget = {}, configs }: Fleet): void {
+  const whole = Object.entries(configs).map(([id, config]) => [id, { ...QUICK, ...config }]);
+  const providers = { here: { driver: 'process' } };
+  writeFileSync(path, stringify({ budget, providers, configs: Object.fromEntries(whole) }));
+}
+
+const QUICK = {
+  engine: 'simulator',
+  model: 'tiny',
+  slots: 2,
+  wanted_wait: 1,
+  scale_down_after: '3s',
+  keep_warm: '1s',
+  env: { CASOLA_HEARTBEAT_INTERVAL: 2, CASOLA_SHUTDOWN_GRACE_PERIOD: 1 },
+  machines: [{ provider: 'here' }],
+};
+
+export async function fleetView(url: string): Promise<FleetView> {
+  return (await (await fetch(`${url}/api/fleet`)).json()) as FleetView;
+}
+
+export function isAlive({ state }: LaunchRow): boolean {
+  return state !== 'gone' && state !== 'failed';
+}
+
+/** What a command prints, once it has ended. */
+export async function printed(args: string[]): Promise<string> {
+  const command = cli(args);
+  const { code } = await command.exited;
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}:\n${command.output()}`);
+  return command.output();
+}
+
+export interface Schedule {
+  process: Child;
+  /** Where it keeps what it started. */
+  stateDir: string;
+}
+
+/** `worker-vllm schedule`, in the folder of an earlier one where that is given. */
+export function startSchedule(url: string, path: string, stateDir = stateFolder()): Schedule {
+  const args = ['schedule', path, '--url', url, '--state', stateDir, '--id', 'box'];
+  return { process: cli(args), stateDir };
+}
+
+/** Looks again and again which workers run as processes of a launcher's folder. */
+export class WorkerCensus {
+  readonly #stateDir: string;
+  readonly #timer: ReturnType<typeof setInterval>;
+  /** The most that ran at once: of one name, and of all. */
+  mostOfOneName = 0;
+  mostAtOnce = 0;
+
+  constructor(stateDir: string) {
+    this.#stateDir = stateDir;
+    this.#timer = setInterval(() => void this.#look(), 100);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** A shell for each worker, whose command line names where its exit code goes. */
+  async running(): Promise<string[]> {
+    const folder = join(this.#stateDir, 'processes');
+    return (await processesWith(folder)).flatMap((pid) => {
+      try {
+        const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+        return words.find((word) => word.startsWith(folder) && word.endsWith('.exit')) ?? [];
+      } catch {
+        return [];
+      }
+    });
+  }
+
+  async #look(): Promise<void> {
+    const names = await this.running();
+    const counts = Object.values(Object.groupBy(names, (name) => name)).map((same) => same?.length ?? 0);
+    this.mostOfOneName = Math.max(this.mostOfOneName, ...counts);
+    this.mostAtOnce = Math.max(this.mostAtOnce, names.length);
+  }
+}
