@@ -28,8 +28,8 @@ export class BatchApi {
     this.#target = target;
   }
 
-  /** @returns the id of the file */
-  async upload(path: string): Promise<string> {
+  /** @param signal breaks it off @returns the id of the file */
+  async upload(path: string, signal: AbortSignal): Promise<string> {
     const name = encodeURIComponent(basename(path));
     const { size } = await stat(path);
     const body = Readable.toWeb(createReadStream(path)) as ReadableStream<Uint8Array>;
@@ -37,6 +37,7 @@ export class BatchApi {
       method: 'POST',
       body,
       duplex: 'half',
+      signal,
       headers: { 'content-type': 'application/jsonl', 'content-length': String(size) },
     });
     return ((await response.json()) as { id: string }).id;

@@ -6,6 +6,7 @@ import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
 import { BatchApi, type BatchView } from './batch-api.ts';
 import { Progress } from './progress.ts';
+import type { Counts } from './results-file.ts';
 
 export interface BatchRunOptions extends QueueTarget {
   /** Where the answers go; beside the file if left out. */
@@ -33,10 +34,18 @@ interface Running {
 export async function runBatch(file: string, options: BatchRunOptions): Promise<number> {
   const api = new BatchApi(options);
   const signals = endSignals();
-  const stopped = signals.first.then(() => null);
+  const isStopped = new AbortController();
+  const stopped = signals.first.then(() => {
+    isStopped.abort();
+    return null;
+  });
   try {
-    const begun = await begin(api, file, options);
-    const progress = new Progress(begun.lines, { succeeded: 0, failed: 0 }, process.stderr);
+    const begun = await begin(api, file, options, isStopped.signal);
+    if (begun === null) {
+      process.stderr.write('Stopped before the file was uploaded: nothing runs.\n');
+      return EXIT.forced;
+    }
+    const progress = new Progress(begun.lines, countsOf(begun.batch), process.stderr);
     progress.say(`Batch ${begun.batch.id} runs ${begun.lines} lines.`);
     const ended = await Promise.race([stopped, watch(api, begun.batch, progress)]);
     progress.end();
@@ -50,15 +59,23 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
   }
 }
 
+/** @returns null: it was stopped during the upload */
 async function begin(
   api: BatchApi,
   file: string,
   { window }: BatchRunOptions,
-): Promise<{ batch: BatchView; lines: number }> {
+  stopped: AbortSignal,
+): Promise<{ batch: BatchView; lines: number } | null> {
   const { sha256, lines, endpoint } = await survey(file);
   const running = await readRunning(file);
   if (running?.sha256 === sha256) return { batch: await api.get(running.batch_id), lines };
-  const batch = await api.create(await api.upload(file), endpoint, window);
+  process.stderr.write(`Uploading ${file} ...\n`);
+  const fileId = await api.upload(file, stopped).catch((error: unknown) => {
+    if (stopped.aborted) return null;
+    throw error;
+  });
+  if (fileId === null) return null;
+  const batch = await api.create(fileId, endpoint, window);
   const noted: Running = { batch_id: batch.id, sha256 };
   await writeFile(runningPath(file), `${JSON.stringify(noted)}\n`);
   return { batch, lines };
@@ -68,17 +85,23 @@ async function begin(
 async function watch(api: BatchApi, first: BatchView, progress: Progress): Promise<BatchView> {
   let batch = first;
   while (!OVER.includes(batch.status)) {
-    const { completed, failed } = batch.request_counts;
-    progress.show({ succeeded: completed, failed });
+    progress.show(countsOf(batch), tokensOf(batch));
     await sleep(POLL_MS);
     batch = await api.get(batch.id).catch((error: unknown) => {
       if (error instanceof UnreachableQueue) return batch;
       throw error;
     });
   }
-  const { completed, failed } = batch.request_counts;
-  progress.show({ succeeded: completed, failed });
+  progress.show(countsOf(batch), tokensOf(batch));
   return batch;
+}
+
+function countsOf({ request_counts: { completed, failed } }: BatchView): Counts {
+  return { succeeded: completed, failed };
+}
+
+function tokensOf({ usage: { input_tokens, output_tokens } }: BatchView): string {
+  return `${input_tokens} tokens in, ${output_tokens} out`;
 }
 
 async function finish(
@@ -103,9 +126,8 @@ async function finish(
   if (batch.error_file_id !== null) await api.download(batch.error_file_id, errors);
   await rm(runningPath(file), { force: true });
   const { completed, failed, total } = batch.request_counts;
-  const { input_tokens, output_tokens } = batch.usage;
   process.stderr.write(
-    `Batch ${batch.status}: ${completed} of ${total} lines succeeded, ${failed} failed; ${input_tokens} tokens in, ${output_tokens} out.\n`,
+    `Batch ${batch.status}: ${completed} of ${total} lines succeeded, ${failed} failed; ${tokensOf(batch)}.\n`,
   );
   if (batch.output_file_id !== null) process.stderr.write(`Answers: ${output}\n`);
   if (batch.error_file_id !== null) process.stderr.write(`Errors: ${errors}\n`);

@@ -36,11 +36,13 @@ export class Progress {
     this.#out.write(`${text}\n`);
   }
 
-  show(counts: Counts): void {
+  /** @param more is told after the rest */
+  show(counts: Counts, more = ''): void {
     const now = this.#now();
     const done = counts.succeeded + counts.failed;
     const perSecond = ((done - this.#before) * 1000) / Math.max(1, now - this.#startedAt);
-    this.#text = progressText(done, counts.failed, this.#total, perSecond);
+    const text = progressText(done, counts.failed, this.#total, perSecond);
+    this.#text = more === '' ? text : `${text}  ${more}`;
     if (now - this.#drawnAt < (this.#out.isTTY ? REDRAW_MS : LINE_EVERY_MS)) return;
     this.#drawnAt = now;
     this.#draw();

@@ -13,6 +13,10 @@ export const EXPECTED: Record<string, RegExp[]> = {
   'curl.sh': [/"object":"chat\.completion"/, /data: \[DONE\]/, /"state":"succeeded"/],
   'openai-node.mjs': [/^chat: +\S/m, /^stream: +\S/m],
   'openai_python.py': [/^chat: +\S/m, /^stream: +\S/m],
+  'batch-node.mjs': [
+    /^batch: completed \{"total":5,"completed":5,"failed":0\}$/m,
+    /^(?:answer: question-\d .*\n){5}$/m,
+  ],
   'batch_python.py': [
     /^batch: completed BatchRequestCounts\(completed=5, failed=0, total=5\)/m,
     /^(?:answer: question-\d .*\n){5}$/m,
