@@ -42,8 +42,14 @@ const CONTAINER_MS = 5000;
 /** Of launches that the provider has no machine for. */
 const NO_CAPACITY_SHARE = 0.1;
 
-/** @returns ends the launcher and its machines */
-export async function startDemoLaunches(queue: DemoQueue): Promise<() => Promise<void>> {
+/**
+ * @param startSeconds how long a start takes
+ * @returns ends the launcher and its machines
+ */
+export async function startDemoLaunches(
+  queue: DemoQueue,
+  startSeconds = LAUNCHED.startSeconds,
+): Promise<() => Promise<void>> {
   const post = async (path: string, body: unknown): Promise<unknown> => {
     const headers = { ...(queue.token && { authorization: `Bearer ${queue.token}` }) };
     const response = await fetch(`${queue.url}/api/${path}`, {
@@ -55,7 +61,7 @@ export async function startDemoLaunches(queue: DemoQueue): Promise<() => Promise
     return await response.json();
   };
   await post('fleet/spec', { spec: SPEC });
-  const driver = new DemoDriver(queue);
+  const driver = new DemoDriver(queue, { ...LAUNCHED, startSeconds });
   const stopped = new AbortController();
   const launcher = new Launcher(
     {
@@ -94,10 +100,12 @@ async function comeAndGo(queue: DemoQueue, stopped: AbortSignal): Promise<void> 
 /** A provider whose machines are workers of the demonstration in this process. */
 class DemoDriver implements Driver {
   readonly #queue: DemoQueue;
+  readonly #config: DemoConfig;
   readonly #machines = new Map<string, Machine & { worker: DemoWorker | null }>();
 
-  constructor(queue: DemoQueue) {
+  constructor(queue: DemoQueue, config: DemoConfig) {
     this.#queue = queue;
+    this.#config = config;
   }
 
   async launch({ name, price_per_hour, env }: LaunchRequest): Promise<LaunchOutcome> {
@@ -132,7 +140,7 @@ class DemoDriver implements Driver {
     if (machine.state !== 'starting') return;
     const part = {
       workerId: name,
-      config: LAUNCHED,
+      config: this.#config,
       role: 'works',
       ageSeconds: CONTAINER_MS / 1000,
     } as const;

@@ -1,0 +1,63 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { startDemoLaunches } from '../../scripts/demo/launches.ts';
+import { accessibilityFaults, launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */
+let browser: Browser;
+let open: OpenPage;
+let stop: () => Promise<void>;
+
+const workerd = startTestWorkerd();
+beforeAll(async () => {
+  browser = await launchBrowser();
+  stop = await startDemoLaunches({ url: workerd.url, token: undefined }, 3);
+  open = await openPage(browser);
+});
+afterAll(async () => {
+  await open.close();
+  await browser.close();
+  await stop();
+});
+
+it('shows a launch from the decision to its end, what it costs, and lets an admin hold it', {
+  timeout: 110_000,
+}, async () => {
+  const { page, faults } = open;
+  page.setDefaultTimeout(60_000);
+  await page.goto(workerd.url);
+  const launches = page.getByRole('table', { name: 'Launches' });
+  await launches.getByText('gemma-27b').first().waitFor();
+  await launches.getByText('Loading').or(launches.getByText('Ready')).first().waitFor();
+  const scaling = page.getByRole('table', { name: 'Scaling' });
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await launches.getByText('takes jobs').first().waitFor();
+
+  await scaling.getByRole('button', { name: 'Change gemma-27b' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Change gemma-27b' });
+  await dialog.getByRole('button', { name: 'Pause' }).click();
+  await dialog.getByRole('button', { name: 'Pause now' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await scaling.getByText('Paused by hand').waitFor();
+  await scaling.getByRole('button', { name: 'Change gemma-27b' }).click();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Drain all' }).click();
+  await dialog.getByRole('button', { name: 'Drain all now' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await launches
+    .getByText(/Draining|Ending/)
+    .first()
+    .waitFor();
+
+  await page.getByRole('link', { name: 'Spend' }).click();
+  const ended = page.getByRole('table', { name: 'Newest launches' }).getByText('Ended');
+  await ended.first().waitFor();
+  await page
+    .getByRole('table', { name: 'Spend by config' })
+    .getByText('$', { exact: false })
+    .first()
+    .waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(faults).toEqual([]);
+});
