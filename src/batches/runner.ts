@@ -1,4 +1,5 @@
 import { standsStill } from '../durable/machine-time.ts';
+import type { Sql } from '../durable/ports.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
 import { type BatchStatus, isOver } from './batch.ts';
@@ -9,6 +10,7 @@ import {
   findOpenLine,
   forgetLines,
   hasOpenLines,
+  lineCounts,
   moveLines,
   type StoredLine,
   submittedLines,
@@ -121,7 +123,14 @@ export class BatchRunner {
   }
 
   async #collect(): Promise<void> {
-    const jobs = await this.#ports.queue.nextSettled(QUESTION_MS);
+    const { sql } = this.#ports;
+    const waitMs = activeBatches(sql).some((stored) => hasNextStep(sql, stored)) ? 0 : QUESTION_MS;
+    if (lineCounts(sql).every(({ submitted }) => submitted === 0)) {
+      // Nothing can settle.
+      if (waitMs > 0) await this.#pause(waitMs);
+      return;
+    }
+    const jobs = await this.#ports.queue.nextSettled(waitMs);
     if (jobs === null) {
       this.#isListening = false;
       if (activeBatches(this.#ports.sql).length > 0) await this.#pause(QUESTION_MS);
@@ -195,6 +204,11 @@ export class BatchRunner {
     const { id, total, completed, failed } = batch;
     this.#ports.log('info', `batch ${status.replace('_', ' ')}`, { batch_id: id, total, completed, failed });
   }
+}
+
+/** Whether it goes on without waiting for any of its lines. */
+function hasNextStep(sql: Sql, { seq, batch: { status } }: StoredBatch): boolean {
+  return status === 'validating' || status === 'finalizing' || !hasOpenLines(sql, seq);
 }
 
 /** Those whose window is over have begun to end. */

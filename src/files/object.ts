@@ -82,19 +82,20 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   /** Of an uploaded file: all of its rows but the last have one length. */
   #readRows(offset: number, length: number): Uint8Array<ArrayBuffer> {
     const part = new Uint8Array(length);
-    const first = Math.floor(offset / PIECE_BYTES);
-    const last = Math.floor((offset + part.byteLength - 1) / PIECE_BYTES);
-    // Rows are numbered from 1.
-    const rows = this.#sql.exec<{ bytes: ArrayBuffer }>(
-      `SELECT bytes FROM pieces WHERE seq BETWEEN ? AND ? ORDER BY seq`,
-      first + 1,
-      last + 1,
-    );
-    let at = first * PIECE_BYTES - offset;
-    for (const { bytes } of rows) {
-      const piece = new Uint8Array(bytes).subarray(Math.max(0, -at), part.byteLength - at);
-      part.set(piece, Math.max(0, at));
-      at += PIECE_BYTES;
+    for (let at = 0; at < length; ) {
+      const row = Math.floor((offset + at) / PIECE_BYTES);
+      const from = offset + at - row * PIECE_BYTES;
+      // Of a long row for a short line no more than that: its whole would be garbage at once. Both count from 1.
+      const { bytes } = this.#sql
+        .exec<{ bytes: ArrayBuffer }>(
+          `SELECT substr(bytes, ?, ?) AS bytes FROM pieces WHERE seq = ?`,
+          from + 1,
+          length - at,
+          row + 1,
+        )
+        .one();
+      part.set(new Uint8Array(bytes), at);
+      at += bytes.byteLength;
     }
     return part;
   }
