@@ -14,9 +14,13 @@ const WORKER = /programs\/worker|src\/worker\/main/;
 /** What starts a road, of this checkout or of another one. */
 export type RoadSupport = Pick<typeof ownSupport, 'readyWorker' | 'startQueue'>;
 
-/** One queue and one worker with the simulator as its engine. */
-export async function startRoad(slots = 256, support: RoadSupport = ownSupport): Promise<BenchRoad> {
-  const queue = await support.startQueue();
+/** One queue and one worker with the simulator as its engine. @param env more for the queue */
+export async function startRoad(
+  slots = 256,
+  support: RoadSupport = ownSupport,
+  env: NodeJS.ProcessEnv = {},
+): Promise<BenchRoad> {
+  const queue = await support.startQueue({ env });
   const worker = await support.readyWorker(queue.url, 'bench', {
     engineArgs: `--disable-uvicorn-access-log --max-num-seqs ${slots}`,
     env: { CASOLA_MAX_JOBS: String(slots), LOG_LEVEL: 'warn' },

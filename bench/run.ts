@@ -4,6 +4,7 @@ import type { Effort } from './effort.ts';
 import { machineState, noiseSince } from './machine.ts';
 import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad } from './road.ts';
+import { batchesOfSimulator, batchesOfVllm } from './scenarios/batches.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
@@ -18,7 +19,10 @@ import { fastStreams, pacedStreams } from './scenarios/streams.ts';
 const given = new Command('bench')
   .description('measures the road against a direct call, in turns, everything on this machine')
   .option('--rounds <count>', 'pairs of direct and road', '5')
-  .option('--only <groups>', 'groups to measure, such as P1,P3; vllm runs only when it is named')
+  .option(
+    '--only <groups>',
+    'groups to measure, such as P1,P3; batches and vllm run only when they are named',
+  )
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
   .parse()
@@ -49,6 +53,8 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
+  { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
+  { groups: ['vllm-batches'], onRequest: true, run: batchesOfVllm },
   { groups: ['vllm'], onRequest: true, run: realVllm },
 ];
 

@@ -3,14 +3,12 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
-import { until } from '../../test/support/poll.ts';
-import { startQueue, startWorker, tearDown, untilReady } from '../../test/support/road.ts';
+import type { VllmInstall } from '../../scripts/vllm/setup.ts';
+import { tearDown } from '../../test/support/road.ts';
 import { type Effort, scaled } from '../effort.ts';
+import { startRealRoad } from '../real-road.ts';
 import type { Figure } from '../report.ts';
 
-/** A CPU that is busy with others takes minutes to load a model, ms. */
-const STARTUP_LIMIT_MS = 300_000;
 const LOAD = { prompts: 64, concurrency: 8, inputTokens: 64, outputTokens: 64 };
 
 /** What `vllm bench serve` reports, ms. */
@@ -25,29 +23,12 @@ interface Report {
 
 /** `vllm bench serve` against real vLLM on the CPU and against the road over it, in turns. */
 export async function realVllm(effort: Effort): Promise<Figure[]> {
-  const vllm = await ensureVllm();
-  const queue = await startQueue();
-  const worker = await startWorker(queue.url, 'real', {
-    engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny'].join(' '),
-    env: {
-      ...vllm.env,
-      ENGINE: 'vllm',
-      VLLM_MODEL: vllm.modelDir,
-      VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: String(STARTUP_LIMIT_MS / 1000),
-      CASOLA_MAX_JOBS: '16',
-    },
-  });
-  await until(
-    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'real')),
-    'the worker takes jobs',
-    { timeoutMs: STARTUP_LIMIT_MS },
-  );
+  const { vllm, queueUrl, engineUrl } = await startRealRoad(16);
   const pairs: { direct: Report; road: Report }[] = [];
-  await benchServe(vllm, worker.engineUrl, effort);
+  await benchServe(vllm, engineUrl, effort);
   for (let round = 0; round < effort.rounds; round++) {
-    const direct = await benchServe(vllm, worker.engineUrl, effort);
-    pairs.push({ direct, road: await benchServe(vllm, queue.url, effort) });
+    const direct = await benchServe(vllm, engineUrl, effort);
+    pairs.push({ direct, road: await benchServe(vllm, queueUrl, effort) });
   }
   await tearDown();
   const figure = (name: string, unit: string, of: (pair: (typeof pairs)[number]) => number): Figure => {

@@ -1,0 +1,160 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { tearDown } from '../../test/support/road.ts';
+import { batchNow, bodiesOf, cancelBatch, createBatch, sendDirectly } from '../batches/lines.ts';
+import { type Effort, scaled } from '../effort.ts';
+import { runLoad } from '../load/index.ts';
+import { residentMegabytes } from '../machine.ts';
+import { startRealRoad } from '../real-road.ts';
+import type { Figure } from '../report.ts';
+import { pace, startRoad } from '../road.ts';
+import { median } from '../statistics.ts';
+
+/** Engines with so many slots: a tenth stays free of batch work, so direct callers are as many as the rest. */
+const SIMULATOR = { slots: 64, lines: 3000, tokens: 20, interTokenMs: 10, characters: 200 };
+const VLLM = { slots: 16, lines: 240, tokens: 32, characters: 200 };
+const BESIDE = { requests: 60, ratePerSecond: 2, tokens: 8 };
+/** 100 MB. */
+const LARGE = { lines: 100_000, characters: 820 };
+const LOOKS_EVERY_MS = 20;
+/** A process that has just started is still giving memory back, ms. */
+const SETTLING_MS = 3000;
+
+interface Load {
+  slots: number;
+  lines: number;
+  tokens: number;
+  characters: number;
+}
+
+/** What a batch costs over the same requests sent directly, and what it costs those who wait for an answer beside it. */
+export async function batchesOfSimulator(effort: Effort): Promise<Figure[]> {
+  const road = await startRoad(SIMULATOR.slots);
+  await pace(road.engineUrl, SIMULATOR.interTokenMs);
+  const rates = await ratesOf(road, SIMULATOR, effort);
+  await tearDown();
+  return [
+    figure('lines/s of a batch ÷ requests/s sent directly, simulator', '×', null, rates),
+    ...(await memoryOfLargeFile(effort)),
+  ];
+}
+
+export async function batchesOfVllm(effort: Effort): Promise<Figure[]> {
+  const road = await startRealRoad(VLLM.slots);
+  const rates = await ratesOf(road, VLLM, effort);
+  const beside = await besideBatch(road, effort);
+  await tearDown();
+  return [
+    { ...figure('lines/s of a batch ÷ requests/s sent directly, vLLM', '×', 0.95, rates), atLeast: true },
+    figure('first token beside a batch ÷ beside as many direct requests, vLLM, p50', '×', 1.1, beside),
+  ];
+}
+
+function figure(name: string, unit: string, goal: number | null, rounds: number[]): Figure {
+  return { group: name.includes('vLLM') ? 'vllm-batches' : 'batches', name, unit, goal, rounds };
+}
+
+/** Slots in which batch work runs. */
+function usable(slots: number): number {
+  return slots - Math.ceil(slots / 10);
+}
+
+async function ratesOf(
+  { queueUrl, engineUrl }: { queueUrl: string; engineUrl: string },
+  { slots, lines, tokens, characters }: Load,
+  effort: Effort,
+): Promise<number[]> {
+  const bodies = bodiesOf(Math.max(slots, scaled(lines, effort)), tokens, characters);
+  await sendDirectly(engineUrl, bodies.slice(0, slots), usable(slots));
+  const ratios: number[] = [];
+  for (let round = 0; round < effort.rounds; round++) {
+    const direct = await sendDirectly(engineUrl, bodies, usable(slots));
+    const batch = await runBatch(queueUrl, bodies);
+    console.log(`     direct ${direct.toFixed(1)}/s, batch ${batch.toFixed(1)}/s`);
+    ratios.push(batch / direct);
+  }
+  return ratios;
+}
+
+/** @returns lines/s from when its lines were read until it ended */
+async function runBatch(url: string, bodies: readonly string[]): Promise<number> {
+  const { id } = await createBatch(url, bodies);
+  let began: number | null = null;
+  for (;;) {
+    const { status, request_counts: counts } = await batchNow(url, id);
+    if (status !== 'validating') began ??= performance.now();
+    if (status === 'completed' && counts.completed === bodies.length) {
+      return (bodies.length * 1000) / (performance.now() - began!);
+    }
+    if (!['validating', 'in_progress', 'finalizing'].includes(status))
+      throw new Error(`the batch is ${status}: ${JSON.stringify(counts)}`);
+    await sleep(LOOKS_EVERY_MS);
+  }
+}
+
+/** Time to the first token of those who wait for an answer: beside a batch, against beside direct requests. */
+async function besideBatch(
+  { queueUrl, engineUrl }: { queueUrl: string; engineUrl: string },
+  effort: Effort,
+): Promise<number[]> {
+  const { slots, tokens, characters } = VLLM;
+  const arrivals = {
+    kind: 'open' as const,
+    ratePerSecond: BESIDE.ratePerSecond,
+    requests: Math.max(5, scaled(BESIDE.requests, effort)),
+  };
+  const firstToken = async () =>
+    median((await runLoad({ url: queueUrl, arrivals, tokens: BESIDE.tokens })).firstMs);
+  // More than are done meanwhile.
+  const bodies = bodiesOf(20_000, tokens, characters);
+  const ratios: number[] = [];
+  for (let round = 0; round < effort.rounds; round++) {
+    const stop = new AbortController();
+    const direct = sendDirectly(engineUrl, untilAborted(bodies, stop.signal), usable(slots));
+    await sleep(SETTLING_MS);
+    const alone = await firstToken();
+    stop.abort();
+    await direct;
+    const { id } = await createBatch(queueUrl, bodies);
+    while ((await batchNow(queueUrl, id)).request_counts.completed === 0) await sleep(LOOKS_EVERY_MS);
+    const beside = await firstToken();
+    await cancelBatch(queueUrl, id);
+    while ((await batchNow(queueUrl, id)).status !== 'cancelled') await sleep(LOOKS_EVERY_MS);
+    console.log(
+      `     first token beside direct ${alone.toFixed(1)} ms, beside a batch ${beside.toFixed(1)} ms`,
+    );
+    ratios.push(beside / alone);
+  }
+  return ratios;
+}
+
+/** Behaves as the list until it is told to end. */
+function untilAborted(bodies: readonly string[], signal: AbortSignal): readonly string[] {
+  const values = function* () {
+    for (const body of bodies) {
+      if (signal.aborted) return;
+      yield body;
+    }
+  };
+  return { length: bodies.length, values } as unknown as readonly string[];
+}
+
+/** Resident memory of workerd while a file of 100 MB is uploaded and run, above what it has idle. */
+async function memoryOfLargeFile(effort: Effort): Promise<Figure[]> {
+  const road = await startRoad(SIMULATOR.slots, undefined, { QUEUE_MAX_BATCH_LINES: String(LARGE.lines) });
+  await pace(road.engineUrl, 0);
+  await sleep(scaled(SETTLING_MS, effort));
+  const idle = residentMegabytes(road.pids.workerd);
+  let peak = idle;
+  const look = setInterval(() => {
+    peak = Math.max(peak, residentMegabytes(road.pids.workerd));
+  }, 200);
+  const bodies = bodiesOf(scaled(LARGE.lines, effort), 1, LARGE.characters);
+  const rate = await runBatch(road.queueUrl, bodies);
+  clearInterval(look);
+  await tearDown();
+  const what = `a batch of ${LARGE.lines} lines and 100 MB`;
+  return [
+    figure(`resident memory, workerd, during ${what}, above idle`, 'MB', 250, [peak - idle]),
+    figure(`lines/s of ${what}, one token each`, '/s', null, [rate]),
+  ];
+}
