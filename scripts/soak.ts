@@ -27,6 +27,7 @@ console.log(
     ['wrong answers', counts.wrongAnswers.length],
     ['large results wrong', counts.largeResultsWrong.length],
     ['streams wrong', counts.streamsWrong.length],
+    ['lines of the batch wrong', counts.linesWrong.length],
     ['settled twice', counts.settledTwice.length],
     ['attempts wrongly charged', counts.wronglyCharged.length],
     ['leftovers in tables, slots, engines and spools', counts.leftovers.length],

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
+import { SoakBatch } from './batch.ts';
 import { Callers, type CallersReport } from './callers.ts';
 import { Faults } from './faults.ts';
 import { JobBook, look, readLedger } from './jobs.ts';
@@ -34,6 +35,8 @@ const STUCK_MS = 180_000;
 /** One caller for so many jobs, and no more of them at a time than this. */
 const JOBS_PER_CALLER = 10;
 const CALLERS_AT_A_TIME = 30;
+/** One line of a batch for so many jobs. */
+const JOBS_PER_LINE = 10;
 /** What was aborted leaves its engine within this, ms. */
 const ABORTED_WITHIN_MS = 10_000;
 const SAY_EVERY_MS = 5000;
@@ -52,6 +55,7 @@ export class Soak {
   readonly #road: SoakRoad;
   readonly #book: JobBook;
   readonly #callers: Callers;
+  readonly #batch: SoakBatch;
   readonly #faults: Faults;
   readonly #startedAt = Date.now();
   #sight: Sight = { settled: 0, open: 0, running: new Map() };
@@ -65,6 +69,8 @@ export class Soak {
     this.#road = road;
     this.#book = new JobBook(options.jobs, road.mark, random);
     const workers = road.workers.map(({ id }) => id);
+    const lines = Math.ceil(options.jobs / JOBS_PER_LINE);
+    this.#batch = new SoakBatch(road.queueUrl, lines, road.mark, random);
     this.#callers = new Callers(road.queueUrl, workers, road.mark, random);
     this.#faults = new Faults(road, random);
   }
@@ -86,10 +92,11 @@ export class Soak {
     try {
       const mayGoOn = () => this.#book.accepted - this.#settled < BACKLOG;
       const submitting = Promise.all([1, 2].map(() => this.#book.submitAll(this.#road.callersUrl, mayGoOn)));
+      const batch = this.#batch.run();
       const trouble = Promise.all([submitting, this.#strikeAll(), this.#callAll()]);
       await Promise.race([trouble, this.#stuck()]);
       await this.#faults.over();
-      await Promise.race([Promise.all([this.#callers.ended(), this.#quiet()]), this.#stuck()]);
+      await Promise.race([Promise.all([this.#callers.ended(), batch, this.#quiet()]), this.#stuck()]);
     } catch (error) {
       stuck = (error as Error).message;
     }
@@ -167,7 +174,7 @@ export class Soak {
       const seconds = Math.round((Date.now() - this.#startedAt) / 1000);
       say(
         `${seconds} s: ${this.#settled} of ${jobs} settled, ${this.#sight.open} open (${running}), ` +
-          `${this.#callers.started} callers, ${this.#callers.open} of them open, ` +
+          `${this.#callers.started} callers, ${this.#callers.open} of them open, ${this.#batch.done} lines, ` +
           `${this.#faults.done.length} of ${faults} faults, ${this.#book.resubmissions} resubmissions`,
       );
     }
@@ -181,7 +188,7 @@ export class Soak {
       await sleep(1000);
       const now =
         `${this.#settled} settled, ${this.#sight.open} open, ${this.#callers.open} of ` +
-        `${this.#callers.started} callers open, ${this.#faults.done.length} faults`;
+        `${this.#callers.started} callers open, ${this.#batch.done} lines, ${this.#faults.done.length} faults`;
       if (now !== last) since = Date.now();
       last = now;
       if (this.#over) return new Promise(() => {});
@@ -204,6 +211,7 @@ export class Soak {
       wrongAnswers: [],
       largeResultsWrong: [],
       streamsWrong: [],
+      linesWrong: stuck === null ? await this.#batch.problems() : [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: stuck === null ? [] : [stuck],
@@ -288,6 +296,8 @@ export class Soak {
       ['attempts charged to jobs', this.#charged],
       ['large payloads of jobs', this.#book.countOf('large_payload')],
       ['large results of jobs', this.#book.countOf('large_result')],
+      ['lines of a batch', this.#batch.lines],
+      ['… that ran out of attempts', this.#batch.failed],
       ['callers', this.#callers.started],
       ['… whose answer was streamed', this.#callers.countStreams()],
       ['… answered whole', this.#called?.endings.whole ?? 0],

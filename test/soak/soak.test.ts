@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Soak } from './run.ts';
 
 describe('the road under fire', () => {
-  it('loses no job, settles none twice, blames none wrongly and leaves nothing behind', {
+  it('loses no job and no line of a batch, settles none twice, blames none wrongly and leaves nothing behind', {
     timeout: 400_000,
   }, async () => {
     const report = await Soak.run({ jobs: 300, faults: 20, seed: 7, workers: 3, say: () => {} });
@@ -11,13 +11,14 @@ describe('the road under fire', () => {
       wrongAnswers: [],
       largeResultsWrong: [],
       streamsWrong: [],
+      linesWrong: [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: [],
       processesLeft: [],
     });
     const figures = Object.fromEntries(report.figures);
-    expect(figures['rows in the jobs table']).toBe(300);
+    expect(figures['rows in the jobs table']).toBe(330);
     expect(figures.faults).toBe(20);
     expect(figures['large results of jobs']).toBeGreaterThan(0);
     expect(figures['… whose answer was streamed']).toBeGreaterThan(0);

@@ -13,6 +13,8 @@ export interface Counts {
   largeResultsWrong: string[];
   /** Answers to callers, streamed or in one piece, that did not end as they may. */
   streamsWrong: string[];
+  /** Lines of the batch that are not in its files once, with an engine's answer. */
+  linesWrong: string[];
   settledTwice: string[];
   wronglyCharged: string[];
   leftovers: string[];

@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chatText, type Message } from './engine-text.ts';
+
+/** What a line may fail by here: the kills that hit all its attempts. */
+const KILLED = ['worker_died', 'lease_expired', 'engine_died', 'engine_unreachable'];
+const TOKENS = { least: 10, most: 60 };
+const ANSWER_WITHIN_MS = 5000;
+const LOOKS_EVERY_MS = 500;
+const ENDPOINT = '/v1/chat/completions';
+
+interface BatchNow {
+  id: string;
+  status: string;
+  output_file_id: string | null;
+  error_file_id: string | null;
+  request_counts: { total: number; completed: number; failed: number };
+}
+
+/** A batch beside the jobs of a soak: every line is to be written once, with what the engine of one worker says to it. */
+export class SoakBatch {
+  readonly #url: string;
+  readonly #lines: { messages: Message[]; tokens: number }[];
+  #now: BatchNow | null = null;
+  /** What was seen that must not be. */
+  readonly #wrong: string[] = [];
+
+  constructor(url: string, lines: number, mark: string, random: () => number) {
+    this.#url = url;
+    this.#lines = Array.from({ length: lines }, (_, n) => ({
+      messages: [{ role: 'user', content: `Line ${n} of ${mark}.` }],
+      tokens: TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least)),
+    }));
+  }
+
+  get lines(): number {
+    return this.#lines.length;
+  }
+
+  /** Lines that are written. */
+  get done(): number {
+    const { completed = 0, failed = 0 } = this.#now?.request_counts ?? {};
+    return completed + failed;
+  }
+
+  get failed(): number {
+    return this.#now?.request_counts.failed ?? 0;
+  }
+
+  /** Uploads, creates, and looks until it is over; what is not answered is asked again. */
+  async run(): Promise<void> {
+    const body = this.#lines.map(
+      ({ messages, tokens }, n) =>
+        `${JSON.stringify({
+          custom_id: `line-${n}`,
+          method: 'POST',
+          url: ENDPOINT,
+          body: { messages, max_tokens: tokens, ignore_eos: true },
+        })}\n`,
+    );
+    const file = await this.#until<{ id: string }>('/v1/files?purpose=batch&filename=soak.jsonl', {
+      method: 'POST',
+      headers: { 'content-type': 'application/jsonl' },
+      body: body.join(''),
+    });
+    const asked = { input_file_id: file.id, endpoint: ENDPOINT, completion_window: '24h' };
+    const { id } = await this.#until<BatchNow>('/v1/batches', {
+      method: 'POST',
+      headers: { 'idempotency-key': file.id },
+      body: JSON.stringify(asked),
+    });
+    while (!['completed', 'failed', 'expired', 'cancelled'].includes(this.#now?.status ?? '')) {
+      await sleep(LOOKS_EVERY_MS);
+      this.#see(await this.#until<BatchNow>(`/v1/batches/${id}`));
+    }
+  }
+
+  /** What is wrong with it, now that it is over. */
+  async problems(): Promise<string[]> {
+    const batch = this.#now;
+    if (batch?.status !== 'completed') return [...this.#wrong, `the batch is ${batch?.status}`];
+    const written = (
+      await Promise.all([batch.output_file_id, batch.error_file_id].map((id) => this.#linesOf(id)))
+    ).flat();
+    const wrong = this.#lines.flatMap((line, n) => {
+      const found = written.filter(({ custom_id }) => custom_id === `line-${n}`);
+      if (found.length !== 1) return [`line-${n} is written ${found.length} times`];
+      return isRight(found[0]!, line) ? [] : [`line-${n} is wrong: ${JSON.stringify(found[0])}`];
+    });
+    const { completed, failed } = batch.request_counts;
+    if (completed + failed !== this.lines || written.length !== this.lines)
+      wrong.push(`${completed} and ${failed} of ${this.lines} lines are counted, ${written.length} written`);
+    return [...this.#wrong, ...wrong];
+  }
+
+  #see(now: BatchNow): void {
+    const before = this.#now?.request_counts;
+    const { completed, failed } = now.request_counts;
+    if (before && (completed < before.completed || failed < before.failed))
+      this.#wrong.push(`counts went from ${JSON.stringify(before)} to ${JSON.stringify(now.request_counts)}`);
+    this.#now = now;
+  }
+
+  async #linesOf(fileId: string | null): Promise<WrittenLine[]> {
+    if (fileId === null) return [];
+    const response = await fetch(`${this.#url}/v1/files/${fileId}/content`);
+    return (await response.text())
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as WrittenLine);
+  }
+
+  async #until<T>(path: string, init: RequestInit = {}): Promise<T> {
+    for (;;) {
+      const answer = await fetch(this.#url + path, {
+        ...init,
+        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      }).then(
+        async (response) => (response.ok ? ((await response.json()) as T) : null),
+        () => null,
+      );
+      if (answer !== null) return answer;
+      await sleep(200);
+    }
+  }
+}
+
+interface WrittenLine {
+  custom_id: string;
+  response: { body: { model: string; choices: { message: { content: string } }[] } } | null;
+  error: { code: string } | null;
+}
+
+/** Each worker's engine has a text of its own: an answer of two attempts would be found out. */
+function isRight({ response, error }: WrittenLine, line: { messages: Message[]; tokens: number }): boolean {
+  if (response === null) return KILLED.includes(error?.code ?? '');
+  const { model, choices } = response.body;
+  return choices?.[0]?.message.content === chatText(line.messages, line.tokens, model);
+}
