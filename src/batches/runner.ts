@@ -1,5 +1,4 @@
 import { standsStill } from '../durable/machine-time.ts';
-import type { Sql } from '../durable/ports.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
 import { type BatchStatus, isOver } from './batch.ts';
@@ -124,7 +123,7 @@ export class BatchRunner {
 
   async #collect(): Promise<void> {
     const { sql } = this.#ports;
-    const waitMs = activeBatches(sql).some((stored) => hasNextStep(sql, stored)) ? 0 : QUESTION_MS;
+    const waitMs = activeBatches(sql).some((stored) => hasNextStep(this.#ports, stored)) ? 0 : QUESTION_MS;
     if (lineCounts(sql).every(({ submitted }) => submitted === 0)) {
       // Nothing can settle.
       if (waitMs > 0) await this.#pause(waitMs);
@@ -207,8 +206,11 @@ export class BatchRunner {
 }
 
 /** Whether it goes on without waiting for any of its lines. */
-function hasNextStep(sql: Sql, { seq, batch: { status } }: StoredBatch): boolean {
-  return status === 'validating' || status === 'finalizing' || !hasOpenLines(sql, seq);
+function hasNextStep({ sql, now }: BatchPorts, { seq, batch: { status, expires_at } }: StoredBatch): boolean {
+  if (status === 'validating' || status === 'finalizing') return true;
+  const isEnding = status === 'cancelling' || now() >= expires_at;
+  const open = lineCounts(sql, seq);
+  return open.length === 0 || (isEnding && open.some(({ waiting }) => waiting > 0));
 }
 
 /** Those whose window is over have begun to end. */

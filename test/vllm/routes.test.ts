@@ -1,14 +1,18 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
+import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
-import { cli, type QueueProcess, startQueue, tearDown, untilReady } from '../support/road.ts';
+import { cli, type QueueProcess, startQueue, stateFolder, tearDown, untilReady } from '../support/road.ts';
 
 /** Routes of real vLLM, asked directly and by the road. Those that other models serve are its own 404s here. */
 let server: Child;
 let engineUrl: string;
 let queue: QueueProcess;
+let runBatch: Child;
+let folder: string;
 
 beforeAll(async () => {
   const vllm = await ensureVllm();
@@ -27,6 +31,8 @@ beforeAll(async () => {
     timeoutMs: 240_000,
   });
   if (ended) throw new Error(`vLLM ended while it started:\n${server.output()}`);
+  folder = stateFolder();
+  runBatch = await startRunBatch(vllm);
   queue = await startQueue({ env: { QUEUE_MODEL_ALIASES: 'gpt-4o=tiny' } });
   cli(['work'], {
     ENGINE_URL: engineUrl,
@@ -38,6 +44,17 @@ beforeAll(async () => {
   });
   await untilReady(queue.url, 'w');
 });
+/** vLLM's own command for a file of requests. It has an engine of its own, which starts while the other tests run. */
+async function startRunBatch({ vllmCommand, modelDir, env }: VllmInstall): Promise<Child> {
+  await writeFile(join(folder, 'in.jsonl'), LINES.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  const files = ['-i', join(folder, 'in.jsonl'), '-o', join(folder, 'vllm.jsonl')];
+  const model = ['--model', modelDir, '--served-model-name', 'tiny'];
+  return startProcess(vllmCommand, ['run-batch', ...files, ...model, ...TINY_MODEL_ARGS], {
+    env: { ...process.env, ...env },
+    name: 'vllm run-batch',
+  });
+}
+
 afterAll(async () => {
   await tearDown();
   await server?.stop();
@@ -69,6 +86,54 @@ function common(text: string): string {
 
 const messages = [{ role: 'user', content: 'Say größer 🙂' }];
 const few = { max_tokens: 6, temperature: 0, seed: 1 };
+
+const PROMPTS = [
+  'Say größer 🙂',
+  'What is two times two?',
+  'x',
+  'Write a poem about the sea, and then another one.',
+];
+const LINES = [
+  ...PROMPTS.map((content) => ({
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content },
+    ],
+  })),
+  { messages, max_tokens: 24, stop: ['never said'] },
+  { messages, temperature: -1 },
+].map((body, n) => ({
+  custom_id: `line-${n}`,
+  method: 'POST',
+  url: '/v1/chat/completions',
+  body: { model: 'tiny', max_tokens: 12, temperature: 0, logprobs: true, top_logprobs: 2, ...body },
+}));
+
+/** What was said to each line, by its custom_id: tokens, how they ended, how many there were. */
+async function said(...names: string[]): Promise<Map<string, object>> {
+  const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
+  const lines = texts.flatMap((text) =>
+    text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+  );
+  return new Map(
+    lines.map(({ custom_id, response: { status_code, body } }) => {
+      const answers = body?.choices?.map(({ message, finish_reason, logprobs }: Choice) => {
+        const tokens = logprobs.content.map(({ token }) => token);
+        return { content: message.content, finish_reason, tokens };
+      });
+      return [custom_id, { status_code, answers, usage: body?.usage }];
+    }),
+  );
+}
+
+interface Choice {
+  message: { content: string };
+  finish_reason: string;
+  logprobs: { content: { token: string }[] };
+}
 
 describe('by the road and directly', () => {
   it.each([
@@ -137,4 +202,14 @@ describe('by the road and directly', () => {
     const cancelled = await ask(queue.url, 'POST', `/v1/responses/${begun.id}/cancel`);
     expect([cancelled.status, JSON.parse(cancelled.text).status]).toEqual([200, 'cancelled']);
   });
+
+  it('a file of requests has the answers that vllm run-batch gives', async () => {
+    const command = cli(['batch', 'run', join(folder, 'in.jsonl'), '--url', queue.url]);
+    // One line is refused.
+    expect((await command.exited).code).toBe(1);
+    expect((await runBatch.exited).code, runBatch.output()).toBe(0);
+    const ours = await said('in.output.jsonl', 'in.output.errors.jsonl');
+    expect(ours.get('line-5')).toMatchObject({ status_code: 400 });
+    expect([...ours].sort()).toEqual([...(await said('vllm.jsonl'))].sort());
+  }, 300_000);
 });
