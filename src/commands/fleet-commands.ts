@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Scope } from '../settings/scopes.ts';
 import { DEFAULT_QUEUE_URL, finish, withToken } from './command-line.ts';
@@ -66,7 +67,10 @@ Run one on each machine whose processes or containers are to be workers, and one
     )
     .action(async ({ state, ...options }) =>
       finish(
-        (await import('../launcher/run.ts')).runLauncher({ stateDir: state, ...withToken(options) }, env),
+        (await import('../launcher/run.ts')).runLauncher(
+          { stateDir: resolve(state), ...withToken(options) },
+          env,
+        ),
       ),
     );
 }

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { LauncherOptions } from '../launcher/run.ts';
 import { EXIT, endSignals } from '../process/index.ts';
 import type { QueueTarget } from './ask-queue.ts';
@@ -31,7 +32,7 @@ export async function runSchedule(
   let reload = () => {};
   const signals = endSignals(undefined, () => reload());
   try {
-    const fleet = await runFleet(path, target, { stateDir: state, workerUrl, id, drivers }, env);
+    const fleet = await runFleet(path, target, { stateDir: resolve(state), workerUrl, id, drivers }, env);
     reload = fleet.reload;
     const first = await Promise.race([signals.first, fleet.launcher.ended]);
     fleet.stop();

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import type { LaunchRow } from '../protocol/index.ts';
@@ -48,7 +49,8 @@ export async function runUpFleet(
     const workerd = await keepServing({
       ...settings,
       bindings: bindingsOf(settings),
-      logger: createLogger('queue', env),
+      // What happens is told in sentences.
+      logger: createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' }),
     });
     const { url } = workerd;
     say(`Dashboard: ${url}/`);
@@ -58,7 +60,7 @@ export async function runUpFleet(
     const fleet = await runFleet(
       path,
       target,
-      { stateDir: settings.stateDir, endsProcesses: true },
+      { stateDir: resolve(settings.stateDir), endsProcesses: true },
       env,
     ).catch(async (error) => {
       await workerd.stop();

@@ -80,11 +80,14 @@ function launchRow(
   };
 }
 
-/** How long the half of its starts took at most, ms. */
+/** Until then the rule reckons with more than any start of this config took. */
+const ENOUGH_STARTS = 3;
+
+/** How long the half of its starts took at most, ms; null: too few were seen, and nobody is told a guess. */
 function expectedMs({ config_id, provider, kind }: LaunchRecord, last: LastDecision | null): number | null {
   const config = last?.decided.configs.find((one) => one.config_id === config_id);
   const machine = config?.machines.find((one) => one.provider === provider && one.kind === kind);
-  return machine ? machine.start.p50 * 1000 : null;
+  return machine && machine.start.count >= ENOUGH_STARTS ? machine.start.p50 * 1000 : null;
 }
 
 export interface Shown {

@@ -40,7 +40,7 @@ function startsOf(begun: LaunchRow[], view: FleetView): string[] {
     const what = launches.length === 1 ? 'a worker' : `${launches.length} workers`;
     const limit = config?.scaling ? ` (${alive} of ${config.scaling.max})` : '';
     const wait = waiting > 0 ? `${waiting} wait, ` : '';
-    return `${configId}: ${wait}starting ${what}${limit}. ${sentence(launches[0]!.reason)}`;
+    return `${configId}: ${wait}starting ${what}${limit}. ${sentence(withoutInputs(launches[0]!.reason))}`;
   });
 }
 
@@ -118,6 +118,11 @@ function changed(
 ): string[] {
   if (after === null) return before === null ? [] : [over];
   return before === null ? [said(after)] : [];
+}
+
+/** The numbers that a decision follows from are on the dashboard: here they would hide what happens. */
+function withoutInputs(reason: string): string {
+  return reason.replace(/(?<=\.) \(.*\)\.?$/s, '');
 }
 
 function isAlive({ state }: LaunchRow): boolean {

@@ -31,7 +31,8 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
     kind: 'local',
     state,
     state_since: NOW,
-    reason: '1 worker wanted: callers keep 0.0 slots busy and 12 wait.',
+    reason:
+      '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
     price_per_hour: 0.5,
     cost: 0,
     external_id: null,
