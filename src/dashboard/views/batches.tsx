@@ -78,8 +78,8 @@ function BatchCard({ batch }: { batch: Batch }) {
   return (
     <article class="batch" aria-labelledby={id}>
       <header>
-        <h2 id={id} class="id" title={id}>
-          {format.shortId(id)}
+        <h2 id={id} class="id">
+          {id}
         </h2>
         <BatchMark status={status} share={total === 0 ? null : done / total} />
         <p class="dim">
@@ -93,8 +93,8 @@ function BatchCard({ batch }: { batch: Batch }) {
         <Figure name="Succeeded">{format.count(completed)}</Figure>
         <Figure name="Failed">{format.count(failed)}</Figure>
         <Pace batch={batch} done={done} />
-        <Figure name="Tokens in">{format.amount(usage.input_tokens)}</Figure>
-        <Figure name="Tokens out">{format.amount(usage.output_tokens)}</Figure>
+        <Figure name="Tokens in">{format.count(usage.input_tokens)}</Figure>
+        <Figure name="Tokens out">{format.count(usage.output_tokens)}</Figure>
       </dl>
       <ErrorKinds counts={batch.error_counts} />
       {errors && (
