@@ -17,6 +17,7 @@ export class Provider {
   readonly #ports: LauncherPorts;
   readonly #settings: LauncherSettings;
   readonly #orders: Orders;
+  readonly #keep: (result: OrderResult) => void;
   #spec: ProviderSpec;
   #driver: Promise<Driver> | null = null;
   #list: { beganAt: number; machines: MachineList['machines']; error: string | null } | null = null;
@@ -38,6 +39,7 @@ export class Provider {
     this.#spec = spec;
     this.#ports = ports;
     this.#settings = settings;
+    this.#keep = keep;
     this.#orders = new Orders(ports.clock, (order) => this.#carryOut(order), keep);
   }
 
@@ -129,7 +131,15 @@ export class Provider {
     if (this.#spec.driver !== 'process' || prefix === '') return;
     try {
       const driver = await this.#useDriver();
-      await Promise.all((await driver.list(prefix)).map((machine) => driver.terminate(machine)));
+      const machines = await driver.list(prefix);
+      await Promise.all(
+        machines.map(async (machine) => {
+          const outcome = await driver.terminate(machine);
+          // Nobody ordered it, so the scheduler would take it for lost.
+          const launch_id = machine.name.slice(machine.name.lastIndexOf('-') + 1);
+          if (outcome.kind === 'terminated') this.#keep({ launch_id, order: 1, outcome });
+        }),
+      );
       await this.#makeList(prefix);
     } catch (error) {
       this.#ports.log.error(

@@ -14,7 +14,7 @@ export type { FailureCause, LaunchState };
  *             → registered                      the worker dialled the queue before anybody told its id
  *             → terminating                     no longer wanted: it may exist
  *             → failed(no_capacity | rejected)  the provider said no
- *             → failed(vanished)                two complete lists, at least 60 s apart, do not show the name
+ *             → failed(vanished)                two complete lists, `listsApartMs` apart, do not show the name
  * accepted    → registered                      the worker dialled the queue
  *             → terminating                     start deadline passed, container ended, or no longer wanted
  * registered  → ready                           its engine is healthy: it has slots
@@ -99,8 +99,15 @@ export function prefixOf(installation: string): string {
   return `wv-${installation}-`;
 }
 
-/** Two complete lists that do not show a machine, or show one that nobody wants, count when they are so far apart, ms. */
-export const LISTS_APART_MS = 60_000;
+/**
+ * Two complete lists that do not show a machine, or show one that nobody wants, count when they are so far apart, ms:
+ * lists of providers lag. What runs on a launcher's own machine is listed as it is.
+ */
+const LISTS_APART_MS = { elsewhere: 60_000, onHost: 5000 };
+
+export function listsApartMs(host: string | null): number {
+  return host === null ? LISTS_APART_MS.elsewhere : LISTS_APART_MS.onHost;
+}
 
 /** A launch with what only orders and the reaper look at. */
 export interface LaunchRecord extends Launch {

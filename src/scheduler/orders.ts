@@ -109,7 +109,8 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       if (launch.state !== 'requested' || !isNewest) return;
       return core.launches.save(ended({ ...launch, detail: outcome.detail }, now, outcome.kind));
     case 'terminated':
-      if (launch.state !== 'terminating') return;
+      // Of one that was not to end: its launcher has ended, and its processes with it.
+      if (launch.state === 'intended') return;
       return core.launches.save(ended(launch, now));
     case 'unknown': {
       if (!isNewest || launch.order_due_at === null) return;

@@ -1,5 +1,5 @@
 import type { Core } from './core.ts';
-import { ended, isFinal, type LaunchRecord, LISTS_APART_MS, moved, terminated } from './launch.ts';
+import { ended, isFinal, type LaunchRecord, listsApartMs, moved, terminated } from './launch.ts';
 import type { Machine } from './rpc.ts';
 
 /** A provider's complete list. */
@@ -80,14 +80,14 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
 }
 
 /** A list does not show a launch. Two of them, some time apart, mean that there is nothing. */
-function miss(core: Core, launch: LaunchRecord, { begun_at, connected }: CompleteList): void {
+function miss(core: Core, launch: LaunchRecord, { begun_at, connected, host }: CompleteList): void {
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
   // An order that will be given out again asks by name itself.
   const isAsked = launch.state === 'requested' && launch.order_due_at !== null;
   if (isTooOld || isAsked || connected.has(launch.name)) return;
   const missed_since = launch.missed_since ?? begun_at;
   const missed = { ...launch, missed_lists: launch.missed_lists + 1, missed_since };
-  if (begun_at - missed_since < LISTS_APART_MS) return core.launches.save(missed);
+  if (begun_at - missed_since < listsApartMs(host)) return core.launches.save(missed);
   core.launches.save(ended(missed, core.now(), causeOfLoss(missed)));
 }
 
@@ -104,7 +104,7 @@ function takeStray(core: Core, machine: Machine, { provider, host, begun_at }: C
     const id = core.newId();
     const first = { first_seen_at: begun_at, is_sure: false, order: 0, order_due_at: 0, clear_at: null };
     core.strays.save({ id, provider, external_id, name, host, ...first });
-  } else if (!known.is_sure && begun_at - known.first_seen_at >= LISTS_APART_MS) {
+  } else if (!known.is_sure && begun_at - known.first_seen_at >= listsApartMs(host)) {
     core.strays.save({ ...known, is_sure: true });
   }
 }

@@ -185,12 +185,14 @@ export class Scheduler {
   scaling(): { summary: ScalingSummary; configs: ReadonlyMap<string, ConfigScaling> } | null {
     const applied = this.spec();
     if (!applied) return null;
+    const facts = this.#ports.facts();
     return scalingOf(this.#core, {
       applied,
       installation: this.#secrets.installation,
       providers: this.#providers(),
       controls: this.#controls,
-      configs: this.#ports.facts().configs,
+      configs: facts.configs,
+      connected: new Set(facts.sessions.map(({ worker_id }) => worker_id)),
       last: this.#last,
     });
   }

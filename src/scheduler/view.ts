@@ -96,6 +96,8 @@ export interface Shown {
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
   configs: ReadonlyMap<string, ConfigFacts>;
+  /** Ids of the workers that are. */
+  connected: ReadonlySet<string>;
   last: LastDecision | null;
 }
 
@@ -131,7 +133,7 @@ export function scalingOf(core: Core, shown: Shown) {
       wanted: decided?.wanted ?? null,
       min,
       max,
-      ready: own.filter(({ state }) => state === 'ready').length,
+      ready: own.filter(({ state, name }) => state === 'ready' && shown.connected.has(name)).length,
       starting: own.filter(isStarting).length,
       draining: own.filter(isLeaving).length,
       waiting: facts?.waiting ?? 0,

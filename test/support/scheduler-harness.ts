@@ -31,12 +31,11 @@ export class SchedulerHarness {
     this.scheduler = this.#open();
   }
 
-  apply(config: object = {}, more: object = {}): void {
+  apply(config: object = {}, driver = 'runpod'): void {
     this.scheduler.applySpec(
       FleetSpec.parse({
-        providers: { here: { driver: 'process' } },
+        providers: { here: { driver } },
         configs: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...config } },
-        ...more,
       }),
       false,
     );
@@ -50,7 +49,14 @@ export class SchedulerHarness {
   }
 
   sync(more: Partial<LauncherReport> = {}, launcher = 'l-1') {
-    const report = { drivers: ['process'], host: 'm-1', lists: [], results: [], prices: [], ...more };
+    const report = {
+      drivers: ['process', 'runpod'],
+      host: 'm-1',
+      lists: [],
+      results: [],
+      prices: [],
+      ...more,
+    };
     return this.scheduler.sync(launcher, report);
   }
 

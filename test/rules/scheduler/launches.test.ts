@@ -88,7 +88,7 @@ describe('orders to launchers', () => {
 
   it('stay with the machine whose launcher took them', () => {
     const fleet = new SchedulerHarness();
-    fleet.apply();
+    fleet.apply({}, 'process');
     const { id } = fleet.requested();
     fleet.now += 61_000;
     expect(fleet.sync({ host: 'm-2' }, 'l-2').orders).toEqual([]);
@@ -115,6 +115,16 @@ describe('orders to launchers', () => {
     fleet.result(id, 1, { kind: 'launched', external_id: 'x-9', price_per_hour: 3 });
     fleet.result(id, 1, { kind: 'no_capacity', detail: 'sold out' });
     expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'no_capacity', external_id: null });
+  });
+});
+
+describe('a launcher that ends', () => {
+  it('ends its processes with it, which is no failure', () => {
+    const fleet = new SchedulerHarness();
+    fleet.apply({}, 'process');
+    const { id } = fleet.ready();
+    fleet.result(id, 1, { kind: 'terminated' });
+    expect(fleet.row(id)).toMatchObject({ state: 'gone', cause: null });
   });
 });
 

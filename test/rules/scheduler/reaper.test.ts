@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
-function fleetWithSpec(): SchedulerHarness {
+function fleetWithSpec(driver = 'runpod'): SchedulerHarness {
   const fleet = new SchedulerHarness();
-  fleet.apply();
+  fleet.apply({}, driver);
   return fleet;
 }
 
@@ -124,8 +124,20 @@ describe('a list of a provider', () => {
     expect(fleet.row(id).state).toBe('failed');
   });
 
+  it('of a launcher’s own machine needs no minute', () => {
+    const fleet = fleetWithSpec('process');
+    const { id } = fleet.ready();
+    fleet.sessions = [];
+    fleet.now += 1000;
+    fleet.list([]);
+    expect(fleet.row(id).state).toBe('ready');
+    fleet.now += 5000;
+    fleet.list([]);
+    expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'lost' });
+  });
+
   it('of one machine says nothing of the processes of another', () => {
-    const fleet = fleetWithSpec();
+    const fleet = fleetWithSpec('process');
     const { id } = fleet.accepted();
     for (let n = 0; n < 5; n++) {
       fleet.now += 60_000;
