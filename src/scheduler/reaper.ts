@@ -73,7 +73,8 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
   if (machine.state === 'ended' && next.state !== 'terminating') {
     // One that was to end anyway ended well.
-    const cause = next.state === 'draining' ? null : 'exited';
+    const failure = machine.no_capacity ? 'no_capacity' : 'exited';
+    const cause = next.state === 'draining' ? null : failure;
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
   }
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);

@@ -75,6 +75,13 @@ describe('a list of a provider', () => {
     expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'exited' });
   });
 
+  it('takes a machine that there was no room for as a launch that found no capacity', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    fleet.list([{ name, state: 'ended', no_capacity: true, detail: 'Unschedulable' }]);
+    expect(fleet.row(id)).toMatchObject({ state: 'terminating', cause: 'no_capacity' });
+  });
+
   it('has what nobody wants terminated when it was seen twice, and never a machine of others', () => {
     const fleet = fleetWithSpec();
     const { prefix } = fleet.sync();
