@@ -67,13 +67,14 @@ const COST: Column<LaunchRow> = {
   ),
 };
 
+/** The figures behind it stand in brackets at its end: they are told on hover. */
 const REASON: Column<LaunchRow> = {
   key: 'reason',
   head: 'Why it was launched',
   drop: 3,
   cell: ({ reason }) => (
     <span class="sentence" title={reason}>
-      {reason}
+      {reason.replace(/\s*\(.*\)$/s, '')}
     </span>
   ),
 };

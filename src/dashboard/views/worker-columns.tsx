@@ -34,7 +34,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
     cell: ({ worker_id, config_id }) => (
       <>
         <a class="id" href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {worker_id}
+          {shownId(worker_id)}
         </a>
         <small title={config_id ?? undefined}>{config_id ?? 'no config yet'}</small>
       </>
@@ -144,6 +144,11 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
     cell: ({ start }) => <Age at={start.created_ms ?? null} />,
   },
 ];
+
+/** Names of launched machines begin alike and end with the launch's own id. */
+function shownId(workerId: string): string {
+  return /^wv-[a-z0-9]+-.+-([a-z0-9]{10})$/.exec(workerId)?.[1] ?? workerId;
+}
 
 /** What fills the ring of its mark. */
 export function shareOf({ state, progress, running, slots }: WorkerRow): number | null {
