@@ -84,7 +84,7 @@ export class ProcessRecords {
     try {
       const path = this.#path(name, 'exit');
       const code = Number.parseInt(readFileSync(path, 'utf8'), 10);
-      return Number.isNaN(code) ? null : { code, at: statSync(path).mtimeMs };
+      return Number.isNaN(code) ? null : { code, at: Math.round(statSync(path).mtimeMs) };
     } catch {
       return null;
     }
