@@ -100,7 +100,8 @@ export class Disk implements Sql {
     const found = this.#database
       .prepare(
         `SELECT other.id FROM jobs AS job JOIN jobs AS other USING (config_id)
-         WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.priority > job.priority
+         WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.priority >= 0
+           AND other.id NOT LIKE 'batch_%'
            AND other.fence_token = 0`,
       )
       .get(jobId);
