@@ -39,9 +39,9 @@ export const EXPECTED_OF_AN_ENGINE: Record<string, RegExp[]> = {
   'openai-tools.mjs': [/^tool call: get_weather /m, /^structured: +\{/m],
 };
 
-/** Names of the files in examples/. */
+/** Names of the clients in examples/. The fleet there has tests of its own. */
 export function examples(): string[] {
-  return readdirSync(EXAMPLES).filter((name) => name !== 'README.md');
+  return readdirSync(EXAMPLES).filter((name) => name !== 'README.md' && name !== 'fleet.yaml');
 }
 
 /** Installs the clients, and `worker-vllm` beside them as npm would. */
