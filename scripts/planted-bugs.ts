@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
+import { FLEET_BUGS } from './planted-fleet-bugs.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
@@ -222,12 +223,13 @@ const { values } = parseArgs({
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
 try {
-  for (const part of ['src', 'test/simulation', 'scripts/simulate.ts', 'package.json']) {
+  const parts = ['src', 'test/simulation', 'test/fleet-simulation', 'package.json'];
+  for (const part of [...parts, 'scripts/simulate.ts', 'scripts/simulate-fleet.ts']) {
     await cp(join(root, part), join(folder, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');
   const rows: string[][] = [];
-  for (const bug of BUGS.filter(({ name }) => name.includes(values.only))) {
+  for (const bug of [...BUGS, ...FLEET_BUGS].filter(({ name }) => name.includes(values.only))) {
     const row = await plant(bug);
     console.log(row.join(' | '));
     rows.push(row);
@@ -250,16 +252,17 @@ async function plant(bug: Bug): Promise<string[]> {
     text.replace(bug.line, () => bug.becomes),
   );
   try {
-    const { seeds, promise } = await simulate(bug.first_seed ?? 1);
+    const { seeds, promise } = await simulate(bug);
     return [bug.name, promise === null ? 'NO' : 'yes', String(seeds), promise ?? ''];
   } finally {
     await writeFile(path, text);
   }
 }
 
-async function simulate(firstSeed: number): Promise<{ seeds: number; promise: string | null }> {
-  const seeds = ['--seeds', values.seeds, '--first-seed', String(firstSeed)];
-  const child = spawn(process.execPath, ['scripts/simulate.ts', '--json', ...seeds], {
+async function simulate(bug: Bug): Promise<{ seeds: number; promise: string | null }> {
+  const seeds = ['--seeds', values.seeds, '--first-seed', String(bug.first_seed ?? 1)];
+  const script = FLEET_BUGS.includes(bug) ? 'scripts/simulate-fleet.ts' : 'scripts/simulate.ts';
+  const child = spawn(process.execPath, [script, '--json', ...seeds], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

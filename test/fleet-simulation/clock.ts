@@ -1,0 +1,16 @@
+import type { LauncherClock } from '../../src/launcher/ports.ts';
+import type { Planned, Timeline } from '../simulation/timeline.ts';
+
+/** A process's clock and timers; when it is killed they stand still. */
+export function clockOf(timeline: Timeline, isDead: () => boolean): LauncherClock {
+  return {
+    now: () => timeline.now,
+    setTimeout: (run, ms) =>
+      timeline.after(ms, () => {
+        if (!isDead()) run();
+      }),
+    clearTimeout: (timer) => {
+      if (timer) (timer as Planned).run = null;
+    },
+  };
+}

@@ -1,0 +1,142 @@
+import type { Accidents } from '../../src/providers/fakes/accidents.ts';
+import type { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
+import type { Timeline } from '../simulation/timeline.ts';
+import type { Machines } from './machines.ts';
+import type { Fault } from './plan.ts';
+import type { QueueModel } from './queue-model.ts';
+import type { SchedulerHost } from './scheduler-host.ts';
+
+/** What an accident leaves behind is over so long after it, ms: back-off, breakers, leases. */
+const AFTERMATH_MS = 15 * 60_000;
+
+/** What can go wrong. */
+interface FaultyWorld {
+  timeline: Timeline;
+  providers: Record<'cloud' | 'other', FakeProvider>;
+  /** What a sync may suffer on its way. */
+  network: { isCut: boolean; answersLost: number; doubles: boolean };
+  queue: QueueModel;
+  host: SchedulerHost;
+  machines: Machines;
+  killLauncher(): void;
+  note(line: string): void;
+}
+
+/** Makes go wrong what the plan says. */
+export class FaultHand {
+  readonly #world: FaultyWorld;
+  readonly #lasting = new Set<Fault>();
+  #lagsUntil = 0;
+  #newestAt = Number.NEGATIVE_INFINITY;
+
+  constructor(world: FaultyWorld) {
+    this.#world = world;
+  }
+
+  /** Until when nobody can be blamed, epoch ms. */
+  disturbedAt(): number {
+    return this.#lasting.size > 0 ? Number.POSITIVE_INFINITY : this.#newestAt + AFTERMATH_MS;
+  }
+
+  /** Lists show what was some time ago, or did until lately. */
+  listsLag(): boolean {
+    return this.#world.timeline.now < this.#lagsUntil;
+  }
+
+  begin(fault: Fault): void {
+    const { timeline } = this.#world;
+    this.#world.note(`FAULT ${fault.kind} ${fault.provider} ${fault.size}, ${fault.lasts} s`);
+    this.#newestAt = timeline.now;
+    const end = this.#happen(fault);
+    if (!end) return;
+    this.#lasting.add(fault);
+    timeline.after(fault.lasts * 1000, () => {
+      end();
+      this.#world.note(`over: ${fault.kind}`);
+      this.#lasting.delete(fault);
+      this.#newestAt = timeline.now;
+    });
+  }
+
+  /** What ends it; null: it has no end of its own. */
+  #happen({ kind, provider, size, lasts }: Fault): (() => void) | null {
+    const { providers, network, queue, host, machines, timeline } = this.#world;
+    const { accidents } = providers[provider];
+    switch (kind) {
+      case 'provider_outage':
+        return during(accidents, 'is_down', true, false);
+      case 'no_capacity':
+        return during(accidents, 'no_capacity', Number.POSITIVE_INFINITY, 0);
+      case 'created_but_5xx':
+      case 'created_but_error':
+      case 'throttled':
+      case 'destroy_fails':
+        accidents[kind] += size;
+        return null;
+      case 'stale_lists':
+        this.#lagsUntil = timeline.now + lasts * 1000 + AFTERMATH_MS;
+        return during(accidents, 'list_lag_ms', 60_000, 0);
+      case 'slow_starts':
+        return during(accidents, 'start_takes_ms', 400_000, 0);
+      case 'stuck_starts':
+        return during(accidents, 'stuck_loading', true, false);
+      case 'restarts_for_ever':
+        return during(accidents, 'restarts_for_ever', true, false);
+      case 'machine_vanishes': {
+        const machine = providers[provider].alive.find(({ name }) => !name.startsWith('wv-foreign'));
+        if (machine) providers[provider].vanish(machine);
+        return null;
+      }
+      case 'worker_away':
+        machines.sendAway(timeline.now + lasts * 1000);
+        return () => {};
+      case 'queue_silent':
+        queue.isSilent = true;
+        return () => {
+          queue.isSilent = false;
+        };
+      case 'scheduler_killed':
+        host.kill();
+        return null;
+      case 'scheduler_dies_in_steps':
+        host.deathChance = 0.1;
+        return () => {
+          host.deathChance = 0;
+        };
+      case 'launcher_killed':
+        this.#world.killLauncher();
+        return null;
+      case 'launcher_cut_off':
+        network.isCut = true;
+        return () => {
+          network.isCut = false;
+        };
+      case 'answers_lost':
+        network.answersLost += size;
+        return null;
+      case 'orders_doubled':
+        network.doubles = true;
+        return () => {
+          network.doubles = false;
+        };
+      case 'clock_forward':
+        host.skewMs += size * 1_200_000;
+        return null;
+      case 'clock_back':
+        host.skewMs -= size * 120_000;
+        return null;
+    }
+  }
+}
+
+function during<K extends keyof Accidents>(
+  accidents: Accidents,
+  kind: K,
+  on: Accidents[K],
+  off: Accidents[K],
+): () => void {
+  accidents[kind] = on;
+  return () => {
+    accidents[kind] = off;
+  };
+}

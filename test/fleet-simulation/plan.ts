@@ -1,0 +1,128 @@
+import { FleetSpec } from '../../src/scheduler/spec.ts';
+import { Random } from '../simulation/random.ts';
+
+/** What goes wrong, and when. Times in s from the beginning. */
+export interface Fault {
+  kind: FaultKind;
+  at: number;
+  /** How long; those of one moment or of a number of calls have 0. */
+  lasts: number;
+  provider: 'cloud' | 'other';
+  /** Of calls, jumps and the like. */
+  size: number;
+}
+
+const FAULT_KINDS = [
+  'provider_outage',
+  'no_capacity',
+  'created_but_5xx',
+  'created_but_error',
+  'throttled',
+  'stale_lists',
+  'destroy_fails',
+  'slow_starts',
+  'stuck_starts',
+  'restarts_for_ever',
+  'machine_vanishes',
+  'worker_away',
+  'queue_silent',
+  'scheduler_killed',
+  'scheduler_dies_in_steps',
+  'launcher_killed',
+  'launcher_cut_off',
+  'answers_lost',
+  'orders_doubled',
+  'clock_forward',
+  'clock_back',
+] as const;
+type FaultKind = (typeof FAULT_KINDS)[number];
+
+/** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
+type Soundness = 'sound' | 'bad_model' | 'broken';
+
+export interface FleetPlan {
+  seed: number;
+  spec: FleetSpec;
+  soundness: Record<string, Soundness>;
+  /** Median of a start, s. */
+  start: number;
+  /** Whether the queue knows tokens: without them a worker that was given up may register. */
+  hasTokens: boolean;
+  /** Jobs by config: when they come, and how long they run, s. */
+  jobs: Record<string, { at: number; takes: number }[]>;
+  faults: Fault[];
+  /** Work and faults come for so long; then it is calm for `CALM_SECONDS`. */
+  seconds: number;
+}
+
+export const CALM_SECONDS = 2700;
+const SECONDS = 2700;
+/** Of a job. */
+const MEAN_SECONDS = 17;
+
+export function drawPlan(seed: number): FleetPlan {
+  const random = new Random(seed, 'plan');
+  const start = random.pick([20, 60, 180]);
+  const configs: Record<string, object> = {};
+  const jobs: FleetPlan['jobs'] = {};
+  const soundness: FleetPlan['soundness'] = {};
+  for (const id of ['chat', 'code'].slice(0, random.int(1, 2))) {
+    const max = random.int(1, 6);
+    const slots = random.int(1, 4);
+    configs[id] = {
+      model: 'model',
+      slots,
+      max,
+      min: random.chance(0.15) ? 1 : 0,
+      machines: [
+        { provider: 'cloud', kind: 'small', price_per_hour: 1 },
+        ...(random.chance(0.6) ? [{ provider: 'other', kind: 'big', price_per_hour: 2 }] : []),
+      ],
+    };
+    soundness[id] = random.chance(0.85) ? 'sound' : random.pick(['bad_model', 'broken']);
+    jobs[id] = drawJobs(random, max * slots);
+  }
+  const spec = FleetSpec.parse({
+    budget: random.chance(0.3) ? { per_hour: random.int(2, 6) } : {},
+    providers: { cloud: { driver: 'runpod' }, other: { driver: 'vast' } },
+    configs,
+  });
+  const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random));
+  return { seed, spec, soundness, start, hasTokens: random.chance(0.7), jobs, faults, seconds: SECONDS };
+}
+
+/** Some minutes of work, a pause, and some minutes more; half of all slots have enough to do at most. */
+function drawJobs(random: Random, slots: number): { at: number; takes: number }[] {
+  const jobs: { at: number; takes: number }[] = [];
+  const perSecond = Math.min(random.pick([0.02, 0.1, 0.3]), (0.5 * slots) / MEAN_SECONDS);
+  const pause = { from: random.int(400, 1000), to: random.int(1100, 2200) };
+  for (let at = random.int(1, 120); at < SECONDS; at += random.wait(1000 / perSecond) / 1000) {
+    if (at < pause.from || at > pause.to)
+      jobs.push({ at, takes: random.wait(MEAN_SECONDS * 1000, 120_000) / 1000 });
+  }
+  return jobs;
+}
+
+function drawFault(random: Random): Fault {
+  const kind = random.pick(FAULT_KINDS);
+  const lasts: Partial<Record<FaultKind, number>> = {
+    provider_outage: 600,
+    no_capacity: random.int(60, 900),
+    stale_lists: 600,
+    slow_starts: 600,
+    stuck_starts: 300,
+    restarts_for_ever: 900,
+    worker_away: random.int(5, 300),
+    queue_silent: random.int(10, 300),
+    scheduler_dies_in_steps: 300,
+    launcher_cut_off: random.int(30, 300),
+    orders_doubled: 600,
+  };
+  return {
+    kind,
+    at: random.int(30, SECONDS - 600),
+    lasts: lasts[kind] ?? 0,
+    provider: random.chance(0.75) ? 'cloud' : 'other',
+    size: random.int(1, 4),
+  };
+}

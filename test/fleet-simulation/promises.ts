@@ -1,0 +1,249 @@
+import type { FakeMachine, FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
+import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/launch.ts';
+import type { Disk } from '../simulation/disk.ts';
+import type { Violation } from '../simulation/oracle.ts';
+import type { FleetPlan } from './plan.ts';
+import type { QueueModel } from './queue-model.ts';
+
+/** A list that is this old says nothing any more, ms: three intervals and the time of a call. */
+const STALE_MS = 80_000;
+/** Two machines of one name, or one that nobody wants, are found and ended within so long, ms. */
+const FOUND_WITHIN_MS = 6 * 60_000;
+const LATELY_MS = 15 * 60_000;
+/** Failures in a row after which a config is given up. */
+const MOST_FAILURES = 5;
+
+export interface Watched {
+  plan: FleetPlan;
+  disk: Disk;
+  queue: QueueModel;
+  providers: Record<string, FakeProvider>;
+  /** Epoch ms, the true one. */
+  now(): number;
+  /** When a provider last gave a list, epoch ms. */
+  listedAt: Map<string, number>;
+  /** Lists show, or have shown lately, what was some time ago. */
+  listsLag(): boolean;
+  /** When something last went wrong, epoch ms; infinite: it still does. */
+  disturbedAt(): number;
+}
+
+/** Sees rows, machines and queue, and says when a promise is broken. It decides nothing in the run. */
+export class Promises {
+  violation: Violation | null = null;
+  readonly #watched: Watched;
+  readonly #texts = new Map<string, string>();
+  readonly rows = new Map<string, LaunchRecord>();
+  /** Since when a config's work has waited without a worker, epoch ms. */
+  readonly #most = new MostLately();
+  readonly #unserved = new Map<string, number>();
+  /** Since when there is more than one machine of a name, or one of a launch that has ended. */
+  readonly #surplus = new Map<string, number>();
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+  }
+
+  /** The first one counts. */
+  violated(promise: string, message: string): void {
+    this.violation ??= { promise, message };
+  }
+
+  /** After each commit of the scheduler. */
+  committed(): void {
+    const found = this.#watched.disk.exec(`SELECT id, launch FROM launches`);
+    for (const { id, launch } of found) {
+      const text = String(launch);
+      if (this.#texts.get(String(id)) === text) continue;
+      this.#texts.set(String(id), text);
+      const row = JSON.parse(text) as LaunchRecord;
+      this.#changed(this.rows.get(row.id), row);
+      this.rows.set(row.id, row);
+    }
+    this.#checkRows();
+  }
+
+  /** Somebody at the provider's: a machine is created, or about to be destroyed. */
+  created(provider: string, machine: FakeMachine): void {
+    const row = this.#named(machine.name);
+    if (!row || row.state === 'intended') {
+      this.violated('a launch is written before it is asked for', `${machine.name} at ${provider}`);
+    }
+    const { providers, listsLag } = this.#watched;
+    const others = Object.values(providers).flatMap(({ alive }) =>
+      alive.filter(({ name }) => name === machine.name),
+    );
+    if (others.length > 1 && !listsLag()) {
+      this.violated('a launch is one machine', `${others.length} machines are named ${machine.name}`);
+    }
+  }
+
+  destroyed(machine: FakeMachine): void {
+    if (machine.name.startsWith('wv-foreign')) {
+      this.violated('machines of others are left alone', machine.name);
+    }
+    const { queue } = this.#watched;
+    const key = [...queue.sessions.values()].find(({ worker_id }) => worker_id === machine.name)?.machine_id;
+    const running = key?.endsWith(` ${machine.id}`) ? queue.running(machine.name) : 0;
+    if (running > 0) this.violated('no busy worker is terminated', `${machine.name} runs ${running} jobs`);
+  }
+
+  /** Every second. */
+  check(): void {
+    const { plan, queue, now } = this.#watched;
+    for (const id of Object.keys(plan.spec.configs)) this.#most.note(id, queue.inSystem(id), now());
+    this.#checkMachines();
+    this.#checkService();
+  }
+
+  /** When it has been calm for long. */
+  checkEnd(): void {
+    const { plan, queue, providers } = this.#watched;
+    for (const [id, { min }] of Object.entries(plan.spec.configs)) {
+      if (plan.soundness[id] !== 'sound') continue;
+      const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
+      if (alive.length > min)
+        this.violated('what is not needed is ended', `${id}: ${alive.map(inWords).join()}`);
+      if (queue.waiting(id) > 0) this.violated('all work is done', `${id}: ${queue.waiting(id)} wait`);
+    }
+    for (const [provider, { alive }] of Object.entries(providers)) {
+      for (const machine of alive) {
+        if (machine.name.startsWith('wv-foreign')) continue;
+        const row = this.#named(machine.name);
+        if (row && !isFinal(row) && row.external_id === machine.id) continue;
+        this.violated('nothing is forgotten', `${machine.name} still runs at ${provider}`);
+      }
+    }
+  }
+
+  #changed(before: LaunchRecord | undefined, row: LaunchRecord): void {
+    if (!before) {
+      if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
+      this.#begun(row);
+    } else if (before.state !== row.state && !canReach(before.state, row.state)) {
+      this.violated('a launch goes through its states', `${before.state} → ${inWords(row)}`);
+    } else if (isFinal(row) && !isFinal(before)) this.#ended(row);
+  }
+
+  /** A launch is taken for gone. */
+  #ended(row: LaunchRecord): void {
+    const { providers, listsLag } = this.#watched;
+    const machine = Object.values(providers)
+      .flatMap(({ alive }) => alive)
+      .find(({ name, isStopped }) => name === row.name && !isStopped);
+    if (machine && !listsLag()) this.violated('what still runs is not taken for gone', inWords(row));
+  }
+
+  /** A launch was decided. */
+  #begun(row: LaunchRecord): void {
+    const { plan, queue, listedAt, now } = this.#watched;
+    if (queue.isSilent) this.violated('nothing is launched while the queue is silent', inWords(row));
+    if (now() - (listedAt.get(row.provider) ?? 0) > STALE_MS) {
+      this.violated('nothing is launched where lists are stale', inWords(row));
+    }
+    if (plan.soundness[row.config_id] === 'sound') return;
+    const failed = [...this.rows.values()].filter(
+      ({ config_id, cause }) =>
+        config_id === row.config_id && (cause === 'exited' || cause === 'start_deadline'),
+    );
+    const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
+    if (failed.length > most) {
+      this.violated('a config that fails is given up', `${inWords(row)} after ${failed.length} failures`);
+    }
+  }
+
+  #checkRows(): void {
+    const { budget, configs } = this.#watched.plan.spec;
+    const alive = [...this.rows.values()].filter((row) => !isFinal(row));
+    for (const [id, { max }] of Object.entries(configs)) {
+      const count = alive.filter(({ config_id }) => config_id === id).length;
+      if (count > max) this.violated('no more than max are launched', `${id}: ${count} of ${max}`);
+      const useful = this.#most.most(id) * 1.5 + 2;
+      if (count > useful && this.#isCalm()) {
+        this.violated(
+          'no more are launched than have work',
+          `${id}: ${count} for ${this.#most.most(id)} jobs`,
+        );
+      }
+    }
+    const price = alive.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
+    if (price > (budget.per_hour ?? Number.POSITIVE_INFINITY)) {
+      this.violated('the budget an hour is kept', `$${price} an hour`);
+    }
+  }
+
+  #checkMachines(): void {
+    const { providers, now, disturbedAt } = this.#watched;
+    const surplus = new Set<string>();
+    for (const { alive } of Object.values(providers)) {
+      const names = new Set<string>();
+      for (const { name, id } of alive) {
+        const row = this.#named(name);
+        if (!name.startsWith('wv-foreign') && (names.has(name) || !row || isFinal(row)))
+          surplus.add(`${name} ${id}`);
+        names.add(name);
+      }
+    }
+    for (const key of this.#surplus.keys()) if (!surplus.has(key)) this.#surplus.delete(key);
+    for (const key of surplus) {
+      const since = Math.max(this.#surplus.get(key) ?? now(), disturbedAt());
+      this.#surplus.set(key, Math.min(this.#surplus.get(key) ?? now(), now()));
+      if (now() - since > FOUND_WITHIN_MS) this.violated('what nobody wants is ended', key);
+    }
+  }
+
+  /** With work that waits and machines to be had somebody is ready within three starts. */
+  #checkService(): void {
+    const { plan, queue, now, disturbedAt } = this.#watched;
+    for (const id of Object.keys(plan.spec.configs)) {
+      const isHelpless = plan.soundness[id] !== 'sound' || this.#isPaidOut();
+      if (queue.waiting(id) === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
+      else this.#unserved.set(id, this.#unserved.get(id) ?? now());
+      const since = Math.max(this.#unserved.get(id) ?? now(), disturbedAt());
+      const limit = (3 * Math.max(plan.start * 2, 180) + 900) * 1000;
+      if (now() - since > limit) this.violated('work that waits is served', `${id} since ${limit / 1000} s`);
+    }
+  }
+
+  #isCalm(): boolean {
+    const { now, disturbedAt } = this.#watched;
+    return now() > disturbedAt();
+  }
+
+  #isPaidOut(): boolean {
+    const { budget } = this.#watched.plan.spec;
+    const alive = [...this.rows.values()].filter((row) => !isFinal(row));
+    const price = alive.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
+    return budget.per_hour !== undefined && price + 2 > budget.per_hour;
+  }
+
+  #named(name: string): LaunchRecord | undefined {
+    // Names end with the launch's id.
+    return this.rows.get(name.slice(name.lastIndexOf('-') + 1));
+  }
+}
+
+/** The most jobs that a config had within the last quarter of an hour. */
+class MostLately {
+  readonly #seen = new Map<string, { at: number; jobs: number }[]>();
+
+  note(id: string, jobs: number, now: number): void {
+    const before = (this.#seen.get(id) ?? []).filter((one) => one.at > now - LATELY_MS && one.jobs > jobs);
+    this.#seen.set(id, [...before, { at: now, jobs }]);
+  }
+
+  most(id: string): number {
+    return this.#seen.get(id)?.[0]?.jobs ?? 0;
+  }
+}
+
+/** In one commit it may take several steps. */
+function canReach(from: LaunchRecord['state'], to: LaunchRecord['state']): boolean {
+  const reached = new Set([from]);
+  for (const state of reached) for (const next of TRANSITIONS[state]) reached.add(next);
+  return reached.has(to);
+}
+
+function inWords({ name, state, provider, cause }: LaunchRecord): string {
+  return `${name} is ${state} at ${provider}${cause ? ` (${cause})` : ''}`;
+}

@@ -1,0 +1,167 @@
+import { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
+import type { LauncherAnswer, LauncherReport } from '../../src/scheduler/rpc.ts';
+import type { Violation } from '../simulation/oracle.ts';
+import { Random } from '../simulation/random.ts';
+import { quiescent, Timeline } from '../simulation/timeline.ts';
+import { FaultHand } from './fault-hand.ts';
+import { LauncherProcess } from './launcher-process.ts';
+import { Machines } from './machines.ts';
+import { CALM_SECONDS, type FleetPlan } from './plan.ts';
+import { Promises } from './promises.ts';
+import { QueueModel } from './queue-model.ts';
+import { SchedulerHost } from './scheduler-host.ts';
+
+export interface FleetResult {
+  violation: Violation | null;
+  /** What happened, a line each. */
+  lines: string[];
+  steps: number;
+  launches: number;
+}
+
+/** One plan from its beginning to long after the last fault. */
+export async function simulateFleet(plan: FleetPlan): Promise<FleetResult> {
+  const world = new FleetWorld(plan);
+  return await world.run();
+}
+
+/** All that there is in one run: queue, scheduler, launcher, providers, machines. */
+class FleetWorld {
+  readonly plan: FleetPlan;
+  readonly timeline = new Timeline();
+  readonly queue = new QueueModel();
+  /** By the name in the spec. */
+  readonly providers: Record<'cloud' | 'other', FakeProvider>;
+  readonly machines: Machines;
+  readonly host: SchedulerHost;
+  readonly promises: Promises;
+  readonly random: Random;
+  readonly lines: string[] = [];
+  /** What a sync may suffer on its way. */
+  network = { isCut: false, answersLost: 0, doubles: false };
+  readonly #listedAt = new Map<string, number>();
+  readonly #faults: FaultHand;
+  #launcher: LauncherProcess;
+
+  constructor(plan: FleetPlan) {
+    this.plan = plan;
+    this.random = new Random(plan.seed, 'world');
+    const clock = { now: () => this.timeline.now };
+    this.providers = { cloud: new FakeProvider(clock), other: new FakeProvider(clock) };
+    this.providers.other.prices.set('big', 2);
+    this.#faults = new FaultHand(this);
+    let committed = () => {};
+    this.host = new SchedulerHost(plan, this.timeline, new Random(plan.seed, 'scheduler'), this.queue, () =>
+      committed(),
+    );
+    const all = Object.values(this.providers);
+    const mayRegister = (name: string) =>
+      !plan.hasTokens || (this.host.isUp && this.host.scheduler.workerOf(name.slice(-10)) !== null);
+    this.machines = new Machines(plan, this.queue, all, mayRegister);
+    this.promises = new Promises({
+      plan,
+      disk: this.host.disk,
+      queue: this.queue,
+      providers: this.providers,
+      now: () => this.timeline.now,
+      listedAt: this.#listedAt,
+      listsLag: () => this.#faults.listsLag(),
+      disturbedAt: () => this.#faults.disturbedAt(),
+    });
+    committed = () => this.promises.committed();
+    for (const [name, provider] of Object.entries(this.providers)) this.#watch(name, provider);
+    for (const provider of all)
+      provider.create({ name: 'wv-foreign-chat-0123456789', kind: 'small', env: {} });
+    this.#launcher = this.#startLauncher();
+  }
+
+  async run(): Promise<FleetResult> {
+    const { plan, timeline } = this;
+    const begin = timeline.now;
+    for (const [config_id, jobs] of Object.entries(plan.jobs)) {
+      for (const { at, takes } of jobs) {
+        timeline.at(begin + at * 1000, () => this.queue.submit({ config_id, takes }));
+      }
+    }
+    for (const fault of plan.faults) timeline.at(begin + fault.at * 1000, () => this.#faults.begin(fault));
+    timeline.after(0, () => this.#second());
+    const end = begin + (plan.seconds + CALM_SECONDS) * 1000;
+    while (timeline.now < end && this.promises.violation === null && timeline.step()) await quiescent();
+    if (this.promises.violation === null) this.promises.checkEnd();
+    this.host.disk.close();
+    const { violation, rows } = this.promises;
+    if (violation) this.note(`VIOLATED ${violation.promise}: ${violation.message}`);
+    return { violation, lines: this.lines, steps: timeline.steps, launches: rows.size };
+  }
+
+  /** For whoever reads what happened. */
+  note(line: string): void {
+    const seconds = Math.round((this.timeline.now - Timeline.START) / 1000);
+    this.lines.push(`${String(seconds).padStart(5)} s  ${line}`);
+  }
+
+  /** As by `kill -9`; it is back after a while. */
+  killLauncher(): void {
+    this.#launcher.kill();
+    this.timeline.after(this.random.wait(10_000, 60_000), () => {
+      this.#launcher = this.#startLauncher();
+    });
+  }
+
+  #startLauncher(): LauncherProcess {
+    return new LauncherProcess({
+      timeline: this.timeline,
+      random: this.random,
+      providers: { runpod: this.providers.cloud, vast: this.providers.other },
+      sync: (report) => this.#sync(report),
+    });
+  }
+
+  async #sync(report: LauncherReport): Promise<LauncherAnswer> {
+    await this.timeline.sleep(this.random.wait(50, 2000));
+    if (this.network.isCut) throw new Error('no network');
+    const answer = this.host.sync(report);
+    for (const { provider, machines, age_ms } of report.lists) {
+      if (machines) this.#listedAt.set(provider, this.timeline.now - age_ms);
+    }
+    for (const order of answer.orders) this.note(`${order.kind} ${order.name} #${order.order}`);
+    if (this.network.answersLost > 0) {
+      this.network.answersLost -= 1;
+      throw new Error('the answer is lost');
+    }
+    if (!this.network.doubles) return answer;
+    // A repeated request is taken twice, too.
+    const again = this.host.sync(report);
+    return { ...again, orders: [...answer.orders, ...answer.orders, ...again.orders] };
+  }
+
+  #second(): void {
+    const now = this.timeline.now;
+    this.machines.pass(now);
+    this.queue.pass(now);
+    this.promises.check();
+    this.timeline.after(1000, () => this.#second());
+  }
+
+  /** Tells the promises what is done at a provider. */
+  #watch(name: string, provider: FakeProvider): void {
+    const create = provider.create.bind(provider);
+    provider.create = (request) => {
+      const reply = create(request);
+      this.note(`${name} creates ${request.name}: ${reply.reply}`);
+      const machine = provider.machines.at(-1);
+      if (machine?.name === request.name && !request.name.startsWith('wv-foreign')) {
+        this.promises.created(name, machine);
+      }
+      return reply;
+    };
+    const destroy = provider.destroy.bind(provider);
+    provider.destroy = (id) => {
+      const machine = provider.find(id);
+      if (machine) this.promises.destroyed(machine);
+      const reply = destroy(id);
+      this.note(`${name} destroys ${machine?.name ?? id}: ${reply}`);
+      return reply;
+    };
+  }
+}
