@@ -75,11 +75,15 @@ export class WorkerCensus {
     clearInterval(this.#timer);
   }
 
-  /** A shell for each worker, whose command line names where its exit code goes. */
+  /**
+   * A shell for each worker, whose command line names where its exit code goes. It leads its process group: what it forks
+   * has the same command line until it is another program, and `mv` has one like it.
+   */
   async running(): Promise<string[]> {
     const folder = join(this.#stateDir, 'processes');
     return (await processesWith(folder)).flatMap((pid) => {
       try {
+        if (!leadsGroup(pid)) return [];
         const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
         return words.find((word) => word.startsWith(folder) && word.endsWith('.exit')) ?? [];
       } catch {
@@ -94,4 +98,10 @@ export class WorkerCensus {
     this.mostOfOneName = Math.max(this.mostOfOneName, ...counts);
     this.mostAtOnce = Math.max(this.mostAtOnce, names.length);
   }
+}
+
+/** By field 5 of proc_pid_stat(5); the name before it stands in brackets and may hold anything. */
+function leadsGroup(pid: number): boolean {
+  const [, group] = /^.*\) \S+ \d+ (\d+) /s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+  return Number(group) === pid;
 }
