@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
-    // Half of their time tests wait for a time limit or a process, so three files keep two cores busy.
-    maxWorkers: 3,
+    // More than half of their time tests wait for a time limit or a process, so four files keep two cores busy.
+    maxWorkers: 4,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

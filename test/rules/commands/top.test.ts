@@ -74,7 +74,7 @@ describe('worker-vllm top', () => {
             config_id: 'cfg',
             provider: 'vast',
             kind: 'RTX 4090',
-            state: 'registered',
+            state: 'accepted',
           },
           ...{ intended_at: at - 95_000, ready_expected_at: at + 60_000, started_at: at, ready_at: null },
           ...{ loading: { phase: 'load', progress: 0.62 }, cost: 0.11, reason: '14 jobs wait', cause: null },
@@ -88,7 +88,7 @@ describe('worker-vllm top', () => {
       expect.arrayContaining([
         expect.stringMatching(/^cfg +1\/1 +3 +1 +0 +\$2\.30\/h +3\/4 /),
         expect.stringMatching(/^LAUNCH +CONFIG +STATE +DOES +FOR +MACHINE +COST +WHY$/),
-        'a8f3kq1z0b  cfg     registered  load 62 %  1:35 of ~2:35  vast RTX 4090  $0.11  14 jobs wait',
+        'a8f3kq1z0b  cfg     accepted  load 62 %  1:35 of ~2:35  vast RTX 4090  $0.11  14 jobs wait',
       ]),
     );
   });
