@@ -12,12 +12,6 @@ export interface Bug {
 /** Faults of the rules of batches, with others in `planted-bugs.ts`. */
 export const BATCH_BUGS: readonly Bug[] = [
   {
-    name: 'what a batch was told settled goes to a question from before its restart',
-    file: 'src/batches/runner.ts',
-    line: 'await this.#ports.queue.stopListening();',
-    becomes: '',
-  },
-  {
     name: 'a line is noted as done though it could not be written',
     file: 'src/batches/record.ts',
     line: 'await files.append(fileIdOf(batch, file), some);',

@@ -1,5 +1,8 @@
-/** @param isLeaving the queue's process is about to end: there will be no more answers */
-type Answer = (isLeaving: boolean) => void;
+/**
+ * @param why `settled`: what is settled is to be taken, or the time is over. `superseded`: nothing may be taken, since
+ * whoever asked has asked anew or is gone. `leaving`: the queue's process is about to end: there will be no more answers
+ */
+type Answer = (why: 'settled' | 'superseded' | 'leaving') => void;
 
 /** Somebody who listens to many jobs. */
 interface Listener {
@@ -62,7 +65,7 @@ export class Listeners {
   ask(id: string, until: number, answer: Answer): boolean {
     const listener = this.#byId.get(id);
     if (!listener) return false;
-    listener.asked?.answer(false);
+    listener.asked?.answer('superseded');
     listener.asked = { until, answer };
     if (listener.settled.size > 0) this.#toAnswer.add(listener);
     return true;
@@ -99,7 +102,7 @@ export class Listeners {
     if (!listener) return;
     this.#byId.delete(id);
     this.#toAnswer.delete(listener);
-    listener.asked?.answer(false);
+    listener.asked?.answer('superseded');
     for (const jobId of listener.watched) {
       const others = this.#byJob.get(jobId);
       others?.delete(listener);
@@ -109,7 +112,7 @@ export class Listeners {
 
   /** The process ends: whoever waits for an answer hears so. */
   endAll(): void {
-    for (const { asked } of this.#byId.values()) asked?.answer(true);
+    for (const { asked } of this.#byId.values()) asked?.answer('leaving');
     this.#byId.clear();
     this.#byJob.clear();
     this.#toAnswer.clear();
@@ -145,6 +148,6 @@ export class Listeners {
     const { asked } = listener;
     listener.asked = null;
     listener.forgotten_at = this.#now() + FORGOTTEN_AFTER_MS;
-    asked?.answer(false);
+    asked?.answer('settled');
   }
 }

@@ -29,10 +29,10 @@ export function nextSettled(
 ): void {
   const { listeners } = core.stored;
   const until = core.now() + waitMs;
-  const isKnown = listeners.ask(listener, until, (isLeaving) =>
+  const isKnown = listeners.ask(listener, until, (why) =>
     answer({
-      listener: isLeaving ? 'leaving' : 'known',
-      jobs: isLeaving ? [] : takeSettled(core, listener),
+      listener: why === 'leaving' ? 'leaving' : 'known',
+      jobs: why === 'settled' ? takeSettled(core, listener) : [],
     }),
   );
   if (!isKnown) answer({ listener: 'unknown', jobs: [] });
