@@ -1,5 +1,4 @@
 import { findFile } from '../files/file-index.ts';
-import { READ_BYTES } from '../files/rpc.ts';
 import type { Batch, LineFault } from './batch.ts';
 import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
@@ -9,6 +8,8 @@ import type { BatchPorts } from './ports.ts';
 
 /** How long after its window the last line of a batch may have been read, ms. */
 const MOST_LATE_MS = 3_600_000;
+/** Bytes that are read and judged at a time: of more, the garbage of each step is what makes the process large. */
+const PIECE_BYTES = 1024 * 1024;
 /** Most that are told of one batch. */
 const MOST_FAULTS = 100;
 /** A longer line could not be submitted: the body of a request is bounded. */
@@ -68,7 +69,7 @@ async function readPiece(
   let length = 0;
   // One line may be longer than what one call brings.
   while (offset + length < size && length <= LINE_BYTES) {
-    const piece = await files.read(fileId, offset + length, READ_BYTES);
+    const piece = await files.read(fileId, offset + length, PIECE_BYTES);
     pieces.push(piece);
     length += piece.byteLength;
     if (piece.byteLength === 0 || piece.includes(0x0a)) break;
