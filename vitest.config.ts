@@ -4,10 +4,12 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/global-setup.ts'],
     exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
     // More than half of their time tests wait for a time limit or a process, so four files keep two cores busy.
     maxWorkers: 4,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Longer than `until` waits for one state, so that a failure names what was waited for.
+    testTimeout: 150_000,
+    hookTimeout: 150_000,
   },
 });

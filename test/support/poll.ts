@@ -10,7 +10,7 @@ import { inspect } from 'node:util';
 export async function until<T>(
   probe: () => T | Promise<T>,
   what: string,
-  { timeoutMs = 30_000, everyMs = 20 }: { timeoutMs?: number; everyMs?: number } = {},
+  { timeoutMs = 60_000, everyMs = 20 }: { timeoutMs?: number; everyMs?: number } = {},
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
