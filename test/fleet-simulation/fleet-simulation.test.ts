@@ -5,7 +5,7 @@ import { generate } from './trace.ts';
 import { simulateFleet } from './world.ts';
 
 /** More on demand: npm run simulate:fleet -- --seeds 500. */
-const SEEDS = 5;
+const SEEDS = 3;
 
 describe('scheduler, launcher and providers in one virtual world', () => {
   it('runs the same, event for event, for the same seed', async () => {
