@@ -6,8 +6,8 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/global-setup.ts'],
     exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
-    // More than half of their time tests wait for a time limit or a process, so four files keep two cores busy.
-    maxWorkers: 4,
+    // Half of their time tests wait for a time limit or a process, so three files keep two cores busy.
+    maxWorkers: 3,
     // Longer than `until` waits for one state, so that a failure names what was waited for.
     testTimeout: 150_000,
     hookTimeout: 150_000,

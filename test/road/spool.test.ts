@@ -44,7 +44,7 @@ test.each([
     const spoolDir = stateFolder();
     const env = { WORKER_SPOOL_DIR: spoolDir, VLLM_STARTUP_TIMEOUT: '900' };
     // Long enough for two processes to start on a busy machine.
-    const grace = { CASOLA_RECONNECT_GRACE: '40' };
+    const grace = { CASOLA_RECONNECT_GRACE: '120' };
     const queue = await startQueue({ env: grace });
     const first = await readyWorker(queue.url, 'keeper', { engineArgs: '--inter-token-latency-ms 10', env });
     const { id } = await submit(queue.url, chatJob(200));
