@@ -46,7 +46,7 @@ test.each([
     // Long enough for two processes to start on a busy machine.
     const grace = { CASOLA_RECONNECT_GRACE: '120' };
     const queue = await startQueue({ env: grace });
-    const first = await readyWorker(queue.url, 'keeper', { engineArgs: '--inter-token-latency-ms 10', env });
+    const first = await readyWorker(queue.url, 'keeper', { engineArgs: '--inter-token-latency-ms 30', env });
     const { id } = await submit(queue.url, chatJob(200));
     await until(async () => (await engineRunning(first.engineUrl)) === 1, 'the engine runs it');
     await queue.process.stop();

@@ -71,8 +71,16 @@ export class ProcessWorld implements SeenProvider {
 
   async #signal({ name }: { name: string }, how: NodeJS.Signals, which: (seen: SeenProcess) => boolean) {
     const ofName = () => this.#processes().filter((seen) => seen.name === name);
-    for (const seen of ofName().filter(which)) signal(seen.pid, how);
-    await until(() => ofName().length === 0, `${name} has ended`);
+    const give = () => {
+      for (const seen of ofName().filter(which)) signal(seen.pid, how);
+    };
+    give();
+    const isGone = () => {
+      // A shell may have been about to start its next process when it was looked for.
+      if (how === 'SIGKILL') give();
+      return ofName().length === 0;
+    };
+    await until(isGone, `${name} has ended`);
   }
 
   #processes(): SeenProcess[] {
