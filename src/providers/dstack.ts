@@ -3,8 +3,9 @@ import { UserError } from '../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
-import { Pace, sleep } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, NotSentError, RestApi, unknownFrom } from './rest.ts';
+import { lookAfter } from './look-after.ts';
+import { Pace } from './pace.ts';
+import { type Answer, CALL_LIMIT_MS, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields that are used, as dstack 0.22 has them. */
 const Run = z.object({
@@ -58,7 +59,7 @@ const MAX_NAME = 41;
 const PAGE = 100;
 /** Between SIGTERM and SIGKILL, as in deploy/kubernetes/worker.yaml. */
 const STOP_SECONDS = 75;
-const LOOKS = 3;
+/** Between looks by name after a submission whose outcome is not known. */
 const LOOK_PAUSE_MS = 2000;
 
 type Spec = Parameters<MakeDriver<'dstack'>>[0];
@@ -133,14 +134,11 @@ class Dstack implements Driver {
     }
   }
 
-  /** Whether the run is there although its submission was not answered as it should be. */
   async #lookAfter(name: string, until: number, cause: unknown): Promise<LaunchOutcome> {
-    for (let look = 0; look < LOOKS && !(cause instanceof NotSentError); look++) {
-      if (look > 0) await sleep(this.#ports.clock, LOOK_PAUSE_MS);
-      const run = await this.#find(name, until).catch(() => null);
-      if (run) return launched(run);
-    }
-    return unknownFrom(cause);
+    return await lookAfter(this.#ports.clock, LOOK_PAUSE_MS, cause, async () => {
+      const run = await this.#find(name, until);
+      return run && launched(run);
+    });
   }
 
   #refusalOf(what: string, answer: Answer): LaunchOutcome | null {

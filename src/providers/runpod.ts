@@ -3,8 +3,9 @@ import { UserError } from '../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
-import { Pace, sleep } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, NotSentError, RestApi, unknownFrom } from './rest.ts';
+import { lookAfter } from './look-after.ts';
+import { Pace } from './pace.ts';
+import { type Answer, CALL_LIMIT_MS, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields that are used, as RunPod's schema of REST v2 has them; others may come and go. */
 const Pod = z.object({
@@ -47,8 +48,7 @@ const MAX_VARIABLES = 50;
 /** Where users of RunPod's images expect a network volume, and where the worker looks for one. */
 const VOLUME_PATH = '/runpod-volume';
 const CATALOG_FOR_MS = 60_000;
-/** Looks by name after a create whose outcome is not known. */
-const LOOKS = 3;
+/** Between looks by name after a create whose outcome is not known. */
 const LOOK_PAUSE_MS = 2000;
 
 type Spec = Parameters<MakeDriver<'runpod'>>[0];
@@ -148,14 +148,11 @@ class RunPod implements Driver {
     return { kind: 'no_capacity', detail };
   }
 
-  /** Whether the pod is there although its create was not answered as it should be. */
   async #lookAfter(name: string, until: number, cause: unknown): Promise<LaunchOutcome> {
-    for (let look = 0; look < LOOKS && !(cause instanceof NotSentError); look++) {
-      if (look > 0) await sleep(this.#ports.clock, LOOK_PAUSE_MS);
-      const pod = await this.#find(name, until).catch(() => null);
-      if (pod) return launched(pod);
-    }
-    return unknownFrom(cause);
+    return await lookAfter(this.#ports.clock, LOOK_PAUSE_MS, cause, async () => {
+      const pod = await this.#find(name, until);
+      return pod && launched(pod);
+    });
   }
 
   /** The oldest of that name. @throws NoAnswerError */

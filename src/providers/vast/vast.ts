@@ -3,16 +3,9 @@ import { UserError } from '../../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from '../image.ts';
-import { Pace, sleep } from '../pace.ts';
-import {
-  type Answer,
-  CALL_LIMIT_MS,
-  fieldsOf,
-  NoAnswerError,
-  NotSentError,
-  RestApi,
-  unknownFrom,
-} from '../rest.ts';
+import { lookAfter } from '../look-after.ts';
+import { Pace } from '../pace.ts';
+import { type Answer, CALL_LIMIT_MS, fieldsOf, NoAnswerError, RestApi, unknownFrom } from '../rest.ts';
 import { machineOf, StartingMachines, VastInstance } from './instances.ts';
 import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 
@@ -30,8 +23,6 @@ const PAGE = 25;
 const MAX_ENV_CHARACTERS = 32_768;
 /** The least that Vast takes, GB. */
 const MIN_DISK_GB = 8;
-/** Looks by label after a create whose outcome is not known. */
-const LOOKS = 3;
 
 export const makeVast: MakeDriver<'vast'> = (spec, ports) => {
   const token = ports.env[spec.api_key_variable];
@@ -143,14 +134,11 @@ class Vast implements Driver {
     return await this.#lookAfter(request.name, until, new NoAnswerError(said));
   }
 
-  /** Whether the instance is there although its create was not answered as it should be. */
   async #lookAfter(name: string, until: number, cause: unknown): Promise<LaunchOutcome> {
-    for (let look = 0; look < LOOKS && !(cause instanceof NotSentError); look++) {
-      if (look > 0) await sleep(this.#ports.clock, 2 * LIST_EVERY_MS);
-      const [found] = await this.#labelled(name, until).catch(() => []);
-      if (found) return launched(found.id, found.dph_total ?? null);
-    }
-    return unknownFrom(cause);
+    return await lookAfter(this.#ports.clock, 2 * LIST_EVERY_MS, cause, async () => {
+      const [found] = await this.#labelled(name, until);
+      return found ? launched(found.id, found.dph_total ?? null) : null;
+    });
   }
 
   async list(prefix: string): Promise<Machine[]> {
