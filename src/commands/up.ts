@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
+import { freePort } from '../process/free-port.ts';
 import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
@@ -173,16 +173,6 @@ async function announce(
     }
     await sleep(50, undefined, { signal: over }).catch(() => {});
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer().once('error', fail);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => done(port));
-    });
-  });
 }
 
 function say(text: string): void {

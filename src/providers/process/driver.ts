@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { UserError } from '../../process/exit-codes.ts';
+import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
@@ -236,15 +236,4 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
   } catch {
     // None is left.
   }
-}
-
-/** One at which nothing listens now. */
-function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer().once('error', fail);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => done(port));
-    });
-  });
 }
