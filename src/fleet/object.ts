@@ -79,7 +79,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
         cordon: (workerIds) => this.#queue.cordon(workerIds),
         backlog: () => this.#batches.backlog(),
         facts: () => this.#registry.facts(),
-        configOf: (model) => this.#registry.configOf(model),
+        configsOf: (models) => this.#registry.configsOf(models),
       });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => this.#viewerOf(socket)),

@@ -210,10 +210,9 @@ export class FleetRegistry {
     return this.#scheduling.of(this.#workers.all(), this.#configs.shares(), this.#hasShare);
   }
 
-  /** The config that a model is for; null: that is not known. */
-  configOf(model: string | null): string | null {
-    const choice = chooseConfig(newestModels(this.#ports.sql), this.starts(), model);
-    return choice.kind === 'config' ? choice.config_id : null;
+  /** The config that each model is for, in order; null: that is not known. */
+  configsOf(models: readonly (string | null)[]): (string | null)[] {
+    return this.#choices(models).map((choice) => (choice.kind === 'config' ? choice.config_id : null));
   }
 
   models(): KnownModel[] {
@@ -221,15 +220,20 @@ export class FleetRegistry {
   }
 
   chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
-    const known = newestModels(this.#ports.sql);
-    const starts = this.starts();
-    return models.map((model) => {
-      const choice = chooseConfig(known, starts, model);
+    const choices = this.#choices(models);
+    for (const [index, choice] of choices.entries()) {
+      const model = models[index];
       if (choice.kind === 'unknown' && model) {
         this.#incidents.unknownModel(shortName(model), choice.models, this.#ports.now());
       }
-      return choice;
-    });
+    }
+    return choices;
+  }
+
+  #choices(models: readonly (string | null)[]): ConfigChoice[] {
+    const known = newestModels(this.#ports.sql);
+    const starts = this.starts();
+    return models.map((model) => chooseConfig(known, starts, model));
   }
 
   onAlarm(): void {

@@ -27,8 +27,8 @@ export interface SchedulingPorts {
   cordon(workerIds: string[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
   facts(): FleetFacts;
-  /** Which config a model is for; null: it is not known. */
-  configOf(model: string | null): string | null;
+  /** Which config each model is for, in order; null: it is not known. */
+  configsOf(models: (string | null)[]): (string | null)[];
 }
 
 /** The scheduler in its object: asks the other objects, looks at the right times, and makes the tokens of its orders. */
@@ -138,11 +138,13 @@ export class Scheduling {
   }
 
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
-    const { now, backlog, configOf } = this.#ports;
+    const { now, backlog, configsOf } = this.#ports;
     if (this.#backlog && now() - this.#backlog.at < BACKLOG_EVERY_MS) return this.#backlog.lines;
     const found = new Map<string, BacklogFacts>();
-    for (const { model, lines, in_queue, window_ends_at } of await backlog()) {
-      const config = configOf(model ?? null);
+    const left = await backlog();
+    const configs = configsOf(left.map(({ model }) => model ?? null));
+    for (const [index, { lines, in_queue, window_ends_at }] of left.entries()) {
+      const config = configs[index] ?? null;
       if (config === null) continue;
       const known = found.get(config) ?? { batches: [], in_queue: 0 };
       found.set(config, {

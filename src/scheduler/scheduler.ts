@@ -57,6 +57,8 @@ export class Scheduler {
   readonly #core: Core;
   readonly #controls: Controls;
   readonly #secrets: Secrets;
+  /** As it is in its row; undefined: not read yet. */
+  #applied: AppliedSpec | null | undefined;
   #rule: RuleState;
   #ruleSavedAt: number;
   #last: LastDecision | null = null;
@@ -81,6 +83,7 @@ export class Scheduler {
 
   /** After a commit that was rolled back. */
   reload(): void {
+    this.#applied = undefined;
     this.#core.launches.reload();
     this.#core.strays.reload();
   }
@@ -95,7 +98,9 @@ export class Scheduler {
   }
 
   spec(): AppliedSpec | null {
-    return readState(this.#ports.sql, 'spec');
+    // It is looked at many times a second, and changes when an operator changes it.
+    if (this.#applied === undefined) this.#applied = readState<AppliedSpec>(this.#ports.sql, 'spec');
+    return this.#applied;
   }
 
   control(configId: string, action: ConfigAction, dryRun: boolean): ControlAnswer {
@@ -219,6 +224,7 @@ export class Scheduler {
       }
       if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
       else removeState(sql, 'spec');
+      this.#applied = undefined;
       // Machines are still to be listed and ended there.
       writeState(sql, 'providers_before', this.#stillUsed(providers, after));
     }
