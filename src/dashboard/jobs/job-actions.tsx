@@ -1,6 +1,6 @@
-import { useState } from 'preact/hooks';
 import type { JobView } from '../../protocol/jobs.ts';
 import { ask } from '../api.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 import { go } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { isSettled } from './job.ts';
@@ -9,44 +9,33 @@ type Job = Omit<JobView, 'result'>;
 
 /** Cancels a job that is not over, runs again one that is. @param onChange it is another than before */
 export function JobActions({ job, onChange }: { job: Job; onChange(): void }) {
-  const [problem, setProblem] = useState<string | null>(null);
-  const [isActing, setActing] = useState(false);
+  const { act, isActing, problem } = useAction();
   if (!maySubmit.value) return null;
-  const act = (what: () => Promise<void>) => async () => {
-    setActing(true);
-    setProblem(null);
-    await what().catch((error: Error) => setProblem(error.message));
-    setActing(false);
-  };
   const path = `api/jobs/${encodeURIComponent(job.id)}`;
-  const cancel = act(async () => {
+  const cancel = async () => {
     await ask(path, { method: 'DELETE' });
     onChange();
-  });
-  const runAgain = act(async () => {
+  };
+  const runAgain = async () => {
     if (job.state === 'failed' || job.state === 'expired') {
       await ask(`${path}/retry`, { method: 'POST' });
       return onChange();
     }
     const { id } = await submitCopy(job, path);
     go(`jobs/${encodeURIComponent(id)}`);
-  });
+  };
   return (
     <div class="actions">
       {isSettled(job.state) ? (
-        <button type="button" onClick={runAgain} disabled={isActing}>
+        <button type="button" onClick={() => act(runAgain)} disabled={isActing}>
           Run again
         </button>
       ) : (
-        <button type="button" class="danger" onClick={cancel} disabled={isActing}>
+        <button type="button" class="danger" onClick={() => act(cancel)} disabled={isActing}>
           Cancel the job
         </button>
       )}
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </div>
   );
 }

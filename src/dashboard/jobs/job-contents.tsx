@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { JobView } from '../../protocol/jobs.ts';
 import { request } from '../api.ts';
+import { Problem } from '../controls/action.tsx';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { bytes } from '../format.ts';
 import { at } from '../router.ts';
@@ -40,11 +41,7 @@ function Content({ job, kind, name }: { job: Job; kind: 'payload' | 'result'; na
   return (
     <details class="content" onToggle={open}>
       <summary>{name}</summary>
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       {!read && !problem && <p class="dim">Loading …</p>}
       {read && (
         <>

@@ -1,5 +1,6 @@
 import { useRef, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 
 /** What the first line of a file is looked for in, bytes. */
 const FIRST_LINE_BYTES = 1024 * 1024;
@@ -10,23 +11,17 @@ const WINDOWS = ['1h', '4h', '24h', '7d'];
 export function BatchStart({ onStart }: { onStart(): void }) {
   const form = useRef<HTMLFormElement>(null);
   const [said, setSaid] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
-  const [isBusy, setBusy] = useState(false);
+  const { act, isActing, problem } = useAction();
   const start = async (event: Event) => {
     event.preventDefault();
     const fields = new FormData(form.current!);
     const file = fields.get('file') as File;
-    setBusy(true);
-    setProblem(null);
-    try {
+    await act(async () => {
       await run(file, String(fields.get('window')), setSaid);
       form.current?.reset();
       onStart();
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
+    });
     setSaid(null);
-    setBusy(false);
   };
   return (
     <form ref={form} class="filters" aria-label="Start a batch" onSubmit={start}>
@@ -44,14 +39,10 @@ export function BatchStart({ onStart }: { onStart(): void }) {
           ))}
         </select>
       </label>
-      <button type="submit" disabled={isBusy}>
+      <button type="submit" disabled={isActing}>
         {said ?? 'Start a batch'}
       </button>
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </form>
   );
 }

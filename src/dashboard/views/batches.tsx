@@ -1,7 +1,9 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { now } from '../clock.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
+import { Figure } from '../controls/figure.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { BatchMark, type BatchStatus } from '../controls/state.tsx';
 import * as format from '../format.ts';
@@ -48,11 +50,7 @@ export function BatchesView() {
     <section class="view" aria-labelledby="batches-title">
       <h1 id="batches-title">Batches</h1>
       {maySubmit.value && <BatchStart onStart={() => setStarted(started + 1)} />}
-      {failure && failure.status !== 0 && (
-        <p class="problem" role="alert">
-          {failure.message}
-        </p>
-      )}
+      {failure && failure.status !== 0 && <Problem text={failure.message} />}
       {data?.data.map((batch) => (
         <BatchCard key={batch.id} batch={batch} />
       ))}
@@ -140,15 +138,10 @@ function ErrorKinds({ counts }: { counts: Record<string, number> }) {
 
 function Actions({ batch }: { batch: Batch }) {
   const { id, status, output_file_id, error_file_id, partial_output_file_id, partial_error_file_id } = batch;
-  const [problem, setProblem] = useState<string | null>(null);
-  const [isActing, setActing] = useState(false);
+  const { act, isActing, problem } = useAction();
   if (!maySubmit.value) return null;
   const cancel = async () => {
-    setActing(true);
-    setProblem(null);
-    const path = `v1/batches/${encodeURIComponent(id)}/cancel`;
-    await ask(path, { method: 'POST' }).catch((error: Error) => setProblem(error.message));
-    setActing(false);
+    await ask(`v1/batches/${encodeURIComponent(id)}/cancel`, { method: 'POST' });
   };
   const isPartial = partial_output_file_id !== null || partial_error_file_id !== null;
   return (
@@ -160,15 +153,11 @@ function Actions({ batch }: { batch: Batch }) {
         {isPartial ? 'Errors so far' : 'Errors'}
       </Download>
       {(status === 'validating' || status === 'in_progress') && (
-        <button type="button" class="danger" onClick={cancel} disabled={isActing}>
+        <button type="button" class="danger" onClick={() => act(cancel)} disabled={isActing}>
           Cancel<span class="unseen"> the batch {id}</span>
         </button>
       )}
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
     </div>
   );
 }
@@ -179,14 +168,5 @@ function Download({ file, name, children }: { file: string | null; name: string;
     <a class="button" href={at(`v1/files/${encodeURIComponent(file)}/content`)} download={name}>
       {children}
     </a>
-  );
-}
-
-function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd class="number">{children}</dd>
-    </div>
   );
 }

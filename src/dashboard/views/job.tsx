@@ -4,6 +4,7 @@ import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Age, Time } from '../controls/age.tsx';
 import { Command, CopyButton } from '../controls/copy-button.tsx';
+import { Figure } from '../controls/figure.tsx';
 import { JobMark } from '../controls/state.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
@@ -95,58 +96,49 @@ function Facts({ job }: { job: Job }) {
   const ran = job.leased_at === null || job.state === 'pending' ? null : between(job.leased_at, end);
   return (
     <dl class="facts">
-      <Fact name="Config">
+      <Figure name="Config">
         <a href={href(`queue?config_id=${encodeURIComponent(job.config_id)}`)}>{job.config_id}</a>
-      </Fact>
-      <Fact name="Type">{job.job_type}</Fact>
-      <Fact name="Token">{job.tenant ?? format.UNKNOWN}</Fact>
-      <Fact name="Submitted">
+      </Figure>
+      <Figure name="Type">{job.job_type}</Figure>
+      <Figure name="Token">{job.tenant ?? format.UNKNOWN}</Figure>
+      <Figure name="Submitted">
         <Time at={ms(job.created_at)} />{' '}
         <span class="dim">
           (<Age at={ms(job.created_at)} /> ago)
         </span>
-      </Fact>
-      <Fact name="Waited">
+      </Figure>
+      <Figure name="Waited">
         {format.duration(between(job.created_at, job.state === 'pending' ? end : (job.leased_at ?? end)))}
-      </Fact>
-      <Fact name="First token after">{format.duration(between(job.created_at, job.first_token_at))}</Fact>
-      <Fact name="Ran">{format.duration(ran)}</Fact>
-      <Fact name="Failed attempts">
+      </Figure>
+      <Figure name="First token after">{format.duration(between(job.created_at, job.first_token_at))}</Figure>
+      <Figure name="Ran">{format.duration(ran)}</Figure>
+      <Figure name="Failed attempts">
         {job.attempts} of {job.max_attempts}
-      </Fact>
-      <Fact name="Worker">
+      </Figure>
+      <Figure name="Worker">
         {job.worker_id === null ? (
           format.UNKNOWN
         ) : (
           <a href={href(`workers/${encodeURIComponent(job.worker_id)}`)}>{job.worker_id}</a>
         )}
-      </Fact>
+      </Figure>
       {job.trace_id && (
-        <Fact name="Trace">
+        <Figure name="Trace">
           <span class="id">{job.trace_id}</span> <CopyButton text={job.trace_id} what="the id of the trace" />
-        </Fact>
+        </Figure>
       )}
-      {job.priority !== 0 && <Fact name="Priority">{job.priority}</Fact>}
+      {job.priority !== 0 && <Figure name="Priority">{job.priority}</Figure>}
       {job.deadline_at && (
-        <Fact name="Deadline">
+        <Figure name="Deadline">
           <Time at={ms(job.deadline_at)} />
-        </Fact>
+        </Figure>
       )}
       {job.progress !== null && !isSettled(job.state) && (
-        <Fact name="Progress">
+        <Figure name="Progress">
           {format.percent(job.progress)} {job.status_message}
-        </Fact>
+        </Figure>
       )}
     </dl>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd class="number">{children}</dd>
-    </div>
   );
 }
 

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { now } from '../clock.ts';
+import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { JobMark } from '../controls/state.tsx';
 import { type Column, Table } from '../controls/table.tsx';
@@ -30,11 +31,7 @@ export function JobsView() {
     <section class="view" aria-labelledby="jobs-title">
       <h1 id="jobs-title">Jobs</h1>
       <Filters params={params} />
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       {news > 0 && (
         <button type="button" class="news" onClick={showNews}>
           {format.count(news)} new

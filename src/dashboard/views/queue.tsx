@@ -1,4 +1,5 @@
 import type { ConfigRates, ConfigRow, Percentiles } from '../../protocol/fleet-view.ts';
+import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
@@ -145,15 +146,6 @@ function Rates({ rates, seconds, configId }: { rates: ConfigRates; seconds: numb
       <Figure name="Tokens in">{format.amount(tokens_in)}</Figure>
       <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
     </dl>
-  );
-}
-
-function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd class="number">{children}</dd>
-    </div>
   );
 }
 

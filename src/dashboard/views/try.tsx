@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
 import { type ChatNews, type ChatRequest, chat, type Message } from '../chat.ts';
+import { Problem } from '../controls/action.tsx';
 import { Command } from '../controls/copy-button.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
@@ -123,11 +124,7 @@ export function TryView() {
           </li>
         ))}
       </ol>
-      {problem && (
-        <p class="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <Problem text={problem} />
       {sent && <Measures measured={measured} isRunning={running !== null} />}
       <form class="ask" onSubmit={send}>
         <label class="unseen" for="prompt">

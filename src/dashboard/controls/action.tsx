@@ -1,0 +1,26 @@
+import { useState } from 'preact/hooks';
+
+/** Something that a person sets off: whether it is under way, and what went wrong with it last. */
+export function useAction() {
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isActing, setActing] = useState(false);
+  /** @param what rejects with an Error whose message is for the person */
+  const act = async (what: () => Promise<void>) => {
+    setActing(true);
+    setProblem(null);
+    await what().catch((error: Error) => setProblem(error.message));
+    setActing(false);
+  };
+  return { act, isActing, problem };
+}
+
+/** What went wrong; nothing where nothing did. */
+export function Problem({ text }: { text: string | null }) {
+  return (
+    text && (
+      <p class="problem" role="alert">
+        {text}
+      </p>
+    )
+  );
+}
