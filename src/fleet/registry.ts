@@ -1,5 +1,6 @@
 import { migrate } from '../durable/migrate.ts';
 import type { Alarm, Sql } from '../durable/ports.ts';
+import { randomText } from '../durable/random-text.ts';
 import { type FleetHistory, type Heartbeat, limits, shortName } from '../protocol/index.ts';
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
@@ -22,7 +23,6 @@ import {
   saveModel,
 } from './model-table.ts';
 import { Projection } from './projection.ts';
-import { randomText } from './random-text.ts';
 import { findResponse, forgetResponses, saveResponse } from './response-table.ts';
 import type {
   ConfigChoice,
@@ -46,6 +46,9 @@ import { findSignIn, removeSignIn, type SignInRow, saveSignIn } from './sign-in-
 import { Telemetry } from './telemetry.ts';
 import { configStart } from './view/config-start.ts';
 import { intervalMs } from './view/worker-state.ts';
+
+/** What names of launched machines are made of. */
+const LETTERS_AND_DIGITS = 'abcdefghijklmnopqrstuvwxyz0123456789';
 
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
 const SWEEP_PAUSE_MS = 1000;
@@ -89,7 +92,11 @@ export class FleetRegistry {
     migrate(ports.sql, MIGRATIONS);
     this.#ports = ports;
     this.#settings = settings;
-    this.scheduler = new Scheduler({ ...ports, randomText, facts: () => this.facts() });
+    this.scheduler = new Scheduler({
+      ...ports,
+      randomText: (length) => randomText(length, LETTERS_AND_DIGITS),
+      facts: () => this.facts(),
+    });
     this.#telemetry = new Telemetry(ports);
     this.#workers = new KnownWorkers(ports.sql);
     this.#history = new History(ports.sql, ports.now);
