@@ -7,7 +7,7 @@ import type { QueueModel } from './queue-model.ts';
 import type { SchedulerHost } from './scheduler-host.ts';
 
 /** What an accident leaves behind is over so long after it, ms: back-off, breakers, leases. */
-const AFTERMATH_MS = 15 * 60_000;
+export const AFTERMATH_MS = 15 * 60_000;
 
 /** What can go wrong. */
 interface FaultyWorld {

@@ -113,7 +113,7 @@ function drawFault(random: Random): Fault {
     stuck_starts: 300,
     restarts_for_ever: 900,
     worker_away: random.int(5, 300),
-    queue_silent: random.int(10, 300),
+    queue_silent: random.int(60, 900),
     scheduler_dies_in_steps: 300,
     launcher_cut_off: random.int(30, 300),
     orders_doubled: 600,

@@ -2,6 +2,7 @@ import type { FakeMachine, FakeProvider } from '../../src/providers/fakes/fake-p
 import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/launch.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
+import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueModel } from './queue-model.ts';
 
@@ -9,6 +10,8 @@ import type { QueueModel } from './queue-model.ts';
 const STALE_MS = 80_000;
 /** Two machines of one name, or one that nobody wants, are found and ended within so long, ms. */
 const FOUND_WITHIN_MS = 6 * 60_000;
+/** Whatever has become of a launch is known so long after it was asked for, ms. */
+const ANSWERED_WITHIN_MS = 8 * 60_000;
 const LATELY_MS = 15 * 60_000;
 /** Failures in a row after which a config is given up. */
 const MOST_FAILURES = 5;
@@ -35,6 +38,8 @@ export class Promises {
   readonly #texts = new Map<string, string>();
   readonly rows = new Map<string, LaunchRecord>();
   /** Since when a config's work has waited without a worker, epoch ms. */
+  /** Since when a launch is asked for, epoch ms, by the true clock. */
+  readonly #asked = new Map<string, number>();
   readonly #most = new MostLately();
   readonly #unserved = new Map<string, number>();
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
@@ -94,6 +99,7 @@ export class Promises {
     for (const id of Object.keys(plan.spec.configs)) this.#most.note(id, queue.inSystem(id), now());
     this.#checkMachines();
     this.#checkService();
+    this.#checkOrders();
   }
 
   /** When it has been calm for long. */
@@ -120,6 +126,8 @@ export class Promises {
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
       this.#begun(row);
+    } else if (before.state === 'ready' && row.state === 'draining' && this.#watched.queue.isSilent) {
+      this.violated('nothing is given up while the queue is silent', inWords(row));
     } else if (before.state !== row.state && !canReach(before.state, row.state)) {
       this.violated('a launch goes through its states', `${before.state} → ${inWords(row)}`);
     } else if (isFinal(row) && !isFinal(before)) this.#ended(row);
@@ -141,6 +149,14 @@ export class Promises {
     if (now() - (listedAt.get(row.provider) ?? 0) > STALE_MS) {
       this.violated('nothing is launched where lists are stale', inWords(row));
     }
+    const alive = [...this.rows.values()].filter((one) => one.config_id === row.config_id && !isFinal(one));
+    const jobs = this.#most.most(row.config_id);
+    if (alive.length >= jobs * 1.5 + 2 && this.#isCalm()) {
+      this.violated(
+        'no more are launched than have work',
+        `${alive.length + 1} for ${jobs} jobs: ${inWords(row)}`,
+      );
+    }
     if (plan.soundness[row.config_id] === 'sound') return;
     const failed = [...this.rows.values()].filter(
       ({ config_id, cause }) =>
@@ -158,13 +174,6 @@ export class Promises {
     for (const [id, { max }] of Object.entries(configs)) {
       const count = alive.filter(({ config_id }) => config_id === id).length;
       if (count > max) this.violated('no more than max are launched', `${id}: ${count} of ${max}`);
-      const useful = this.#most.most(id) * 1.5 + 2;
-      if (count > useful && this.#isCalm()) {
-        this.violated(
-          'no more are launched than have work',
-          `${id}: ${count} for ${this.#most.most(id)} jobs`,
-        );
-      }
     }
     const price = alive.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
     if (price > (budget.per_hour ?? Number.POSITIVE_INFINITY)) {
@@ -200,8 +209,22 @@ export class Promises {
       if (queue.waiting(id) === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
       else this.#unserved.set(id, this.#unserved.get(id) ?? now());
       const since = Math.max(this.#unserved.get(id) ?? now(), disturbedAt());
-      const limit = (3 * Math.max(plan.start * 2, 180) + 900) * 1000;
-      if (now() - since > limit) this.violated('work that waits is served', `${id} since ${limit / 1000} s`);
+      // One start may hang until its deadline.
+      const limit = (660 + 3 * Math.max(plan.start * 1.5, 60)) * 1000;
+      if (now() - since > limit)
+        this.violated('work that waits is served', `${id} since ${(now() - since) / 1000} s`);
+    }
+  }
+
+  /** Whatever becomes of an order, it is given again, or the lists tell that there is nothing. */
+  #checkOrders(): void {
+    const { now, disturbedAt } = this.#watched;
+    for (const row of this.rows.values()) {
+      if (row.state !== 'requested') continue;
+      const asked = this.#asked.get(row.id) ?? now();
+      this.#asked.set(row.id, asked);
+      const since = Math.max(asked, disturbedAt() - AFTERMATH_MS);
+      if (now() - since > ANSWERED_WITHIN_MS) this.violated('an order is not forgotten', inWords(row));
     }
   }
 

@@ -125,7 +125,7 @@ class FleetWorld {
       if (machines) this.#listedAt.set(provider, this.timeline.now - age_ms);
     }
     for (const order of answer.orders) this.note(`${order.kind} ${order.name} #${order.order}`);
-    if (this.network.answersLost > 0) {
+    if (this.network.answersLost > 0 && answer.orders.length > 0) {
       this.network.answersLost -= 1;
       throw new Error('the answer is lost');
     }

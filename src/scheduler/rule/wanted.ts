@@ -9,6 +9,8 @@ import { plural } from './words.ts';
 
 /** Unless the spec says so: nothing is given up that was needed within so long, ms, or within two starts. */
 const LEAST_WINDOW_MS = 300_000;
+/** However long starts seem to take: the clock may have jumped in the middle of one, or the queue been silent, ms. */
+const LONGEST_WINDOW_MS = 30 * 60_000;
 /** Workers of which fewer slots than these are kept busy by arrivals alone are enough while nothing waits. */
 const ENOUGH = 0.95;
 
@@ -94,7 +96,7 @@ type Windowed = Asked['config']['spec'];
 
 function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
   if (scale_down_after !== undefined) return scale_down_after * 1000;
-  return Math.max(LEAST_WINDOW_MS, 2000 * start.p80);
+  return Math.min(LONGEST_WINDOW_MS, Math.max(LEAST_WINDOW_MS, 2000 * start.p80));
 }
 
 /** Only what was observed for a whole window is known not to be needed. */
