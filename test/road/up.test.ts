@@ -48,8 +48,12 @@ describe('worker-vllm up', () => {
     expect(answer.choices[0].message.content).toBeTruthy();
     expect(output).toContain(`baseURL: 'http://127.0.0.1:${road.port}/v1'`);
     const [worker] = await workers(road.url);
-    const metrics = await fetch(`${road.url}/api/workers/${worker?.worker_id}/metrics`);
-    expect(await metrics.json()).toMatchObject({ metrics: [{ number: 0, vllm_waiting_requests: 0 }] });
+    // The first snapshot leaves out what the engine did not tell in time; the next one is due after 30 s.
+    await until(async () => {
+      const metrics = await fetch(`${road.url}/api/workers/${worker?.worker_id}/metrics`);
+      const { metrics: snapshots } = (await metrics.json()) as { metrics: Record<string, unknown>[] };
+      return snapshots.some(({ vllm_waiting_requests: waiting }) => waiting === 0);
+    }, 'a snapshot with what the engine says');
 
     road.process.kill('SIGINT');
     expect((await road.process.exited).code).toBe(EXIT.ok);
