@@ -79,16 +79,6 @@ export interface Launch {
   missed_since: number | null;
 }
 
-export const ALIVE_STATES = [
-  'intended',
-  'requested',
-  'accepted',
-  'registered',
-  'ready',
-  'draining',
-  'terminating',
-] as const satisfies LaunchState[];
-
 /** At most 60 characters: what every provider takes. */
 export function nameOf(installation: string, configId: string, id: string): string {
   return `wv-${installation}-${configId.slice(0, 32)}-${id}`;

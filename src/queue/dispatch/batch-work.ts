@@ -1,7 +1,7 @@
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
-import { nextReadyJob } from '../store/jobs-table.ts';
+import { nextReadyJob } from '../store/pending-table.ts';
 
 /**
  * What may wait leaves room for what people wait for: some slots of a config never run batch work, so that an

@@ -2,7 +2,7 @@ import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import { isBatchWork, type MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import { nextReadyJob } from '../store/jobs-table.ts';
+import { nextReadyJob } from '../store/pending-table.ts';
 import { configSlots, hasRoomForBatch, mayBeginBatchWork } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';

@@ -1,5 +1,5 @@
 import type { ConfigNow, Waiting } from '../rpc.ts';
-import { oldestPending } from '../store/jobs-table.ts';
+import { oldestPending } from '../store/pending-table.ts';
 import type { Core } from './state.ts';
 import { freeSlots, isLeaving, type Worker } from './worker.ts';
 

@@ -1,5 +1,5 @@
 import type { StoredJob } from '../store/jobs-table.ts';
-import { countPending } from '../store/jobs-table.ts';
+import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
 
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;

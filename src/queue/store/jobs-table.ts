@@ -4,7 +4,7 @@ import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Statements on the table of jobs; those on its leases are in leases-table.ts. Nothing here decides; the caller has
+ * Statements on the table of jobs; those on its leases are in leases-table.ts, on what waits in pending-table.ts. Nothing here decides; the caller has
  * decided. Statements that end or release an attempt name the fence token in their WHERE, so that a late
  * caller changes nothing even if its check was wrong.
  */
@@ -120,18 +120,6 @@ export function findJob(sql: Sql, id: string): StoredJob | null {
   return row<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id);
 }
 
-/** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
-export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): StoredJob | null {
-  const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
-  return row<StoredJob>(
-    sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
-       ORDER BY priority DESC, seq LIMIT 1`,
-    configId,
-    ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
-  );
-}
-
 export function setProgress(
   sql: Sql,
   id: string,
@@ -218,26 +206,6 @@ export function retryJob(sql: Sql, id: string, deadlineAt: number | null): Store
   )!;
 }
 
-/** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */
-export function pendingOfConfig(
-  sql: Sql,
-  configId: string,
-  tenant: string | null,
-  most: number,
-): StoredJob[] {
-  const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state = 'pending'`;
-  return rows<StoredJob>(
-    sql,
-    `SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready WHERE ${those} AND run_after IS NULL LIMIT ?3)
-     UNION ALL
-     SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_delayed WHERE ${those} AND run_after IS NOT NULL LIMIT ?3)
-     LIMIT ?3`,
-    configId,
-    tenant,
-    most,
-  );
-}
-
 /** Null: it lies in the bucket. */
 export function readPayload(sql: Sql, id: string): string | null {
   return readText(sql, id, 'payload');
@@ -273,16 +241,6 @@ export function deadlinesDue(sql: Sql, now: number): StoredJob[] {
   );
 }
 
-/** Jobs whose retry delay is over become ready; answers their configs. */
-export function wakeDelayed(sql: Sql, now: number): string[] {
-  const woken = rows<{ config_id: string }>(
-    sql,
-    `UPDATE jobs SET run_after = NULL WHERE state = 'pending' AND run_after <= ? RETURNING config_id`,
-    now,
-  );
-  return [...new Set(woken.map(({ config_id }) => config_id))];
-}
-
 /** Epoch ms of the next thing the alarm must look at; null: nothing. */
 export function nextDue(sql: Sql): number | null {
   const next = row<{ at: number | null }>(
@@ -293,31 +251,6 @@ export function nextDue(sql: Sql): number | null {
        UNION ALL SELECT min(deadline_at) FROM jobs WHERE deadline_at IS NOT NULL AND settled_at IS NULL)`,
   );
   return next?.at ?? null;
-}
-
-/** Pending jobs by config and tenant, out of the two indexes alone. */
-export function countPending(
-  sql: Sql,
-): { config_id: string; tenant: string | null; priority: number; n: number }[] {
-  return rows(
-    sql,
-    `SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
-       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, priority, tenant
-     UNION ALL SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
-       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, priority, tenant`,
-  );
-}
-
-/** Epoch ms when the job that waits longest for a slot was submitted; null: none waits, but for its next attempt. */
-export function oldestPending(sql: Sql, configId: string, priority: number): number | null {
-  const oldest = row<{ at: number }>(
-    sql,
-    `SELECT created_at AS at FROM jobs INDEXED BY jobs_ready
-     WHERE state = 'pending' AND run_after IS NULL AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
-    configId,
-    priority,
-  );
-  return oldest?.at ?? null;
 }
 
 /** Reserves a block of fence tokens, so that no restart can hand one out twice. */

@@ -8,8 +8,9 @@ import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { type Deletion, takeDeletions } from '../store/blob-table.ts';
-import { deadlinesDue, nextDue, type StoredJob, wakeDelayed } from '../store/jobs-table.ts';
+import { deadlinesDue, nextDue, type StoredJob } from '../store/jobs-table.ts';
 import { leasesDue, ORPHANED, OVERDUE, postponeLease } from '../store/leases-table.ts';
+import { wakeDelayed } from '../store/pending-table.ts';
 import { sweep } from './retention.ts';
 
 const DEADLINE_PASSED = 'the deadline passed before the job was done';

@@ -1,7 +1,7 @@
 import { endUnfinished } from '../attempts/end.ts';
 import type { Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { pendingOfConfig } from '../store/jobs-table.ts';
+import { pendingOfConfig } from '../store/pending-table.ts';
 
 /** Jobs cancelled in one event: others get their turn. */
 const BITE_JOBS = 500;
