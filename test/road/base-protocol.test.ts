@@ -102,7 +102,7 @@ describe('our worker with a base queue', () => {
 
   it('sends a result that was ready while the connection was down when it is back', async () => {
     const { queue, worker } = await connected({ engineArgs: '--inter-token-latency-ms 10' });
-    queue.push({ job_id: 'j', mode: 'persisted', fence_token: 1, payload: payload(30) });
+    queue.push({ job_id: 'j', mode: 'persisted', fence_token: 1, payload: payload(200) });
     await until(async () => (await engineRunning(worker.engineUrl)) === 1, 'it runs');
     queue.cut();
     const result = await until(() => queue.of('job_result')[0], 'the result arrives', { timeoutMs: 40_000 });

@@ -89,7 +89,7 @@ describe('a job', () => {
     });
     const long = await submit(queue.url, chatJob(5000));
     await until(async () => (await engineRunning(leaving.engineUrl)) === 1, 'the long one runs');
-    const short = await submit(queue.url, chatJob(40));
+    const short = await submit(queue.url, chatJob(100));
     await until(async () => (await engineRunning(leaving.engineUrl)) === 2, 'both run');
     const staying = await worker('staying');
     leaving.process.kill('SIGTERM');

@@ -15,7 +15,8 @@ let worker: WorkerProcess;
 
 beforeAll(async () => {
   queue = await startQueue({ env: { QUEUE_MODEL_ALIASES: 'gpt-4o=tiny,whisper-1=tiny' } });
-  worker = await readyWorker(queue.url, 'w');
+  // Paced, so that what is to be caught at work takes long enough.
+  worker = await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 5' });
 });
 afterAll(tearDown);
 
