@@ -4,7 +4,7 @@ import type { Effort } from './effort.ts';
 import { machineState, noiseSince } from './machine.ts';
 import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad } from './road.ts';
-import { batchesOfSimulator, batchesOfVllm } from './scenarios/batches.ts';
+import { batchesOfSimulator, batchesOfVllm, memoryOfBatch } from './scenarios/batches.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
@@ -54,6 +54,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
   { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
+  { groups: ['batch-memory'], onRequest: true, run: memoryOfBatch },
   { groups: ['vllm-batches'], onRequest: true, run: batchesOfVllm },
   { groups: ['vllm'], onRequest: true, run: realVllm },
 ];

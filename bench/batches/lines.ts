@@ -42,6 +42,7 @@ export async function sendDirectly(
 export interface BatchNow {
   id: string;
   status: string;
+  output_file_id: string | null;
   request_counts: { total: number; completed: number; failed: number };
 }
 
@@ -66,6 +67,13 @@ export function batchNow(url: string, id: string): Promise<BatchNow> {
 
 export async function cancelBatch(url: string, id: string): Promise<void> {
   await ask(`${url}/v1/batches/${id}/cancel`, { method: 'POST' });
+}
+
+/** Reads a file and forgets it. */
+export async function download(url: string, fileId: string | null): Promise<void> {
+  const response = await fetch(`${url}/v1/files/${fileId}/content`);
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  for await (const _ of response.body ?? []);
 }
 
 async function ask<T>(url: string, init: RequestInit = {}): Promise<T> {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tearDown } from '../../test/support/road.ts';
-import { batchNow, bodiesOf, cancelBatch, createBatch, sendDirectly } from '../batches/lines.ts';
+import { batchNow, bodiesOf, cancelBatch, createBatch, download, sendDirectly } from '../batches/lines.ts';
 import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import { residentMegabytes } from '../machine.ts';
@@ -12,6 +12,7 @@ import { median } from '../statistics.ts';
 /** Engines with so many slots: a tenth stays free of batch work, so direct callers are as many as the rest. */
 const SIMULATOR = { slots: 64, lines: 3000, tokens: 20, interTokenMs: 10, characters: 200 };
 const VLLM = { slots: 16, lines: 240, tokens: 32, characters: 200 };
+const VLLM_GROUP = 'vllm-batches';
 const BESIDE = { requests: 60, ratePerSecond: 2, tokens: 8 };
 /** 100 MB. */
 const LARGE = { lines: 100_000, characters: 820 };
@@ -32,10 +33,7 @@ export async function batchesOfSimulator(effort: Effort): Promise<Figure[]> {
   await pace(road.engineUrl, SIMULATOR.interTokenMs);
   const rates = await ratesOf(road, SIMULATOR, effort);
   await tearDown();
-  return [
-    figure('lines/s of a batch ÷ requests/s sent directly, simulator', '×', null, rates),
-    ...(await memoryOfLargeFile(effort)),
-  ];
+  return [figure('batches', 'lines/s of a batch ÷ requests/s sent directly, simulator', '×', null, rates)];
 }
 
 export async function batchesOfVllm(effort: Effort): Promise<Figure[]> {
@@ -44,13 +42,22 @@ export async function batchesOfVllm(effort: Effort): Promise<Figure[]> {
   const beside = await besideBatch(road, effort);
   await tearDown();
   return [
-    { ...figure('lines/s of a batch ÷ requests/s sent directly, vLLM', '×', 0.95, rates), atLeast: true },
-    figure('first token beside a batch ÷ beside as many direct requests, vLLM, p50', '×', 1.1, beside),
+    {
+      ...figure(VLLM_GROUP, 'lines/s of a batch ÷ requests/s sent directly, vLLM', '×', 0.95, rates),
+      atLeast: true,
+    },
+    figure(
+      VLLM_GROUP,
+      'first token beside a batch ÷ beside as many direct requests, vLLM, p50',
+      '×',
+      1.1,
+      beside,
+    ),
   ];
 }
 
-function figure(name: string, unit: string, goal: number | null, rounds: number[]): Figure {
-  return { group: name.includes('vLLM') ? 'vllm-batches' : 'batches', name, unit, goal, rounds };
+function figure(group: string, name: string, unit: string, goal: number | null, rounds: number[]): Figure {
+  return { group, name, unit, goal, rounds };
 }
 
 /** Slots in which batch work runs. */
@@ -68,7 +75,8 @@ async function ratesOf(
   const ratios: number[] = [];
   for (let round = 0; round < effort.rounds; round++) {
     const direct = await sendDirectly(engineUrl, bodies, usable(slots));
-    const batch = await runBatch(queueUrl, bodies);
+    const { id } = await createBatch(queueUrl, bodies);
+    const batch = await rateOf(queueUrl, id, bodies.length);
     console.log(`     direct ${direct.toFixed(1)}/s, batch ${batch.toFixed(1)}/s`);
     ratios.push(batch / direct);
   }
@@ -76,14 +84,19 @@ async function ratesOf(
 }
 
 /** @returns lines/s from when its lines were read until it ended */
-async function runBatch(url: string, bodies: readonly string[]): Promise<number> {
-  const { id } = await createBatch(url, bodies);
+async function rateOf(
+  url: string,
+  id: string,
+  lines: number,
+  tell: (status: string) => void = () => {},
+): Promise<number> {
   let began: number | null = null;
   for (;;) {
     const { status, request_counts: counts } = await batchNow(url, id);
+    tell(status);
     if (status !== 'validating') began ??= performance.now();
-    if (status === 'completed' && counts.completed === bodies.length) {
-      return (bodies.length * 1000) / (performance.now() - began!);
+    if (status === 'completed' && counts.completed === lines) {
+      return (lines * 1000) / (performance.now() - began!);
     }
     if (!['validating', 'in_progress', 'finalizing'].includes(status))
       throw new Error(`the batch is ${status}: ${JSON.stringify(counts)}`);
@@ -138,23 +151,35 @@ function untilAborted(bodies: readonly string[], signal: AbortSignal): readonly 
   return { length: bodies.length, values } as unknown as readonly string[];
 }
 
-/** Resident memory of workerd while a file of 100 MB is uploaded and run, above what it has idle. */
-async function memoryOfLargeFile(effort: Effort): Promise<Figure[]> {
+/** Resident memory of workerd from the upload of a file of 100 MB to the download of its answers, above what it has idle. */
+export async function memoryOfBatch(effort: Effort): Promise<Figure[]> {
   const road = await startRoad(SIMULATOR.slots, undefined, { QUEUE_MAX_BATCH_LINES: String(LARGE.lines) });
   await pace(road.engineUrl, 0);
+  const bodies = bodiesOf(scaled(LARGE.lines, effort), 1, LARGE.characters);
   await sleep(scaled(SETTLING_MS, effort));
   const idle = residentMegabytes(road.pids.workerd);
-  let peak = idle;
+  /** Of each step of the batch. */
+  const peaks = new Map<string, number>();
+  let step = 'upload';
   const look = setInterval(() => {
-    peak = Math.max(peak, residentMegabytes(road.pids.workerd));
-  }, 200);
-  const bodies = bodiesOf(scaled(LARGE.lines, effort), 1, LARGE.characters);
-  const rate = await runBatch(road.queueUrl, bodies);
+    const above = residentMegabytes(road.pids.workerd) - idle;
+    peaks.set(step, Math.max(peaks.get(step) ?? 0, above));
+  }, LOOKS_EVERY_MS);
+  const { id } = await createBatch(road.queueUrl, bodies);
+  const rate = await rateOf(road.queueUrl, id, bodies.length, (status) => {
+    step = status;
+  });
+  step = 'download';
+  const { output_file_id } = await batchNow(road.queueUrl, id);
+  await download(road.queueUrl, output_file_id);
   clearInterval(look);
   await tearDown();
+  console.log(`     ${[...peaks].map(([name, peak]) => `${name} ${peak.toFixed(0)} MB`).join(', ')}`);
   const what = `a batch of ${LARGE.lines} lines and 100 MB`;
   return [
-    figure(`resident memory, workerd, during ${what}, above idle`, 'MB', 250, [peak - idle]),
-    figure(`lines/s of ${what}, one token each`, '/s', null, [rate]),
+    figure('batch-memory', `resident memory, workerd, during ${what}, above idle`, 'MB', 250, [
+      Math.max(...peaks.values()),
+    ]),
+    figure('batch-memory', `lines/s of ${what}, one token each`, '/s', null, [rate]),
   ];
 }

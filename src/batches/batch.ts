@@ -49,7 +49,7 @@ export interface NewBatch {
   /** Name of the token that asks. */
   token_name: string | null;
   input_file_id: string;
-  /** Path of the route that every line asks for. */
+  /** Path of the route that every line asks for, or ANY_ENDPOINT. */
   endpoint: string;
   /** As its caller wrote it: "24h". */
   completion_window: string;

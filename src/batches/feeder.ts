@@ -149,7 +149,6 @@ export class Feeder {
       id: lineJobId(batch.id, number),
       tenant: batch.tenant,
       token_name: batch.token_name ?? null,
-      path: batch.endpoint,
       ...request,
       deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
     };

@@ -1,3 +1,4 @@
+import { ANY_ENDPOINT, type RouteList } from '../protocol/index.ts';
 import type { LineFault } from './batch.ts';
 
 /** A line of a batch's input that is in order. */
@@ -13,9 +14,15 @@ const CUSTOM_ID_CHARACTERS = 512;
 
 /**
  * @param number of the line, from 1
- * @param endpoint that every line of the batch asks for
+ * @param endpoint of the batch
+ * @param routes of which lines may ask for any where the endpoint says so
  */
-export function readLine(text: string, number: number, endpoint: string): Line | LineFault {
+export function readLine(
+  text: string,
+  number: number,
+  endpoint: string,
+  routes: RouteList,
+): Line | LineFault {
   const fault = (code: string, message: string, param: string | null = null): LineFault => ({
     code,
     message,
@@ -38,8 +45,12 @@ export function readLine(text: string, number: number, endpoint: string): Line |
     return fault('invalid_parameter', message, 'custom_id');
   }
   if (method !== 'POST') return fault('invalid_parameter', 'method: expected "POST".', 'method');
-  if (url !== endpoint) {
-    return fault('url_mismatch', `url: expected ${endpoint}, the endpoint of the batch.`, 'url');
+  if (endpoint === ANY_ENDPOINT) {
+    if (typeof url !== 'string' || !routes.has('POST', url))
+      return fault('invalid_url', 'url: expected an inference route; docs/protocol.md lists them.', 'url');
+  } else if (url !== endpoint) {
+    const message = `url: expected ${endpoint}, the endpoint of the batch. One with the endpoint "${ANY_ENDPOINT}" takes lines for different routes.`;
+    return fault('url_mismatch', message, 'url');
   }
   if (!isObject(body)) return fault('missing_required_parameter', 'body: expected a JSON object.', 'body');
   if (body.stream === true) {
@@ -57,9 +68,9 @@ export function isFault(line: Line | LineFault): line is LineFault {
 }
 
 /** The request of a line that was found in order, its numbers as they were written. */
-export function requestOf(text: string): { body: string; model: string | null } {
-  const { body } = JSON.parse(text, exactNumbers) as { body: Record<string, unknown> };
-  return { body: JSON.stringify(body), model: modelOf(body) || null };
+export function requestOf(text: string): { path: string; body: string; model: string | null } {
+  const { url, body } = JSON.parse(text, exactNumbers) as { url: string; body: Record<string, unknown> };
+  return { path: url, body: JSON.stringify(body), model: modelOf(body) || null };
 }
 
 function modelOf({ model }: Record<string, unknown>): string {

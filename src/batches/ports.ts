@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { JobView } from '../protocol/index.ts';
+import type { JobView, RouteList } from '../protocol/index.ts';
 
 /** What a batch is run with. Every call may be made twice with the same effect as once. */
 export interface BatchPorts {
@@ -12,6 +12,8 @@ export interface BatchPorts {
   startAgain(): void;
   sleep(ms: number): Promise<void>;
   queue: BatchQueue;
+  /** What an engine may be asked for. */
+  routes: RouteList;
   files: BatchFiles;
   log(level: 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }

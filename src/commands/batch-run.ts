@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
+import { ANY_ENDPOINT, urlOfLine } from '../protocol/index.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
 import { BatchApi, type BatchView } from './batch-api.ts';
 import { Progress } from './progress.ts';
@@ -139,11 +140,13 @@ async function survey(file: string): Promise<{ sha256: string; lines: number; en
   const hash = createHash('sha256');
   let lines = 0;
   let rest = '';
-  let endpoint: string | null = null;
+  const urls = new Set<string>();
   const note = (line: string) => {
     if (line.trim() === '') return;
     lines += 1;
-    endpoint ??= endpointOf(file, line);
+    const url = urlOfLine(line);
+    if (url !== null) urls.add(url);
+    else if (lines === 1) throw notOfABatch(file);
   };
   try {
     for await (const text of createReadStream(file, { encoding: 'utf8' })) {
@@ -157,19 +160,13 @@ async function survey(file: string): Promise<{ sha256: string; lines: number; en
     throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
   }
   note(rest);
-  if (endpoint === null) throw new UserError(`${file} has no lines.`);
-  return { sha256: hash.digest('hex'), lines, endpoint };
+  const [url, ...others] = urls;
+  if (url === undefined) throw new UserError(`${file} has no lines.`);
+  return { sha256: hash.digest('hex'), lines, endpoint: others.length === 0 ? url : ANY_ENDPOINT };
 }
 
-/** All lines ask for the route of the first, which the queue checks. */
-function endpointOf(file: string, line: string): string {
-  try {
-    const { url } = JSON.parse(line.replace(/^\ufeff/, '')) as { url?: unknown };
-    if (typeof url === 'string') return url;
-  } catch {
-    // Said below.
-  }
-  throw new UserError(
+function notOfABatch(file: string): UserError {
+  return new UserError(
     `${file}: the first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {...}}.`,
   );
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it } from 'vitest';
+import { until } from '../support/poll.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Files as OpenAI's clients send and read them, on the runtime itself. */
@@ -31,6 +32,9 @@ async function uploadFieldsFirst(queue: string, fields: Record<string, string>, 
   const response = await fetch(`${workerd.url}/v1/files`, { method: 'POST', headers, body: form });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
+
+const batchLine = (custom_id: string) =>
+  JSON.stringify({ custom_id, method: 'POST', url: '/v1/chat/completions', body: { model: 'tiny' } });
 
 describe('a file', () => {
   it('comes back byte for byte, whatever its length', async () => {
@@ -112,6 +116,40 @@ describe('a file', () => {
     const page = clientOf('page', queue);
     expect((await page.files.list()).data).toMatchObject([{ id }]);
     await expect(page.files.content(id)).rejects.toMatchObject({ status: 403 });
+  });
+
+  it('of a batch, and the batch, are not there for another tenant', async () => {
+    const queue = `files-${++queues}`;
+    const [owner, stranger] = [clientOf('secret', queue), clientOf('other', queue)];
+    const input = await owner.files.create({ file: await file(batchLine('a')), purpose: 'batch' });
+    const asked = {
+      input_file_id: input.id,
+      endpoint: '/v1/chat/completions',
+      completion_window: '24h',
+    } as const;
+    await expect(stranger.batches.create(asked)).rejects.toMatchObject({ status: 404 });
+    const { id } = await owner.batches.create(asked);
+    const become = (status: string) =>
+      until(async () => {
+        const batch = await owner.batches.retrieve(id);
+        return batch.status === status ? batch : null;
+      }, `batch ${status}`);
+    await become('in_progress');
+    for (const ask of [
+      () => stranger.batches.retrieve(id),
+      () => stranger.batches.cancel(id),
+      () => stranger.batches.list({ after: id }),
+    ]) {
+      await expect(ask()).rejects.toMatchObject({ status: 404, code: 'batch_not_found' });
+    }
+    expect((await stranger.batches.list()).data).toEqual([]);
+    expect((await owner.batches.retrieve(id)).status).toBe('in_progress');
+    await owner.batches.cancel(id);
+    const errors = (await become('cancelled')).error_file_id!;
+    expect(await (await owner.files.content(errors)).text()).toContain('batch_cancelled');
+    await expect(stranger.files.content(errors)).rejects.toMatchObject({ status: 404 });
+    await expect(stranger.files.retrieve(errors)).rejects.toMatchObject({ status: 404 });
+    expect((await stranger.files.list()).data).toEqual([]);
   });
 
   it('survives the end of the process', async () => {

@@ -22,13 +22,18 @@ beforeEach(async () => {
 });
 afterAll(tearDown);
 
+interface LineResponse {
+  status_code: number;
+  body: { object?: string; data?: unknown[]; results?: unknown[] };
+}
+
 const file = () => join(folder, 'in.jsonl');
 const batch = (...args: string[]) => cli(['batch', ...args, '--url', queue.url]);
 const read = async (name: string) =>
   (await readFile(join(folder, name), 'utf8'))
     .trimEnd()
     .split('\n')
-    .map((text) => JSON.parse(text) as { custom_id: string; response: { status_code: number } | null });
+    .map((text) => JSON.parse(text) as { custom_id: string; response: LineResponse | null });
 
 function line(customId: string, more: object = {}): string {
   const body = { messages: [{ role: 'user', content: customId }], max_tokens: 4, ...more };
@@ -65,6 +70,39 @@ it('leaves the batch running when it is stopped, and goes on with it', async () 
   const list = batch('list');
   expect((await list.exited).code).toBe(0);
   expect(list.output()).toMatch(new RegExp(`${id} +completed +60/60`));
+});
+
+it('takes a file of vllm run-batch with lines for different routes', async () => {
+  const score = { queries: 'Who?', documents: ['a', 'b'] };
+  const rerank = { query: 'Who?', documents: ['a', 'b'] };
+  const lines = [
+    [
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4 },
+      'chat.completion',
+    ],
+    ['/v1/embeddings', { input: 'Hi' }, 'list'],
+    ['/score', score, 'list'],
+    ['/v1/score', score, 'list'],
+    ['/rerank', rerank, undefined],
+    ['/v1/rerank', rerank, undefined],
+    ['/v2/rerank', rerank, undefined],
+  ] as const;
+  const texts = lines.map(([url, body]) => {
+    return JSON.stringify({ custom_id: url, method: 'POST', url, body: { model: 'tiny', ...body } });
+  });
+  await writeFile(file(), `${texts.join('\n')}\n`);
+  const child = batch('run', file());
+  expect(await child.exited).toMatchObject({ code: 0 });
+  const output = new Map((await read('in.output.jsonl')).map((one) => [one.custom_id, one.response?.body]));
+  expect([...output.keys()].sort()).toEqual(lines.map(([url]) => url).sort());
+  for (const [url, , object] of lines) expect(output.get(url)?.object).toBe(object);
+  for (const url of ['/score', '/v1/score']) expect(output.get(url)?.data).toHaveLength(2);
+  for (const url of ['/rerank', '/v1/rerank']) expect(output.get(url)?.results).toHaveLength(2);
+  expect(output.get('/v1/embeddings')?.data).toMatchObject([{ object: 'embedding' }]);
+  const list = batch('list');
+  await list.exited;
+  expect(list.output()).toMatch(/completed +7\/7 .* \*/);
 });
 
 it('says which lines are not in order', async () => {

@@ -10,6 +10,7 @@ import { migrate } from '../../src/durable/migrate.ts';
 import type { SqlValue } from '../../src/durable/ports.ts';
 import { addFile, findFile } from '../../src/files/file-index.ts';
 import type { FileRecord } from '../../src/files/rpc.ts';
+import { inferenceRoutes } from '../../src/protocol/index.ts';
 import type { BatchCall, BatchFault } from './batch-plan.ts';
 import { Disk } from './disk.ts';
 import { FileStore } from './file-store.ts';
@@ -243,6 +244,7 @@ export class BatchesHost {
       sleep: (ms) =>
         new Promise((resolve) => timeline.at(this.#now + ms, () => life === this.#life && resolve())),
       queue: this.#guarded(this.#ports.queue(() => life === this.#life)),
+      routes: inferenceRoutes(),
       files: this.#guarded(this.files),
       log: (level, message, fields) =>
         trace.say(`batches ${level} ${message} ${JSON.stringify(fields ?? {})}`),

@@ -1,9 +1,10 @@
 import { useRef, useState } from 'preact/hooks';
+import { ANY_ENDPOINT, urlOfLine } from '../../protocol/batch-lines.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
-/** What the first line of a file is looked for in, bytes. */
-const FIRST_LINE_BYTES = 1024 * 1024;
+/** Of a file, what says which routes its lines ask for, bytes. */
+const BEGINNING_BYTES = 1024 * 1024;
 
 const WINDOWS = ['1h', '4h', '24h', '7d'];
 
@@ -63,18 +64,13 @@ async function run(file: File, completion_window: string, say: (doing: string) =
   await ask('v1/batches', { method: 'POST', body, headers });
 }
 
-/** All lines ask for the route of the first, which the queue checks. */
+/** The route that all lines ask for, as far as a beginning tells; the queue checks the rest. */
 async function endpointOf(file: File): Promise<string> {
-  const beginning = await file.slice(0, FIRST_LINE_BYTES).text();
-  const [line] = beginning
-    .replace(/^\ufeff/, '')
-    .trimStart()
-    .split('\n');
-  try {
-    const { url } = JSON.parse(line ?? '') as { url?: unknown };
-    if (typeof url === 'string') return url;
-  } catch {
-    // Said below.
+  const beginning = await file.slice(0, BEGINNING_BYTES).text();
+  const [url, ...others] = beginning.trim().split('\n').map(urlOfLine);
+  if (typeof url === 'string') {
+    // The last line may be cut.
+    return others.some((other) => other !== null && other !== url) ? ANY_ENDPOINT : url;
   }
   throw new Error(
     'The first line is none of a batch. Expected {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {…}}.',

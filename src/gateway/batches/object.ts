@@ -13,6 +13,7 @@ import { migrate } from '../../durable/migrate.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
 import { addFile, type FilePage, type FilesWanted, listFiles } from '../../files/file-index.ts';
 import type { FileRecord } from '../../files/rpc.ts';
+import { inferenceRoutes } from '../../protocol/index.ts';
 import type { Env } from '../env.ts';
 import { batchFiles } from './files.ts';
 import { batchQueue } from './queue.ts';
@@ -37,6 +38,7 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
         startAgain: () => void this.#startAgain(),
         sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
         queue: batchQueue(env, queueId),
+        routes: inferenceRoutes(env.INFERENCE_ROUTES),
         files: batchFiles(env, queueId),
         log: (level, msg, fields) =>
           console.log(JSON.stringify({ level, msg, queue_id: queueId, ...fields })),

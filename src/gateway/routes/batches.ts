@@ -1,5 +1,5 @@
 import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
-import { inferenceRoutes, parseValue } from '../../protocol/index.ts';
+import { ANY_ENDPOINT, inferenceRoutes, parseValue } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batch-request.ts';
@@ -88,8 +88,8 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const parsed = parseValue(BatchRequest, body);
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
-  if (!inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
-    const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them.`;
+  if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
+    const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
   }
   const window = windowMs(completion_window);

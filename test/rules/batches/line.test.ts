@@ -2,13 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { windowMs } from '../../../src/batches/batch.ts';
 import { readLine, requestOf } from '../../../src/batches/line.ts';
 import { splitLines } from '../../../src/batches/line-splitter.ts';
-import { lineJobId, lineOfJob } from '../../../src/protocol/index.ts';
+import { ANY_ENDPOINT, inferenceRoutes, lineJobId, lineOfJob } from '../../../src/protocol/index.ts';
 
 const URL = '/v1/chat/completions';
+const ROUTES = inferenceRoutes();
 const encode = (text: string) => new TextEncoder().encode(text);
 
 function prefixOf(messages: object[]): number {
-  const line = readLine(JSON.stringify({ custom_id: 'a', url: URL, body: { messages } }), 1, URL);
+  const line = readLine(JSON.stringify({ custom_id: 'a', url: URL, body: { messages } }), 1, URL, ROUTES);
   return (line as { prefix: number }).prefix;
 }
 
@@ -22,7 +23,23 @@ describe('a line of a batch', () => {
 
   it('keeps its numbers and the order of its fields', () => {
     const body = '{"z":1.50,"seed":12345678901234567890,"model":"m","a":1e400}';
-    expect(requestOf(`{"custom_id":"a","body":${body}}`)).toEqual({ body, model: 'm' });
+    expect(requestOf(`{"custom_id":"a","url":"${URL}","body":${body}}`)).toEqual({
+      path: URL,
+      body,
+      model: 'm',
+    });
+  });
+
+  it.each([
+    [URL, '/score', 'url_mismatch'],
+    [ANY_ENDPOINT, '/score', undefined],
+    [ANY_ENDPOINT, '/v1/rerank', undefined],
+    [ANY_ENDPOINT, '/sleep', 'invalid_url'],
+    [ANY_ENDPOINT, ANY_ENDPOINT, 'invalid_url'],
+    [ANY_ENDPOINT, undefined, 'invalid_url'],
+  ])('of a batch for %s that asks for %s is told: %s', (endpoint, url, code) => {
+    const line = readLine(JSON.stringify({ custom_id: 'a', url, body: {} }), 1, endpoint, ROUTES);
+    expect((line as { code?: string }).code).toBe(code);
   });
 
   it('is found again by the id of its job', () => {
