@@ -1,15 +1,35 @@
 import { defineConfig } from 'vitest/config';
 
+const shared = {
+  globalSetup: ['test/global-setup.ts'],
+  // Longer than `until` waits for one state, so that a failure names what was waited for.
+  testTimeout: 150_000,
+  hookTimeout: 150_000,
+};
+
 /** `npm test`: everything that needs nothing but npm. Others' clients, real vLLM and the browser have configurations of their own. */
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    globalSetup: ['test/global-setup.ts'],
-    exclude: ['test/browser/**', 'test/clients/**', 'test/prometheus/**', 'test/vllm/**'],
     // Half of their time tests wait for a time limit or a process, so three files keep two cores busy.
     maxWorkers: 3,
-    // Longer than `until` waits for one state, so that a failure names what was waited for.
-    testTimeout: 150_000,
-    hookTimeout: 150_000,
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'rules',
+          include: ['test/rules/**/*.test.ts'],
+          // Hundreds of small files: loading the sources anew for each takes longer than the tests.
+          isolate: false,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'roads',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/{browser,clients,prometheus,rules,vllm}/**'],
+        },
+      },
+    ],
   },
 });

