@@ -270,9 +270,15 @@ export class Scheduler {
       writeState(this.#ports.sql, 'rule', decided.state);
       this.#ruleSavedAt = now;
     }
+    const changed = new Set(
+      decided.decisions.map((one) =>
+        one.kind === 'launch' ? one.config_id : this.#core.launches.find(one.launch_id)?.config_id,
+      ),
+    );
     const texts = decided.configs.map(({ config_id, text }): [string, { at: number; text: string }] => {
       const before = this.#last?.texts.get(config_id);
-      return [config_id, before?.text === text ? before : { at: now, text }];
+      const isKept = before && !changed.has(config_id) && saysNoMore(text, before.text);
+      return [config_id, isKept ? before : { at: now, text }];
     });
     this.#last = { decided, texts: new Map(texts) };
   }
@@ -281,6 +287,12 @@ export class Scheduler {
   get #isBusy(): boolean {
     return this.#core.launches.alive().some(({ state }) => state !== 'ready');
   }
+}
+
+/** It wants as many workers for the same reason: numbers that move all the time are no news. */
+function saysNoMore(text: string, before: string): boolean {
+  const shape = (of: string) => of.replace(/(?<=\D)\d+(\.\d+)?/g, '#');
+  return shape(before).startsWith(shape(text));
 }
 
 function kindsAt(provider: string, configs: FleetSpec['configs']): string[] {

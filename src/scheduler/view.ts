@@ -20,7 +20,7 @@ const isStarting = ({ state }: LaunchRecord) =>
   state === 'intended' || state === 'requested' || state === 'accepted' || state === 'registered';
 const isLeaving = ({ state }: LaunchRecord) => state === 'draining' || state === 'terminating';
 
-/** What was decided last, and since when it reads so. */
+/** What was decided last, and since when in so many words. */
 export interface LastDecision {
   decided: Decided;
   texts: ReadonlyMap<string, { at: number; text: string }>;

@@ -56,7 +56,7 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
       ? `${Math.round(batch.backlog)} slot-seconds of batches wait: ${batch.why}`
       : workers === spec.min && spec.min > forCallers
         ? `at least ${spec.min} are to run`
-        : `callers keep ${callers.busy.toFixed(1)} slots busy and ${waiting} wait`;
+        : callersInWords(callers.busy, waiting);
   return {
     workers,
     lasting: bounded(callers.lasting),
@@ -72,6 +72,11 @@ export function wanted(asked: Asked, memory: ConfigMemory, capacity: Capacity, s
       `start ${Math.round(start.p80)} s (p80 of ${start.count}), slots ${spec.slots}`,
     ].join('; '),
   };
+}
+
+function callersInWords(busy: number, waiting: number): string {
+  if (busy < 0.05 && waiting === 0) return 'callers keep no slots busy';
+  return `callers keep ${busy.toFixed(1)} slots busy and ${waiting} wait`;
 }
 
 /** How many are kept, given what was wanted lately: the last one as long as it is kept warm. */

@@ -238,4 +238,23 @@ describe('an operator', () => {
     expect(fleet.scheduler.control('chat', 'launch', false)).toMatchObject({ ok: false, reason: 'refused' });
     expect(fleet.scheduler.control('nope', 'launch', false)).toMatchObject({ reason: 'unknown_config' });
   });
+
+  it('is told what was decided last, and not each number that has moved since', () => {
+    const fleet = fleetWithSpec();
+    fleet.list([]);
+    const told = () => fleet.scheduler.scaling()?.configs.get('chat')?.decision;
+    fleet.waiting = 2;
+    fleet.tick();
+    const decided = told();
+    expect(decided).toMatchObject({
+      at: fleet.now,
+      text: expect.stringMatching(/2 wait\. 1 worker launched\.$/),
+    });
+    fleet.waiting = 3;
+    fleet.tick();
+    expect(told()).toEqual(decided);
+    fleet.scheduler.control('chat', 'pause', false);
+    fleet.tick();
+    expect(told()).toMatchObject({ at: fleet.now, text: expect.stringContaining('paused') });
+  });
 });
