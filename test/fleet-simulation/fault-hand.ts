@@ -15,6 +15,8 @@ interface FaultyWorld {
   providers: Record<'cloud' | 'other', FakeProvider>;
   /** What a sync may suffer on its way. */
   network: { isCut: boolean; answersLost: number; doubles: boolean };
+  /** Chances of each call of a launcher. */
+  calls: { launcherDies: number; listIsEmpty: number };
   queue: QueueModel;
   host: SchedulerHost;
   machines: Machines;
@@ -60,7 +62,7 @@ export class FaultHand {
 
   /** What ends it; null: it has no end of its own. */
   #happen({ kind, provider, size, lasts }: Fault): (() => void) | null {
-    const { providers, network, queue, host, machines, timeline } = this.#world;
+    const { providers, network, calls, queue, host, machines, timeline } = this.#world;
     const { accidents } = providers[provider];
     switch (kind) {
       case 'provider_outage':
@@ -106,6 +108,16 @@ export class FaultHand {
       case 'launcher_killed':
         this.#world.killLauncher();
         return null;
+      case 'launcher_dies_in_calls':
+        calls.launcherDies = 0.4;
+        return () => {
+          calls.launcherDies = 0;
+        };
+      case 'lists_empty':
+        calls.listIsEmpty = 0.15;
+        return () => {
+          calls.listIsEmpty = 0;
+        };
       case 'launcher_cut_off':
         network.isCut = true;
         return () => {

@@ -13,6 +13,10 @@ export interface LauncherWorld {
   /** By the name of their driver in the spec. */
   providers: Record<string, FakeProvider>;
   sync(report: LauncherReport): Promise<LauncherAnswer>;
+  /** Chances of each call: the launcher dies once a launch has its effect; a list that says it is whole is empty. */
+  calls: { launcherDies: number; listIsEmpty: number };
+  /** It has killed itself. */
+  died(): void;
 }
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
@@ -49,6 +53,10 @@ export class LauncherProcess {
     this.#isDead = true;
   }
 
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
   /** The effect is somewhere between call and answer. */
   #slow(driver: Driver): Driver {
     const call = async <T>(meanMs: number, act: () => Promise<T>): Promise<T> => {
@@ -57,9 +65,19 @@ export class LauncherProcess {
       await this.#pause(meanMs);
       return answer;
     };
+    const { calls, random } = this.#world;
     return {
-      launch: (request) => call(3000, () => driver.launch(request)),
-      list: (prefix) => call(300, () => driver.list(prefix)),
+      launch: (request) =>
+        call(3000, async () => {
+          const outcome = await driver.launch(request);
+          if (calls.launcherDies > 0 && random.chance(calls.launcherDies)) this.#world.died();
+          return outcome;
+        }),
+      list: (prefix) =>
+        call(300, async () => {
+          const machines = await driver.list(prefix);
+          return calls.listIsEmpty > 0 && random.chance(calls.listIsEmpty) ? [] : machines;
+        }),
       terminate: (machine) => call(1000, () => driver.terminate(machine)),
     };
   }

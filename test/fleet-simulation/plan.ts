@@ -35,7 +35,9 @@ const FAULT_KINDS = [
   'clock_forward',
   'clock_back',
 ] as const;
-type FaultKind = (typeof FAULT_KINDS)[number];
+/** Of these a plan has one each now and then, whatever else it has. */
+const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty'] as const;
+type FaultKind = (typeof FAULT_KINDS)[number] | (typeof RARE_KINDS)[number];
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
 type Soundness = 'sound' | 'bad_model' | 'broken';
@@ -83,12 +85,22 @@ export function drawPlan(seed: number): FleetPlan {
     jobs[id] = drawJobs(random, max * slots);
   }
   const spec = FleetSpec.parse({
-    budget: random.chance(0.3) ? { per_hour: random.int(2, 6) } : {},
+    budget: { ...(random.chance(0.3) && { per_hour: random.int(2, 6) }), ...drawBudgetOfDay(seed) },
     providers: { cloud: { driver: 'runpod' }, other: { driver: 'vast' } },
     configs,
   });
-  const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random));
+  const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random, random.pick(FAULT_KINDS)));
+  for (const kind of RARE_KINDS) {
+    const rare = new Random(seed, kind);
+    if (rare.chance(0.2)) faults.push(drawFault(rare, kind));
+  }
   return { seed, spec, soundness, start, hasTokens: random.chance(0.7), jobs, faults, seconds: SECONDS };
+}
+
+/** Seldom, and then not enough for all the work there may be. */
+function drawBudgetOfDay(seed: number): { per_day?: number } {
+  const random = new Random(seed, 'budget of a day');
+  return random.chance(0.15) ? { per_day: random.int(1, 4) } : {};
 }
 
 /** Some minutes of work, a pause, and some minutes more; half of all slots have enough to do at most. */
@@ -103,8 +115,7 @@ function drawJobs(random: Random, slots: number): { at: number; takes: number }[
   return jobs;
 }
 
-function drawFault(random: Random): Fault {
-  const kind = random.pick(FAULT_KINDS);
+function drawFault(random: Random, kind: FaultKind): Fault {
   const lasts: Partial<Record<FaultKind, number>> = {
     provider_outage: 600,
     no_capacity: random.int(60, 900),
@@ -117,6 +128,8 @@ function drawFault(random: Random): Fault {
     scheduler_dies_in_steps: 300,
     launcher_cut_off: random.int(30, 300),
     orders_doubled: 600,
+    launcher_dies_in_calls: 600,
+    lists_empty: 900,
   };
   return {
     kind,

@@ -3,8 +3,10 @@ import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/lau
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
+import { Flips } from './flips.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueModel } from './queue-model.ts';
+import { Spend } from './spend.ts';
 
 /** A list that is this old says nothing any more, ms: three intervals and the time of a call. */
 const STALE_MS = 80_000;
@@ -13,6 +15,10 @@ const FOUND_WITHIN_MS = 6 * 60_000;
 /** Whatever has become of a launch is known so long after it was asked for, ms. */
 const ANSWERED_WITHIN_MS = 8 * 60_000;
 const LATELY_MS = 15 * 60_000;
+/** A start that hangs gets so long, ms, or three times as long as starts take. */
+const LEAST_DEADLINE_MS = 10 * 60_000;
+/** Up and down again, of a config in one run. */
+const MOST_FLIPS = 6;
 /** Failures in a row after which a config is given up. */
 const MOST_FAILURES = 5;
 
@@ -37,16 +43,20 @@ export class Promises {
   readonly #watched: Watched;
   readonly #texts = new Map<string, string>();
   readonly rows = new Map<string, LaunchRecord>();
-  /** Since when a config's work has waited without a worker, epoch ms. */
-  /** Since when a launch is asked for, epoch ms, by the true clock. */
+  /** Since when a launch is asked for, and since when it is accepted, epoch ms, by the true clock. */
   readonly #asked = new Map<string, number>();
+  readonly #accepted = new Map<string, number>();
   readonly #most = new MostLately();
+  readonly #flips = new Flips();
+  readonly #spend: Spend;
+  /** Since when a config's work has waited without a worker, epoch ms. */
   readonly #unserved = new Map<string, number>();
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
 
   constructor(watched: Watched) {
     this.#watched = watched;
+    this.#spend = new Spend(watched.plan, watched.providers);
   }
 
   /** The first one counts. */
@@ -100,6 +110,8 @@ export class Promises {
     this.#checkMachines();
     this.#checkService();
     this.#checkOrders();
+    this.#checkStarts();
+    if (this.#spend.isBeyond(now(), this.#isCalm())) this.violated('the budget a day is kept', 'it is spent');
   }
 
   /** When it has been calm for long. */
@@ -110,7 +122,8 @@ export class Promises {
       const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
       if (alive.length > min)
         this.violated('what is not needed is ended', `${id}: ${alive.map(inWords).join()}`);
-      if (queue.waiting(id) > 0) this.violated('all work is done', `${id}: ${queue.waiting(id)} wait`);
+      if (queue.waiting(id) > 0 && !this.#isPaidOut())
+        this.violated('all work is done', `${id}: ${queue.waiting(id)} wait`);
     }
     for (const [provider, { alive }] of Object.entries(providers)) {
       for (const machine of alive) {
@@ -123,6 +136,9 @@ export class Promises {
   }
 
   #changed(before: LaunchRecord | undefined, row: LaunchRecord): void {
+    const flips = this.#flips.changed(before, row, this.#watched.now());
+    if (flips > MOST_FLIPS)
+      this.violated('a config does not go up and down', `${flips} times: ${inWords(row)}`);
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
       this.#begun(row);
@@ -228,16 +244,30 @@ export class Promises {
     }
   }
 
+  /** A container that runs and never dials the queue is paid for. */
+  #checkStarts(): void {
+    const { plan, now, disturbedAt } = this.#watched;
+    // Starts that faults made longer are learnt too.
+    if (disturbedAt() !== Number.NEGATIVE_INFINITY) return;
+    const limit = Math.max(LEAST_DEADLINE_MS, 3 * 2.5 * plan.start * 1000) + 60_000;
+    for (const row of this.rows.values()) {
+      if (row.state !== 'accepted') continue;
+      const since = this.#accepted.get(row.id) ?? now();
+      this.#accepted.set(row.id, since);
+      if (now() - since > limit) this.violated('a start that hangs is given up', inWords(row));
+    }
+  }
+
   #isCalm(): boolean {
     const { now, disturbedAt } = this.#watched;
     return now() > disturbedAt();
   }
 
   #isPaidOut(): boolean {
-    const { budget } = this.#watched.plan.spec;
+    const { per_hour = Number.POSITIVE_INFINITY } = this.#watched.plan.spec.budget;
     const alive = [...this.rows.values()].filter((row) => !isFinal(row));
-    const price = alive.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
-    return budget.per_hour !== undefined && price + 2 > budget.per_hour;
+    const withOneMore = alive.reduce((sum, { price_per_hour }) => sum + price_per_hour, 2);
+    return withOneMore > per_hour || this.#spend.isUsedUp(this.#watched.now(), withOneMore);
   }
 
   #named(name: string): LaunchRecord | undefined {

@@ -116,8 +116,9 @@ export class SchedulerHost {
       this.kill();
       throw new Killed();
     }
+    const hasWritten = this.disk.isDirty;
     this.disk.commit();
-    this.#committed();
+    if (hasWritten) this.#committed();
     if (dies === 'after') {
       this.kill();
       throw new Killed();

@@ -39,6 +39,7 @@ class FleetWorld {
   readonly lines: string[] = [];
   /** What a sync may suffer on its way. */
   network = { isCut: false, answersLost: 0, doubles: false };
+  calls = { launcherDies: 0, listIsEmpty: 0 };
   readonly #listedAt = new Map<string, number>();
   readonly #faults: FaultHand;
   #launcher: LauncherProcess;
@@ -100,10 +101,12 @@ class FleetWorld {
     this.lines.push(`${String(seconds).padStart(5)} s  ${line}`);
   }
 
-  /** As by `kill -9`; it is back after a while. */
+  /** As by `kill -9`; it is back after a while, at times so late that its orders are given again first. */
   killLauncher(): void {
+    if (this.#launcher.isDead) return;
+    this.note('the launcher is killed');
     this.#launcher.kill();
-    this.timeline.after(this.random.wait(10_000, 60_000), () => {
+    this.timeline.after(this.random.wait(40_000, 180_000), () => {
       this.#launcher = this.#startLauncher();
     });
   }
@@ -114,6 +117,8 @@ class FleetWorld {
       random: this.random,
       providers: { runpod: this.providers.cloud, vast: this.providers.other },
       sync: (report) => this.#sync(report),
+      calls: this.calls,
+      died: () => this.killLauncher(),
     });
   }
 
