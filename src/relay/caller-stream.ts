@@ -35,6 +35,8 @@ const SENT_ON: BrokenReason = {
 /** What the streams of a relay share. */
 export interface StreamPorts {
   reply(record: Reply): void;
+  /** The same for what the worker need not hear at once. */
+  replyLater(record: Reply): void;
   /** The relay holds too much that no caller has asked for. */
   isCrowded(): boolean;
 }
@@ -189,7 +191,8 @@ export class CallerStream {
     }
     this.#open();
     this.#state = 'ended';
-    this.#report();
+    // The worker has done its part: it only keeps a copy until it hears of it.
+    this.#ports.replyLater({ type: 'taken', stream: this.id, offset: this.#received });
     this.#sink?.end();
   }
 

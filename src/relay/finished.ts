@@ -25,6 +25,8 @@ export class FinishedStreams {
   }
 
   add(id: number, finished: Finished): void {
+    // The newest is always the last.
+    this.#streams.delete(id);
     this.#streams.set(id, finished);
   }
 
@@ -44,9 +46,11 @@ export class FinishedStreams {
   /** @param now epoch ms */
   forgetOld(now: number): void {
     for (const [id, finished] of this.#streams) {
-      // The clock may have been set back since.
-      finished.over_at = Math.min(finished.over_at, now);
-      if (now - finished.over_at >= REMEMBER_MS) this.#streams.delete(id);
+      const isFuture = finished.over_at > now;
+      // The clock was set back since.
+      if (isFuture) finished.over_at = now;
+      else if (now - finished.over_at >= REMEMBER_MS) this.#streams.delete(id);
+      else return;
     }
   }
 }

@@ -20,6 +20,8 @@ const UNCLAIMED_MS = 30_000;
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
+/** Ends of answers of which the worker is told together. */
+const MOST_WAITING_REPLIES = 32;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
 const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
 
@@ -51,14 +53,16 @@ export class Relay {
   /** Epoch ms since when there is no socket, or nothing was heard on it. */
   #heardAt: number;
   #replies: Reply[] = [];
+  /** All that is to be said can wait. */
+  #canWait = true;
   readonly #tapes: Tapes;
 
   constructor(now: () => number, settings: RelaySettings) {
     this.#now = now;
     this.#settings = settings;
     this.#heardAt = now();
-    const reply = (record: Reply) => void this.#replies.push(record);
-    this.#streams = new Streams(now, reply);
+    const reply = (record: Reply) => this.#reply(record);
+    this.#streams = new Streams(now, { reply, replyLater: (record) => void this.#replies.push(record) });
     this.#tapes = new Tapes(now, reply, (id) => this.#streams.rememberBroken(id));
   }
 
@@ -77,8 +81,8 @@ export class Relay {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
     this.#heardAt = this.#now();
-    this.#replies.push(...this.#streams.resumePoints(), ...this.#tapes.resumePoints());
-    this.#flush();
+    this.#replies = [...this.#streams.resumePoints(), ...this.#tapes.resumePoints()];
+    this.#flush(true);
   }
 
   onSocketClosed(socket: AnswerSocket): void {
@@ -118,6 +122,7 @@ export class Relay {
   takeWhole(id: number): Uint8Array | null {
     let whole: Uint8Array | null = null;
     this.#streams.changeKnown(id, (stream) => (whole = stream.takeWhole()));
+    this.#flush();
     return whole;
   }
 
@@ -197,7 +202,7 @@ export class Relay {
     this.#streams.forgetOldFinished();
     if (workerLost) this.#tapes.breakAll(WORKER_LOST);
     this.#tapes.onTick(SILENCE_MS, KEEP_ALIVE);
-    this.#flush();
+    this.#flush(true);
   }
 
   #tend(id: number, entry: Entry, now: number, workerLost: boolean): void {
@@ -246,7 +251,7 @@ export class Relay {
   /** Bytes of a stream that is over: the worker is told. */
   #isFinished(id: number): boolean {
     const reply = this.#streams.replyToFinished(id);
-    if (reply) this.#replies.push(reply);
+    if (reply) this.#reply(reply);
     return this.#streams.isFinished(id);
   }
 
@@ -257,7 +262,7 @@ export class Relay {
   /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */
   #isForgotten(id: number, offset: number): boolean {
     if (offset === 0 || this.#streams.has(id)) return false;
-    this.#replies.push({ type: 'cancel', stream: id, reason: 'caller_gone' });
+    this.#reply({ type: 'cancel', stream: id, reason: 'caller_gone' });
     return true;
   }
 
@@ -271,7 +276,7 @@ export class Relay {
   }
 
   #cancelAtWorker(id: number): void {
-    this.#replies.push({ type: 'cancel', stream: id, reason: 'superseded' });
+    this.#reply({ type: 'cancel', stream: id, reason: 'superseded' });
   }
 
   #received(id: number, change: (stream: CallerStream) => void): void {
@@ -286,11 +291,22 @@ export class Relay {
     if (this.#streams.isOverfull) this.#streams.forget(id, entry);
   }
 
-  /** What was said in one go is one message. */
-  #flush(): void {
-    if (this.#replies.length === 0) return;
+  #reply(record: Reply): void {
+    this.#replies.push(record);
+    this.#canWait = false;
+  }
+
+  /**
+   * What was said in one go is one message. A message costs as much as a chunk of an answer, so while answers are on
+   * their way, what can wait does until there are several of it or a tick comes.
+   * @param all with what could wait
+   */
+  #flush(all = false): void {
+    const waits = this.#canWait && this.#streams.held > 0 && this.#replies.length < MOST_WAITING_REPLIES;
+    if (this.#replies.length === 0 || (waits && !all)) return;
     const replies = this.#replies;
     this.#replies = [];
+    this.#canWait = true;
     this.#socket?.send(encodeRecords(replies));
   }
 }

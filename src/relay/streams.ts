@@ -25,9 +25,9 @@ export class Streams {
   readonly #ports: StreamPorts;
   #unclaimedBytes = 0;
 
-  constructor(now: () => number, reply: (record: Reply) => void) {
+  constructor(now: () => number, replies: Pick<StreamPorts, 'reply' | 'replyLater'>) {
     this.#now = now;
-    this.#ports = { reply, isCrowded: () => this.isCrowded };
+    this.#ports = { ...replies, isCrowded: () => this.isCrowded };
   }
 
   get size(): number {

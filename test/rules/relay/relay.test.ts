@@ -43,6 +43,25 @@ describe('an answer through the relay', () => {
     expect(caller).toMatchObject({ received: 'abcdefghi', ended: true });
   });
 
+  it('has its worker told of its end at once where it is the last, else with others that end or within a second', () => {
+    const harness = new RelayHarness();
+    for (const stream of [1, 2, 3]) {
+      harness.open(stream);
+      harness.say(
+        { type: 'head', stream, head: sse },
+        { type: 'bytes', stream, offset: 0, data: text('abc') },
+      );
+    }
+    harness.say({ type: 'end', stream: 1, size: 3 });
+    expect(harness.sent).toEqual([]);
+    harness.advance(1);
+    expect(harness.sent).toEqual([{ type: 'taken', stream: 1, offset: 3 }]);
+    harness.sent = [];
+    harness.say({ type: 'end', stream: 2, size: 3 });
+    harness.say({ type: 'end', stream: 3, size: 3 });
+    expect(harness.sent).toEqual([2, 3].map((stream) => ({ type: 'taken', stream, offset: 3 })));
+  });
+
   it('goes on byte-exact over a new socket, telling the worker where each stream stands', () => {
     const harness = new RelayHarness();
     const { caller } = harness.open(1);
