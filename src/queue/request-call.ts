@@ -1,5 +1,4 @@
 import { asciiJson } from '../protocol/index.ts';
-import { ANSWER_HEADERS } from '../relay/calls.ts';
 import { bytesOf, type RequestAnswer, type Unserved, type WaitingRequest } from './rpc.ts';
 
 /**
@@ -9,8 +8,8 @@ import { bytesOf, type RequestAnswer, type Unserved, type WaitingRequest } from 
 
 /** The host is a placeholder. */
 const REQUEST_URL = 'https://queue/request';
-/** Request header: JSON of the job without its payload, which is the body. */
-const JOB_HEADER = 'x-job';
+/** Request header: JSON of `Asked`. */
+const ASKED_HEADER = 'x-asked';
 /** Response header: the body is the JSON of what the queue says, and no answer of an engine. */
 const SAID_HEADER = 'x-queue-said';
 
@@ -23,6 +22,21 @@ export interface Opened {
   response: Response;
 }
 
+/** What an object is asked. */
+interface Asked {
+  job: Omit<WaitingRequest, 'payload'>;
+  /** Headers of the caller's response beside the engine's. */
+  more: Record<string, string>;
+  /** The payload, a character for each byte; left out: it is the body. */
+  payload?: string;
+}
+
+/**
+ * A payload of no more bytes goes in the header: reading a body is another event for the object, and streams on both
+ * sides. A byte takes up to six characters there.
+ */
+const SHORT_BYTES = 4096;
+
 /** What a queue object must be able to do for it. */
 export interface RequestTarget {
   fetch(url: string, init: RequestInit): Promise<Response>;
@@ -34,29 +48,35 @@ export async function askForWorker(
   { payload, ...job }: WaitingRequest,
   more: Record<string, string>,
 ): Promise<RequestAnswer | Unserved | Opened> {
-  const headers = { [JOB_HEADER]: asciiJson(job), [ANSWER_HEADERS]: asciiJson(more) };
+  const bytes = bytesOf(payload);
+  const isShort = bytes.byteLength <= SHORT_BYTES;
+  const asked: Asked = { job, more, ...(isShort && { payload: String.fromCharCode(...bytes) }) };
   const response = await queue.fetch(REQUEST_URL, {
     method: 'POST',
-    headers,
-    body: bytesOf(payload),
+    headers: { [ASKED_HEADER]: asciiJson(asked) },
+    ...(!isShort && { body: bytes }),
     redirect: 'manual',
   });
   if (!response.headers.has(SAID_HEADER)) return { kind: 'opened', response };
   return (await response.json()) as RequestAnswer | Unserved;
 }
 
-/** The job that such a call asks for; null: the request is none. */
-export async function readRequest(request: Request): Promise<WaitingRequest | null> {
-  const job = request.url === REQUEST_URL ? request.headers.get(JOB_HEADER) : null;
-  if (job === null) return null;
-  return {
-    ...(JSON.parse(job) as Omit<WaitingRequest, 'payload'>),
-    payload: new Uint8Array(await request.arrayBuffer()),
-  };
+/** What such a call asks for; null: the request is none. */
+export async function readRequest(
+  request: Request,
+): Promise<{ job: WaitingRequest; more: Asked['more'] } | null> {
+  const header = request.url === REQUEST_URL ? request.headers.get(ASKED_HEADER) : null;
+  if (header === null) return null;
+  const { job, more, payload } = JSON.parse(header) as Asked;
+  const bytes = payload === undefined ? new Uint8Array(await request.arrayBuffer()) : bytesIn(payload);
+  return { job: { ...job, payload: bytes }, more };
 }
 
-export function answerHeadersOf(request: Request): Record<string, string> {
-  return JSON.parse(request.headers.get(ANSWER_HEADERS) ?? '{}');
+/** @param text with a character for each byte */
+function bytesIn(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }
 
 export function sayAnswer(answer: RequestAnswer | Unserved): Response {

@@ -65,8 +65,8 @@ export class Questions {
   /** By `fetch`: a worker, and the answer with it where the queue object holds the relays. */
   async fetch(request: Request, isAlive: () => boolean): Promise<Response> {
     const { openHere, hold, tellFleet } = this.#ports;
-    const job = await readRequest(request);
-    if (job === null) throw new Error('the gateway asks for nothing else by fetch');
+    const asked = await readRequest(request);
+    if (asked === null) throw new Error('the gateway asks for nothing else by fetch');
     return await this.#ask<Response>(isAlive, (queue, bring) => {
       const answer = (said: RequestAnswer | Unserved) =>
         hold(() => {
@@ -75,7 +75,7 @@ export class Questions {
             openHere(said.relay, said.stream_id).then(bring, () => {});
           else bring(sayAnswer(said));
         });
-      queue.request(job, answer);
+      queue.request(asked.job, answer);
     });
   }
 

@@ -1,5 +1,5 @@
 import { BROKEN_HEADER } from '../../relay/calls.ts';
-import { answerHeadersOf, BROKEN_FENCE_HEADER, readRequest, sayAnswer } from '../request-call.ts';
+import { BROKEN_FENCE_HEADER, readRequest, sayAnswer } from '../request-call.ts';
 import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { Relays } from './relays.ts';
 
@@ -19,12 +19,12 @@ export async function answerRequest(
   request: Request,
   { ask, tellFleet, relays }: RequestPorts,
 ): Promise<Response | null> {
-  const job = await readRequest(request);
-  if (job === null) return null;
-  const said = await ask(job);
+  const asked = await readRequest(request);
+  if (asked === null) return null;
+  const said = await ask(asked.job);
   if (isUnserved(said)) await tellFleet();
   else if (said.kind === 'stream' && relays) {
-    const response = await relays.named(said.relay).open(said.stream_id, answerHeadersOf(request));
+    const response = await relays.named(said.relay).open(said.stream_id, asked.more);
     if (response.headers.has(BROKEN_HEADER))
       response.headers.set(BROKEN_FENCE_HEADER, String(said.fence_token));
     return response;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { callWorker } from '../../../src/gateway/objects.ts';
-import { readRequest, sayAnswer } from '../../../src/queue/request-call.ts';
+import { askForWorker, readRequest, sayAnswer } from '../../../src/queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
 const CALL: WaitingRequest = {
@@ -21,7 +21,7 @@ async function askedOfRestartingQueue(wanted: WaitingRequest): Promise<WaitingRe
   let now = 0;
   const queue = {
     fetch: async (url: string, init: RequestInit) => {
-      asked.push((await readRequest(new Request(url, init))) as WaitingRequest);
+      asked.push((await readRequest(new Request(url, init)))?.job as WaitingRequest);
       if (asked.length > 1) return sayAnswer(ANSWER);
       now += 40_000;
       throw Object.assign(new Error('the object was reset'), { retryable: true });
@@ -47,5 +47,27 @@ describe('a call whose queue restarts', () => {
     const asked = await askedOfRestartingQueue(CALL);
     expect(asked.map(({ wait_for_worker_ms }) => wait_for_worker_ms)).toEqual([0, 10_000]);
     expect(asked.some((call) => 'deadline_ms' in call)).toBe(false);
+  });
+});
+
+describe('a payload on its way to the queue', () => {
+  it.each([
+    ['in the header', 4096, null],
+    ['as the body', 4097, 4097],
+  ])('arrives byte for byte %s', async (_, length, bodyBytes) => {
+    const payload = Uint8Array.from({ length }, (_, at) => at % 256);
+    const more = { 'x-request-id': 'é\n"' };
+    let asked: Awaited<ReturnType<typeof readRequest>> = null;
+    let sentAsBody: number | null = null;
+    const queue = {
+      fetch: async (url: string, init: RequestInit) => {
+        sentAsBody = (init.body as Uint8Array | undefined)?.byteLength ?? null;
+        asked = await readRequest(new Request(url, init));
+        return sayAnswer(ANSWER);
+      },
+    };
+    expect(await askForWorker(queue, { ...CALL, payload }, more)).toEqual(ANSWER);
+    expect(asked).toEqual({ job: { ...CALL, payload }, more });
+    expect(sentAsBody).toBe(bodyBytes);
   });
 });
