@@ -19,6 +19,7 @@ import {
   untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
+import { clientsOverVllm, TOOL_ARGS } from './clients.ts';
 
 /** The road over the real engine: queue, supervisor, worker and `vllm serve` as their users start them. */
 let vllm: VllmInstall;
@@ -27,7 +28,7 @@ let worker: WorkerProcess;
 let client: OpenAI;
 
 const options = () => ({
-  engineArgs: [...TINY_MODEL_ARGS, '--served-model-name', 'tiny'].join(' '),
+  engineArgs: [...TINY_MODEL_ARGS, ...TOOL_ARGS, '--served-model-name', 'tiny'].join(' '),
   env: {
     ...vllm.env,
     ENGINE: 'vllm',
@@ -54,6 +55,8 @@ afterAll(tearDown);
 const messages = [{ role: 'user' as const, content: 'Say hello.' }];
 /** Parameters of vLLM's that the client's types do not know. */
 const extra = (more: object) => more as Record<string, never>;
+
+clientsOverVllm(() => ({ vllm, queueUrl: queue.url }));
 
 describe('the road over real vLLM', () => {
   it('streams, with the text, finish and usage of the same request not streamed', async () => {
