@@ -1,4 +1,3 @@
-import { READ_BYTES } from '../files/rpc.ts';
 import { lineJobId } from '../protocol/index.ts';
 import type { Batch } from './batch.ts';
 import type { StoredBatch } from './batch-table.ts';
@@ -28,6 +27,11 @@ const PAUSE_MS = 2000;
 interface Candidate extends Contender {
   stored: StoredBatch;
   model: string;
+}
+
+interface Chosen {
+  candidate: Candidate;
+  line: StoredLine;
 }
 
 /** Keeps a window of lines of each config in the queue: which lines go next, and what the queue says to them. */
@@ -82,11 +86,7 @@ export class Feeder {
 
   async #submit(shares: ReadonlyMap<Candidate, number>): Promise<void> {
     const { sql, queue } = this.#ports;
-    const chosen = await Promise.all(
-      this.#choose(shares).map(async ({ candidate, line }) => {
-        return { candidate, line, job: await this.#jobOf(candidate.stored.batch, line) };
-      }),
-    );
+    const chosen = await this.#read(this.#choose(shares));
     const jobs = chosen.flatMap(({ job }) => job ?? []);
     // Noted before the queue has them: after a crash in between it is asked which of them it knows.
     for (const [{ stored }, lines] of Map.groupBy(chosen, ({ candidate }) => candidate)) {
@@ -112,8 +112,8 @@ export class Feeder {
   }
 
   /** As many of the shares as one call carries. */
-  #choose(shares: ReadonlyMap<Candidate, number>): { candidate: Candidate; line: StoredLine }[] {
-    const chosen: { candidate: Candidate; line: StoredLine }[] = [];
+  #choose(shares: ReadonlyMap<Candidate, number>): Chosen[] {
+    const chosen: Chosen[] = [];
     let bytes = 0;
     for (const [candidate, most] of shares) {
       for (const line of nextLines(this.#ports.sql, candidate.stored.seq, candidate.model, most)) {
@@ -130,20 +130,20 @@ export class Feeder {
     this.#paused.set(pauseKey(candidate), this.#ports.now() + PAUSE_MS);
   }
 
-  /** Null: the line cannot be read any more. */
-  async #jobOf(batch: Batch, { number, offset, length }: StoredLine): Promise<LineJob | null> {
-    const bytes = new Uint8Array(length);
-    for (let at = 0; at < length; ) {
-      const part = await this.#ports.files.read(
-        batch.input_file_id,
-        offset + at,
-        Math.min(length - at, READ_BYTES),
-      );
-      if (part.byteLength === 0) return null;
-      bytes.set(part, at);
-      at += part.byteLength;
-    }
-    const request = requestIn(new TextDecoder().decode(bytes));
+  /** Their jobs, by one call to each file. Null: the line cannot be read any more. */
+  async #read(chosen: readonly Chosen[]): Promise<(Chosen & { job: LineJob | null })[]> {
+    const read = [...Map.groupBy(chosen, ({ candidate }) => candidate.stored)].map(
+      async ([{ batch }, of]) => {
+        const parts = of.map(({ line: { offset, length } }) => ({ offset, length }));
+        const lines = await this.#ports.files.readLines(batch.input_file_id, parts);
+        return of.map((one, index) => ({ ...one, job: this.#jobOf(batch, one.line, lines[index]!) }));
+      },
+    );
+    return (await Promise.all(read)).flat();
+  }
+
+  #jobOf(batch: Batch, { number, length }: StoredLine, bytes: Uint8Array): LineJob | null {
+    const request = bytes.byteLength === length ? requestIn(new TextDecoder().decode(bytes)) : null;
     if (request === null) return null;
     return {
       id: lineJobId(batch.id, number),

@@ -27,4 +27,10 @@ export class Pace {
     const done = steps.reduce((sum, step) => sum + step.lines, 0);
     return elapsed < LEAST_MS ? 0 : (lines * elapsed) / done;
   }
+
+  /** How long so many lines of the fastest config take, ms. Infinity where nothing is known. */
+  leastTimeFor(lines: number, now: number): number {
+    const times = [...this.#steps.keys()].map((configId) => this.timeFor(configId, lines, now));
+    return Math.min(...times.filter((ms) => ms > 0));
+  }
 }

@@ -61,6 +61,8 @@ export interface BatchFiles {
   /** @returns null: it is gone */
   size(fileId: string): Promise<number | null>;
   read(fileId: string, offset: number, length: number): Promise<Uint8Array>;
+  /** Lines of it, in their order; one that is not there is shorter than it should be. */
+  readLines(fileId: string, lines: { offset: number; length: number }[]): Promise<Uint8Array[]>;
   /** Adds lines whose keys the file does not have yet. @returns its bytes */
   append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
   /** Nothing is added to it any more, and it is kept until then, epoch ms. */

@@ -25,6 +25,8 @@ import { validate } from './validate.ts';
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
 /** How long one question for what has settled waits, ms: a new batch is seen to afterwards. */
 const QUESTION_MS = 1000;
+/** What settles is gathered for so long, ms, but for no more than a quarter of the least window: the slots stay busy. */
+const GATHER_MS = 200;
 /** After a call that failed, ms. */
 const PAUSE_MS = 2000;
 /** What runs when a batch is cancelled may end within this time, ms: it is paid for already. */
@@ -129,6 +131,11 @@ export class BatchRunner {
       if (waitMs > 0) await this.#pause(waitMs);
       return;
     }
+    // The calls and commits of a round cost the same for one line and for many.
+    if (waitMs > 0)
+      await this.#pause(
+        Math.min(GATHER_MS, this.#pace.leastTimeFor(this.#sizes.window.least / 4, this.#ports.now())),
+      );
     const jobs = await this.#ports.queue.nextSettled(waitMs);
     if (jobs === null) {
       this.#isListening = false;
@@ -170,11 +177,14 @@ export class BatchRunner {
     }
     const mayRunUntil = (batch.cancelling_at ?? 0) + MAY_END_MS;
     const submitted = submittedLines(sql, seq);
-    for (const { number } of submitted) {
-      const jobId = lineJobId(batch.id, number);
-      const isRunning = (await queue.stateOf(jobId)) === 'leased';
-      if (!isRunning || now() >= mayRunUntil) await queue.cancel(jobId);
-    }
+    // All at once: a slot that one of them frees is not given to the next.
+    await Promise.all(
+      submitted.map(async ({ number }) => {
+        const jobId = lineJobId(batch.id, number);
+        const isRunning = (await queue.stateOf(jobId)) === 'leased';
+        if (!isRunning || now() >= mayRunUntil) await queue.cancel(jobId);
+      }),
+    );
     if (submitted.length === 0) await this.#close(stored, why);
   }
 

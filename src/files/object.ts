@@ -75,8 +75,19 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   }
 
   async read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const wanted = Math.max(0, Math.min(length, READ_BYTES, this.#bytes - offset));
-    return this.#inBucket.bytes ? await this.#inBucket.read(offset, wanted) : this.#readRows(offset, wanted);
+    const [part] = await this.readLines([{ offset, length: Math.min(length, READ_BYTES) }]);
+    return part!;
+  }
+
+  async readLines(lines: { offset: number; length: number }[]): Promise<Uint8Array<ArrayBuffer>[]> {
+    const inBucket = this.#inBucket.bytes;
+    const bytes = inBucket ?? this.#inRows;
+    const read: Uint8Array<ArrayBuffer>[] = [];
+    for (const { offset, length } of lines) {
+      const wanted = Math.max(0, Math.min(length, bytes - offset));
+      read.push(inBucket ? await this.#inBucket.read(offset, wanted) : this.#readRows(offset, wanted));
+    }
+    return read;
   }
 
   /** Of an uploaded file: all of its rows but the last have one length. */

@@ -35,13 +35,15 @@ export interface FileRpc {
   size(): Promise<number | null>;
   /** A part of an uploaded file, at most READ_BYTES; shorter only at its end. */
   read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** Lines of an uploaded file, together at most READ_BYTES, or a single one; shorter only at its end. */
+  readLines(lines: { offset: number; length: number }[]): Promise<Uint8Array<ArrayBuffer>[]>;
   /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */
   append(lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
   /** Everything in it is forgotten. */
   remove(): Promise<void>;
 }
 
-/** Most that one call carries. */
+/** Most that one call carries, but for a longer line. */
 export const READ_BYTES = 8 * 1024 * 1024;
 
 /** The name of the object of one file: ids are random, so that no queue can name another's. */

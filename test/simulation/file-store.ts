@@ -28,6 +28,11 @@ export class FileStore implements BatchFiles {
     return bytes.subarray(offset, offset + Math.min(length, READ_BYTES));
   }
 
+  async readLines(id: string, lines: { offset: number; length: number }[]): Promise<Uint8Array[]> {
+    const bytes = Buffer.concat([...(this.#files.get(id)?.values() ?? [])]);
+    return lines.map(({ offset, length }) => bytes.subarray(offset, offset + length));
+  }
+
   async append(id: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
     const file = this.#files.get(id) ?? new Map<number, Uint8Array>();
     this.#files.set(id, file);

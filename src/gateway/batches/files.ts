@@ -8,6 +8,7 @@ export function batchFiles(env: Env, queueId: string): BatchFiles {
   return {
     size: (id) => object(id).size(),
     read: (id, offset, length) => object(id).read(offset, length),
+    readLines: (id, lines) => object(id).readLines(lines),
     append: (id, lines) => object(id).append(lines),
     keep: (id, expiresAt) => object(id).keep(expiresAt),
   };

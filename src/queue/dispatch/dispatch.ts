@@ -2,6 +2,7 @@ import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import { isBatchWork, type MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
 import { nextReadyJob } from '../store/pending-table.ts';
 import { configSlots, hasRoomForBatch, mayBeginBatchWork } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
@@ -76,9 +77,7 @@ function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | nul
 /** The better of the next stored and the next waiting job. */
 function dispatchNext(core: Core, worker: Worker): boolean {
   const { config_id } = worker.session;
-  const stored =
-    core.stored.pending.ofConfig(config_id) === 0 ? null : nextReadyJob(core.sql, config_id, worker.declined);
-  const next = chooseJob(stored, core.memory.waiting.nextFor(worker));
+  const next = chooseJob(nextStored(core, worker), core.memory.waiting.nextFor(worker));
   if (next === null) return false;
   if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
     core.openings.heldBack.add(config_id);
@@ -86,4 +85,16 @@ function dispatchNext(core: Core, worker: Worker): boolean {
   }
   if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
   return true;
+}
+
+/** Without a statement where all that waits is batch work for which there is no room: so it is after every line of a batch. */
+function nextStored(core: Core, worker: Worker): StoredJob | null {
+  const { config_id } = worker.session;
+  const { pending } = core.stored;
+  if (pending.ofConfig(config_id) === 0) return null;
+  if (pending.isAllBatchWork(config_id) && !hasRoomForBatch(configSlots(core, config_id))) {
+    core.openings.heldBack.add(config_id);
+    return null;
+  }
+  return nextReadyJob(core.sql, config_id, worker.declined);
 }

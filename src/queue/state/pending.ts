@@ -1,6 +1,7 @@
 import type { StoredJob } from '../store/jobs-table.ts';
 import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
+import { isBatchWork } from './job.ts';
 
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;
 
@@ -32,6 +33,11 @@ export class Pending {
   /** How many jobs of each priority wait, by config. */
   priorities(): ReadonlyMap<string, ReadonlyMap<number, number>> {
     return this.#counted().priorities;
+  }
+
+  isAllBatchWork(configId: string): boolean {
+    const priorities = this.priorities().get(configId)?.keys() ?? [];
+    return [...priorities].every((priority) => isBatchWork({ priority }));
   }
 
   ofTenant(tenant: string): number {

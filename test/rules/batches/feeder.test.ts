@@ -3,7 +3,6 @@ import { Feeder } from '../../../src/batches/feeder.ts';
 import { lineCounts } from '../../../src/batches/line-table.ts';
 import { Pace } from '../../../src/batches/pace.ts';
 import type { BatchPorts, BatchQueue, LineJob, SubmittedLine } from '../../../src/batches/ports.ts';
-import { READ_BYTES } from '../../../src/files/rpc.ts';
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 
 const LINE = JSON.stringify({ custom_id: 'a', url: '/v1/chat/completions', body: { model: 'm' } });
@@ -13,6 +12,7 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const sql = batchTables();
   const state = { now: NOW, slots: 1, file: new TextEncoder().encode(LINE) };
   const submitted: LineJob[] = [];
+  const reads: string[] = [];
   const appended: { file: string; text: string }[] = [];
   const queue: Partial<BatchQueue> = {
     slots: async (models) => {
@@ -26,7 +26,10 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
     },
   };
   const files: Partial<BatchPorts['files']> = {
-    read: async (_, offset, length) => state.file.subarray(offset, offset + Math.min(length, READ_BYTES)),
+    readLines: async (file, lines) => {
+      reads.push(file);
+      return lines.map(({ offset, length }) => state.file.subarray(offset, offset + length));
+    },
     append: async (file, lines) => {
       for (const { bytes } of lines) appended.push({ file, text: new TextDecoder().decode(bytes) });
       return 0;
@@ -36,7 +39,7 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const feeder = new Feeder(ports, new Pace(), { window: { least: 64, slots: 4 }, mostAtOnce: 256 });
   const batch = (id: string, models: string[], more: object = {}) =>
     runningBatch(sql, id, models, { ...more }, state.file.byteLength);
-  return { sql, state, submitted, appended, feeder, batch };
+  return { sql, state, submitted, reads, appended, feeder, batch };
 }
 
 describe('lines on their way to the queue', () => {
@@ -71,12 +74,12 @@ describe('lines on their way to the queue', () => {
     expect(submitted).toHaveLength(first + 1);
   });
 
-  it('are read whole, however long', async () => {
-    const { state, submitted, feeder, batch } = fed();
-    const long = LINE.replace('"m"', `"m","x":"${'y'.repeat(READ_BYTES)}"`);
-    state.file = new TextEncoder().encode(long);
-    await feeder.feed([batch('batch_a', ['m'])]);
-    expect(submitted[0]?.body).toHaveLength(JSON.stringify(JSON.parse(long).body).length);
+  it('are read by one call a file', async () => {
+    const { submitted, reads, feeder, batch } = fed();
+    await feeder.feed([batch('batch_a', ['m', 'n', 'm']), batch('batch_b', ['m'])]);
+    expect(submitted).toHaveLength(4);
+    expect(submitted[0]).toMatchObject({ path: '/v1/chat/completions', body: '{"model":"m"}', model: 'm' });
+    expect(reads.sort()).toEqual(['file-batch_a', 'file-batch_b']);
   });
 
   it.each([
