@@ -15,7 +15,7 @@ interface FaultyWorld {
   providers: Record<'cloud' | 'other', FakeProvider>;
   /** What a sync may suffer on its way. */
   network: { isCut: boolean; answersLost: number; doubles: boolean };
-  /** Chances of each call of a launcher. */
+  /** Launches to come, and the chance of each list. */
   calls: { launcherDies: number; listIsEmpty: number };
   queue: QueueModel;
   host: SchedulerHost;
@@ -109,10 +109,8 @@ export class FaultHand {
         this.#world.killLauncher();
         return null;
       case 'launcher_dies_in_calls':
-        calls.launcherDies = 0.4;
-        return () => {
-          calls.launcherDies = 0;
-        };
+        calls.launcherDies += size;
+        return null;
       case 'lists_empty':
         calls.listIsEmpty = 0.15;
         return () => {

@@ -13,7 +13,7 @@ export interface LauncherWorld {
   /** By the name of their driver in the spec. */
   providers: Record<string, FakeProvider>;
   sync(report: LauncherReport): Promise<LauncherAnswer>;
-  /** Chances of each call: the launcher dies once a launch has its effect; a list that says it is whole is empty. */
+  /** Launches after whose effect it dies; the chance of each list to be empty and say that it is whole. */
   calls: { launcherDies: number; listIsEmpty: number };
   /** It has killed itself. */
   died(): void;
@@ -70,7 +70,10 @@ export class LauncherProcess {
       launch: (request) =>
         call(3000, async () => {
           const outcome = await driver.launch(request);
-          if (calls.launcherDies > 0 && random.chance(calls.launcherDies)) this.#world.died();
+          if (calls.launcherDies > 0) {
+            calls.launcherDies -= 1;
+            this.#world.died();
+          }
           return outcome;
         }),
       list: (prefix) =>

@@ -128,7 +128,6 @@ function drawFault(random: Random, kind: FaultKind): Fault {
     scheduler_dies_in_steps: 300,
     launcher_cut_off: random.int(30, 300),
     orders_doubled: 600,
-    launcher_dies_in_calls: 600,
     lists_empty: 900,
   };
   return {

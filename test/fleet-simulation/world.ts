@@ -106,7 +106,7 @@ class FleetWorld {
     if (this.#launcher.isDead) return;
     this.note('the launcher is killed');
     this.#launcher.kill();
-    this.timeline.after(this.random.wait(40_000, 180_000), () => {
+    this.timeline.after(this.random.wait(90_000, 240_000), () => {
       this.#launcher = this.#startLauncher();
     });
   }
