@@ -28,8 +28,6 @@ export class Orders {
   readonly #carryOut: (order: Order) => Promise<LaunchOutcome>;
   readonly #keep: (result: OrderResult) => void;
   readonly #calls = new Map<string, Call>();
-  /** Names under which something may have been created from here: they are asked about before the next launch. */
-  readonly #tried = new Set<string>();
   #running = 0;
   #isStopped = false;
   #idle = Promise.withResolvers<void>();
@@ -79,22 +77,14 @@ export class Orders {
     if (order.kind === 'launch' && this.#clock.now() - call.since > GOOD_FOR_MS) return this.#after(call);
     call.isRunning = true;
     this.#running++;
-    const outcome = await this.#carryOut(this.#asGiven(order));
+    const outcome = await this.#carryOut(order);
     this.#running--;
-    if (outcome.kind === 'terminated') this.#tried.delete(order.name);
     // One given meanwhile means the same machine, and this answers it.
     this.#keep({ launch_id: order.launch_id, order: call.order.order, outcome });
     this.#after(call);
     if (this.#running > 0) return;
     this.#idle.resolve();
     this.#idle = Promise.withResolvers();
-  }
-
-  #asGiven(order: Order): Order {
-    if (order.kind === 'terminate') return order;
-    const mayExist = order.may_exist || this.#tried.has(order.name);
-    this.#tried.add(order.name);
-    return { ...order, may_exist: mayExist };
   }
 
   #after({ order: { name }, next }: Call): void {

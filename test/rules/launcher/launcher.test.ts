@@ -49,22 +49,6 @@ describe('the launcher', () => {
     await h.stop();
   });
 
-  it('asks by name before it launches what it has tried before', async () => {
-    const h = new LauncherHarness().start();
-    h.provider.accidents.created_but_5xx = 1;
-    h.orders = [h.launchOrder('a')];
-    await h.clock.advance(3000);
-    expect(h.results).toMatchObject([{ outcome: { kind: 'unknown' } }]);
-    h.orders = [h.launchOrder('a', { order: 2 })];
-    await h.clock.advance(3000);
-    expect(h.results.at(-1)).toMatchObject({
-      order: 2,
-      outcome: { kind: 'launched', external_id: 'fake-1' },
-    });
-    expect(h.provider.machines).toHaveLength(1);
-    await h.stop();
-  });
-
   it('ends what is launched meanwhile when the termination comes before the launch is done', async () => {
     const h = new LauncherHarness();
     h.launchesTake(10_000);
