@@ -3,6 +3,8 @@ import type { Launch } from '../launch.ts';
 /** What a start is taken to last until three were seen, s. */
 const PRIOR_SECONDS = 180;
 const ENOUGH = 3;
+/** However long it seems to have taken: the clock may have jumped while it started, s. */
+const LONGEST_SECONDS = 30 * 60;
 /** The newest starts that are looked at. */
 const NEWEST = 30;
 /** A start is never given up before this, ms. */
@@ -25,8 +27,8 @@ export function startSeconds(launches: Launch[]): StartSeconds {
     .filter(({ ready_at }) => ready_at !== null)
     .sort((one, other) => other.intended_at - one.intended_at)
     .slice(0, NEWEST)
-    // A clock set back between the two.
-    .map(({ intended_at, ready_at }) => Math.max(1, ((ready_at ?? 0) - intended_at) / 1000));
+    .map(({ intended_at, ready_at }) => ((ready_at ?? 0) - intended_at) / 1000)
+    .map((seconds) => Math.min(LONGEST_SECONDS, Math.max(1, seconds)));
   const sorted = (seen.length < ENOUGH ? [...seen, PRIOR_SECONDS, PRIOR_SECONDS] : seen).sort(
     (a, b) => a - b,
   );

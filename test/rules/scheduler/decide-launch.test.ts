@@ -161,4 +161,12 @@ describe('what the rule launches', () => {
     const of = observed({ configs: [waiting({}, 1)], launches: [hung] });
     expect(decideAfter(5000, of).decisions.map(({ kind }) => kind)).toEqual(['launch']);
   });
+
+  it('does not wait for hours for a start since the clock has jumped during another', () => {
+    const ago = (minutes: number) => NOW - minutes * MINUTE;
+    const before = launch('gone', { intended_at: ago(600), ready_at: ago(120) });
+    const hung = launch('accepted', { intended_at: ago(95), accepted_at: ago(94) });
+    const of = observed({ configs: [waiting({}, 1)], launches: [before, before, before, hung] });
+    expect(decideAfter(5000, of).decisions.map(({ kind }) => kind)).toEqual(['terminate', 'launch']);
+  });
 });
