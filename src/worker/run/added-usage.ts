@@ -51,7 +51,7 @@ export class AddedUsage {
     // A character a byte: what is no UTF-8 stays as it is.
     const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
     let passed = '';
-    for (const event of text.split(/(?<=\n\r?\n)/)) passed += this.#next(event);
+    for (const event of eventsIn(text)) passed += this.#next(event);
     return passed === '' ? null : Buffer.from(passed, 'latin1');
   }
 
@@ -73,6 +73,20 @@ export class AddedUsage {
   }
 }
 
+/** A text cut behind every blank line. */
+function eventsIn(text: string): string[] {
+  const events: string[] = [];
+  let from = 0;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
+    const end = text[at + 1] === '\r' ? at + 3 : at + 2;
+    if (text[end - 1] !== '\n') continue;
+    events.push(text.slice(from, end));
+    from = end;
+  }
+  if (from < text.length) events.push(text.slice(from));
+  return events;
+}
+
 /** The event before the one that is taken out, with what the engine says there only since it is the last. */
 function withLast(finish: string, data: Fields, added: string): string {
   const fields = Object.keys(data).filter((name) => !OWN.has(name));
@@ -90,8 +104,9 @@ function withLast(finish: string, data: Fields, added: string): string {
 /** A member of the event's data as it is written there. */
 function memberText(event: string, name: string): string | null {
   const json = event.slice(event.indexOf('{'));
+  const wanted = JSON.stringify(name);
   for (const { key, start, end } of membersOf(json)) {
-    if (key === JSON.stringify(name)) return `${key}:${json.slice(start, end)}`;
+    if (key === wanted) return `${key}:${json.slice(start, end)}`;
   }
   return null;
 }
