@@ -67,6 +67,9 @@ export interface RouteList {
   methodsOf(path: string): readonly string[];
 }
 
+/** Nearly every path, told at one look. */
+const ONLY_WORDS = /^(?:\/[\w-]+)+$/;
+
 const ENTRY = /^([+-]?)\s*(GET|POST|DELETE)\s+(\/\S*)$/;
 
 /**
@@ -137,6 +140,7 @@ export function isInferenceRoute(method: string, path: string): boolean {
  * or `..` segment, no backslash and no encoded one of these.
  */
 export function isPlainPath(path: string): boolean {
+  if (ONLY_WORDS.test(path)) return true;
   if (!/^\/[\x21-\x7e]*$/.test(path) || path.includes('#')) return false;
   const segments = (path.split('?', 1)[0] as string).split('/').slice(1);
   return segments.every((segment, index) => {

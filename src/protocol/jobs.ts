@@ -100,20 +100,27 @@ export type JobView = z.infer<typeof JobView>;
 /** The longest path of an engine's route, its query included. */
 export const MAX_PATH_CHARACTERS = 2048;
 
+export const MOST_CONTENT_TYPE_CHARACTERS = 256;
+export const CONTENT_TYPE = /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/;
+
 export const ContentType = z
   .string()
-  .max(256)
+  .max(MOST_CONTENT_TYPE_CHARACTERS)
   .regex(
-    /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/,
+    CONTENT_TYPE,
     'must be a content type, such as "application/json" or "multipart/form-data; boundary=x"',
   );
+
+export const ENGINE_METHODS = ['GET', 'POST', 'DELETE'] as const;
+/** Of a header that a caller gives its engine. */
+export const MOST_HEADER_CHARACTERS = { name: 64, value: 4096 };
 
 /**
  * Payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts), so
  * it reaches the engine byte for byte: no number is rounded, no field dropped.
  */
 export const EngineRequest = z.object({
-  method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
+  method: z.enum(ENGINE_METHODS).default('POST'),
   path: z
     .string()
     .startsWith('/')
@@ -127,6 +134,8 @@ export const EngineRequest = z.object({
   body_base64: z.base64().optional(),
   content_type: ContentType.optional(),
   /** Headers for the engine; those that are none of request-headers.ts are left out. */
-  headers: z.record(z.string().max(64), z.string().max(4096)).optional(),
+  headers: z
+    .record(z.string().max(MOST_HEADER_CHARACTERS.name), z.string().max(MOST_HEADER_CHARACTERS.value))
+    .optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

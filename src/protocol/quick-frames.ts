@@ -1,11 +1,21 @@
-import { type Parsed, parseJson } from './parse.ts';
+import { isPlainPath } from './engine-routes.ts';
+import {
+  CONTENT_TYPE,
+  ENGINE_METHODS,
+  EngineRequest,
+  MAX_PATH_CHARACTERS,
+  MOST_CONTENT_TYPE_CHARACTERS,
+  MOST_HEADER_CHARACTERS,
+} from './jobs.ts';
+import { type Parsed, parseJson, parseValue } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
 import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
 import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
 import { WorkerFrame } from './worker-frames.ts';
 
 /**
- * The frames of every job, checked without zod, which is several times slower. A check takes what its schema surely
+ * The frames of every job, and what an engine is asked for, checked without zod, which is several times slower. A check
+ * takes what its schema surely
  * takes, and gives what the schema would give; for everything else it gives null, and the schema decides. Both are
  * held against the same cases in test/rules/protocol/quick-frames.test.ts.
  */
@@ -14,6 +24,7 @@ const MOST_ID_CHARACTERS = 256;
 const MOST_MODEL_CHARACTERS = 512;
 const MOST_ACCOUNT_CHARACTERS = 4096;
 const MOST_STREAM_ID = 0xffff_ffff;
+const METHODS: ReadonlySet<unknown> = new Set(ENGINE_METHODS);
 const ACK_OUTCOMES: ReadonlySet<unknown> = new Set(['accepted', 'stale', 'unknown']);
 
 const isText: Check = (value) => typeof value === 'string';
@@ -33,6 +44,10 @@ const isTextOf =
   (most: number): Check =>
   (value) =>
     isText(value) && (value as string).length <= most;
+
+const isEnginePath = isTextOf(MAX_PATH_CHARACTERS);
+const isContentType = isTextOf(MOST_CONTENT_TYPE_CHARACTERS);
+const isHeaderValue = isTextOf(MOST_HEADER_CHARACTERS.value);
 
 const TRACE_FIELDS = {
   traceparent: isTextOf(55),
@@ -115,9 +130,36 @@ const JOB_RESULT = shape(
   ['timing', 'usage', 'account'],
 );
 
+const ENGINE_REQUEST = shape(
+  {
+    method: (value) => METHODS.has(value),
+    path: (value) => isEnginePath(value) && isPlainPath(value as string),
+    body: (value) => isText(value) || value instanceof Uint8Array,
+    body_base64: () => false,
+    content_type: (value) => isContentType(value) && CONTENT_TYPE.test(value as string),
+    headers: (value) => isPlainObject(value) && Object.entries(value as object).every(isHeader),
+  },
+  ['body', 'body_base64', 'content_type', 'headers'],
+);
+
+function isHeader([name, value]: [string, unknown]): boolean {
+  return name.length <= MOST_HEADER_CHARACTERS.name && isHeaderValue(value);
+}
+
 /** One frame of a worker. */
 export function parseWorkerFrame(text: string): Parsed<WorkerFrame> {
   return parseJson(WorkerFrame, text, quickWorkerFrame);
+}
+
+/** The payload of an `engine_request`. */
+export function parseEngineRequest(payload: unknown): Parsed<EngineRequest> {
+  const value = quickEngineRequest(payload);
+  return value === null ? parseValue(EngineRequest, payload) : { ok: true, value };
+}
+
+/** One whose body is no text is left to the schema. @param data parsed JSON, or a frame that carries bytes */
+export function quickEngineRequest(data: unknown): EngineRequest | null {
+  return isPlainObject(data) ? taken<EngineRequest>(ENGINE_REQUEST, data) : null;
 }
 
 /** A `job` or an `ack`. @param data parsed JSON */

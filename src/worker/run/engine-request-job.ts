@@ -5,10 +5,10 @@ import { type AnswerBody, type EngineAnswer, readPieces } from '../../engine/cli
 import {
   type AnswerHead,
   dialectOf,
-  EngineRequest,
+  type EngineRequest,
   type EngineRequestResult,
   isEventStream,
-  parseValue,
+  parseEngineRequest,
   passableHeaders,
   type RelayedResult,
   requestHeaders,
@@ -133,7 +133,7 @@ export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream)
 }
 
 function requestOf(attempt: Attempt): EngineRequest {
-  const parsed = parseValue(EngineRequest, attempt.payload);
+  const parsed = parseEngineRequest(attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
   const { method, path } = parsed.value;
   if (!attempt.routes.has(method, path)) {

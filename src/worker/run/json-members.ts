@@ -28,18 +28,18 @@ export function* membersOf(json: string): Generator<Member> {
     else if (mark === COLON) {
       if (depth === 1 && start < 0) start = at + 1;
     } else if (mark === COMMA || mark === CLOSE_BRACE || mark === CLOSE_BRACKET) {
-      if (depth === 1 && start >= 0) yield { key, ...trimmed(json, start, at) };
+      if (depth === 1 && start >= 0) yield trimmed(json, key, start, at);
       if (depth === 1) start = -1;
       if (mark !== COMMA) depth -= 1;
     }
   }
 }
 
-function trimmed(json: string, from: number, to: number): { start: number; end: number } {
+function trimmed(json: string, key: string, from: number, to: number): Member {
   let [start, end] = [from, to];
   while (start < end && isBlank(json[start]!)) start += 1;
   while (end > start && isBlank(json[end - 1]!)) end -= 1;
-  return { start, end };
+  return { key, start, end };
 }
 
 function isBlank(character: string): boolean {

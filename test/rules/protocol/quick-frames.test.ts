@@ -2,9 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   AnswerHead,
+  EngineRequest,
   parseValue,
   QueueFrame,
   quickAnswerHead,
+  quickEngineRequest,
   quickQueueFrame,
   quickWorkerFrame,
 } from '../../../src/protocol/index.ts';
@@ -42,6 +44,14 @@ const HEAD = {
   dialect: 'anthropic',
 };
 
+const REQUEST = {
+  method: 'POST',
+  path: '/v1/chat/completions',
+  body: '{}',
+  content_type: 'application/json; charset=utf-8',
+  headers: { 'x-request-id': 'a' },
+};
+
 /** What a stranger may put in the place of any field. */
 const odd = fc.constantFrom<unknown>(
   undefined,
@@ -73,12 +83,19 @@ const odd = fc.constantFrom<unknown>(
   { tracestate: 'x'.repeat(513) },
   { is_link: true, previous_fence: 4 },
   { queued_ms: -1 },
+  '/v1/../sleep',
+  '/v1/models/a.b?c=1',
+  'GET',
+  'a/b\r\nc: d',
+  { 'x-a': 'x'.repeat(4097) },
+  { ['x'.repeat(65)]: 'a' },
 );
 
 describe.each([
   ['frames of the queue', quickQueueFrame, QueueFrame, [JOB, ACK]],
   ['frames of a worker', quickWorkerFrame, WorkerFrame, [RESULT, LOAD]],
   ['the head of an answer', quickAnswerHead, AnswerHead, [HEAD]],
+  ['requests to an engine', quickEngineRequest, EngineRequest, [REQUEST]],
 ] as const)('quick checks of %s', (_peer, quick, schema, frames) => {
   it.each<object>([...frames])('take %s as the schema does', (frame) => {
     expect(quick(frame)).toStrictEqual(parseValue<unknown>(schema, frame).ok && schema.parse(frame));
@@ -86,7 +103,12 @@ describe.each([
   });
 
   it('take nothing that the schema refuses, and give what it gives, whatever stands in a field', () => {
-    const names = [...new Set(frames.flatMap((frame) => Object.keys(frame))), 'payload_url', 'more'];
+    const names = [
+      ...new Set(frames.flatMap((frame) => Object.keys(frame))),
+      'payload_url',
+      'body_base64',
+      'more',
+    ];
     fc.assert(
       fc.property(
         fc.constantFrom<object>(...frames),
