@@ -126,13 +126,14 @@ export class BatchRunner {
   async #collect(): Promise<void> {
     const { sql } = this.#ports;
     const waitMs = activeBatches(sql).some((stored) => hasNextStep(this.#ports, stored)) ? 0 : QUESTION_MS;
-    if (lineCounts(sql).every(({ submitted }) => submitted === 0)) {
+    const open = lineCounts(sql);
+    if (open.every(({ submitted }) => submitted === 0)) {
       // Nothing can settle.
       if (waitMs > 0) await this.#pause(waitMs);
       return;
     }
     // The calls and commits of a round cost the same for one line and for many.
-    if (waitMs > 0)
+    if (waitMs > 0 && open.some(({ waiting }) => waiting > 0))
       await this.#pause(
         Math.min(GATHER_MS, this.#pace.leastTimeFor(this.#sizes.window.least / 4, this.#ports.now())),
       );

@@ -82,12 +82,11 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   async readLines(lines: { offset: number; length: number }[]): Promise<Uint8Array<ArrayBuffer>[]> {
     const inBucket = this.#inBucket.bytes;
     const bytes = inBucket ?? this.#inRows;
-    const read: Uint8Array<ArrayBuffer>[] = [];
-    for (const { offset, length } of lines) {
+    const read = lines.map(({ offset, length }) => {
       const wanted = Math.max(0, Math.min(length, bytes - offset));
-      read.push(inBucket ? await this.#inBucket.read(offset, wanted) : this.#readRows(offset, wanted));
-    }
-    return read;
+      return inBucket ? this.#inBucket.read(offset, wanted) : this.#readRows(offset, wanted);
+    });
+    return await Promise.all(read);
   }
 
   /** Of an uploaded file: all of its rows but the last have one length. */
