@@ -4,10 +4,12 @@ import { Agent, request } from 'undici';
 
 const PATH = '/v1/chat/completions';
 
-/** Bodies of chat completions. @param characters of each prompt, which is its own */
+let questions = 0;
+
+/** Bodies of chat completions. @param characters of each prompt, which no other has: no cache of the engine knows it */
 export function bodiesOf(count: number, tokens: number, characters: number): string[] {
-  return Array.from({ length: count }, (_, n) => {
-    const content = `Question ${n}. `.padEnd(characters, 'Consider it well. ');
+  return Array.from({ length: count }, () => {
+    const content = `Question ${++questions}. `.padEnd(characters, 'Consider it well. ');
     return JSON.stringify({
       ...{ model: 'tiny', messages: [{ role: 'user', content }] },
       ...{ max_tokens: tokens, temperature: 0, ignore_eos: true },

@@ -11,12 +11,15 @@ import { median } from '../statistics.ts';
 
 /** Engines with so many slots: a tenth stays free of batch work, so direct callers are as many as the rest. */
 const SIMULATOR = { slots: 64, lines: 3000, tokens: 20, interTokenMs: 10, characters: 200 };
-const VLLM = { slots: 16, lines: 240, tokens: 32, characters: 200 };
+const VLLM = { slots: 16, lines: 800, tokens: 32, characters: 200 };
 const VLLM_GROUP = 'vllm-batches';
-const BESIDE = { requests: 60, ratePerSecond: 2, tokens: 8 };
+const BESIDE = { requests: 40, ratePerSecond: 2, tokens: 8 };
+/** More than are done meanwhile. */
+const BESIDE_LINES = 8000;
 /** 100 MB. */
 const LARGE = { lines: 100_000, characters: 820 };
-const LOOKS_EVERY_MS = 20;
+/** Each look costs the queue a request. */
+const LOOKS_EVERY_MS = 100;
 /** A process that has just started is still giving memory back, ms. */
 const SETTLING_MS = 3000;
 
@@ -70,13 +73,21 @@ async function ratesOf(
   { slots, lines, tokens, characters }: Load,
   effort: Effort,
 ): Promise<number[]> {
-  const bodies = bodiesOf(Math.max(slots, scaled(lines, effort)), tokens, characters);
-  await sendDirectly(engineUrl, bodies.slice(0, slots), usable(slots));
+  const count = Math.max(slots, scaled(lines, effort));
+  const runDirectly = (some = count) =>
+    sendDirectly(engineUrl, bodiesOf(some, tokens, characters), usable(slots));
+  const runBatch = async (some = count) => {
+    const { id } = await createBatch(queueUrl, bodiesOf(some, tokens, characters));
+    return await rateOf(queueUrl, id, some);
+  };
+  await runDirectly(2 * slots);
+  await runBatch(2 * slots);
   const ratios: number[] = [];
   for (let round = 0; round < effort.rounds; round++) {
-    const direct = await sendDirectly(engineUrl, bodies, usable(slots));
-    const { id } = await createBatch(queueUrl, bodies);
-    const batch = await rateOf(queueUrl, id, bodies.length);
+    // The other one first in every second round: a machine that becomes slower favours neither.
+    const early = round % 2 === 0 ? null : await runBatch();
+    const direct = await runDirectly();
+    const batch = early ?? (await runBatch());
     console.log(`     direct ${direct.toFixed(1)}/s, batch ${batch.toFixed(1)}/s`);
     ratios.push(batch / direct);
   }
@@ -117,17 +128,16 @@ async function besideBatch(
   };
   const firstToken = async () =>
     median((await runLoad({ url: queueUrl, arrivals, tokens: BESIDE.tokens })).firstMs);
-  // More than are done meanwhile.
-  const bodies = bodiesOf(20_000, tokens, characters);
   const ratios: number[] = [];
   for (let round = 0; round < effort.rounds; round++) {
     const stop = new AbortController();
+    const bodies = bodiesOf(BESIDE_LINES, tokens, characters);
     const direct = sendDirectly(engineUrl, untilAborted(bodies, stop.signal), usable(slots));
     await sleep(SETTLING_MS);
     const alone = await firstToken();
     stop.abort();
     await direct;
-    const { id } = await createBatch(queueUrl, bodies);
+    const { id } = await createBatch(queueUrl, bodiesOf(BESIDE_LINES, tokens, characters));
     while ((await batchNow(queueUrl, id)).request_counts.completed === 0) await sleep(LOOKS_EVERY_MS);
     const beside = await firstToken();
     await cancelBatch(queueUrl, id);
