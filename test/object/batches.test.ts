@@ -220,10 +220,13 @@ describe('a batch', () => {
 
   it('shows what it has written so far, which nobody deletes', async () => {
     const { client, work, create, become, written } = queueOf();
-    await work((body) => {
+    let slow: JobFrame | null = null;
+    const { settle } = await work((body, frame) => {
       const [message] = body.messages as { content: string }[];
       if (message?.content === 'bad') return { status: 400, body: { error: { message: 'no' } } };
-      return message?.content === 'slow' ? null : echo(body);
+      if (message?.content !== 'slow') return echo(body);
+      slow = frame;
+      return null;
     });
     const { id } = await create([line('a'), line('bad'), line('slow')]);
     const running = await until(async () => {
@@ -236,10 +239,13 @@ describe('a batch', () => {
     await expect(client().files.delete(partial)).rejects.toMatchObject({ status: 409 });
     expect((await client().files.list({ purpose: 'batch_output' })).data).toEqual([]);
     await client().batches.cancel(id);
+    // What runs may end.
+    settle(slow!, { body: {} });
     const ended = await become(id, 'cancelled');
     expect(ended).toMatchObject({ output_file_id: partial, partial_output_file_id: null });
-    expect(await written(partial)).toMatchObject([{ custom_id: 'a' }]);
-  }, 120_000);
+    expect(ended.request_counts).toEqual({ total: 3, completed: 2, failed: 1 });
+    expect(await written(partial)).toMatchObject([{ custom_id: 'a' }, { custom_id: 'slow' }]);
+  });
 
   it('keeps its input from being deleted until it ends', async () => {
     const { client, create, become, work } = queueOf();

@@ -3,11 +3,16 @@ import type { JobFrame, RawWorker } from './raw-worker.ts';
 /** What a worker played by a test makes of a line: an answer of its engine, or none yet. */
 export type LineAnswer = { status?: number; body: unknown } | null;
 
-/** Answers every job that comes to the worker, each once. @returns stops, and the ids of those it got, in order */
+type Settled = NonNullable<LineAnswer>;
+
+/**
+ * Answers every job that comes to the worker, each once.
+ * @returns what stops it, what settles those without an answer yet, and the ids of all that came, in order
+ */
 export function answerLines(
   worker: RawWorker,
   answer: (body: Record<string, unknown>, frame: JobFrame) => LineAnswer,
-): { ids: string[]; stop: () => void } {
+): { ids: string[]; stop: () => void; settle: (frame: JobFrame, answered: Settled) => void } {
   const ids: string[] = [];
   let seen = 0;
   const timer = setInterval(() => {
@@ -20,10 +25,14 @@ export function answerLines(
       if (answered !== null) settle(worker, frame, answered);
     }
   }, 5);
-  return { ids, stop: () => clearInterval(timer) };
+  return {
+    ids,
+    stop: () => clearInterval(timer),
+    settle: (frame, answered) => settle(worker, frame, answered),
+  };
 }
 
-function settle(worker: RawWorker, frame: JobFrame, { status = 200, body }: NonNullable<LineAnswer>): void {
+function settle(worker: RawWorker, frame: JobFrame, { status = 200, body }: Settled): void {
   if (status < 400) {
     const response = { status, content_type: 'application/json', body };
     worker.result(frame, { status: 'success', job_type: 'engine_request', processed_at: '', response });
