@@ -8,7 +8,7 @@ export class Spend {
   readonly #providers: readonly FakeProvider[];
   /** Infinite: there is none. */
   readonly #limit: number;
-  /** What it takes to be today may be yesterday. */
+  /** Else what it takes to be today may be yesterday, and its books say that what runs has run for longer. */
   readonly #isClockSound: boolean;
   /** What went beyond the limit while nobody could help it is not held against the rest. */
   #allowed: number;
@@ -28,9 +28,10 @@ export class Spend {
     return spent > this.#allowed;
   }
 
-  /** Whether it does not pay for another half an hour. @param perHour US dollars of what runs and one more */
+  /** Whether it may not pay for another half an hour. @param perHour US dollars of what runs and one more */
   isUsedUp(now: number, perHour: number): boolean {
-    return this.#limit < Number.POSITIVE_INFINITY && this.#dollars(now) + perHour / 2 > this.#limit;
+    if (this.#limit === Number.POSITIVE_INFINITY) return false;
+    return !this.#isClockSound || this.#dollars(now) + perHour / 2 > this.#limit;
   }
 
   #dollars(now: number): number {
