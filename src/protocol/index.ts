@@ -15,6 +15,7 @@ export * from './event-stream.ts';
 export * from './failures.ts';
 export * from './file-keys.ts';
 export * from './fleet-view.ts';
+export * from './frame-messages.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';
 export * as limits from './limits.ts';

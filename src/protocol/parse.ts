@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { MOST_FRAMES } from './frame-messages.ts';
 import { JSON_DEPTH } from './limits.ts';
 import { endOfString } from './text.ts';
 
@@ -20,15 +21,35 @@ export function parseJson<T>(
   text: string,
   quick?: (data: unknown) => T | null,
 ): Parsed<T> {
+  const read = readJson(text);
+  return read.ok ? parseData(schema, read.value, quick) : read;
+}
+
+/** The frames of one message (frame-messages.ts), each as `parseJson` parses it. */
+export function parseFrames<T>(
+  schema: z.ZodType<T>,
+  text: string,
+  quick: (data: unknown) => T | null,
+): Parsed<T>[] {
+  const read = readJson(text);
+  if (!read.ok) return [read];
+  const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
+  if (frames.length > MOST_FRAMES) return [{ ok: false, message: `more than ${MOST_FRAMES} frames` }];
+  return frames.map((data) => parseData(schema, data, quick));
+}
+
+function readJson(text: string): Parsed<unknown> {
   if (text.length > SHORT_CHARACTERS && isNestedTooDeep(text)) {
     return { ok: false, message: `nested deeper than ${JSON_DEPTH} levels` };
   }
-  let data: unknown;
   try {
-    data = JSON.parse(text);
+    return { ok: true, value: JSON.parse(text) };
   } catch (error) {
     return { ok: false, message: `not JSON: ${(error as Error).message}` };
   }
+}
+
+function parseData<T>(schema: z.ZodType<T>, data: unknown, quick?: (data: unknown) => T | null): Parsed<T> {
   const value = quick?.(data) ?? null;
   return value === null ? parseValue(schema, data) : { ok: true, value };
 }

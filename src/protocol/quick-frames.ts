@@ -7,7 +7,7 @@ import {
   MOST_CONTENT_TYPE_CHARACTERS,
   MOST_HEADER_CHARACTERS,
 } from './jobs.ts';
-import { type Parsed, parseJson, parseValue } from './parse.ts';
+import { type Parsed, parseFrames, parseJson, parseValue } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
 import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
 import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
@@ -149,6 +149,11 @@ function isHeader([name, value]: [string, unknown]): boolean {
 /** One frame of a worker. */
 export function parseWorkerFrame(text: string): Parsed<WorkerFrame> {
   return parseJson(WorkerFrame, text, quickWorkerFrame);
+}
+
+/** The frames of a worker's message. */
+export function parseWorkerFrames(text: string): Parsed<WorkerFrame>[] {
+  return parseFrames(WorkerFrame, text, quickWorkerFrame);
 }
 
 /** The payload of an `engine_request`. */

@@ -21,6 +21,7 @@ export const FEATURES = [
   'stored_stream',
   'usage',
   'trace',
+  'frames',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 

@@ -220,7 +220,7 @@ export class Worker {
     return new Outbox({
       ...this.#ports,
       peer: () => this.#session.peer,
-      sendText: (text) => this.#session.sendText(text),
+      sendText: (text) => this.#session.sendSettlement(text),
       upload: (url, text, signal) => uploadResult(this.#ports, files, url, text, signal),
       isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),

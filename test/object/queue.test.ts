@@ -67,6 +67,24 @@ describe('a queue object', () => {
     expect(await waiting).toMatchObject({ state: 'succeeded', result: { answer: 42 } });
   });
 
+  it('says what comes of one event in one message, and takes several settlements in one', async () => {
+    const queue = newQueue();
+    const features = ['ack', 'answer', 'release', 'renew', 'load', 'frames'];
+    const worker = await (await new RawWorker(road.url).connect(queue)).register('w', {
+      capacity: 2,
+      features,
+    });
+    const ids = ['one', 'other'];
+    await submit(queue, ids.map(chat));
+    const jobs = [await worker.job(0), await worker.job(1)];
+    expect(worker.messages).toContainEqual(ids.map((job_id) => expect.objectContaining({ job_id })));
+    const result = { status: 'success' };
+    worker.send(jobs.map(({ job_id, fence_token }) => ({ type: 'job_result', job_id, fence_token, result })));
+    for (const [index, job_id] of ids.entries())
+      expect(await worker.next('ack', index)).toMatchObject({ job_id, outcome: 'accepted' });
+    for (const id of ids) expect(await job(queue, id)).toMatchObject({ state: 'succeeded' });
+  });
+
   it('takes a thousand jobs in one submission, each with its own answer', async () => {
     const queue = newQueue();
     const jobs = Array.from({ length: 1000 }, (_, n) => chat(`bulk-${n}`));

@@ -1,5 +1,5 @@
 import type { FleetRpc } from '../../src/fleet/rpc.ts';
-import { type BrokenReason, parseWorkerFrame } from '../../src/protocol/index.ts';
+import { type BrokenReason, parseWorkerFrame, parseWorkerFrames } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
@@ -13,7 +13,7 @@ import type { ProcessTimeline } from './process-timeline.ts';
 import { Questions } from './questions.ts';
 import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
-import type { Trace } from './trace.ts';
+import { framesIn, type Trace } from './trace.ts';
 
 /** Longer than any run takes until its workers retire. */
 export const RETENTION_SECONDS = 7200;
@@ -70,8 +70,7 @@ export class QueueHost {
     ports.oracle.waitingBefore = (jobId) => this.disk.waitingBefore(jobId);
     this.#random = new Random(ports.plan.seed, 'queue');
     this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
-      if (this.#queue)
-        this.#do((queue) => queue.onFrame(by, parseWorkerFrame(text), `session-${++this.#sessions}`));
+      if (this.#queue) this.#do((queue) => queue.onFrame(by, parseWorkerFrame(text), 'forged'));
     });
     this.#report = this.#newReport();
     this.questions = new Questions({
@@ -167,9 +166,10 @@ export class QueueHost {
     const connection = new ControlConnection(this, link);
     this.#connections.add(connection);
     link.accepted({
-      text: (text) => {
-        if (!connection.isGivenUp) this.oracle.frameHeard(text);
-        this.#do((queue) => queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#sessions}`));
+      text: (message) => {
+        for (const text of framesIn(message)) if (!connection.isGivenUp) this.oracle.frameHeard(text);
+        for (const frame of parseWorkerFrames(message))
+          this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
       },
       binary: () => {},
       closed: () => {

@@ -20,8 +20,18 @@ export class Trace {
   }
 }
 
-/** A frame in a few words. */
-export function brief(text: string): string {
+/** The frames of a message, one or several. */
+export function framesIn(message: string): string[] {
+  const said: unknown = JSON.parse(message);
+  return Array.isArray(said) ? said.map((frame) => JSON.stringify(frame)) : [message];
+}
+
+/** A message in a few words. */
+export function brief(message: string): string {
+  return framesIn(message).map(briefFrame).join(' + ');
+}
+
+function briefFrame(text: string): string {
   const frame = JSON.parse(text) as Record<string, unknown>;
   const jobs = (list: unknown) =>
     (list as { job_id: string; fence_token?: number }[])

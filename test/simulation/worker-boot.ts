@@ -11,7 +11,7 @@ import { isProbe, PROBE_MS } from './probe.ts';
 import { Random } from './random.ts';
 import type { Server } from './server.ts';
 import type { Planned, Timeline } from './timeline.ts';
-import type { Trace } from './trace.ts';
+import { framesIn, type Trace } from './trace.ts';
 import type { WorkerDisk } from './worker-disk.ts';
 
 export interface Surroundings {
@@ -161,7 +161,7 @@ export class Boot implements ClientProcess {
 
   #say(link: Link, data: string | Uint8Array, { oracle }: Surroundings): void {
     if (typeof data === 'string' && !this.#isBase) {
-      const missing = this.#holdings.said(data);
+      const missing = framesIn(data).flatMap((text) => this.#holdings.said(text));
       if (data.startsWith('{"type":"register"')) missing.push(...this.#inherited(data));
       if (missing.length > 0)
         oracle.violated('a reconnect lists what is held', `${this.boot} lacks ${missing}`);

@@ -48,7 +48,9 @@ export class FakeConnection {
 
   /** Frames of the worker, pings left out. */
   get frames(): WorkerFrame[] {
-    return this.texts.filter((text) => text !== PING_TEXT).map((text) => JSON.parse(text) as WorkerFrame);
+    return this.texts
+      .filter((text) => text !== PING_TEXT)
+      .flatMap((text) => JSON.parse(text) as WorkerFrame | WorkerFrame[]);
   }
 
   framesOf<T extends WorkerFrame['type']>(type: T): Extract<WorkerFrame, { type: T }>[] {
@@ -100,7 +102,8 @@ export class FakeConnection {
     this.push({
       type: 'registered',
       protocol: 1,
-      features: FEATURES,
+      // Settlements are said at once unless a test wants it otherwise.
+      features: FEATURES.filter((feature) => feature !== 'frames'),
       session_id: 's',
       answers_url: 'answers?worker_id=w',
       lease_seconds: 30,

@@ -15,7 +15,8 @@ export function closeRawWorkers(): void {
 
 /** A worker played by the test frame by frame, over real sockets. */
 export class RawWorker {
-  readonly frames: Frame[] = [];
+  /** A frame, or several in one message. */
+  readonly messages: (Frame | Frame[])[] = [];
   readonly records: AnswerRecord[] = [];
   closed: number | null = null;
   #url: string;
@@ -34,7 +35,7 @@ export class RawWorker {
 
   async connect(queueId = 'vllm-queue'): Promise<this> {
     this.#socket = await this.#dial(`${this.#url}/ws?queue_id=${queueId}`, (data) =>
-      this.frames.push(JSON.parse(new TextDecoder().decode(data as ArrayBuffer))),
+      this.messages.push(JSON.parse(new TextDecoder().decode(data as ArrayBuffer))),
     );
     this.#socket.on('close', (code) => {
       this.closed = code;
@@ -76,6 +77,10 @@ export class RawWorker {
   /** Binary records on the answer socket. */
   answer(...records: AnswerRecord[]): void {
     this.#answers?.send(encodeRecords(records));
+  }
+
+  get frames(): Frame[] {
+    return this.messages.flat();
   }
 
   /** The nth frame of a type, waiting for it. */

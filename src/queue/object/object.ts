@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
-import { CLOSE, type JobView, limits, PING_TEXT, PONG_TEXT, parseWorkerFrame } from '../../protocol/index.ts';
+import { CLOSE, type JobView, PING_TEXT, PONG_TEXT, parseWorkerFrames } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import { Queue } from '../queue.ts';
 import {
@@ -131,19 +131,15 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    const connection = this.#sockets.heard(socket);
-    if (typeof message !== 'string') {
-      connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
-      return;
-    }
-    if (message.length > limits.FRAME_BYTES) {
-      connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
-      return;
-    }
-    const frame = parseWorkerFrame(message);
-    const take = () => this.#queue.onFrame(connection, frame, crypto.randomUUID());
-    const needsCommit = this.#commits.isGathering || !this.#queue.frames.staysInMemory(connection, frame);
-    await (needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take));
+    const heard = this.#sockets.heard(socket, message);
+    if (heard === null) return;
+    const { connection, text } = heard;
+    const taken = parseWorkerFrames(text).map((frame) => {
+      const take = () => this.#queue.onFrame(connection, frame, crypto.randomUUID());
+      const needsCommit = this.#commits.isGathering || !this.#queue.frames.staysInMemory(connection, frame);
+      return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
+    });
+    await Promise.all(taken);
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {

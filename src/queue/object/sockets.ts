@@ -1,3 +1,4 @@
+import { CLOSE, limits, messagesOf } from '../../protocol/index.ts';
 import { WORKER_TOKEN_HEADERS } from '../rpc.ts';
 import type { Connection, Session, WorkerToken } from '../store/ports.ts';
 
@@ -21,34 +22,40 @@ export class Sockets {
     socket.serializeAttachment({ token: tokenOf(request), session: null } satisfies Attachment);
   }
 
-  /** A frame came from it now. */
-  heard(socket: WebSocket): Connection {
+  /** A message came from it now. @returns null: it is none that a worker may send, which its peer is told */
+  heard(socket: WebSocket, message: string | ArrayBuffer): { connection: Connection; text: string } | null {
     this.#heardAt.set(socket, Date.now());
-    return this.connection(socket);
+    const connection = this.connection(socket);
+    if (typeof message !== 'string') {
+      connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
+    } else if (message.length > limits.FRAME_BYTES) {
+      connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+    } else return { connection, text: message };
+    return null;
   }
 
   connection(socket: WebSocket): Connection {
     const known = this.#connections.get(socket);
     if (known) return known;
     const [id = crypto.randomUUID(), origin] = this.#ctx.getTags(socket);
-    const { token } = attachmentOf(socket);
+    const { token, session } = attachmentOf(socket);
+    const said = new Said(socket, this.#defer, takesSeveral(session));
     const connection: Connection = {
       id,
       origin,
       token,
       load: () => attachmentOf(socket).session,
-      save: (session) => socket.serializeAttachment({ token, session } satisfies Attachment),
-      send: (frame) => this.#send(socket, JSON.stringify(frame)),
-      sendJob: (text) => this.#send(socket, text),
+      save: (session) => {
+        said.takesSeveral = takesSeveral(session);
+        socket.serializeAttachment({ token, session } satisfies Attachment);
+      },
+      send: (frame) => said.send(JSON.stringify(frame)),
+      sendJob: (frame) => said.send(frame),
       close: (code, reason) => this.#defer(() => quietly(() => socket.close(code, reason))),
       lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);
     return connection;
-  }
-
-  #send(socket: WebSocket, text: string | Uint8Array<ArrayBuffer>): void {
-    this.#defer(() => quietly(() => socket.send(text)));
   }
 
   /** What was heard before a hibernation is forgotten, but pings are not. */
@@ -57,6 +64,46 @@ export class Sockets {
     const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
     return heardAt || (attachmentOf(socket).session?.connected_at ?? 0);
   }
+}
+
+/** What is said to one peer: all texts of one piece of work in one message, where it takes several. */
+class Said {
+  readonly #socket: WebSocket;
+  readonly #defer: (effect: () => void) => void;
+  /** Texts to which more may be added. */
+  #open: string[] | null = null;
+  takesSeveral: boolean;
+
+  constructor(socket: WebSocket, defer: (effect: () => void) => void, takesSeveral: boolean) {
+    this.#socket = socket;
+    this.#defer = defer;
+    this.takesSeveral = takesSeveral;
+  }
+
+  send(frame: string | Uint8Array<ArrayBuffer>): void {
+    if (typeof frame !== 'string' || !this.takesSeveral) {
+      // What is said after it must not overtake it.
+      this.#open = null;
+      this.#defer(() => this.#now(frame));
+    } else if (this.#open) this.#open.push(frame);
+    else this.#begin([frame]);
+  }
+
+  #begin(frames: string[]): void {
+    this.#open = frames;
+    this.#defer(() => {
+      if (this.#open === frames) this.#open = null;
+      for (const message of messagesOf(frames)) this.#now(message);
+    });
+  }
+
+  #now(message: string | Uint8Array<ArrayBuffer>): void {
+    quietly(() => this.#socket.send(message));
+  }
+}
+
+function takesSeveral(session: Session | null): boolean {
+  return session?.features.includes('frames') ?? false;
 }
 
 /** What stays with a socket while the object hibernates. */

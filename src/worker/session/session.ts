@@ -11,8 +11,9 @@ import {
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { denialOf } from './denial.ts';
-import { BASE_PEER, type Peer, peerFrom } from './peer.ts';
-import { readFrame } from './read-frame.ts';
+import { FrameReader } from './frame-reader.ts';
+import { GatheredFrames } from './gathered-frames.ts';
+import { BASE_PEER, grants, type Peer, peerFrom } from './peer.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
 import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
@@ -30,7 +31,8 @@ export class Session {
   readonly #settings: SessionSettings;
   readonly #events: SessionEvents;
   readonly #socket: ReconnectingSocket;
-  readonly #unknownTypes = new Set<string>();
+  readonly #settlements: GatheredFrames;
+  readonly #reader: FrameReader;
   #state: SessionState = 'starting';
   #instance: Instance;
   #started = false;
@@ -63,6 +65,8 @@ export class Session {
       binary: (data) => this.#receive(data),
       closed: (close) => this.#closed(close),
     });
+    this.#reader = new FrameReader(ports.log);
+    this.#settlements = new GatheredFrames(ports.clock, (message) => this.#socket.send(message));
   }
 
   get state(): SessionState {
@@ -116,17 +120,23 @@ export class Session {
   /** Resolves when everything sent has left. */
   async stop(): Promise<void> {
     if (this.#isOver()) return;
+    this.#settlements.send();
     this.#endConnection();
     this.#enter('stopped');
     await this.#socket.close(CLOSE.done, 'worker stopped');
   }
 
   send(frame: WorkerFrame): boolean {
-    return this.sendText(JSON.stringify(frame));
+    this.#settlements.send();
+    return this.#connected && this.#socket.send(JSON.stringify(frame));
   }
 
-  sendText(text: string): boolean {
-    return this.#connected && this.#socket.send(text);
+  /** @param text of a frame that is said again if this connection ends before it is acknowledged */
+  sendSettlement(text: string): boolean {
+    if (!this.#connected || !this.#socket.isOpen) return false;
+    if (!grants(this.#peer, 'frames')) return this.#socket.send(text);
+    this.#settlements.add(text);
+    return true;
   }
 
   #wake(reason: WakeReason): void {
@@ -180,6 +190,7 @@ export class Session {
   }
 
   #register(): void {
+    this.#settlements.send();
     this.#registerSent = true;
     const { workerId, configId } = this.#settings;
     const capacity = this.#capacity();
@@ -233,17 +244,8 @@ export class Session {
 
   #receive(data: string | Uint8Array): void {
     if (!this.#registerSent) return;
-    const parsed = readFrame(data);
-    if (parsed.ok) this.#handle(parsed.value);
-    else if (!parsed.unknownType) {
-      this.#ports.log.warn(
-        { problem: parsed.message },
-        'the queue sent a frame that cannot be read; ignored',
-      );
-    } else if (!this.#unknownTypes.has(parsed.unknownType)) {
-      this.#unknownTypes.add(parsed.unknownType);
-      this.#ports.log.info({ type: parsed.unknownType }, 'the queue sends frames of a type unknown here');
-    }
+    // A frame may end the connection.
+    for (const frame of this.#reader.read(data)) if (this.#registerSent) this.#handle(frame);
   }
 
   #handle(frame: QueueFrame): void {
@@ -289,6 +291,7 @@ export class Session {
     this.#ports.clock.clearTimeout(this.#answerTimer);
     this.#registerSent = false;
     this.#connected = false;
+    this.#settlements.forget();
     this.#told = 'dispatch';
   }
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
-import { PONG_TEXT } from '../../../src/protocol/index.ts';
+import { FEATURES, PONG_TEXT } from '../../../src/protocol/index.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -32,6 +32,7 @@ test('the worker dials while the engine loads, and offers its slots the moment i
         'body_bytes',
         'stored_stream',
         'usage',
+        'frames',
       ],
       instance: { id: 'w', boot_id: 'b', models: ['tiny', 'alias'] },
       jobs: [],
@@ -233,4 +234,15 @@ test('the load is told when it changed, at each check of the gauges', async () =
   await bench.push();
   await bench.clock.advance(5000);
   expect(bench.queue.framesOf('load')).toEqual([load, { ...load, slots_free: 3 }]);
+});
+
+test('settlements of one tick go in one message', async () => {
+  const bench = await new WorkerBench({ capacity: 3 }).ready();
+  bench.queue.grant({ features: [...FEATURES] });
+  for (const job_id of ['j1', 'j2', 'j3']) await bench.push({ job_id });
+  bench.queue.texts.length = 0;
+  for (const exchange of bench.engine.exchanges) exchange.json(200, { id: 'c', model: 'tiny', choices: [] });
+  await bench.clock.advance(1);
+  const said = bench.queue.texts.map((text) => [JSON.parse(text)].flat().map(({ type }) => type));
+  expect(said).toContainEqual(['job_result', 'job_result', 'job_result']);
 });

@@ -1,0 +1,50 @@
+import {
+  type Parsed,
+  parseFrames,
+  parseJson,
+  QueueFrame,
+  quickQueueFrame,
+  unpack,
+} from '../../protocol/index.ts';
+import type { Ports } from '../ports.ts';
+
+/** Reads what the queue says. What cannot be read is logged and left out; a type that is unknown here, once. */
+export class FrameReader {
+  readonly #log: Ports['log'];
+  readonly #unknownTypes = new Set<string>();
+
+  constructor(log: Ports['log']) {
+    this.#log = log;
+  }
+
+  /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
+  *read(data: string | Uint8Array): Generator<QueueFrame> {
+    const frames =
+      typeof data === 'string' ? parseFrames(QueueFrame, data, quickQueueFrame) : [readJob(data)];
+    for (const frame of frames) {
+      if (frame.ok) yield frame.value;
+      else this.#report(frame);
+    }
+  }
+
+  #report({ message, unknownType }: Extract<Parsed<QueueFrame>, { ok: false }>): void {
+    if (unknownType === undefined) {
+      this.#log.warn({ problem: message }, 'the queue sent a frame that cannot be read; ignored');
+    } else if (!this.#unknownTypes.has(unknownType)) {
+      this.#unknownTypes.add(unknownType);
+      this.#log.info({ type: unknownType }, 'the queue sends frames of a type unknown here');
+    }
+  }
+}
+
+function readJob(data: Uint8Array): Parsed<QueueFrame> {
+  const packed = unpack(data);
+  if (packed === null) return parseJson(QueueFrame, new TextDecoder().decode(data), quickQueueFrame);
+  const parsed = parseJson(QueueFrame, packed.head, quickQueueFrame);
+  return parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed;
+}
+
+function withBody(frame: QueueFrame, body: Uint8Array): QueueFrame {
+  if (frame.type !== 'job' || body.byteLength === 0) return frame;
+  return { ...frame, payload: { ...Object(frame.payload), body } };
+}

@@ -1,0 +1,32 @@
+import { messagesOf } from '../../protocol/index.ts';
+import type { Clock } from '../clock.ts';
+
+/** What is said within one tick, for a queue that takes several frames in a message. */
+export class GatheredFrames {
+  readonly #clock: Pick<Clock, 'setImmediate'>;
+  readonly #send: (message: string) => void;
+  #frames: string[] = [];
+
+  constructor(clock: Pick<Clock, 'setImmediate'>, send: (message: string) => void) {
+    this.#clock = clock;
+    this.#send = send;
+  }
+
+  /** @param frame as JSON */
+  add(frame: string): void {
+    this.#frames.push(frame);
+    if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
+  }
+
+  /** Does not wait for the tick to end. */
+  send(): void {
+    const frames = this.#frames;
+    this.#frames = [];
+    for (const message of messagesOf(frames)) this.#send(message);
+  }
+
+  /** The connection is gone. */
+  forget(): void {
+    this.#frames = [];
+  }
+}
