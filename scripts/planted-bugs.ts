@@ -113,8 +113,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a dispatch pass does not look at slots that were freed',
     file: 'src/queue/state/live-fleet.ts',
-    line: 'worker.running.delete(jobId);\n    this.#openings.worker(worker);',
-    becomes: 'worker.running.delete(jobId);',
+    line: 'worker.batchJobs.delete(jobId);\n    this.#openings.worker(worker);',
+    becomes: 'worker.batchJobs.delete(jobId);',
   },
   {
     name: 'a base worker back on a new connection is taken to have its calls still',
@@ -143,7 +143,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a clock that was set back goes unnoticed',
     file: 'src/queue/attempts/clock.ts',
-    line: 'return now - this.#core.machineTime() > SET_BACK_MS;',
+    line: 'return standsStill(now, this.#core.machineTime());',
     becomes: 'return false;',
   },
   {
