@@ -25,6 +25,14 @@ export const TINY_MODEL_ARGS = [
   ...['--max-model-len', '2048', '--max-num-seqs', '16'],
 ];
 
+/** The same by variables of a worker, but for the length. */
+export const TINY_MODEL_VARIABLES = {
+  LOAD_FORMAT: 'dummy',
+  DTYPE: 'bfloat16',
+  ENFORCE_EAGER: 'true',
+  MAX_NUM_SEQS: '16',
+};
+
 /** Raised whenever what is written below changes: an older installation is then made anew. */
 const RECIPE = 1;
 

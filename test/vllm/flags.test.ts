@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { ensureVllm, TINY_MODEL_VARIABLES, type VllmInstall } from '../../scripts/vllm/setup.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess, stopAllProcesses } from '../support/processes.ts';
@@ -20,17 +20,15 @@ beforeAll(async () => {
 afterEach(stopAllProcesses);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What suits the tiny model on two cores, all by environment. */
-const TINY = { LOAD_FORMAT: 'dummy', DTYPE: 'bfloat16', ENFORCE_EAGER: 'true', MAX_NUM_SEQS: '16' };
-
 /** That they reach the engine is seen in road.test.ts. */
 describe('variables over real vLLM', () => {
   it(
     'are shown as its flags by --print-command, each of the kind that its help tells',
     async () => {
-      const process = await supervise({ ...TINY, MAX_MODEL_LEN: '1024', ENABLE_PREFIX_CACHING: '0' }, [
-        '--print-command',
-      ]);
+      const process = await supervise(
+        { ...TINY_MODEL_VARIABLES, MAX_MODEL_LEN: '1024', ENABLE_PREFIX_CACHING: '0' },
+        ['--print-command'],
+      );
       expect((await process.exited).code).toBe(EXIT.ok);
       const shown = process.output().replace(/ +/g, ' ');
       for (const part of [
@@ -52,7 +50,7 @@ describe('variables over real vLLM', () => {
   ])(
     'end with their name and the code of a bad configuration when vLLM refuses them: %o',
     async (env, message) => {
-      const process = await supervise({ ...TINY, ...env });
+      const process = await supervise({ ...TINY_MODEL_VARIABLES, ...env });
       expect((await process.exited).code).toBe(EXIT.configuration);
       expect(process.output()).toMatch(message);
     },

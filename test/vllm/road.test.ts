@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, type VllmInstall } from '../../scripts/vllm/setup.ts';
+import { ensureVllm, TINY_MODEL_VARIABLES, type VllmInstall } from '../../scripts/vllm/setup.ts';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
 import {
@@ -34,9 +34,9 @@ const options = () => ({
     ...vllm.env,
     ENGINE: 'vllm',
     VLLM_MODEL: vllm.modelDir,
-    // What suits the tiny model on two cores, by variables.
-    ...{ LOAD_FORMAT: 'dummy', DTYPE: 'bfloat16', ENFORCE_EAGER: 'true', MAX_NUM_SEQS: '16' },
-    ...{ MAX_MODEL_LEN: '2048', SERVED_MODEL_NAME: 'tiny,small' },
+    ...TINY_MODEL_VARIABLES,
+    MAX_MODEL_LEN: '2048',
+    SERVED_MODEL_NAME: 'tiny,small',
     VLLM_SERVE_COMMAND: vllm.vllmCommand,
     VLLM_STARTUP_TIMEOUT: '240',
     CASOLA_SHUTDOWN_GRACE_PERIOD: '4',
