@@ -19,7 +19,7 @@ export const TARGETS: Record<string, () => Target | Promise<Target>> = {
     const holder = queue.worker('holder', { capacity: 1 });
     queue.submit({ id: 'held' }, { id: 'elsewhere', config_id: 'other' });
     queue.submit({ id: 'mine', config_id: 'none', max_attempts: 100 });
-    const look = () => JSON.stringify([queue.queue.get('held'), queue.queue.get('elsewhere')]);
+    const look = () => JSON.stringify([queue.queue.jobs.get('held'), queue.queue.jobs.get('elsewhere')]);
     const before = look();
     let thief = queue.connect();
     return {

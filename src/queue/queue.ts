@@ -1,30 +1,21 @@
 import { migrate } from '../durable/migrate.ts';
-import { isSettled, type JobView, type Parsed, type WorkerFrame } from '../protocol/index.ts';
+import { isSettled, type Parsed, type WorkerFrame } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { countDecided } from './events/counts.ts';
 import { endLostSessions, handOverWorkers } from './events/fleet-events.ts';
-import { ledgerOf } from './events/ledger.ts';
-import { recentLedgerOf } from './events/recent-ledger.ts';
 import { Files } from './files.ts';
 import { Frames } from './frames.ts';
+import { Jobs } from './jobs.ts';
 import { Lines } from './lines.ts';
 import { Numbers } from './numbers.ts';
 import type {
-  FollowedJob,
-  JobListWanted,
-  JobPage,
-  LedgerView,
-  OutputCursor,
   QueueStatus,
   RequestAnswer,
   RetryAnswer,
   SessionView,
-  SettledJobs,
-  SettlementsAnswer,
-  SettlementsWanted,
   SubmitAnswer,
   Unserved,
   UsageSum,
@@ -33,30 +24,23 @@ import type {
   WaitingRequest,
 } from './rpc.ts';
 import { completeSettings, type GivenSettings } from './settings.ts';
-import { liveAnswerOf } from './state/fences.ts';
 import { sessions, status } from './state/fleet-views.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
 import { type Deletion, takeDeletions } from './store/blob-table.ts';
 import { nextDue } from './store/jobs-table.ts';
 import { MIGRATIONS } from './store/migrations.ts';
-import { readOutputCursor } from './store/output-cursor.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { sumUsage } from './store/usage-table.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './verbs/admission.ts';
 import { cancel } from './verbs/cancel.ts';
 import { cordon } from './verbs/cordon.ts';
 import { expire, expireInMemory } from './verbs/expire.ts';
-import { list } from './verbs/list.ts';
-import { listen, nextSettled } from './verbs/listen.ts';
 import { purge } from './verbs/purge.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
 import { retry } from './verbs/retry.ts';
-import { settlements } from './verbs/settlements.ts';
 import { type NewJob, submit as submitJobs } from './verbs/submit.ts';
-import { takeOutput } from './verbs/take-output.ts';
-import { follow, get, wait } from './verbs/wait.ts';
 import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
@@ -75,6 +59,7 @@ export class Queue {
   readonly frames: Frames;
   /** Payloads and results that go by reference. */
   readonly files: Files;
+  readonly jobs: Jobs;
   readonly numbers: Numbers;
   /** Callers that wait for a slot, and what is done to get them one. */
   readonly lines: Lines;
@@ -88,6 +73,7 @@ export class Queue {
     this.#core = createCore(ports, completeSettings(settings));
     this.frames = new Frames(this.#core);
     this.files = new Files(this.#core);
+    this.jobs = new Jobs(this.#core);
     this.numbers = new Numbers(this.#core);
     this.lines = new Lines(this.#core);
     followClockBack(this.#core);
@@ -114,24 +100,6 @@ export class Queue {
     this.#do(() => request(this.#core, asked, answer));
   }
 
-  /** @param viewer to whom another tenant's job does not exist */
-  get(jobId: string, viewer: Viewer = null): JobView | null {
-    return get(this.#core, jobId, viewer);
-  }
-
-  /** Null: no such job is stored, nor among the newest of those whose caller waited. */
-  ledger(jobId: string, viewer: Viewer = null): LedgerView | null {
-    return ledgerOf(this.#core, jobId, viewer) ?? recentLedgerOf(this.#core, jobId, viewer);
-  }
-
-  list(wanted: JobListWanted): JobPage {
-    return list(this.#core, wanted);
-  }
-
-  settlements(wanted: SettlementsWanted, answer: (answer: SettlementsAnswer) => void): void {
-    settlements(this.#core, wanted, answer);
-  }
-
   /** Posts of settlements that are to be sent now; `Webhooks` says what becomes of each. */
   get webhooks(): Webhooks {
     return this.#core.stored.webhooks;
@@ -140,55 +108,6 @@ export class Queue {
   /** What a settlement's post says; null: its job is forgotten. */
   webhookBody(jobId: string): string | null {
     return webhookBody(this.#core, jobId);
-  }
-
-  /** Answers when the job settles, at once when it has, and with what there is after `waitMs`. */
-  wait(jobId: string, waitMs: number, answer: (view: JobView | null) => void, viewer: Viewer = null): void {
-    wait(this.#core, jobId, waitMs, answer, viewer);
-  }
-
-  /**
-   * Answers when the job is given to a worker anew or settles, at once when either has happened since the attempt
-   * `fence`, and with what there is after `waitMs`.
-   * @param fence of the newest attempt that is known; 0: none
-   */
-  follow(
-    jobId: string,
-    fence: number,
-    waitMs: number,
-    answer: (view: JobView | null) => void,
-    viewer: Viewer = null,
-  ): void {
-    follow(this.#core, jobId, fence, waitMs, answer, viewer);
-  }
-
-  /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
-  listen(listener: string, jobIds: readonly string[], viewer: Viewer): string[] {
-    return listen(this.#core, listener, jobIds, viewer);
-  }
-
-  /** Answers with what has settled for the listener, by `answerListeners`, at the latest after `waitMs`. */
-  nextSettled(listener: string, waitMs: number, answer: (settled: SettledJobs) => void): void {
-    nextSettled(this.#core, listener, waitMs, answer);
-  }
-
-  leaveListener(listener: string): void {
-    this.#core.stored.listeners.leave(listener);
-  }
-
-  /** After every commit: one answer tells of all that settled in it. */
-  answerListeners(): void {
-    this.#core.stored.listeners.answerAll();
-  }
-
-  /** Where the output of a job can be read while it is made, and how much of it was taken. */
-  outputOf(job: JobView): Pick<FollowedJob, 'live' | 'cursor'> {
-    const live = liveAnswerOf(this.#core.settings.queue_id, job);
-    return { live, cursor: readOutputCursor(this.#core.sql, job.id) };
-  }
-
-  takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer = null): boolean {
-    return takeOutput(this.#core, jobId, from, to, viewer);
   }
 
   retry(jobId: string, viewer: Viewer = null): RetryAnswer | null {
@@ -276,7 +195,7 @@ export class Queue {
       const { waiters, followers, settlements } = core.stored;
       settlements.expire(core.now());
       for (const listening of [waiters, followers]) {
-        listening.expire(core.now(), (jobId) => this.get(jobId));
+        listening.expire(core.now(), (jobId) => this.jobs.get(jobId));
       }
       core.stored.listeners.expire();
       countDecided(core);

@@ -109,21 +109,22 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
         if (answers.some(isUnserved)) void tellFleet().then(() => answer(answers));
         else answer(answers);
       }),
-    get: (id) => rpc((queue, answer) => answer(queue.get(id))),
-    wait: (id, ms) => rpc((queue, answer) => queue.wait(id, ms, answer)),
+    get: (id) => rpc((queue, answer) => answer(queue.jobs.get(id))),
+    wait: (id, ms) => rpc((queue, answer) => queue.jobs.wait(id, ms, answer)),
     cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
     status: () => rpc((queue, answer) => answer(queue.status())),
-    ledger: (id) => rpc((queue, answer) => answer(queue.ledger(id))),
+    ledger: (id) => rpc((queue, answer) => answer(queue.jobs.ledger(id))),
     follow: (id, fence, ms) =>
       rpc((queue, answer) =>
-        queue.follow(id, fence, ms, (job) => answer(job && { job, ...queue.outputOf(job) })),
+        queue.jobs.follow(id, fence, ms, (job) => answer(job && { job, ...queue.jobs.outputOf(job) })),
       ),
     contents: unasked,
     list: unasked,
-    settlements: (wanted) => rpc((queue, answer) => queue.settlements(wanted, answer)),
-    listen: (listener, ids, viewer) => rpc((queue, answer) => answer(queue.listen(listener, ids, viewer))),
-    nextSettled: (listener, ms) => rpc((queue, answer) => queue.nextSettled(listener, ms, answer)),
-    leaveListener: (listener) => rpc((queue, answer) => answer(queue.leaveListener(listener))),
+    settlements: (wanted) => rpc((queue, answer) => queue.jobs.settlements(wanted, answer)),
+    listen: (listener, ids, viewer) =>
+      rpc((queue, answer) => answer(queue.jobs.listen(listener, ids, viewer))),
+    nextSettled: (listener, ms) => rpc((queue, answer) => queue.jobs.nextSettled(listener, ms, answer)),
+    leaveListener: (listener) => rpc((queue, answer) => answer(queue.jobs.leaveListener(listener))),
     waitingLines: unasked,
     metrics: unasked,
     configNow: unasked,

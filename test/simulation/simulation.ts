@@ -113,7 +113,7 @@ class Simulation {
   /** Of all that were submitted and of the lines of batches, those that the queue knows. */
   get #jobIds(): string[] {
     const ids = [...this.#submitters.map(({ id }) => id), ...this.#plan.batches.flatMap(lineJobs)];
-    return ids.filter((id) => this.#server.queue.rules?.get(id));
+    return ids.filter((id) => this.#server.queue.rules?.jobs.get(id));
   }
 
   #schedule(): void {
@@ -174,7 +174,7 @@ class Simulation {
     const { queue, batches } = this.#server;
     for (const { plan, batch } of this.#batches) {
       if (batch === null || !queue.rules) continue;
-      const problem = batchProblem(plan, batch, batches, (id) => queue.rules?.get(id) ?? null);
+      const problem = batchProblem(plan, batch, batches, (id) => queue.rules?.jobs.get(id) ?? null);
       if (problem !== null) this.#oracle.violated(problem.promise, problem.message);
     }
   }
@@ -182,8 +182,8 @@ class Simulation {
   #ledgersAreTrue(): void {
     const { rules } = this.#server.queue;
     for (const id of this.#jobIds) {
-      const job = rules?.get(id);
-      const ledger = rules?.ledger(id);
+      const job = rules?.jobs.get(id);
+      const ledger = rules?.jobs.ledger(id);
       if (!job || !ledger) continue;
       const problem = ledgerProblem(job, ledger, this.#oracle.fences.get(id) ?? []);
       if (problem !== null) this.#oracle.violated('a ledger tells what happened', `${id}: ${problem}`);
@@ -197,7 +197,7 @@ class Simulation {
 
   #usageIsTrue(): void {
     const { rules, disk, life: restarts } = this.#server.queue;
-    const states = this.#jobIds.map((id) => [id, rules?.get(id)?.state ?? 'lost'] as const);
+    const states = this.#jobIds.map((id) => [id, rules?.jobs.get(id)?.state ?? 'lost'] as const);
     const { acknowledged, exchanges } = this.#oracle;
     const problem = usageProblem(disk, { stored: new Map(states), acknowledged, exchanges, restarts });
     if (problem !== null) this.#oracle.violated('usage is counted once', problem);

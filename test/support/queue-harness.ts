@@ -204,7 +204,7 @@ export class QueueHarness {
   }
 
   state(id: string): string {
-    return this.queue.get(id)?.state ?? 'missing';
+    return this.queue.jobs.get(id)?.state ?? 'missing';
   }
 
   /** Moves the clock, running every alarm and tick that falls due on the way. */

@@ -51,7 +51,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     transaction: (work) => this.ctx.storage.transactionSync(work),
     beforeCommit: () => this.#queue.beforeCommit(),
     done: () => {
-      this.#queue.answerListeners();
+      this.#queue.jobs.answerListeners();
       this.#fleet.changed();
       this.#timer.arm(this.#queue.nextTick());
       const { clock } = this.#queue;
@@ -174,7 +174,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
-    return this.#texts.withResult(this.#queue.get(jobId, viewer));
+    return this.#texts.withResult(this.#queue.jobs.get(jobId, viewer));
   }
 
   contents(...asked: Parameters<QueueRpc['contents']>): ReturnType<QueueRpc['contents']> {
@@ -182,42 +182,42 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async list(wanted: JobListWanted): Promise<JobPage> {
-    return this.#queue.list(wanted);
+    return this.#queue.jobs.list(wanted);
   }
 
   settlements(...[wanted]: Parameters<QueueRpc['settlements']>): ReturnType<QueueRpc['settlements']> {
-    return this.#answered((answer) => this.#queue.settlements(wanted, answer));
+    return this.#answered((answer) => this.#queue.jobs.settlements(wanted, answer));
   }
 
   async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {
-    return this.#queue.ledger(jobId, viewer);
+    return this.#queue.jobs.ledger(jobId, viewer);
   }
 
   async wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null> {
     const view = await this.#answered<JobView | null>((answer) =>
-      this.#queue.wait(jobId, waitMs, answer, viewer),
+      this.#queue.jobs.wait(jobId, waitMs, answer, viewer),
     );
     return this.#texts.withResult(view);
   }
 
   async follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null> {
     const view = await this.#answered<JobView | null>((answer) =>
-      this.#queue.follow(jobId, fence, waitMs, answer, viewer),
+      this.#queue.jobs.follow(jobId, fence, waitMs, answer, viewer),
     );
     const job = await this.#texts.withResult(view);
-    return job && { job, ...this.#queue.outputOf(job) };
+    return job && { job, ...this.#queue.jobs.outputOf(job) };
   }
 
   async listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]> {
-    return this.#queue.listen(listener, jobIds, viewer);
+    return this.#queue.jobs.listen(listener, jobIds, viewer);
   }
 
   nextSettled(listener: string, waitMs: number): Promise<SettledJobs> {
-    return this.#answered<SettledJobs>((answer) => this.#queue.nextSettled(listener, waitMs, answer));
+    return this.#answered<SettledJobs>((answer) => this.#queue.jobs.nextSettled(listener, waitMs, answer));
   }
 
   async leaveListener(listener: string): Promise<void> {
-    this.#queue.leaveListener(listener);
+    this.#queue.jobs.leaveListener(listener);
   }
 
   async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
@@ -233,7 +233,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async takeOutput(...taken: Parameters<QueueRpc['takeOutput']>): Promise<boolean> {
-    return this.#commits.together(() => this.#queue.takeOutput(...taken));
+    return this.#commits.together(() => this.#queue.jobs.takeOutput(...taken));
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base') {

@@ -118,7 +118,7 @@ export class TextCalls {
     if (view === null || !(result instanceof InBucket)) return view;
     const bytes = await this.#get(result.key);
     if (bytes !== null) return { ...view, result: bytes };
-    if (this.#ports.queue.get(view.id) === null) return null;
+    if (this.#ports.queue.jobs.get(view.id) === null) return null;
     throw new Error(`the bucket has lost "${result.key}", the result of job ${view.id}`);
   }
 

@@ -142,7 +142,10 @@ describe('retention', () => {
     expect(queue.state('old')).toBe('missing');
     expect([count(queue, 'jobs'), count(queue, 'ledger'), count(queue, 'long_texts')]).toEqual([0, 0, 0]);
     expect(queue.submit({ id: 'old', payload: '{"other":1}' })).toMatchObject([{ ok: true, created: true }]);
-    expect(queue.queue.ledger('old')?.steps.map(({ step }) => step)).toEqual(['submitted', 'dispatched']);
+    expect(queue.queue.jobs.ledger('old')?.steps.map(({ step }) => step)).toEqual([
+      'submitted',
+      'dispatched',
+    ]);
   });
 
   it('keeps what is not settled, however old', () => {

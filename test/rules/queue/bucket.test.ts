@@ -85,7 +85,7 @@ class Stage extends QueueHarness {
   }
 
   async result(): Promise<unknown> {
-    return unpackView((await this.texts.withResult(this.queue.get('j')))!).result;
+    return unpackView((await this.texts.withResult(this.queue.jobs.get('j')))!).result;
   }
 
   /** Objects in the bucket, keys the rules know of, and pieces of text in rows. */
@@ -235,7 +235,7 @@ describe('a submission', () => {
     expect(stage.held()).toMatchObject({ objects: 1, keys: 1 });
     await stage.pass(20);
     expect(stage.held()).toMatchObject({ objects: 0, keys: 0 });
-    expect(stage.queue.get('j')).toBeNull();
+    expect(stage.queue.jobs.get('j')).toBeNull();
     // Nor does a put that took longer than any request lives: its payload is stored in rows.
     resolve();
     await until(() => stage.state('j') === 'pending', 'the job is stored');
@@ -280,7 +280,7 @@ describe('a submission', () => {
     stage.queue.cancel('k', 'cancelled');
     await stage.send({ ...engine, id: 'l', payload: request('/v1/rerank') });
     expect(worker.lastJob().job_id).toBe('k');
-    expect(stage.queue.get('l')).toMatchObject({
+    expect(stage.queue.jobs.get('l')).toMatchObject({
       state: 'failed',
       error: { code: 'unsupported_by_worker' },
     });
@@ -349,7 +349,7 @@ describe('an upload', () => {
     expect(second.lastJob().job_id).toBe('j');
     expect(await stage.upload(first)).toEqual({ ok: false, reason: 'stale' });
     stage.announce(second);
-    expect(stage.queue.get('j')).toMatchObject({ state: 'pending', attempts: 2 });
+    expect(stage.queue.jobs.get('j')).toMatchObject({ state: 'pending', attempts: 2 });
     stage.queue.cancel('j', 'cancelled');
     await stage.pass(1);
     expect(stage.held()).toEqual({ objects: 0, keys: 0, rows: 0 });

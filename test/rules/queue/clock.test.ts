@@ -35,7 +35,7 @@ describe('a clock that is set back', () => {
     const id = queue.job();
     setBack(queue);
     queue.advance(12);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 
   it('leaves deadlines and retry delays as long as they were', () => {
@@ -65,7 +65,7 @@ describe('a clock that is set back', () => {
     queue.drop(worker);
     setBack(queue);
     queue.advance(12);
-    const steps = queue.queue.ledger(id)?.steps ?? [];
+    const steps = queue.queue.jobs.ledger(id)?.steps ?? [];
     expect(steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',
@@ -87,7 +87,7 @@ describe('a clock that is set back', () => {
     queue.nowMs -= HOUR_MS;
     queue.restart();
     queue.advance(12);
-    const steps = queue.queue.ledger(id)?.steps ?? [];
+    const steps = queue.queue.jobs.ledger(id)?.steps ?? [];
     expect(steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',

@@ -18,7 +18,7 @@ describe('a lease', () => {
     const other = queue.worker('other');
     queue.advance(33);
     expect(other.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
-    expect(queue.queue.get(id)?.attempt_errors).toMatchObject([
+    expect(queue.queue.jobs.get(id)?.attempt_errors).toMatchObject([
       { code: 'lease_expired', worker_id: 'silent' },
     ]);
   });
@@ -54,7 +54,7 @@ describe('a deadline', () => {
     const id = queue.job({ deadline_seconds: 5 });
     queue.nowMs += 5000;
     queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
-    expect(queue.queue.get(id)).toMatchObject({
+    expect(queue.queue.jobs.get(id)).toMatchObject({
       state: 'expired',
       attempts: 0,
       worker_id: 'w',
@@ -70,6 +70,6 @@ describe('a deadline', () => {
     const worker = queue.worker('w');
     const id = queue.job();
     queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
-    expect(queue.queue.get(id)).toMatchObject({ state: 'failed', attempts: 1 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'failed', attempts: 1 });
   });
 });

@@ -64,12 +64,12 @@ it('the process that held a job before the upgrade goes on with it, another one 
   const jobs = [{ job_id: 'held', fence_token: 7 }];
   const same = new QueueHarness({}, earlierState());
   same.worker('w', { instance: { boot_id: 'boot-1' } });
-  expect(same.queue.get('held', null)).toMatchObject({ attempts: 0, attempt_errors: [] });
+  expect(same.queue.jobs.get('held', null)).toMatchObject({ attempts: 0, attempt_errors: [] });
   const listed = new QueueHarness({}, earlierState());
   expect(listed.worker('w', { jobs, instance: { boot_id: 'boot-1' } }).frames('registered')).toMatchObject([
     { resumed: ['held'] },
   ]);
   const other = new QueueHarness({}, earlierState());
   other.worker('w', { instance: { boot_id: 'boot-2' } });
-  expect(other.queue.get('held', null)).toMatchObject({ attempt_errors: [{ code: 'worker_died' }] });
+  expect(other.queue.jobs.get('held', null)).toMatchObject({ attempt_errors: [{ code: 'worker_died' }] });
 });

@@ -8,7 +8,7 @@ function list(queue: QueueHarness, wanted: Wanted = {}): JobPage {
   const { state = null, config_id = null, job_type = null, ...others } = wanted;
   const { tenant = null, worker_id = null, error_code = null, ...rest } = others;
   const filter = { state, config_id, job_type, tenant, worker_id, error_code };
-  return queue.queue.list({
+  return queue.queue.jobs.list({
     filter,
     id_prefix: null,
     since: null,

@@ -12,12 +12,12 @@ it('tells what has settled to the newest question of a listener, not to the one 
   queue.cancel('settled', 'cancelled');
   queue.submit([job], ['waits'], 'listener');
   const told: Record<string, SettledJobs[]> = { older: [], newest: [] };
-  const ask = (who: string) => queue.nextSettled('listener', 1000, (answer) => told[who]!.push(answer));
+  const ask = (who: string) => queue.jobs.nextSettled('listener', 1000, (answer) => told[who]!.push(answer));
   ask('older');
   // One that was settled before is named again, as after a restart of whoever listens.
-  queue.listen('listener', ['settled'], null);
+  queue.jobs.listen('listener', ['settled'], null);
   ask('newest');
-  queue.answerListeners();
+  queue.jobs.answerListeners();
   expect(told.older).toEqual([{ listener: 'known', jobs: [] }]);
   expect(told.newest!.flatMap(({ jobs }) => jobs.map(({ id }) => id))).toEqual(['settled']);
 });

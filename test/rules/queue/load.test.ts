@@ -69,7 +69,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     queue.say(first, decline(first.lastJob()));
     expect(second.lastJob().job_id).toBe(id);
     expect(given(first)).toBe(1);
-    expect(queue.queue.get(id)).toMatchObject({ attempts: 0, worker_id: 'second' });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ attempts: 0, worker_id: 'second' });
   });
 
   it('waits for a worker that has not declined it, while the other takes what comes after', () => {
@@ -106,7 +106,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     const id = queue.job({ deadline_seconds: 8 });
     queue.say(worker, decline(worker.lastJob()));
     expect(queue.state(id)).toBe('pending');
-    expect(queue.queue.ledger(id)?.steps.at(-1)).toMatchObject({
+    expect(queue.queue.jobs.ledger(id)?.steps.at(-1)).toMatchObject({
       step: 'released',
       detail: expect.stringContaining('no connected worker can meet it'),
     });
@@ -114,7 +114,7 @@ describe('a job whose deadline a worker cannot meet at its load', () => {
     expect(given(worker)).toBe(2);
     queue.say(worker, decline(worker.lastJob()));
     queue.advance(4);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'expired', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'expired', attempts: 0 });
   });
 
   it('is told at once to a caller when every worker for it has declined', () => {

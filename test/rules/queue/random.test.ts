@@ -75,7 +75,7 @@ class Bench {
     for (const worker of this.queue.queue.sessions()) {
       expect(worker.running, `${worker.worker_id} runs more than it can`).toBeLessThanOrEqual(CAPACITY);
     }
-    for (const id of JOBS) this.#checkJob(id, this.queue.queue.get(id));
+    for (const id of JOBS) this.#checkJob(id, this.queue.queue.jobs.get(id));
     const pending = this.queue.database
       .prepare(`SELECT count(*) AS n FROM jobs WHERE state = 'pending'`)
       .get();
@@ -94,7 +94,7 @@ class Bench {
     const before = this.settled.get(id);
     if (before) expect(view, `${id} changed after it was settled`).toEqual(before);
     else if (isSettled(view.state)) this.settled.set(id, view);
-    const steps = this.queue.queue.ledger(id)?.steps.map(({ step }) => step) ?? [];
+    const steps = this.queue.queue.jobs.ledger(id)?.steps.map(({ step }) => step) ?? [];
     const ends = steps.filter((step) => ['settled', 'cancelled', 'expired'].includes(step));
     expect(ends).toHaveLength(isSettled(view.state) ? 1 : 0);
     const dispatches = this.everPushed.filter((job) => job.job_id === id).length;
@@ -261,7 +261,7 @@ describe('whatever a worker sends', () => {
         queue.request({ job_id: 'waiting caller' });
         expect(holder.frames('job')).toMatchObject(held);
         const look = () => ({
-          jobs: ['held', 'elsewhere'].map((id) => queue.queue.get(id)),
+          jobs: ['held', 'elsewhere'].map((id) => queue.queue.jobs.get(id)),
           running: queue.queue.sessions().find((one) => one.worker_id === 'holder')?.running,
           pending: queue.queue.status().pending,
         });

@@ -98,7 +98,7 @@ describe('a worker that is back', () => {
     expect(back.frames('registered')[0]).toMatchObject({ resumed: [id], revoked: [] });
     expect(back.frames('job')).toEqual([]);
     queue.advance(20);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0, fence_token });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0, fence_token });
   });
 
   it('moves the job when the worker is not back within the grace, long before its lease would end', () => {
@@ -123,7 +123,7 @@ describe('a worker that is back', () => {
     expect(restarted.frames('job')).toEqual([]);
     queue.advance(2);
     expect(restarted.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
-    expect(queue.queue.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
+    expect(queue.queue.jobs.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
     expect(worker.closed).not.toBeNull();
   });
 

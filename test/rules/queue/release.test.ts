@@ -11,7 +11,7 @@ describe('a release', () => {
       queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
       queue.advance(2);
     }
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('hands a job released by a draining worker to another one in the same event', () => {

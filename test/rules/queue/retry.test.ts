@@ -39,8 +39,12 @@ it('a failed job is given out again under its id, with all its attempts', () => 
     fence_token: second.fence_token,
     result: { value: 2 },
   });
-  expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { value: 2 }, attempt_errors: [] });
-  const steps = queue.queue.ledger(id)!.steps.map(({ step, detail }) => [step, detail]);
+  expect(queue.queue.jobs.get(id)).toMatchObject({
+    state: 'succeeded',
+    result: { value: 2 },
+    attempt_errors: [],
+  });
+  const steps = queue.queue.jobs.ledger(id)!.steps.map(({ step, detail }) => [step, detail]);
   expect(steps).toEqual([
     ['submitted', null],
     ['dispatched', null],

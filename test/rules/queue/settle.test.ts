@@ -24,7 +24,7 @@ describe('settlement', () => {
     const job = worker.lastJob();
     queue.say(worker, result(job));
     queue.say(worker, result(job, 2));
-    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { value: 1 }, attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', result: { value: 1 }, attempts: 0 });
     expect(worker.frames('ack').map((ack) => ack.outcome)).toEqual(['accepted', 'accepted']);
   });
 
@@ -42,7 +42,7 @@ describe('settlement', () => {
     queue.say(slow, result(first, 'old'));
     expect(slow.frames('ack').at(-1)).toMatchObject({ outcome: 'stale' });
     queue.say(quick, result(second, 'new'));
-    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { value: 'new' } });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', result: { value: 'new' } });
   });
 
   it('does not let a worker settle another worker’s job even with the right token', () => {
@@ -61,7 +61,7 @@ describe('settlement', () => {
     const id = queue.job();
     const job = holder.lastJob();
     queue.say(holder, failure(job, { retryable: true }));
-    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', worker_id: null });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', worker_id: null });
     const { job_id, fence_token } = job;
     const thief = queue.worker('thief', { config_id: 'other', jobs: [{ job_id, fence_token }] });
     expect(thief.frames('registered')[0]).toMatchObject({ resumed: [], revoked: [{ job_id }] });
@@ -71,7 +71,7 @@ describe('settlement', () => {
     }
     expect(queue.state(id)).toBe('pending');
     queue.queue.cancel(id, 'cancelled');
-    expect(queue.queue.get(id)).toMatchObject({ state: 'cancelled', worker_id: null });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'cancelled', worker_id: null });
     expect(holder.frames('job_revoked')).toEqual([]);
   });
 
@@ -104,7 +104,7 @@ describe('settlement', () => {
       worker,
       failure(worker.lastJob(), { code: 'engine_refused', retryable: false, http_status: 400, body }),
     );
-    expect(queue.queue.get(id)).toMatchObject({
+    expect(queue.queue.jobs.get(id)).toMatchObject({
       state: 'failed',
       attempts: 1,
       error: { message: 'it broke', http_status: 400, body, code: 'engine_refused' },
@@ -121,7 +121,7 @@ describe('settlement', () => {
     queue.advance(2);
     expect(worker.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
     queue.say(worker, failure(worker.lastJob(), { retryable: true, error: 'second' }));
-    const view = queue.queue.get(id);
+    const view = queue.queue.jobs.get(id);
     expect(view?.state).toBe('failed');
     expect(view?.attempt_errors.map((error) => error.message)).toEqual(['first', 'second']);
   });

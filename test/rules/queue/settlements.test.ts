@@ -5,7 +5,7 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 function ask(queue: QueueHarness, wanted: Partial<SettlementsWanted> = {}): SettlementsAnswer[] {
   const answers: SettlementsAnswer[] = [];
   const question = { after: 0, config_id: null, wait_ms: 0, viewer: null, ...wanted };
-  queue.queue.settlements(question, (answer) => answers.push(answer));
+  queue.queue.jobs.settlements(question, (answer) => answers.push(answer));
   return answers;
 }
 

@@ -24,7 +24,7 @@ describe('a queue that stood still', () => {
     standStill(queue, seconds, 'alarm');
     queue.say(worker, renewal(worker.lastJob()));
     queue.advance(25);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('for a little while counts that to no lease', () => {
@@ -37,7 +37,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 4.5, 'alarm');
     queue.advance(3);
     queue.say(worker, renewal(worker.lastJob()));
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('until just after a lease ran out reads what lies in the sockets before it judges', () => {
@@ -47,7 +47,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 30.5, 'alarm');
     queue.say(worker, renewal(worker.lastJob()));
     queue.advance(25);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('gives a worker whose socket broke meanwhile the whole grace', () => {
@@ -59,7 +59,7 @@ describe('a queue that stood still', () => {
     queue.drop(worker);
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('gives a worker that was gone already a grace anew', () => {
@@ -71,7 +71,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 60, 'alarm');
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('does the same when its process was ended in the middle', () => {
@@ -84,7 +84,7 @@ describe('a queue that stood still', () => {
     queue.restart();
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
   it('closes no socket before it has read the pings in it', () => {
@@ -119,6 +119,6 @@ describe('a queue that stood still', () => {
     queue.advance(2);
     expect(queue.state(expired)).toBe('expired');
     queue.advance(40);
-    expect(queue.queue.get(leased)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
+    expect(queue.queue.jobs.get(leased)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
   });
 });

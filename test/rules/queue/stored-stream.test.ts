@@ -16,7 +16,7 @@ it('a stored job that streams names its stream in the frame and settles as any o
   const { queue, worker, id, job } = dispatched();
   expect(job).toMatchObject({ mode: 'persisted', stream_id: job.fence_token });
   queue.say(worker, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: { value: 1 } });
-  expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', stream: true, result: { value: 1 } });
+  expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', stream: true, result: { value: 1 } });
   expect(queue.broken).toEqual([]);
 });
 
@@ -61,7 +61,7 @@ it('whoever follows a job hears of every attempt and of the end', () => {
   const queue = new QueueHarness();
   const id = queue.job(streaming);
   const heard: (object | null)[] = [];
-  const follow = (fence: number) => queue.queue.follow(id, fence, 60_000, (view) => heard.push(view));
+  const follow = (fence: number) => queue.queue.jobs.follow(id, fence, 60_000, (view) => heard.push(view));
   follow(0);
   expect(heard).toEqual([]);
   const worker = queue.worker('w', { features: FEATURES });

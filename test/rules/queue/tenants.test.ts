@@ -6,10 +6,10 @@ describe('a job of another tenant', () => {
   it('is to its viewers as if it did not exist, and is not cancelled by them', () => {
     const { queue, ...harness } = withJob();
     const waited: (JobView | null)[] = [];
-    queue.wait('ann-1', 60_000, (view) => waited.push(view), 'bob');
+    queue.jobs.wait('ann-1', 60_000, (view) => waited.push(view), 'bob');
     expect([
-      queue.get('ann-1', 'bob'),
-      queue.ledger('ann-1', 'bob'),
+      queue.jobs.get('ann-1', 'bob'),
+      queue.jobs.ledger('ann-1', 'bob'),
       queue.cancel('ann-1', 'cancelled', 'bob'),
     ]).toEqual([null, null, null]);
     expect(waited).toEqual([null]);
@@ -18,9 +18,9 @@ describe('a job of another tenant', () => {
 
   it('is seen and cancelled by its own tenant, and by those who see all', () => {
     const { queue } = withJob();
-    expect(queue.get('ann-1', 'ann')?.id).toBe('ann-1');
-    expect(queue.get('ann-1', null)?.id).toBe('ann-1');
-    expect(queue.ledger('ann-1', 'ann')?.steps.length).toBeGreaterThan(0);
+    expect(queue.jobs.get('ann-1', 'ann')?.id).toBe('ann-1');
+    expect(queue.jobs.get('ann-1', null)?.id).toBe('ann-1');
+    expect(queue.jobs.ledger('ann-1', 'ann')?.steps.length).toBeGreaterThan(0);
     expect(queue.cancel('ann-1', 'cancelled', 'ann')).toMatchObject({ state: 'cancelled' });
   });
 
@@ -43,8 +43,8 @@ describe('a request of another tenant', () => {
     const harness = new QueueHarness();
     harness.worker('w');
     harness.request({ job_id: 'r', tenant: 'ann' });
-    expect(harness.queue.ledger('r', 'bob')).toBeNull();
-    expect(harness.queue.ledger('r', 'ann')?.steps.length).toBeGreaterThan(0);
+    expect(harness.queue.jobs.ledger('r', 'bob')).toBeNull();
+    expect(harness.queue.jobs.ledger('r', 'ann')?.steps.length).toBeGreaterThan(0);
     expect(harness.queue.cancel('r', 'cancelled', 'bob')).toBeNull();
     expect(harness.queue.status().running).toBe(1);
     expect(harness.submit({ id: 'r', tenant: 'bob' })).toMatchObject([

@@ -17,7 +17,7 @@ function announce(queue: QueueHarness, worker: FakeConnection, job = worker.last
   queue.say(worker, { type: 'job_result_ref', job_id: job.job_id, fence_token: job.fence_token });
 }
 
-const resultOf = (queue: QueueHarness, id: string) => unpackView(queue.queue.get(id) as JobView).result;
+const resultOf = (queue: QueueHarness, id: string) => unpackView(queue.queue.jobs.get(id) as JobView).result;
 const lastAck = (worker: FakeConnection) => worker.frames('ack').at(-1);
 
 describe('a payload', () => {
@@ -86,7 +86,7 @@ describe('a result', () => {
     expect(queue.queue.files.store(ticket, RESULT)).toEqual({ ok: true });
     expect(queue.state(id)).toBe('leased');
     announce(queue, worker);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded' });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded' });
     expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
     expect(stored(queue).uploads).toBe(0);
     announce(queue, worker);
@@ -112,7 +112,7 @@ describe('a result', () => {
     expect(queue.state(id)).toBe('leased');
     // The newer attempt cannot settle with what the older one put there.
     announce(queue, second);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'pending', attempts: 2 });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 2 });
   });
 
   it('that was put and not announced goes when the job is settled otherwise', () => {
@@ -124,7 +124,7 @@ describe('a result', () => {
     const [job] = worker.frames('job');
     queue.say(worker, { type: 'job_result', job_id: sent, fence_token: job?.fence_token, result: { a: 1 } });
     queue.queue.cancel(cancelled, 'cancelled');
-    expect(queue.queue.get(sent)?.result).toEqual({ a: 1 });
+    expect(queue.queue.jobs.get(sent)?.result).toEqual({ a: 1 });
     expect(stored(queue)).toEqual({ uploads: 0, long_texts: 0 });
   });
 
@@ -137,7 +137,7 @@ describe('a result', () => {
     expect(queue.state(id)).toBe('pending');
     expect(queue.queue.files.store(ticket, '{"late":1}')).toEqual({ ok: true });
     announce(queue, worker);
-    expect(queue.queue.get(id)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
   });
 
   it('of a base worker is put at a whole address and acknowledged in the base form', () => {

@@ -76,5 +76,5 @@ it('what a caller calls its request stands in the ledger of its job', () => {
   const queue = new QueueHarness();
   queue.worker('w');
   queue.request({ job_id: 'j', request_id: 'mine' });
-  expect(queue.queue.ledger('j')?.steps[0]).toMatchObject({ step: 'submitted', detail: 'request mine' });
+  expect(queue.queue.jobs.ledger('j')?.steps[0]).toMatchObject({ step: 'submitted', detail: 'request mine' });
 });
