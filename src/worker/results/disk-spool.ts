@@ -34,6 +34,9 @@ export class DiskSpool implements Spool {
   #hasFolder = false;
   /** What is under way for each name: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
+  /** Content that waits to be written, by name. What is removed before its turn never costs the disk anything. */
+  readonly #unwritten = new Map<string, string>();
+  #lastWrite: Promise<void> = Promise.resolve();
   #folderSync: Promise<void> | null = null;
   #folderChanged = false;
 
@@ -59,8 +62,9 @@ export class DiskSpool implements Spool {
     }
     const name = nameOf(spooled.settlement);
     this.#count(name, bytes);
+    this.#unwritten.set(name, content);
     try {
-      await this.#after(name, () => this.#write(name, content));
+      await this.#after(name, () => this.#writeInTurn(name));
     } catch (error) {
       this.#count(name, 0);
       throw explained(this.#folder, error);
@@ -69,6 +73,7 @@ export class DiskSpool implements Spool {
 
   async remove(ref: JobRef): Promise<void> {
     const name = nameOf(ref);
+    if (this.#unwritten.delete(name)) return this.#count(name, 0);
     try {
       await this.#after(name, () => removeFile(join(this.#folder, name)));
       this.#count(name, 0);
@@ -104,6 +109,17 @@ export class DiskSpool implements Spool {
   async #makeFolder(): Promise<void> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     this.#hasFolder = true;
+  }
+
+  /** One at a time: what the queue acknowledges meanwhile need not be written. */
+  #writeInTurn(name: string): Promise<void> {
+    const write = this.#lastWrite.then(() => {
+      const content = this.#unwritten.get(name);
+      this.#unwritten.delete(name);
+      return content === undefined ? undefined : this.#write(name, content);
+    });
+    this.#lastWrite = write.catch(() => {});
+    return write;
   }
 
   /** Resolves at the rename; the folder's own sync follows, one for all that were renamed meanwhile. */

@@ -27,15 +27,16 @@ export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
 interface Kept extends SpooledSettlement {
   /** It has, or will have, a copy in the spool. */
   hasCopy: boolean;
-  /** It may be sent: its copy is written, or it needs none. */
-  mayLeave: boolean;
+  /** The spool is done with it, or it needs no copy: only then is it uploaded, which may take long. */
+  mayUpload: boolean;
   /** Aborts the upload in progress. */
   upload: AbortController | null;
 }
 
 /**
  * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
- * jobs are sent only once the spool has them, so whatever was sent can be sent again, by the next process too.
+ * jobs go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from being
+ * lost, and what the queue acknowledges before the spool comes to it is never written.
  * Large results are uploaded from here: the job has already left its slot, so neither a dead engine nor the end of
  * a drain loses them.
  */
@@ -88,7 +89,7 @@ export class Outbox {
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
   }
 
-  /** Replaces the settlement of an older attempt. Sent as soon as it may be and there is a connection. */
+  /** Replaces the settlement of an older attempt. Sent as soon as there is a connection. */
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#ports;
     this.remove(settlement.job_id);
@@ -99,12 +100,12 @@ export class Outbox {
       isExtended,
       uploadUrl: uploadUrl !== undefined && isLarge(settlement) ? uploadUrl : undefined,
       hasCopy,
-      mayLeave: !hasCopy,
+      mayUpload: !hasCopy,
       upload: null,
     };
     this.#byJob.set(settlement.job_id, kept);
-    if (kept.mayLeave) this.#send(kept);
-    else void this.#spool(kept).then(() => this.#release(kept));
+    this.#send(kept);
+    if (hasCopy && this.#isKept(kept)) void this.#spool(kept).then(() => this.#copied(kept));
   }
 
   get(jobId: string): Settlement | undefined {
@@ -171,7 +172,7 @@ export class Outbox {
       return null;
     }
     this.remove(job_id);
-    const kept = { ...spooled, hasCopy: true, mayLeave: true, upload: null };
+    const kept = { ...spooled, hasCopy: true, mayUpload: true, upload: null };
     this.#byJob.set(job_id, kept);
     return kept;
   }
@@ -198,10 +199,14 @@ export class Outbox {
     this.#ports.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
   }
 
-  #release(kept: Kept): void {
-    kept.mayLeave = true;
-    // Superseded or revoked during the write.
-    if (this.#byJob.get(kept.settlement.job_id) !== kept) return;
+  /** False: acknowledged, superseded or revoked meanwhile. */
+  #isKept(kept: Kept): boolean {
+    return this.#byJob.get(kept.settlement.job_id) === kept;
+  }
+
+  #copied(kept: Kept): void {
+    kept.mayUpload = true;
+    if (kept.uploadUrl === undefined || !this.#isKept(kept)) return;
     this.#send(kept);
     this.#ports.changed();
   }
@@ -209,7 +214,7 @@ export class Outbox {
   #send(kept: Kept): void {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#ports.peer();
-    if (!peer || !kept.mayLeave) return;
+    if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return;
     // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
     if (isExtended && !peer.acknowledges) return;
     if (uploadUrl !== undefined) {

@@ -18,7 +18,7 @@ export interface Spool {
   /** What it holds. */
   readonly bytes: number;
   /**
-   * Resolves once a later `load` is sure to find the settlement.
+   * Resolves once a later `load` is sure to find the settlement, or it was removed before it was written.
    * @throws Error with the reason, for people: disk full, not writable, over the limit
    */
   put(spooled: SpooledSettlement): Promise<void>;

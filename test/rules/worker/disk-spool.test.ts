@@ -1,6 +1,7 @@
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DiskSpool } from '../../../src/worker/results/disk-spool.ts';
 import type { SpooledSettlement } from '../../../src/worker/results/spool.ts';
@@ -98,9 +99,21 @@ test('what this process put while it still reads is not what an earlier one left
 test('a removal follows the write that is under way', async () => {
   const spool = spoolAt();
   const put = spool.put(result('a', 1));
+  await setImmediate();
   await spool.remove({ job_id: 'a', fence_token: 1 });
   await put;
   expect(readdirSync(folder)).toEqual([]);
+});
+
+test('what is removed before its turn is never written', async () => {
+  const spool = spoolAt();
+  const puts = ['a', 'b', 'c'].map((id, n) => spool.put(result(id, n + 1)));
+  await setImmediate();
+  const bytes = spool.bytes;
+  await spool.remove({ job_id: 'b', fence_token: 2 });
+  expect(spool.bytes).toBe((bytes * 2) / 3);
+  await Promise.all(puts);
+  expect(await loaded(spoolAt())).toEqual([result('a', 1), result('c', 3)]);
 });
 
 test('damaged files are set aside with one warning, unfinished ones removed, the rest is loaded', async () => {
