@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
+import { isLoopback } from '../../process/network.ts';
 import { systemTimers, withTimeout } from '../../process/timeout.ts';
 import { limits } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
@@ -21,6 +22,7 @@ export const dialWebSocket: Dial = (target, events) => {
     perMessageDeflate: false,
     maxPayload: limits.MOST_BODY_BYTES + limits.FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
+    ...(isSeenByProxies(target.url) ? {} : { generateMask: noMask }),
   };
   const socket = new WebSocket(target.url, options);
   const gathered = new GatheredWrites();
@@ -58,6 +60,20 @@ export const dialWebSocket: Dial = (target, events) => {
     destroy: () => socket.terminate(),
   };
 };
+
+/**
+ * Whether something between here and the queue might read the bytes. Clients mask their frames, so that a proxy that
+ * knows nothing of WebSockets does not take for HTTP what a caller has chosen (RFC 6455 §10.3).
+ */
+function isSeenByProxies(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol !== 'wss:' && !isLoopback(hostname);
+}
+
+/** With a key of zeros the bytes go as they are, and `ws` copies none. Peers cannot tell it from any other key. */
+function noMask(key: Buffer): void {
+  key.fill(0);
+}
 
 /**
  * Frames of one turn leave in one system call, which costs more than all else that is done for a frame. Messages of

@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { dialWebSocket } from '../../../src/worker/session/dial.ts';
@@ -64,6 +64,30 @@ test('a dialled socket carries the token, text, bytes, pings and the way it was 
   await until(() => closes.length === 1 && got.length === 2, 'both ends know');
   expect(closes).toEqual([{ code: 1000, reason: 'done' }]);
   expect(got).toEqual(['Bearer secret', 1000]);
+});
+
+/** The masking key of the first frame that a peer gets from who dials it by this host. */
+async function firstKey(host: string): Promise<Buffer> {
+  let bytes = Buffer.alloc(0);
+  const url = await listen((peer) => {
+    const { _socket: tcp } = peer as WebSocket & { _socket: Socket };
+    tcp.on('data', (data: Buffer) => {
+      bytes = Buffer.concat([bytes, data]);
+    });
+  });
+  const { socket, seen } = dial(url.replace('127.0.0.1', host));
+  await until(() => seen.includes('opened'), 'the socket is open');
+  socket.send(new Uint8Array(3));
+  await until(() => bytes.length >= 9, 'the frame came');
+  expect(bytes[1]).toBe(0x80 + 3);
+  return bytes.subarray(2, 6);
+}
+
+test('frames carry a key of zeros over loopback, and a random one where a proxy might read along', async () => {
+  expect(await firstKey('127.0.0.1')).toEqual(Buffer.alloc(4));
+  server?.close();
+  // On Linux the same machine, under a name that is no loopback.
+  expect(await firstKey('0.0.0.0')).not.toEqual(Buffer.alloc(4));
 });
 
 test("the peer's close code and reason arrive", async () => {
