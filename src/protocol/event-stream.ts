@@ -17,7 +17,8 @@ export class EventEnds {
     if (piece.byteLength === 0) return 0;
     const end = this.#lastEnd(piece);
     this.#isBetween = end === piece.byteLength;
-    for (const byte of piece.subarray(-2)) this.#lastTwo = [this.#lastTwo[1], byte];
+    const { length } = piece;
+    this.#lastTwo = [length > 1 ? piece[length - 2]! : this.#lastTwo[1], piece[length - 1]!];
     return end;
   }
 
