@@ -116,8 +116,8 @@ async function read(
   held: Reservation,
   over: () => HttpError,
 ): Promise<Uint8Array> {
-  if (!request.body) return new Uint8Array();
   if (announced !== null && announced <= SHORT_BYTES) return await readShort(request);
+  if (!request.body) return new Uint8Array();
   // Copied into one buffer: pieces may be as short as a byte, and each is an object.
   let bytes = new Uint8Array(announced ?? Math.min(SHORT_BYTES, maxBytes));
   let size = 0;

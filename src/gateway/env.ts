@@ -25,11 +25,10 @@ export interface Env extends QueueSettingBindings {
 
 /** The part of a DurableObjectNamespace that is used here, so that plain Node can stand in for it. */
 export interface ObjectNamespace<Calls> {
-  idFromName(name: string): unknown;
-  get(id: never): Calls & { fetch(input: Request | string, init?: RequestInit): Promise<Response> };
+  getByName(name: string): Calls & { fetch(input: Request | string, init?: RequestInit): Promise<Response> };
 }
 
 /** The object of that name. Ask anew for every call: a stub that failed once stays broken. */
 export function objectNamed<Calls>(namespace: ObjectNamespace<Calls>, name: string) {
-  return namespace.get(namespace.idFromName(name) as never);
+  return namespace.getByName(name);
 }

@@ -50,7 +50,7 @@ export async function askForWorker(
 ): Promise<RequestAnswer | Unserved | Opened> {
   const bytes = bytesOf(payload);
   const isShort = bytes.byteLength <= SHORT_BYTES;
-  const asked: Asked = { job, more, ...(isShort && { payload: String.fromCharCode(...bytes) }) };
+  const asked: Asked = { job, more, ...(isShort && { payload: textOf(bytes) }) };
   const response = await queue.fetch(REQUEST_URL, {
     method: 'POST',
     headers: { [ASKED_HEADER]: asciiJson(asked) },
@@ -70,6 +70,11 @@ export async function readRequest(
   const { job, more, payload } = JSON.parse(header) as Asked;
   const bytes = payload === undefined ? new Uint8Array(await request.arrayBuffer()) : bytesIn(payload);
   return { job: { ...job, payload: bytes }, more };
+}
+
+/** A character for each byte. Not spread: that takes the bytes one by one from an iterator. */
+function textOf(bytes: Uint8Array): string {
+  return String.fromCharCode.apply(null, bytes as unknown as number[]);
 }
 
 /** @param text with a character for each byte */

@@ -189,11 +189,11 @@ export class Server {
     const ask = (url: string, init: RequestInit) =>
       this.queue.questions.fetch(new Request(url, init), () => life.isAlive);
     return {
-      QUEUE: { idFromName: () => 'q', get: () => ({ ...calls, fetch: ask }) as never },
-      RELAY: { idFromName: (name: string) => name, get: () => undefined as never },
+      QUEUE: { getByName: () => ({ ...calls, fetch: ask }) as never },
+      RELAY: { getByName: () => undefined as never },
       BATCHES: undefined as never,
       FILE: undefined as never,
-      FLEET: { idFromName: () => 'q', get: () => this.#fleet.calls(() => life.isAlive) as never },
+      FLEET: { getByName: () => this.#fleet.calls(() => life.isAlive) as never },
     };
   }
 

@@ -109,12 +109,10 @@ async function attempt(
 }
 
 /** What a relay says of one stream. */
-function outcomeOf(
-  response: Response,
-  fence = Number(response.headers.get(BROKEN_FENCE_HEADER)),
-): Extract<Outcome, { kind: 'answer' | 'failed' }> {
+function outcomeOf(response: Response, givenFence?: number): Extract<Outcome, { kind: 'answer' | 'failed' }> {
   const broken = response.headers.get(BROKEN_HEADER);
   if (broken === null) return { kind: 'answer', response };
+  const fence = givenFence ?? Number(response.headers.get(BROKEN_FENCE_HEADER));
   return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0, fence };
 }
 

@@ -3,8 +3,14 @@ import type { CallerSink } from '../caller-stream.ts';
 import { BROKEN_HEADER } from '../calls.ts';
 import { brokenEvents } from '../sse.ts';
 
-/** What the runtime may hold for a caller before the worker is paused, bytes. */
-const CALLER_BUFFER_BYTES = 256 * 1024;
+/**
+ * What the runtime may hold for a caller before the worker is paused, 256 KiB. Not a `ByteLengthQueuingStrategy`: each
+ * is two objects of the runtime's, and its size of a chunk a call out of JavaScript.
+ */
+const CALLER_BUFFER: QueuingStrategy<Uint8Array> = {
+  highWaterMark: 256 * 1024,
+  size: (chunk) => chunk.byteLength,
+};
 /** Responses with these statuses may not have a body. */
 const BODILESS = new Set([101, 204, 205, 304]);
 
@@ -27,7 +33,6 @@ export function streamedResponse(
   writer: BodyWriter,
   more: Record<string, string>,
 ): Response {
-  const strategy = new ByteLengthQueuingStrategy({ highWaterMark: CALLER_BUFFER_BYTES });
   let sink: ResponseSink;
   const source: UnderlyingSource<Uint8Array> = {
     start: (controller) => {
@@ -41,7 +46,7 @@ export function streamedResponse(
     },
     cancel: () => writer.gone(),
   };
-  return responseWith(head, new ReadableStream<Uint8Array>(source, strategy), more);
+  return responseWith(head, new ReadableStream<Uint8Array>(source, CALLER_BUFFER), more);
 }
 
 function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, string>): Response {

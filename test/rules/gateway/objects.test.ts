@@ -27,7 +27,7 @@ async function askedOfRestartingQueue(wanted: WaitingRequest): Promise<WaitingRe
       throw Object.assign(new Error('the object was reset'), { retryable: true });
     },
   };
-  const env = { QUEUE: { idFromName: () => 'q', get: () => queue as never } } as Partial<Env>;
+  const env = { QUEUE: { getByName: () => queue as never } } as Partial<Env>;
   expect(await callWorker(env as Env, 'q', wanted, {}, () => now)).toEqual(ANSWER);
   return asked;
 }

@@ -7,11 +7,8 @@ import { queueIdOf } from '../../../src/gateway/objects.ts';
 function watched(more: Partial<Env> = {}) {
   const touched: string[] = [];
   const namespace = {
-    idFromName: (name: string) => {
+    getByName: (name: string) => {
       touched.push(name);
-      return name;
-    },
-    get: () => {
       throw new Error('no object can be reached here');
     },
   };

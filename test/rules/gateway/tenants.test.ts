@@ -38,7 +38,7 @@ function recording() {
       return new Response(null);
     },
   };
-  const namespace = { idFromName: (name: string) => name, get: () => object as never };
+  const namespace = { getByName: () => object as never };
   const env: Env = {
     QUEUE: namespace,
     RELAY: namespace,

@@ -32,7 +32,7 @@ async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard') {
       return sums;
     },
   };
-  const namespace = { idFromName: (name: string) => name, get: () => object as never };
+  const namespace = { getByName: () => object as never };
   const env = { QUEUE: namespace, RELAY: namespace, FLEET: namespace, TOKENS } as unknown as Env;
   const headers = { authorization: `Bearer ${who}` };
   const response = await createApp().fetch(new Request(`https://queue.example${path}`, { headers }), env);
