@@ -12,7 +12,8 @@ export interface RealRoad {
   engineUrl: string;
 }
 
-export async function startRealRoad(slots: number): Promise<RealRoad> {
+/** @param modelShape values of the model's config.json that replace those of the tiny model */
+export async function startRealRoad(slots: number, modelShape: object = {}): Promise<RealRoad> {
   const vllm = await ensureVllm();
   const queue = await startQueue();
   const worker = await startWorker(queue.url, 'real', {
@@ -24,6 +25,7 @@ export async function startRealRoad(slots: number): Promise<RealRoad> {
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
       VLLM_STARTUP_TIMEOUT: String(STARTUP_LIMIT_MS / 1000),
       CASOLA_MAX_JOBS: String(slots),
+      HF_OVERRIDES: JSON.stringify(modelShape),
     },
   });
   await until(
