@@ -1,3 +1,4 @@
+import { startBare } from '../bare/index.ts';
 import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import type { LoadPlan } from '../load/plan.ts';
@@ -76,5 +77,26 @@ export async function firstToken(effort: Effort, road: BenchRoad): Promise<Figur
       rounds: added.p99,
     });
   }
-  return figures;
+  return [...figures, await bareCall(effort)];
+}
+
+/** The same caller at a bare object call: how fast the machine wakes processes that wait for each other. */
+async function bareCall(effort: Effort): Promise<Figure> {
+  const bare = await startBare();
+  const arrivals = { kind: 'closed', callers: 1, requests: scaled(300, effort) } as const;
+  const ask = async () => median((await runLoad({ url: bare.url, arrivals, tokens: 1 })).firstMs);
+  try {
+    await ask();
+    const rounds: number[] = [];
+    for (let round = 0; round < effort.rounds; round++) rounds.push(await ask());
+    return {
+      group: 'P1',
+      name: 'a bare object call, one after another, p50',
+      unit: 'ms',
+      goal: null,
+      rounds,
+    };
+  } finally {
+    bare.stop();
+  }
 }
