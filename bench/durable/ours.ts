@@ -6,6 +6,12 @@ import { type DurablePlan, printRate } from './plan.ts';
 
 const plan = JSON.parse(process.argv[2] ?? '') as DurablePlan;
 const WORKERS = 2;
+/** What a worker is told. */
+interface Frame {
+  type: string;
+  job_id: string;
+  fence_token: number;
+}
 /** Submissions that share a request: what is ready in one tick of a busy submitter. */
 const BATCH = 16;
 
@@ -52,27 +58,32 @@ async function readResult(id: string): Promise<void> {
   if (state !== 'succeeded') throw new Error(`job ${id} is ${state}`);
 }
 
-/** A worker that answers each job at once. */
+/** A worker that answers each job at once, and speaks as src/worker does: several frames share a message. */
 function startWorker(id: string): Promise<void> {
-  const socket = new WebSocket(`${plan.url.replace(/^http/, 'ws')}/ws?queue_id=vllm-queue`);
-  const send = (frame: object) => socket.send(JSON.stringify(frame));
+  const address = `${plan.url.replace(/^http/, 'ws')}/ws?queue_id=vllm-queue`;
+  const socket = new WebSocket(address, { perMessageDeflate: false });
   return new Promise((resolve) => {
-    socket.on('open', () =>
-      send({
+    socket.on('open', () => {
+      const register = {
         type: 'register',
         worker_id: id,
         config_id: 'cfg',
         capacity: plan.inFlight / WORKERS,
         protocol: 1,
-        features: ['ack', 'renew'],
+        features: ['ack', 'renew', 'frames'],
         instance: { id, models: ['tiny'], boot_id: id },
-      }),
-    );
+      };
+      socket.send(JSON.stringify(register));
+    });
     socket.on('message', (data) => {
-      const frame = JSON.parse(String(data)) as { type: string; job_id: string; fence_token: number };
-      if (frame.type === 'registered') resolve();
-      if (frame.type !== 'job') return;
-      send({ type: 'job_result', job_id: frame.job_id, fence_token: frame.fence_token, result });
+      const frames = [JSON.parse(String(data))].flat() as Frame[];
+      if (frames.some(({ type }) => type === 'registered')) resolve();
+      const jobs = frames.filter(({ type }) => type === 'job');
+      if (jobs.length > 0) socket.send(JSON.stringify(jobs.map(settlementOf)));
     });
   });
+}
+
+function settlementOf({ job_id, fence_token }: Frame) {
+  return { type: 'job_result', job_id, fence_token, result };
 }

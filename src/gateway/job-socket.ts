@@ -9,7 +9,7 @@ import {
   parseJson,
   SETTLED_WINDOW,
 } from '../protocol/index.ts';
-import type { SettledJobs, SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
+import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
@@ -21,7 +21,7 @@ const PAUSE_MS = 1000;
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
   /** @returns answers in the order of the jobs */
-  submit(jobs: SubmitJob[]): Promise<SubmitAnswer[]>;
+  submit(jobs: SubmitJob[]): Promise<HeardAnswer[]>;
   /** @returns ids under which there is no job */
   listen(ids: string[]): Promise<string[]>;
   nextSettled(waitMs: number): Promise<SettledJobs>;
@@ -127,7 +127,7 @@ export class JobSocket {
   }
 
   /** A queue that cannot be asked is so for each of the jobs: their program submits them again. */
-  async #submitOrFail(jobs: SubmitJob[]): Promise<(SubmitAnswer | HttpError)[]> {
+  async #submitOrFail(jobs: SubmitJob[]): Promise<(HeardAnswer | HttpError)[]> {
     try {
       return await this.#ports.submit(jobs);
     } catch (error) {
@@ -202,6 +202,6 @@ function idOf(body: unknown): string | null {
   return typeof id === 'string' ? id : null;
 }
 
-function failureOf(answer: SubmitAnswer | HttpError | undefined): HttpError {
+function failureOf(answer: HeardAnswer | HttpError | undefined): HttpError {
   return answer instanceof HttpError ? answer : rejection(answer);
 }

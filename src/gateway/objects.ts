@@ -5,6 +5,7 @@ import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
   BUCKET_UNREADABLE,
+  type HeardAnswer,
   isUnserved,
   packText,
   type QueueRpc,
@@ -164,31 +165,42 @@ export function callWorker(
   });
 }
 
-/**
- * Submits jobs; those for models that no connected worker serves once more, with the configs that are known for them.
- * @param listener hears when they settle; then the answers hold no results
- * @returns answers in the order of the jobs
- */
-export function submitJobs(
+/** Submits jobs. @returns answers in their order */
+export function submitJobs(env: Env, queueId: string, jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
+  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submit(jobs));
+}
+
+/** The same for a listener, which hears when they settle. */
+export function submitAndListen(
+  env: Env,
+  queueId: string,
+  jobs: Sent<SubmitJob>[],
+  listener: string,
+): Promise<HeardAnswer[]> {
+  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
+}
+
+/** Jobs for models that no connected worker serves are submitted once more, with the configs that are known for them. */
+function submitBy<T extends object>(
   env: Env,
   queueId: string,
   given: Sent<SubmitJob>[],
-  listener?: string,
-): Promise<SubmitAnswer[]> {
+  submit: (queue: QueueObjectStub, jobs: Sent<SubmitJob>[]) => Promise<(T | Unserved)[]>,
+): Promise<T[]> {
   const aliases = modelAliases(env.MODEL_ALIASES);
   const jobs = aliases.models.size === 0 ? given : given.map((job) => withOwnModel(job, aliases));
   return callQueue(env, queueId, async (queue) => {
-    const answers = await queue.submit(jobs, listener);
+    const answers = await submit(queue, jobs);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
-    if (unserved.length === 0) return answers.map(resolved);
+    if (unserved.length === 0) return answers.map((answer) => resolved(answer));
     const known = await chooseConfigs(
       env,
       queueId,
       unserved.map(({ model }) => model ?? null),
     );
-    const again = await queue.submit(
+    const again = await submit(
+      queue,
       unserved.map((job, index) => ({ ...job, known: known[index]! })),
-      listener,
     );
     const answersAgain = again.values();
     return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));

@@ -8,7 +8,7 @@ import {
   parseValue,
   runpodStreams,
 } from '../protocol/index.ts';
-import { type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
+import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED } from './json-scan.ts';
 
@@ -100,7 +100,7 @@ const REJECTION_STATUS = {
 } as const;
 
 /** A submission that the queue did not take. */
-export function rejection(answer: SubmitAnswer | undefined): HttpError {
+export function rejection(answer: HeardAnswer | undefined): HttpError {
   if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
   const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
   return new HttpError(REJECTION_STATUS[answer.reason], answer.message, answer.reason, headers);

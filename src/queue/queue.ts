@@ -1,5 +1,5 @@
 import { migrate } from '../durable/migrate.ts';
-import { isSettled, type Parsed, type WorkerFrame } from '../protocol/index.ts';
+import type { Parsed, WorkerFrame } from '../protocol/index.ts';
 import { ClockWatch, followClockBack } from './attempts/clock.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { Standstill } from './attempts/standstill.ts';
@@ -12,6 +12,7 @@ import { Jobs } from './jobs.ts';
 import { Lines } from './lines.ts';
 import { Numbers } from './numbers.ts';
 import type {
+  HeardAnswer,
   QueueStatus,
   RequestAnswer,
   RetryAnswer,
@@ -40,7 +41,7 @@ import { purge } from './verbs/purge.ts';
 import { request } from './verbs/request.ts';
 import { orphanAfterRestart, restoreFleet } from './verbs/restore.ts';
 import { retry } from './verbs/retry.ts';
-import { type NewJob, submit as submitJobs } from './verbs/submit.ts';
+import { type NewJob, submit, submitAndListen } from './verbs/submit.ts';
 import { webhookBody } from './verbs/webhook-body.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
@@ -86,14 +87,17 @@ export class Queue {
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
+  submit(jobs: readonly NewJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
+    return this.#do(() => submit(this.#core, jobs, ids)).map((answer) => answer());
+  }
+
   /** @param listener hears when they settle */
-  submit(jobs: readonly NewJob[], ids: readonly string[], listener?: string): (SubmitAnswer | Unserved)[] {
-    const answers = this.#do(() => submitJobs(this.#core, jobs, ids)).map((answer) => answer());
-    if (listener === undefined) return answers;
-    const { listeners } = this.#core.stored;
-    for (const answer of answers)
-      if (answer.ok) listeners.listen(listener, answer.job.id, isSettled(answer.job.state));
-    return answers;
+  submitAndListen(
+    jobs: readonly NewJob[],
+    ids: readonly string[],
+    listener: string,
+  ): (HeardAnswer | Unserved)[] {
+    return this.#do(() => submitAndListen(this.#core, jobs, ids, listener));
   }
 
   request(asked: WaitingRequest, answer: (answer: RequestAnswer | Unserved) => void): void {
@@ -129,6 +133,7 @@ export class Queue {
 
   /** Once all work of a commit is done: what is to be written with it. */
   beforeCommit(): void {
+    this.#core.usage.beforeCommit();
     this.#core.counts.beforeCommit();
   }
 

@@ -35,6 +35,8 @@ export const WORKER_TOKEN_HEADERS = { name: 'x-worker-token-name', pattern: 'x-w
 export interface QueueCalls {
   /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
+  /** @param listener hears when they settle (`nextSettled`) */
+  submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
   get(jobId: string, viewer: Viewer): Promise<JobView | null>;
   /** The payload or the result of a stored job as JSON text. Null: none, or none that this reader may read. */
   contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<LongText | null>;
@@ -120,16 +122,19 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   token_name?: string | null;
 }
 
-export type SubmitAnswer =
-  | { ok: true; job: JobView; created: boolean }
+export type SubmitAnswer<Told = JobView> =
+  | { ok: true; job: Told; created: boolean }
   | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config' | 'invalid_webhook'; message: string }
   /** Too much is pending for the config or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
+/** Of a job whose submitter hears of its end: how it stands before that is not told. */
+export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
+
 /** The same as the object offers it over RPC: long texts in a form that fits. */
-export interface QueueRpc extends Omit<QueueCalls, 'submit'>, FileCalls {
-  /** @param listener hears when they settle (`nextSettled`); the answers then hold no results */
-  submit(jobs: Sent<SubmitJob>[], listener?: string): Promise<(SubmitAnswer | Unserved)[]>;
+export interface QueueRpc extends Omit<QueueCalls, 'submit' | 'submitAndListen'>, FileCalls {
+  submit(jobs: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]>;
+  submitAndListen(jobs: Sent<SubmitJob>[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
 }
 
 /** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */

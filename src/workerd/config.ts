@@ -6,8 +6,15 @@
 /** Behaviour of the runtime is pinned to this date; raise it together with wrangler.jsonc. */
 export const COMPATIBILITY_DATE = '2026-11-01';
 
-/** A caller that hangs up is seen by the gateway, and by the relay object it was passed to. */
-export const COMPATIBILITY_FLAGS = ['enable_request_signal', 'request_signal_passthrough'];
+/**
+ * A caller that hangs up is seen by the gateway, and by the relay object it was passed to. Messages of WebSockets are
+ * not compressed: it would cost more than what they say.
+ */
+export const COMPATIBILITY_FLAGS = [
+  'enable_request_signal',
+  'request_signal_passthrough',
+  'no_web_socket_compression',
+];
 
 /** The name of the one listening socket in the configuration and in workerd's control messages. */
 export const SOCKET_NAME = 'http';

@@ -5,7 +5,6 @@ import {
   type QueueCalls,
   type RequestAnswer,
   type Sent,
-  type SubmitAnswer,
   type SubmitJob,
   type Unserved,
   unpackText,
@@ -100,15 +99,21 @@ export class Questions {
 /** What the gateway may ask by RPC. */
 function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
   const unasked = () => Promise.reject(new Error('not part of this run'));
+  const submitBy = <T extends object>(
+    submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
+    sent: Sent<SubmitJob>[],
+  ) =>
+    rpc<(T | Unserved)[]>((queue, answer) => {
+      const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
+      const ids = jobs.map((job) => job.id ?? 'x');
+      const answers = submit(queue, jobs, ids);
+      if (answers.some(isUnserved)) void tellFleet().then(() => answer(answers));
+      else answer(answers);
+    });
   return {
-    submit: (sent: Sent<SubmitJob>[], listener?: string) =>
-      rpc<(SubmitAnswer | Unserved)[]>((queue, answer) => {
-        const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
-        const ids = jobs.map((job) => job.id ?? 'x');
-        const answers = queue.submit(jobs, ids, listener);
-        if (answers.some(isUnserved)) void tellFleet().then(() => answer(answers));
-        else answer(answers);
-      }),
+    submit: (sent: Sent<SubmitJob>[]) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), sent),
+    submitAndListen: (sent: Sent<SubmitJob>[], listener: string) =>
+      submitBy((queue, jobs, ids) => queue.submitAndListen(jobs, ids, listener), sent),
     get: (id) => rpc((queue, answer) => answer(queue.jobs.get(id))),
     wait: (id, ms) => rpc((queue, answer) => queue.jobs.wait(id, ms, answer)),
     cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),

@@ -1,11 +1,11 @@
 import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
 import type { JobView } from '../../protocol/index.ts';
-import { packJobs, type SubmitAnswer, type SubmitJob, unpackView } from '../../queue/rpc.ts';
+import { type HeardAnswer, packJobs, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { scanBody } from '../json-scan.ts';
-import { callQueue, submitJobs } from '../objects.ts';
+import { callQueue, submitAndListen } from '../objects.ts';
 
 /** Below what people wait for. */
 const PRIORITY = -10;
@@ -35,7 +35,9 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
 async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<SubmittedLine[]> {
   const refusals = lines.map(({ body }) => refusalOf(body));
   const jobs = lines.filter((_, index) => refusals[index] === null).map(jobOf);
-  const answers = (jobs.length > 0 ? await submitJobs(env, queueId, packJobs(jobs), LISTENER) : []).values();
+  const answers = (
+    jobs.length > 0 ? await submitAndListen(env, queueId, packJobs(jobs), LISTENER) : []
+  ).values();
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
 
@@ -64,7 +66,7 @@ function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: 
   };
 }
 
-function answerOf(answer: SubmitAnswer | undefined): SubmittedLine {
+function answerOf(answer: HeardAnswer | undefined): SubmittedLine {
   if (!answer) throw new Error('the queue did not answer for a line');
   if (answer.ok) return 'submitted';
   const isFinal = answer.reason === 'conflict' || answer.reason === 'invalid_webhook';

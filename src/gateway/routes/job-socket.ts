@@ -2,7 +2,7 @@ import { packJobs } from '../../queue/rpc.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { JobSocket } from '../job-socket.ts';
-import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
 import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
 
@@ -25,7 +25,7 @@ function serve(context: GatewayContext): Response {
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
     submit: (jobs) =>
-      submitJobs(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
+      submitAndListen(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),

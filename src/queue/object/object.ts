@@ -16,10 +16,7 @@ import {
   type QueueStatus,
   type RequestAnswer,
   type RetryAnswer,
-  type Sent,
   type SettledJobs,
-  type SubmitAnswer,
-  type SubmitJob,
   type Unserved,
   type Viewer,
   type WaitingLineView,
@@ -165,9 +162,18 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
-  async submit(sent: Sent<SubmitJob>[], listener?: string): Promise<(SubmitAnswer | Unserved)[]> {
-    const ids = sent.map(() => crypto.randomUUID());
-    const answers = await this.#texts.submit(sent, ids, listener);
+  submit(...[sent]: Parameters<QueueRpc['submit']>): ReturnType<QueueRpc['submit']> {
+    return this.#submitted(this.#texts.submit(sent));
+  }
+
+  submitAndListen(
+    ...asked: Parameters<QueueRpc['submitAndListen']>
+  ): ReturnType<QueueRpc['submitAndListen']> {
+    return this.#submitted(this.#texts.submitAndListen(...asked));
+  }
+
+  async #submitted<T extends object>(answering: Promise<T[]>): Promise<T[]> {
+    const answers = await answering;
     // The fleet object is asked next.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;

@@ -5,6 +5,7 @@ import {
   BUCKET_UNREADABLE,
   type FileTicket,
   type FileUploadAnswer,
+  type HeardAnswer,
   type LongText,
   packText,
   type Sent,
@@ -55,27 +56,36 @@ export class TextCalls {
     this.#ports = ports;
   }
 
-  async submit(
-    sent: readonly Sent<SubmitJob>[],
-    ids: readonly string[],
-    listener?: string,
-  ): Promise<(SubmitAnswer | Unserved)[]> {
-    const { queue, commit } = this.#ports;
-    const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
-    const files = await this.#putPayloads(jobs, sent, ids);
-    const answers = await commit(() => {
-      const answers = queue.submit(jobs, ids, listener);
-      queue.files.abandon(files);
-      return answers;
-    });
+  async submit(sent: readonly Sent<SubmitJob>[], ids = newIds(sent)): Promise<(SubmitAnswer | Unserved)[]> {
+    const answers = await this.#submit(sent, ids, (jobs) => this.#ports.queue.submit(jobs, ids));
     for (const answer of answers) {
-      if (!answer.ok || listener !== undefined) continue;
+      if (!answer.ok) continue;
       const job = await this.withResult(answer.job);
       // It was there, and its time to be forgotten came.
       if (job === null) return this.submit(sent, ids);
       answer.job = job;
     }
     return answers;
+  }
+
+  submitAndListen(sent: readonly Sent<SubmitJob>[], listener: string): Promise<(HeardAnswer | Unserved)[]> {
+    const ids = newIds(sent);
+    return this.#submit(sent, ids, (jobs) => this.#ports.queue.submitAndListen(jobs, ids, listener));
+  }
+
+  async #submit<T>(
+    sent: readonly Sent<SubmitJob>[],
+    ids: readonly string[],
+    submit: (jobs: NewJob[]) => T,
+  ): Promise<T> {
+    const { queue, commit } = this.#ports;
+    const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
+    const files = await this.#putPayloads(jobs, sent, ids);
+    return commit(() => {
+      const answers = submit(jobs);
+      queue.files.abandon(files);
+      return answers;
+    });
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {
@@ -210,4 +220,9 @@ function encode(text: string): Bytes {
 async function sha256(bytes: Bytes): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** For those that bring none. */
+function newIds(jobs: readonly unknown[]): string[] {
+  return jobs.map(() => crypto.randomUUID());
 }

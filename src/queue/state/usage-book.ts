@@ -22,8 +22,8 @@ export interface UsageEntry {
 }
 
 /**
- * What is used, each thing once. What a stored job used is added in the commit that ends the job. A job in memory has no
- * commit: its usage is gathered and written with that of others, once a second, together with the fence tokens of the
+ * What is used, each thing once. What a stored job used is written in the commit that ends the job. A job in memory has
+ * no commit: its usage is gathered and written with that of others, once a second, together with the fence tokens of the
  * attempts it came from, and only then is the worker told that the queue has its settlement. A worker that was not told
  * says it again, also to the queue's next process, which finds the fence token or does not.
  */
@@ -43,6 +43,8 @@ export class UsageBook {
   readonly #ended = new Map<string, { atMs: number; entry: UsageEntry }>();
   /** Days since 1970. */
   #rolledUpOn = -1;
+  /** What was gathered holds usage of stored jobs. */
+  #hasStored = false;
   #isFailing = false;
 
   constructor(ports: Ports, counts: Counts) {
@@ -55,12 +57,16 @@ export class UsageBook {
     return this.#dueAt;
   }
 
-  /** In the commit of the verb at work, which happens once. */
+  /** In the commit of the verb at work, which happens once: `beforeCommit` writes what all its verbs used. */
   add({ key, amounts }: UsageEntry): void {
-    const now = this.#ports.now();
-    this.#rollUp(now);
+    this.#gather(this.#ports.now(), { key: this.#bounded(key), amounts });
     this.#counts.used(key.config_id, amounts, true);
-    addUsage(this.#ports.sql, now, this.#bounded(key), { ...NOTHING, ...amounts });
+    this.#hasStored = true;
+  }
+
+  /** Part of the commit that is about to be made. */
+  beforeCommit(): void {
+    if (this.#hasStored) this.write();
   }
 
   /** For a verb without a commit. @param fence of the attempt; null: it was given to nobody */
@@ -119,6 +125,7 @@ export class UsageBook {
   /** Writes what was gathered; to be called where there is a commit. Never throws. */
   write(): void {
     if (this.#dueAt === null) return;
+    this.#hasStored = false;
     const { sql, undoable, log, now } = this.#ports;
     const problem = undoable(() => {
       this.#rollUp(now());

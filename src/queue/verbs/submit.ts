@@ -1,9 +1,16 @@
-import { shortName } from '../../protocol/index.ts';
+import { isSettled, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { countRejected } from '../events/counts.ts';
 import { emit } from '../events/emit.ts';
 import { suitsBase } from '../peers/job-frame.ts';
-import { maySee, type SubmitAnswer, type SubmitJob, UNSERVED, type Unserved } from '../rpc.ts';
+import {
+  type HeardAnswer,
+  maySee,
+  type SubmitAnswer,
+  type SubmitJob,
+  UNSERVED,
+  type Unserved,
+} from '../rpc.ts';
 import { isNamed, liveConfig } from '../state/live-config.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
@@ -34,16 +41,57 @@ export function submit(
   jobs: readonly NewJob[],
   ids: readonly string[],
 ): (() => SubmitAnswer | Unserved)[] {
-  const placed = new Placed(core);
-  return jobs.map((job, index) => {
-    const existing = existingJob(core, job);
-    if (existing) return () => repeated(core, existing, job, jobs.length === 1);
-    const config = admit(core, job, placed);
-    if (!config.ok) return () => config;
-    const row = insert(core, job, job.id ?? ids[index]!, config.config_id);
-    placed.add(config.config_id, row.tenant);
-    return () => ({ ok: true, job: viewOf(core.sql, core.stored.find(row.id) ?? row), created: true });
+  return takeEach(core, jobs, ids, (taken) => () => {
+    if (!('row' in taken)) return taken;
+    const { row, created } = taken;
+    if (!created) return { ok: true, job: viewOf(core.sql, row, jobs.length === 1), created };
+    return { ok: true, job: viewOf(core.sql, core.stored.find(row.id) ?? row), created };
   });
+}
+
+/**
+ * The same for a listener. It hears of their ends, so how they stand now is neither read nor told.
+ * @returns the answers
+ */
+export function submitAndListen(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+  listener: string,
+): (HeardAnswer | Unserved)[] {
+  return takeEach(core, jobs, ids, (taken) => {
+    if (!('row' in taken)) return taken;
+    const { row, created } = taken;
+    core.stored.listeners.listen(listener, row.id, isSettled(row.state));
+    return { ok: true, job: { id: row.id }, created };
+  });
+}
+
+/** A job that is stored now, or was before. */
+interface Taken {
+  row: StoredJob;
+  created: boolean;
+}
+
+function takeEach<T>(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+  answer: (taken: Taken | Rejection | Unserved) => T,
+): T[] {
+  const placed = new Placed(core);
+  return jobs.map((job, index) => answer(take(core, job, ids[index]!, placed)));
+}
+
+/** @param newId for a job that brings none */
+function take(core: Core, job: NewJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
+  const existing = existingJob(core, job);
+  if (existing) return repeated(core, existing, job);
+  const config = admit(core, job, placed);
+  if (!config.ok) return config;
+  const row = insert(core, job, job.id ?? newId, config.config_id);
+  placed.add(config.config_id, row.tenant);
+  return { row, created: true };
 }
 
 /**
@@ -168,12 +216,9 @@ function pendingFullness(
   return fullness(depth, tenant, { config, tenant: 'jobs of it are pending' });
 }
 
-function repeated(core: Core, row: StoredJob, job: NewJob, withResult: boolean): SubmitAnswer {
+function repeated(core: Core, row: StoredJob, job: NewJob): Taken | Rejection {
   const isSame = row.tenant === (job.tenant ?? null) && row.job_type === job.job_type;
-  if (isSame && hasPayload(core, row, job)) {
-    return { ok: true, job: viewOf(core.sql, row, withResult), created: false };
-  }
-  return conflict(row.id, OTHER_PAYLOAD);
+  return isSame && hasPayload(core, row, job) ? { row, created: false } : conflict(row.id, OTHER_PAYLOAD);
 }
 
 function conflict(id: string, why: string): Rejection {

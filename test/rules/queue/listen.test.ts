@@ -10,7 +10,7 @@ it('tells what has settled to the newest question of a listener, not to the one 
   };
   queue.submit([job], ['settled']);
   queue.cancel('settled', 'cancelled');
-  queue.submit([job], ['waits'], 'listener');
+  queue.submitAndListen([job], ['waits'], 'listener');
   const told: Record<string, SettledJobs[]> = { older: [], newest: [] };
   const ask = (who: string) => queue.jobs.nextSettled('listener', 1000, (answer) => told[who]!.push(answer));
   ask('older');
