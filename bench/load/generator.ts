@@ -56,5 +56,5 @@ const result: LoadResult = {
   tokensPerSecond: (answers.length * plan.tokens * 1000) / durationMs,
   durationMs,
 };
-process.stdout.write(JSON.stringify(result));
-process.exit(0);
+// A pipe takes what is longer than 64 KiB bit by bit.
+process.stdout.write(JSON.stringify(result), () => process.exit(0));
