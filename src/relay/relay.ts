@@ -297,12 +297,12 @@ export class Relay {
   }
 
   /**
-   * What was said in one go is one message. A message costs as much as a chunk of an answer, so while answers are on
-   * their way, what can wait does until there are several of it or a tick comes.
+   * What was said in one go is one message. A message costs as much as a chunk of an answer, so what can wait does
+   * until there are several of it or a tick comes.
    * @param all with what could wait
    */
   #flush(all = false): void {
-    const waits = this.#canWait && this.#streams.held > 0 && this.#replies.length < MOST_WAITING_REPLIES;
+    const waits = this.#canWait && this.isBusy && this.#replies.length < MOST_WAITING_REPLIES;
     if (this.#replies.length === 0 || (waits && !all)) return;
     const replies = this.#replies;
     this.#replies = [];
