@@ -22,6 +22,7 @@ export const FEATURES = [
   'usage',
   'trace',
   'frames',
+  'answer_settlements',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 

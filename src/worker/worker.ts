@@ -13,7 +13,7 @@ import { grants } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';
 import type { EngineStep } from './telemetry/engine-start.ts';
-import type { Beat, PostHeartbeat } from './telemetry/heartbeat.ts';
+import { type Beat, type PostHeartbeat, wordsOf } from './telemetry/heartbeat.ts';
 import { LoadWatch } from './telemetry/load-watch.ts';
 import { WorkerStatus } from './telemetry/worker-status.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
@@ -49,7 +49,11 @@ export class Worker {
     this.#settings = settings;
     this.#events = events;
     this.#session = this.#createSession();
-    this.#answers = new Answers(ports, settings, () => this.#drain?.check());
+    this.#answers = new Answers(ports, settings, {
+      changed: () => this.#drain?.check(),
+      takeSettlements: () => this.#session.takeSettlements(),
+      settlementsLost: () => this.#outbox.repeatAll(),
+    });
     this.#outbox = this.#createOutbox();
     this.status = this.#createStatus(post);
     this.#jobs = new Jobs(
@@ -220,7 +224,7 @@ export class Worker {
     return new Outbox({
       ...this.#ports,
       peer: () => this.#session.peer,
-      sendText: (text) => this.#session.sendSettlement(text),
+      sendText: (text, mayGoWithAnswer) => this.#session.sendSettlement(text, mayGoWithAnswer),
       upload: (url, text, signal) => uploadResult(this.#ports, files, url, text, signal),
       isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),
@@ -312,9 +316,4 @@ export class Worker {
     await Promise.all([this.#session.stop(), this.#answers.close(), said]);
     this.#events.ended(this.#exitCode);
   }
-}
-
-/** @param advice what the message ends with */
-function wordsOf(message: string, advice: string | undefined): Omit<Beat, 'status'> {
-  return advice ? { error_message: message, advice } : { error_message: message };
 }

@@ -1,8 +1,8 @@
-import { type AnswerRecord, decodeRecords, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
+import { decodeRecords, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import type { Socket, SocketEvents } from '../../src/worker/session/socket.ts';
 import { Random } from './random.ts';
 import type { Planned, Timeline } from './timeline.ts';
-import { brief, type Trace } from './trace.ts';
+import { brief, recordText, type Trace } from './trace.ts';
 
 type Message =
   | { kind: 'opened' }
@@ -302,20 +302,4 @@ export class Link {
       for (const record of decodeRecords(data))
         this.#trace.say(`${this.name} ${arrow} ${recordText(record)}`);
   }
-}
-
-function recordText(record: AnswerRecord): string {
-  const more =
-    record.type === 'bytes'
-      ? `${record.offset}+${record.data.byteLength}`
-      : record.type === 'end'
-        ? record.size
-        : record.type === 'taken'
-          ? record.offset
-          : record.type === 'broken'
-            ? record.reason.code
-            : record.type === 'cancel'
-              ? record.reason
-              : '';
-  return `${record.type} s${record.stream} ${more}`;
 }

@@ -1,5 +1,4 @@
-import type { FleetRpc } from '../../src/fleet/rpc.ts';
-import { type BrokenReason, parseWorkerFrame, parseWorkerFrames } from '../../src/protocol/index.ts';
+import { parseWorkerFrame, parseWorkerFrames } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
@@ -8,30 +7,14 @@ import { Disk } from './disk.ts';
 import { Forger } from './forger.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
-import type { Plan } from './plan.ts';
-import type { ProcessTimeline } from './process-timeline.ts';
 import { Questions } from './questions.ts';
+import type { QueueHostPorts } from './queue-host-ports.ts';
 import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
-import { framesIn, type Trace } from './trace.ts';
+import { framesIn } from './trace.ts';
 
 /** Longer than any run takes until its workers retire. */
 export const RETENTION_SECONDS = 7200;
-
-export interface QueueHostPorts {
-  plan: Plan;
-  /** Of the server's process. */
-  timeline: ProcessTimeline;
-  trace: Trace;
-  oracle: Oracle;
-  breakStream(relay: string, stream: number, reason: BrokenReason): void;
-  /** The answer of one attempt, where this object holds the relays of its workers; else null. */
-  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
-  /** The object is gone, and with it the relays that it held. */
-  relaysGone(): void;
-  /** The fleet object, for as long as this life of the server lasts. */
-  fleet(): FleetRpc;
-}
 
 /**
  * The queue object as its runtime runs it: what is done between two commits is on disk together or not at all,
@@ -115,6 +98,7 @@ export class QueueHost {
         lease_seconds: plan.leaseSeconds,
         reconnect_grace_seconds: plan.graceSeconds,
         retention_seconds: RETENTION_SECONDS,
+        has_relays: plan.relaysInQueue,
       });
     });
     if (!this.#isWatched) this.disk.watch();
@@ -177,6 +161,17 @@ export class QueueHost {
         this.#do((queue) => queue.onClose(connection));
       },
     });
+  }
+
+  /** From the answer socket of a worker, where this object holds the relays. */
+  settle(relay: string, message: string): boolean {
+    const settler = this.#queue?.frames.settlerAt(relay) ?? null;
+    if (settler === null) return true;
+    if (!settler.isGranted) return false;
+    for (const text of framesIn(message)) this.oracle.frameHeard(text);
+    for (const frame of parseWorkerFrames(message))
+      this.#do((queue) => queue.onSettlement(settler.connection, frame));
+    return true;
   }
 
   /** Lets something out when the commit that it speaks of is on disk. */

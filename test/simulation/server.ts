@@ -6,7 +6,8 @@ import { BatchesHost } from './batches-host.ts';
 import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
 import { ProcessTimeline } from './process-timeline.ts';
-import { QueueHost, type QueueHostPorts } from './queue-host.ts';
+import { QueueHost } from './queue-host.ts';
+import type { QueueHostPorts } from './queue-host-ports.ts';
 import { Random } from './random.ts';
 import { type CallerBody, RelayHost } from './relay-host.ts';
 import type { Timeline } from './timeline.ts';
@@ -252,7 +253,8 @@ export class Server {
   #relay(name: string): RelayHost {
     const known = this.#relays.get(name);
     if (known) return known;
-    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds);
+    const settle = this.#ports.plan.relaysInQueue ? (text: string) => this.queue.settle(name, text) : null;
+    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds, settle);
     this.#relays.set(name, relay);
     return relay;
   }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { AnswerRecord } from '../../src/protocol/index.ts';
 import { Timeline } from './timeline.ts';
 
 /** What happened, a line each; the same seed gives the same lines. */
@@ -48,4 +49,23 @@ function briefFrame(text: string): string {
     if (frame[key] !== undefined) parts.push(`${key}=${frame[key]}`);
   }
   return parts.join(' ');
+}
+
+/** One record of an answer socket. */
+export function recordText(record: AnswerRecord): string {
+  const more =
+    record.type === 'bytes'
+      ? `${record.offset}+${record.data.byteLength}`
+      : record.type === 'end'
+        ? record.size
+        : record.type === 'taken'
+          ? record.offset
+          : record.type === 'broken'
+            ? record.reason.code
+            : record.type === 'cancel'
+              ? record.reason
+              : record.type === 'settlements'
+                ? brief(record.text)
+                : '';
+  return `${record.type} s${record.stream} ${more}`;
 }

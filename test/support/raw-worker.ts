@@ -19,6 +19,8 @@ export class RawWorker {
   readonly messages: (Frame | Frame[])[] = [];
   readonly records: AnswerRecord[] = [];
   closed: number | null = null;
+  /** Why its answer socket was closed. */
+  answersClosed: { code: number; reason: string } | null = null;
   #url: string;
   #headers: Record<string, string>;
   #socket!: WebSocket;
@@ -65,6 +67,9 @@ export class RawWorker {
       const url = new URL(String(registered.answers_url), `${this.#url}/ws`);
       this.#answers = await this.#dial(url.href, (data, isBinary) => {
         if (isBinary) this.records.push(...decodeRecords(data as ArrayBuffer));
+      });
+      this.#answers.on('close', (code, reason) => {
+        this.answersClosed = { code, reason: reason.toString() };
       });
     }
     return this;

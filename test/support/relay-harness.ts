@@ -1,6 +1,7 @@
 import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
 import type { CallerSink, Opening } from '../../src/relay/caller-stream.ts';
-import { type AnswerSocket, Relay } from '../../src/relay/relay.ts';
+import type { AnswerSocket, Settle } from '../../src/relay/ports.ts';
+import { Relay } from '../../src/relay/relay.ts';
 
 /** The head of an event stream. */
 export const sse = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
@@ -29,14 +30,23 @@ export class Caller implements CallerSink {
 /** A relay with one worker's socket, a clock and callers that the test plays. */
 export class RelayHarness {
   nowMs = 1_000_000;
-  readonly relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 });
+  readonly relay: Relay;
   sent: AnswerRecord[] = [];
-  socket: AnswerSocket = this.connect();
+  /** How the relay closed a socket last. */
+  closed: { code: number; reason: string } | null = null;
+  socket: AnswerSocket;
+
+  constructor(settle: Settle | null = null) {
+    this.relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 }, settle);
+    this.socket = this.connect();
+  }
 
   connect(): AnswerSocket {
     const socket: AnswerSocket = {
       send: (message) => this.sent.push(...decodeRecords(message)),
-      close: () => {},
+      close: (code, reason) => {
+        this.closed = { code, reason };
+      },
     };
     this.socket = socket;
     this.relay.onSocket(socket);

@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
-import { CLOSE, type JobView, PING_TEXT, PONG_TEXT, parseWorkerFrames } from '../../protocol/index.ts';
+import { CLOSE, type JobView, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import { Queue } from '../queue.ts';
 import {
@@ -24,6 +24,7 @@ import {
 } from '../rpc.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
+import { Hearing } from './hearing.ts';
 import { log } from './log.ts';
 import { portsOf } from './ports.ts';
 import { Relays } from './relays.ts';
@@ -57,6 +58,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#resets.afterError(error),
   });
+  readonly #hearing = new Hearing(() => this.#queue, this.#commits);
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
     share: () => this.#queue.numbers.share(),
     awaitsStart: () => this.#queue.lines.awaitStart,
@@ -71,7 +73,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   });
   #alarm!: StoredAlarm;
   /** Null: they have objects of their own. */
-  readonly #relays = Relays.of(this.env);
+  readonly #relays = Relays.of(this.env, (relay, text) => this.#hearing.settle(relay, text));
   readonly #resets = new Resets(this.ctx, this.#relays);
   readonly #requestPorts = {
     // In no batch: a dispatch writes nothing, and the caller waits for its first token.
@@ -129,14 +131,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     const heard = this.#sockets.heard(socket, message);
-    if (heard === null) return;
-    const { connection, text } = heard;
-    const taken = parseWorkerFrames(text).map((frame) => {
-      const take = () => this.#queue.onFrame(connection, frame, crypto.randomUUID());
-      const needsCommit = this.#commits.isGathering || !this.#queue.frames.staysInMemory(connection, frame);
-      return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
-    });
-    await Promise.all(taken);
+    if (heard !== null) await this.#hearing.hear(heard.connection, heard.text);
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {

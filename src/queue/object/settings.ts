@@ -4,10 +4,11 @@ import type { Queue } from '../queue.ts';
 
 /** What the rules of the queue with this id are given of its bindings. */
 export async function givenSettings(
-  env: QueueSettingBindings & { FILE_KEY_SECRET?: string },
+  env: QueueSettingBindings & { FILE_KEY_SECRET?: string; RELAYS_IN_QUEUE?: string },
   queue_id: string,
 ): Promise<ConstructorParameters<typeof Queue>[1]> {
   const secret = env.FILE_KEY_SECRET;
   const file_key_mac = secret ? await fileKeyMac(secret, queue_id) : '';
-  return { queue_id, file_key_mac, ...settingsFromBindings(env) };
+  const has_relays = Boolean(env.RELAYS_IN_QUEUE);
+  return { queue_id, file_key_mac, has_relays, ...settingsFromBindings(env) };
 }

@@ -1,7 +1,8 @@
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
-import { type AnswerSocket, Relay, type RelaySettings } from '../relay.ts';
+import type { AnswerSocket, RelaySettings, Settle } from '../ports.ts';
+import { Relay } from '../relay.ts';
 import { type BodyWriter, brokenResponse, quietly, streamedResponse, wholeResponse } from './responses.ts';
 
 const TICK_MS = 1000;
@@ -20,8 +21,9 @@ export class RelayHost {
   /** Bytes that the worker sent. */
   received = 0;
 
-  constructor(settings: RelaySettings) {
-    this.#relay = new Relay(() => Date.now(), settings);
+  /** @param settle null: the queue is elsewhere */
+  constructor(settings: RelaySettings, settle: Settle | null = null) {
+    this.#relay = new Relay(() => Date.now(), settings, settle);
   }
 
   /** Neither connected nor in use: nothing is lost with it. */

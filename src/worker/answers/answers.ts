@@ -33,6 +33,15 @@ export interface AnswersSettings {
   };
 }
 
+export interface AnswersEvents {
+  /** An answer is out of the way. */
+  changed(): void;
+  /** Settlements that are to go with the answers that leave now; null: none. */
+  takeSettlements(): string | null;
+  /** A connection ended on which settlements went. */
+  settlementsLost(): void;
+}
+
 /**
  * The answer socket: the bytes of all answers, one message a tick for all of them together, to the relay.
  * A connection that breaks costs nothing but time: each stream goes on from what the relay has.
@@ -40,7 +49,7 @@ export interface AnswersSettings {
 export class Answers {
   readonly #ports: Ports;
   readonly #settings: AnswersSettings;
-  readonly #changed: () => void;
+  readonly #events: AnswersEvents;
   readonly #streams = new Map<number, AnswerStream>();
   /** Streams of which something waits a little for what follows. */
   readonly #joiner: PieceJoiner;
@@ -60,12 +69,13 @@ export class Answers {
   #socket: ReconnectingSocket | null = null;
   #url: string | null = null;
   #flushPlanned = false;
+  /** Settlements went on the present connection. */
+  #hasSettled = false;
 
-  /** @param changed an answer is out of the way */
-  constructor(ports: Ports, settings: AnswersSettings, changed: () => void) {
+  constructor(ports: Ports, settings: AnswersSettings, events: AnswersEvents) {
     this.#ports = ports;
     this.#settings = settings;
-    this.#changed = changed;
+    this.#events = events;
     this.#joiner = new PieceJoiner(ports.clock, settings.streams.interval, (due) => {
       for (const stream of due) this.#waiting.add(stream);
       this.#flush();
@@ -82,6 +92,8 @@ export class Answers {
     if (this.#socket && this.#url === url && this.#socket.state !== 'closed') return;
     void this.#socket?.close();
     this.#url = url;
+    // Whatever was not acknowledged is said anew to a queue that names a new address.
+    this.#hasSettled = false;
     const socket = new ReconnectingSocket(this.#ports, 'answer', {
       opened: () => {
         socket.proven();
@@ -90,7 +102,7 @@ export class Answers {
       },
       text: () => {},
       binary: (data) => this.#receive(data),
-      closed: () => 'redial',
+      closed: () => this.#closed(),
     });
     this.#socket = socket;
     socket.open({ url, token: this.#settings.token });
@@ -145,6 +157,13 @@ export class Answers {
     await this.#socket?.close();
   }
 
+  #closed(): 'redial' {
+    const hasSettled = this.#hasSettled;
+    this.#hasSettled = false;
+    if (hasSettled) this.#events.settlementsLost();
+    return 'redial';
+  }
+
   #reconnected(): void {
     for (const stream of this.#streams.values()) {
       stream.reconnected();
@@ -169,8 +188,11 @@ export class Answers {
     const records: AnswerRecord[] = [];
     for (const stream of this.#waiting) stream.collect(records);
     this.#waiting.clear();
+    const text = records.length > 0 ? this.#events.takeSettlements() : null;
+    if (text !== null) records.push({ type: 'settlements', stream: 0, text });
+    this.#hasSettled ||= text !== null;
     for (const message of messagesOf(records)) this.#socket.send(encodeRecords(message));
-    this.#changed();
+    this.#events.changed();
   }
 
   #receive(data: Uint8Array): void {
@@ -186,7 +208,7 @@ export class Answers {
       return;
     }
     for (const record of records) this.#apply(record);
-    this.#changed();
+    this.#events.changed();
   }
 
   /** Of a stream that is not ours only one thing matters: that somebody waits for it. */
@@ -218,7 +240,7 @@ export class Answers {
     this.#expiry.delete(stream);
     this.#waiting.delete(stream);
     if (this.#streams.get(stream.id) === stream) this.#streams.delete(stream.id);
-    this.#changed();
+    this.#events.changed();
   }
 }
 

@@ -12,8 +12,8 @@ const DISK_WITHIN_MS = 5000;
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
   /** What was agreed with the queue last, also while the socket is down. */
   peer(): Peer | null;
-  /** False when nothing can be sent at the moment. */
-  sendText(text: string): boolean;
+  /** False when nothing can be sent at the moment. @param mayGoWithAnswer or beside what the caller is answered */
+  sendText(text: string, mayGoWithAnswer: boolean): boolean;
   /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
   /** Whether this process is running an attempt at the job. */
@@ -104,7 +104,7 @@ export class Outbox {
       upload: null,
     };
     this.#byJob.set(settlement.job_id, kept);
-    this.#send(kept);
+    this.#send(kept, !isPersisted);
     if (hasCopy && this.#isKept(kept)) void this.#spool(kept).then(() => this.#copied(kept));
   }
 
@@ -123,6 +123,11 @@ export class Outbox {
     if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
       this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
     }
+    this.repeatAll();
+  }
+
+  /** Sends again all that the queue has not acknowledged. */
+  repeatAll(): void {
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
   }
 
@@ -211,7 +216,7 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  #send(kept: Kept): void {
+  #send(kept: Kept, mayGoWithAnswer = false): void {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#ports.peer();
     if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return;
@@ -223,7 +228,7 @@ export class Outbox {
       kept.uploadUrl = undefined;
     }
     const text = frameText(settlement, peer);
-    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer));
+    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer), mayGoWithAnswer);
     if (isSent && text === null) {
       const { job_id } = settlement;
       this.#ports.log.warn(

@@ -14,6 +14,11 @@ export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 /** What there is to say; figures are added when it leaves. */
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'advice'>;
 
+/** @param advice what the message ends with */
+export function wordsOf(message: string, advice: string | undefined): Omit<Beat, 'status'> {
+  return advice ? { error_message: message, advice } : { error_message: message };
+}
+
 /** Posts to `{apiUrl}/api/heartbeats`. */
 export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefined): PostHeartbeat {
   const url = `${apiUrl}/api/heartbeats`;

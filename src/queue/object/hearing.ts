@@ -1,0 +1,44 @@
+import { type Parsed, parseWorkerFrames, type WorkerFrame } from '../../protocol/index.ts';
+import type { Queue } from '../queue.ts';
+import type { Connection } from '../store/ports.ts';
+import type { Commits } from './commits.ts';
+
+/** Takes what workers say to the rules: with a commit, or at once where it needs none and overtakes nothing. */
+export class Hearing {
+  readonly #queue: () => Queue;
+  readonly #commits: Commits;
+
+  constructor(queue: () => Queue, commits: Commits) {
+    this.#queue = queue;
+    this.#commits = commits;
+  }
+
+  /** @param text of one message of the control socket */
+  async hear(connection: Connection, text: string): Promise<void> {
+    const queue = this.#queue();
+    const taken = parseWorkerFrames(text).map((frame) =>
+      this.#take(connection, frame, () => queue.onFrame(connection, frame, crypto.randomUUID())),
+    );
+    await Promise.all(taken);
+  }
+
+  /** The same from the answer socket of a worker. @returns false: it was not granted that */
+  settle(relay: string, text: string): boolean {
+    const queue = this.#queue();
+    const settler = queue.frames.settlerAt(relay);
+    if (settler !== null && !settler.isGranted) return false;
+    // Without its control socket it says the same again once it has another.
+    if (settler === null) return true;
+    const { connection } = settler;
+    for (const frame of parseWorkerFrames(text)) {
+      // What throws is dealt with by Commits.
+      this.#take(connection, frame, () => queue.onSettlement(connection, frame)).catch(() => {});
+    }
+    return true;
+  }
+
+  #take(connection: Connection, frame: Parsed<WorkerFrame>, take: () => void): Promise<void> {
+    const needsCommit = this.#commits.isGathering || !this.#queue().frames.staysInMemory(connection, frame);
+    return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
+  }
+}

@@ -1,0 +1,22 @@
+import type { FleetRpc } from '../../src/fleet/rpc.ts';
+import type { BrokenReason } from '../../src/protocol/index.ts';
+import type { Oracle } from './oracle.ts';
+import type { Plan } from './plan.ts';
+import type { ProcessTimeline } from './process-timeline.ts';
+import type { Trace } from './trace.ts';
+
+/** What a queue object is given in the simulation. */
+export interface QueueHostPorts {
+  plan: Plan;
+  /** Of the server's process. */
+  timeline: ProcessTimeline;
+  trace: Trace;
+  oracle: Oracle;
+  breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** The answer of one attempt, where this object holds the relays of its workers; else null. */
+  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
+  /** The object is gone, and with it the relays that it held. */
+  relaysGone(): void;
+  /** The fleet object, for as long as this life of the server lasts. */
+  fleet(): FleetRpc;
+}
