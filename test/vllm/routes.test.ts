@@ -209,7 +209,8 @@ describe('by the road and directly', () => {
     );
     const found = await ask(queue.url, 'GET', `/v1/responses/${made.id}`);
     expect([found.status, JSON.parse(found.text).id]).toEqual([200, made.id]);
-    const long = { input: 'a', max_output_tokens: 1500, background: true };
+    // It must not end by itself meanwhile.
+    const long = { input: 'a', max_output_tokens: 1500, ignore_eos: true, background: true };
     const begun = JSON.parse((await ask(queue.url, 'POST', '/v1/responses', long)).text);
     const cancelled = await ask(queue.url, 'POST', `/v1/responses/${begun.id}/cancel`);
     expect([cancelled.status, JSON.parse(cancelled.text).status]).toEqual([200, 'cancelled']);
