@@ -1,6 +1,6 @@
 import type { Agent } from 'undici';
 
-/** One streamed answer, as it arrived; ms since the process began. */
+/** One streamed answer, as it arrived; ms since the process began. `firstAt`: its first event. */
 export interface Timed {
   askedAt: number;
   firstAt: number;
@@ -35,8 +35,9 @@ export function streamOnce(agent: Agent, origin: string, body: string, gaps: num
       },
       onResponseData: (_controller, chunk) => {
         const now = performance.now();
-        timed.firstAt ||= now;
-        const events = countEvents(chunk);
+        // Until there is a token a caller may be kept waiting with comments.
+        if (timed.firstAt === 0 && chunk.includes('data:')) timed.firstAt = now;
+        const events = timed.firstAt === 0 ? 0 : countEvents(chunk);
         if (lastAt > 0 && events > 0) gaps.push(now - lastAt);
         for (let extra = 1; extra < events; extra++) gaps.push(0);
         if (events > 0) lastAt = now;

@@ -10,10 +10,18 @@ import { pace, startRoad } from '../road.ts';
 import { median } from '../statistics.ts';
 
 /** Engines with so many slots: a tenth stays free of batch work, so direct callers are as many as the rest. */
-const SIMULATOR = { slots: 64, lines: 3000, tokens: 20, interTokenMs: 10, characters: 200 };
-const VLLM = { slots: 16, characters: 200 };
-const VLLM_SHORT = { ...VLLM, lines: 112, tokens: 32 };
-const VLLM_LONG = { ...VLLM, lines: 56, tokens: 256 };
+const SIMULATOR = {
+  slots: 64,
+  lines: 3000,
+  tokens: 20,
+  interTokenMs: 10,
+  characters: 200,
+  looksEveryMs: 100,
+};
+/** Each look costs the queue a request, on processors that this engine wants too. */
+const VLLM = { slots: 16, characters: 200, looksEveryMs: 500 };
+const VLLM_SHORT = { ...VLLM, lines: 84, tokens: 32 };
+const VLLM_LONG = { ...VLLM, lines: 42, tokens: 256 };
 /**
  * The shape of SmolLM2-135M, about the smallest model that people use, with random weights and the tiny model's
  * vocabulary. A step of the tiny model itself is nearly all Python, and beside it anything on the same processors is much.
@@ -27,13 +35,13 @@ const MODEL_SHAPE = {
   head_dim: 64,
 };
 const VLLM_GROUP = 'vllm-batches';
-const BESIDE = { requests: 40, ratePerSecond: 2, tokens: 8 };
+/** Few enough for the slots that batches leave free: a step of that model takes a tenth of a second. */
+const BESIDE = { requests: 20, ratePerSecond: 0.5, tokens: 8 };
 const WARM_UP_TOKENS = 8;
 /** More than are done meanwhile. */
 const BESIDE_LINES = 8000;
 /** 100 MB. */
 const LARGE = { lines: 100_000, characters: 820 };
-/** Each look costs the queue a request. */
 const LOOKS_EVERY_MS = 100;
 /** A process that has just started is still giving memory back, ms. */
 const SETTLING_MS = 3000;
@@ -43,6 +51,7 @@ interface Load {
   lines: number;
   tokens: number;
   characters: number;
+  looksEveryMs: number;
 }
 
 /** What a batch costs over the same requests sent directly, and what it costs those who wait for an answer beside it. */
@@ -91,14 +100,14 @@ function usable(slots: number): number {
 
 async function ratesOf(
   { queueUrl, engineUrl }: { queueUrl: string; engineUrl: string },
-  { slots, lines, tokens, characters }: Load,
+  { slots, lines, tokens, characters, looksEveryMs }: Load,
   effort: Effort,
 ): Promise<number[]> {
   const count = Math.max(slots, scaled(lines, effort));
   const runDirectly = (bodies: string[]) => sendDirectly(engineUrl, bodies, usable(slots));
   const runBatch = async (bodies: string[]) => {
     const { id } = await createBatch(queueUrl, bodies);
-    return await rateOf(queueUrl, id, bodies.length);
+    return await rateOf(queueUrl, id, bodies.length, looksEveryMs);
   };
   const some = () => bodiesOf(count, tokens, characters);
   await runDirectly(bodiesOf(2 * slots, WARM_UP_TOKENS, characters));
@@ -109,7 +118,7 @@ async function ratesOf(
     const early = round % 2 === 0 ? null : await runBatch(some());
     const direct = await runDirectly(some());
     const batch = early ?? (await runBatch(some()));
-    console.log(`     direct ${direct.toFixed(1)}/s, batch ${batch.toFixed(1)}/s`);
+    console.log(`     direct ${direct.toFixed(3)}/s, batch ${batch.toFixed(3)}/s`);
     ratios.push(batch / direct);
   }
   return ratios;
@@ -120,6 +129,7 @@ async function rateOf(
   url: string,
   id: string,
   lines: number,
+  looksEveryMs: number,
   tell: (status: string) => void = () => {},
 ): Promise<number> {
   let began: number | null = null;
@@ -132,7 +142,7 @@ async function rateOf(
     }
     if (!['validating', 'in_progress', 'finalizing'].includes(status))
       throw new Error(`the batch is ${status}: ${JSON.stringify(counts)}`);
-    await sleep(LOOKS_EVERY_MS);
+    await sleep(looksEveryMs);
   }
 }
 
@@ -197,7 +207,7 @@ export async function memoryOfBatch(effort: Effort): Promise<Figure[]> {
     peaks.set(step, Math.max(peaks.get(step) ?? 0, above));
   }, LOOKS_EVERY_MS);
   const { id } = await createBatch(road.queueUrl, bodies);
-  const rate = await rateOf(road.queueUrl, id, bodies.length, (status) => {
+  const rate = await rateOf(road.queueUrl, id, bodies.length, LOOKS_EVERY_MS, (status) => {
     step = status;
   });
   step = 'download';
