@@ -6,13 +6,19 @@ import { WorkerBench } from '../../support/worker-fakes.ts';
 
 const ACCEPTED = { type: 'ack', job_id: 'j1', fence_token: 1, outcome: 'accepted' };
 
-test('a result is sent at once, whatever the disk does meanwhile', async () => {
+/** A worker with a finished job, whose result the disk has not yet: until `disk` resolves. */
+async function finishedWhileWriting() {
   const disk = Promise.withResolvers<void>();
   const spool = new MemorySpool(() => disk.promise);
   const bench = await new WorkerBench({}, spool).ready();
   await bench.push();
   bench.engine.last.complete();
   await settled();
+  return { disk, spool, bench };
+}
+
+test('a result is sent at once, whatever the disk does meanwhile', async () => {
+  const { disk, spool, bench } = await finishedWhileWriting();
   expect([bench.results.length, bench.worker.unacknowledged, spool.size]).toEqual([1, 1, 0]);
   disk.resolve();
   await settled();
@@ -20,12 +26,7 @@ test('a result is sent at once, whatever the disk does meanwhile', async () => {
 });
 
 test('a result that is acknowledged while the disk writes it leaves nothing behind', async () => {
-  const disk = Promise.withResolvers<void>();
-  const spool = new MemorySpool(() => disk.promise);
-  const bench = await new WorkerBench({}, spool).ready();
-  await bench.push();
-  bench.engine.last.complete();
-  await settled();
+  const { disk, spool, bench } = await finishedWhileWriting();
   bench.queue.push(ACCEPTED);
   disk.resolve();
   await settled();
