@@ -1,8 +1,8 @@
 interface CommitPorts {
-  /** After the work of a batch, before its commit is made. */
+  /** Runs a batch as one transaction: what it wrote is undone when it throws. */
+  transaction(work: () => void): void;
+  /** The last work of a batch. */
   beforeCommit(): void;
-  /** Runs it as one transaction: what it wrote is undone when it throws. */
-  transaction<T>(work: () => T): T;
   /** After every batch of work. */
   done(): void;
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
@@ -14,6 +14,12 @@ interface CommitPorts {
 /** A batch that still grows after so many round trips is done all the same. */
 const MOST_ROUND_TRIPS = 16;
 
+interface Piece {
+  work(): unknown;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
 /**
  * The order in which a queue object works. What arrives while a commit is on its way to disk gathers in one batch
  * and is done, and committed, together.
@@ -21,14 +27,15 @@ const MOST_ROUND_TRIPS = 16;
  * A batch is gathered by round trips, not by a timer: timers of workerd stand still for as long as the clock is
  * set back, and a round trip waits for the commit before it anyway.
  *
- * What leaves the object is deferred until the piece of work that sends it is through. Should that throw, nothing of it does, but what
- * it changed in memory stays, and memory and disk differ: no work is done on that memory any more. Whoever asked
- * hears the error; the others hear nothing until the object is reset, and ask again then.
+ * What leaves the object is deferred until the batch is through: what is said to one peer goes in one message then.
+ * Should a piece of work throw, nothing of its batch leaves and nothing of it is written, but what it changed in memory
+ * stays, and memory and disk differ: no work is done on that memory any more. Whoever asked for that piece hears the
+ * error; the others hear nothing until the object is reset, and ask again then.
  */
 export class Commits {
   readonly #ports: CommitPorts;
-  #batch: (() => void)[] = [];
-  /** Effects of the piece at work; null between pieces. */
+  #batch: Piece[] = [];
+  /** Effects of the batch at work; null between batches. */
   #deferred: (() => void)[] | null = null;
   #hasFailed = false;
 
@@ -39,7 +46,7 @@ export class Commits {
   /** Does the work together with whatever else arrives until nothing more does: one commit for all of it. */
   together<T>(work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#batch.push(() => this.#do(() => resolve(this.#ports.transaction(work)), reject));
+      this.#batch.push({ work, resolve: resolve as Piece['resolve'], reject });
       if (this.#batch.length === 1) void this.#gather();
     });
   }
@@ -52,12 +59,13 @@ export class Commits {
   /** Does work that needs no commit, at once. */
   atOnce(work: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#do(() => resolve(work()), reject);
+      const piece = { work, resolve: () => resolve(), reject };
+      this.#do((run) => run(piece));
       this.#ports.done();
     });
   }
 
-  /** Does something that leaves the object when the piece at work is through. */
+  /** Does something that leaves the object when the batch at work is through. */
   defer(effect: () => void): void {
     if (this.#deferred) this.#deferred.push(effect);
     else effect();
@@ -74,28 +82,36 @@ export class Commits {
     }
     const batch = this.#batch;
     this.#batch = [];
-    for (const piece of batch) piece();
-    this.#do(
-      () => this.#ports.beforeCommit(),
-      () => {},
+    this.#do((run) =>
+      this.#ports.transaction(() => {
+        for (const piece of batch) run(piece);
+        this.#ports.beforeCommit();
+      }),
     );
     this.#ports.done();
   }
 
-  #do(work: () => void, reject: (error: unknown) => void): void {
+  /** @param work calls `run` with each of its pieces */
+  #do(work: (run: (piece: Piece) => void) => void): void {
     if (this.#hasFailed) return;
-    const deferred: (() => void)[] = [];
-    this.#deferred = deferred;
+    const effects: (() => void)[] = [];
+    this.#deferred = effects;
+    let atWork: Piece | null = null;
     try {
-      work();
+      work((piece) => {
+        atWork = piece;
+        const value = piece.work();
+        effects.push(() => piece.resolve(value));
+        atWork = null;
+      });
     } catch (error) {
       this.#hasFailed = true;
-      reject(error);
+      (atWork as Piece | null)?.reject(error);
       this.#ports.failed(error);
       return;
     } finally {
       this.#deferred = null;
     }
-    for (const effect of deferred) effect();
+    for (const effect of effects) effect();
   }
 }
