@@ -109,9 +109,26 @@ export function rejectTransferParams(fields: ReadonlyMap<string, Uint8Array>): v
   }
 }
 
+/** The same of fields that are parsed. @returns what is wrong; null: nothing */
+export function transferParamsProblem(fields: Record<string, unknown>): string | null {
+  for (const place of [fields, fields.vllm_xargs, fieldsOf(fields.sampling_params)?.extra_args]) {
+    const found = TRANSFER_PARAMS.find((name) => (fieldsOf(place)?.[name] ?? null) !== null);
+    if (found !== undefined) return notAccepted(found);
+  }
+  return null;
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> | null {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? (value as Record<string, unknown>) : null;
+}
+
 function transferParams(name: string): HttpError {
-  const message = `${name} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
-  return new HttpError(400, message, TRANSFER_PARAMS_REFUSED);
+  return new HttpError(400, notAccepted(name), TRANSFER_PARAMS_REFUSED);
+}
+
+function notAccepted(name: string): string {
+  return `${name} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
 }
 
 function isObject(value: Uint8Array | undefined): value is Uint8Array {

@@ -2,35 +2,36 @@ import {
   EngineRequest,
   isInferenceRoute,
   isRequestHeader,
-  type JobSubmission,
   JobSubmission as JobSubmissionSchema,
   openAIType,
+  parseSubmission,
   parseValue,
   runpodStreams,
 } from '../protocol/index.ts';
 import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
-import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED } from './json-scan.ts';
+import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED, transferParamsProblem } from './json-scan.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
 
 /** @returns the error rather than throwing it, since in an array it concerns one job only */
 export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | HttpError {
-  const parsed = parseValue<JobSubmission>(JobSubmissionSchema, body);
+  const parsed = parseSubmission(body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
   const isEngineRequest = job.job_type === 'engine_request';
   const problem =
-    (isEngineRequest ? problemOf(payload) : transferProblemOf(JSON.stringify(payload))) ??
+    (isEngineRequest ? problemOf(payload) : transferParamsProblem(payload)) ??
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
-  const id = job.id ?? idempotencyKey ?? crypto.randomUUID();
-  const checked = JobSubmissionSchema.shape.id.safeParse(id);
-  if (!checked.success)
-    return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
+  if (job.id === undefined && idempotencyKey !== undefined) {
+    const checked = JobSubmissionSchema.shape.id.safeParse(idempotencyKey);
+    if (!checked.success)
+      return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
+  }
   return {
     ...job,
-    id,
+    id: job.id ?? idempotencyKey ?? crypto.randomUUID(),
     payload: JSON.stringify(payload),
     model: typeof payload.model === 'string' ? payload.model : undefined,
   };

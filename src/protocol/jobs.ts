@@ -8,9 +8,10 @@ import { MAX_ATTEMPTS } from './limits.ts';
  * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
  * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
  */
+export const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JobType = z
   .string()
-  .regex(/^[\w.:/-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"');
+  .regex(JOB_TYPE, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"');
 
 /**
  * States of a job, in the queue's one table.
@@ -33,12 +34,16 @@ export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
 }
 
+export const JOB_ID = /^[\w.:-]{1,128}$/;
+
+export const MOST_DEADLINE_SECONDS = 30 * 86_400;
+
 /** Body of `POST /api/jobs` (one, or an array of these). */
 export const JobSubmission = z.object({
   /** The caller's own id: the same id and payload answers the same job. */
   id: z
     .string()
-    .regex(/^[\w.:-]{1,128}$/, 'must be 1 to 128 letters, digits or _ . : -')
+    .regex(JOB_ID, 'must be 1 to 128 letters, digits or _ . : -')
     .regex(/^(?!\.{1,2}$)/, 'must not be "." or "..": no address can hold them')
     .optional(),
   job_type: JobType,
@@ -49,11 +54,7 @@ export const JobSubmission = z.object({
   priority: z.number().int().min(-1000).max(1000).default(0),
   max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
   /** Counted from acceptance; a job not settled by then is `expired`. */
-  deadline_seconds: z
-    .number()
-    .positive()
-    .max(30 * 86_400)
-    .optional(),
+  deadline_seconds: z.number().positive().max(MOST_DEADLINE_SECONDS).optional(),
   /** Its answer can be read while it is made, at `/api/jobs/{id}/stream`. Of an `engine_request` only. */
   stream: z.boolean().optional(),
   /** Where its settlement is posted, at a host that the queue allows. */

@@ -1,12 +1,18 @@
+import type * as z from 'zod';
 import { isPlainPath } from './engine-routes.ts';
 import {
   CONTENT_TYPE,
   ENGINE_METHODS,
   EngineRequest,
+  JOB_ID,
+  JOB_TYPE,
+  JobSubmission,
   MAX_PATH_CHARACTERS,
   MOST_CONTENT_TYPE_CHARACTERS,
+  MOST_DEADLINE_SECONDS,
   MOST_HEADER_CHARACTERS,
 } from './jobs.ts';
+import { MAX_ATTEMPTS } from './limits.ts';
 import { type Parsed, parseFrames, parseJson, parseValue } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
 import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
@@ -141,6 +147,21 @@ const ENGINE_REQUEST = shape(
   ['body', 'body_base64', 'content_type', 'headers'],
 );
 
+const SUBMISSION = shape(
+  {
+    id: (value) => isText(value) && JOB_ID.test(value as string) && value !== '.' && value !== '..',
+    job_type: (value) => isText(value) && JOB_TYPE.test(value as string),
+    payload: isPlainObject,
+    config_id: isShortId,
+    priority: (value) => isInteger(value) && Math.abs(value as number) <= 1000,
+    max_attempts: (value) => isAttempt(value) && (value as number) <= 100,
+    deadline_seconds: (value) => isPositive(value) && (value as number) <= MOST_DEADLINE_SECONDS,
+    stream: (value) => typeof value === 'boolean',
+    webhook: isTextOf(2048),
+  },
+  ['id', 'config_id', 'priority', 'max_attempts', 'deadline_seconds', 'stream', 'webhook'],
+);
+
 function isHeader([name, value]: [string, unknown]): boolean {
   return name.length <= MOST_HEADER_CHARACTERS.name && isHeaderValue(value);
 }
@@ -159,6 +180,17 @@ export function parseWorkerFrames(text: string): Parsed<WorkerFrame>[] {
 export function parseEngineRequest(payload: unknown): Parsed<EngineRequest> {
   const value = quickEngineRequest(payload);
   return value === null ? parseValue(EngineRequest, payload) : { ok: true, value };
+}
+
+/** What a program submits. @param data parsed JSON */
+export function parseSubmission(data: unknown): Parsed<JobSubmission> {
+  const value = quickSubmission(data);
+  return value === null ? parseValue<JobSubmission>(JobSubmission, data) : { ok: true, value };
+}
+
+export function quickSubmission(data: unknown): JobSubmission | null {
+  const given = isPlainObject(data) ? taken<z.input<typeof JobSubmission>>(SUBMISSION, data) : null;
+  return given && { priority: 0, max_attempts: MAX_ATTEMPTS, ...given };
 }
 
 /** One whose body is no text is left to the schema. @param data parsed JSON, or a frame that carries bytes */

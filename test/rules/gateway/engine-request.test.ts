@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { engineCall } from '../../../src/gateway/inference/engine-request.ts';
+import { transferParamsProblem } from '../../../src/gateway/json-scan.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import { unpack } from '../../../src/protocol/index.ts';
 
@@ -207,6 +208,7 @@ describe('parameters by which engines hand caches to each other', () => {
     expect(() => call(body, { headers: JSON_TYPE })).toThrow(
       expect.objectContaining({ status: 400, code: 'transfer_params_refused' }),
     );
+    expect(transferParamsProblem(JSON.parse(body))).toMatch(/^[ke][vc]_transfer_params is for engines/);
   });
 
   it('are refused in forms', () => {
@@ -223,5 +225,6 @@ describe('parameters by which engines hand caches to each other', () => {
     '{"vllm_xargs":null,"sampling_params":{"extra_args":null}}',
   ])('are none in %s', (body) => {
     expect(decode(call(body, { headers: JSON_TYPE }).body)).toBe(body);
+    expect(transferParamsProblem(JSON.parse(body))).toBeNull();
   });
 });

@@ -3,11 +3,13 @@ import { describe, expect, it } from 'vitest';
 import {
   AnswerHead,
   EngineRequest,
+  JobSubmission,
   parseValue,
   QueueFrame,
   quickAnswerHead,
   quickEngineRequest,
   quickQueueFrame,
+  quickSubmission,
   quickWorkerFrame,
 } from '../../../src/protocol/index.ts';
 import { WorkerFrame } from '../../../src/protocol/worker-frames.ts';
@@ -52,6 +54,19 @@ const REQUEST = {
   headers: { 'x-request-id': 'a' },
 };
 
+const SUBMISSION = {
+  id: 'a.b:c-1',
+  job_type: 'chat_completion',
+  payload: { messages: [] },
+  config_id: 'c',
+  priority: -5,
+  max_attempts: 7,
+  deadline_seconds: 0.5,
+  stream: true,
+  webhook: 'https://a.example',
+};
+const PLAIN_SUBMISSION = { job_type: 'engine_request', payload: {} };
+
 /** What a stranger may put in the place of any field. */
 const odd = fc.constantFrom<unknown>(
   undefined,
@@ -87,6 +102,12 @@ const odd = fc.constantFrom<unknown>(
   '/v1/models/a.b?c=1',
   'GET',
   'a/b\r\nc: d',
+  '.',
+  '..',
+  101,
+  -1000.5,
+  1001,
+  2_592_001,
   { 'x-a': 'x'.repeat(4097) },
   { ['x'.repeat(65)]: 'a' },
 );
@@ -96,6 +117,7 @@ describe.each([
   ['frames of a worker', quickWorkerFrame, WorkerFrame, [RESULT, LOAD]],
   ['the head of an answer', quickAnswerHead, AnswerHead, [HEAD]],
   ['requests to an engine', quickEngineRequest, EngineRequest, [REQUEST]],
+  ['submissions', quickSubmission, JobSubmission, [SUBMISSION, PLAIN_SUBMISSION]],
 ] as const)('quick checks of %s', (_peer, quick, schema, frames) => {
   it.each<object>([...frames])('take %s as the schema does', (frame) => {
     expect(quick(frame)).toStrictEqual(parseValue<unknown>(schema, frame).ok && schema.parse(frame));
