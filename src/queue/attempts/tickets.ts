@@ -54,12 +54,7 @@ function isOfSameJob(one: string, other: string): boolean {
 export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): FileAddresses | null {
   const { connection } = worker;
   const { resolvesAddresses } = profileOf(worker);
-  const query = new URLSearchParams({
-    queue_id: core.settings.queue_id,
-    fence_token: String(ticket.fence_token),
-    key: ticket.key,
-    ...(resolvesAddresses ? {} : { form: 'base' }),
-  });
+  const query = `queue_id=${encodeURIComponent(core.settings.queue_id)}&fence_token=${ticket.fence_token}&key=${ticket.key}${resolvesAddresses ? '' : '&form=base'}`;
   const address = (what: string) => `jobs/${encodeURIComponent(ticket.job_id)}/${what}?${query}`;
   const relative = { payload: address('payload'), result: address('result') };
   if (resolvesAddresses) return relative;

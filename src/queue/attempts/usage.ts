@@ -39,6 +39,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
 /** What a worker of the base protocol tells: in the result, of chats. */
 export function usageIn(result: Record<string, unknown> | null): Usage | undefined {
   const { usage, model } = Object(result?.completion) as { usage?: unknown; model?: unknown };
+  if (usage === undefined) return undefined;
   const told = Usage.safeParse({ ...Object(usage), ...(typeof model === 'string' && { model }) });
   return told.success ? told.data : undefined;
 }
