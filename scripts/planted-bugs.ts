@@ -45,6 +45,12 @@ const BUGS: readonly Bug[] = [
     becomes: 'isHolding: () => true,',
   },
   {
+    name: 'a row that was released is known as it was',
+    file: 'src/queue/state/stored-jobs.ts',
+    line: "if (job.state === 'leased') this.pending.entered(job);\n    this.#known.forget(job.id);",
+    becomes: "if (job.state === 'leased') this.pending.entered(job);",
+  },
+  {
     name: 'an attempt is counted twice',
     file: 'src/queue/attempts/retry.ts',
     line: 'const attempts = earlier.length + 1;',

@@ -1,9 +1,12 @@
 import type { AttemptError } from '../../src/protocol/index.ts';
+import type { Queue } from '../../src/queue/queue.ts';
+import type { Sql } from '../../src/queue/store/ports.ts';
 import { Blame } from './blame.ts';
 import type { JobChange, JobColumns } from './disk.ts';
 import { EXCHANGE_MARK, type Exchange } from './engine.ts';
 import type { Link } from './network.ts';
 import type { Plan } from './plan.ts';
+import { misknownRow } from './rows-check.ts';
 import type { Timeline } from './timeline.ts';
 
 /** A promise that was broken. */
@@ -40,11 +43,13 @@ export class Oracle {
   readonly #results = new Set<string>();
   /** What happened at the queue since its last commit, in order: rows that changed, attempts it heard of. */
   #uncommitted: { at: number; change?: JobChange; heard?: number }[] = [];
-  /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
+  /** Jobs whose rows the work of the queue that is not checked yet has changed. */
+  readonly #changedRows = new Set<string>();
   /** Job → the fence token it was sent with last. */
   readonly #newest = new Map<string, number>();
   /** Job → the fence tokens of its dispatches, in order. */
   readonly fences = new Map<string, number[]>();
+  /** Job → when nobody wanted it any more: cancelled, expired, or its caller hung up. */
   readonly #unwanted = new Map<string, number>();
   /** Epoch ms until which the queue stood still last. */
   #frozenUntil = 0;
@@ -172,12 +177,21 @@ export class Oracle {
 
   /** A statement changed a job's row. */
   rowChanged(change: JobChange): void {
+    this.#changedRows.add(change.id);
     this.#uncommitted.push({ at: this.#timeline.now, change });
+  }
+
+  /** After every piece of work. */
+  rowsKnown(queue: Queue, disk: Sql): void {
+    const misknown = misknownRow(queue, disk, this.#changedRows);
+    this.#changedRows.clear();
+    if (misknown !== null) this.violated('a queue knows its rows', misknown);
   }
 
   /** What was done since the last commit was never done. */
   rolledBack(): void {
     this.#uncommitted = [];
+    this.#changedRows.clear();
   }
 
   committed(): void {

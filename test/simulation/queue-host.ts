@@ -199,6 +199,7 @@ export class QueueHost {
     } catch (error) {
       this.oracle.violated('the rules throw nothing', (error as Error).stack ?? String(error));
     }
+    if (this.#queue) this.oracle.rowsKnown(this.#queue, this.disk);
     if (this.disk.isDirty || this.#queue?.isWriteDue) this.#queue?.beforeCommit();
     if (this.disk.isDirty && this.#beforeCommit) {
       const run = this.#beforeCommit;

@@ -1,7 +1,6 @@
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import { leasedJobs, postponeLease } from '../store/leases-table.ts';
-import { postponeLeases } from '../store/times.ts';
+import { leasedJobs } from '../store/leases-table.ts';
 import { leaseSecondsFor } from './lease.ts';
 
 /** A look is never this late while the queue runs, ms: alarms may come some seconds late. */
@@ -36,7 +35,7 @@ export class Standstill {
     if (lateMs > STANDSTILL_MS) {
       beginLeasesAnew(this.#core);
       this.judgesFrom = now + SECOND_LOOK_MS;
-    } else if (lateMs > PUNCTUAL_MS) postponeLeases(this.#core.sql, lateMs);
+    } else if (lateMs > PUNCTUAL_MS) this.#core.stored.postponeAll(lateMs);
     return now >= this.judgesFrom;
   }
 }
@@ -48,7 +47,7 @@ function beginLeasesAnew(core: Core): void {
   for (const row of leasedJobs(core.sql)) {
     const holder = row.worker_id === null ? null : core.fleet.byId(row.worker_id);
     const expiresAt = holder ? now + leaseSecondsFor(core, holder) * 1000 : graceEnds;
-    postponeLease(core.sql, row, Math.max(expiresAt, row.lease_expires_at ?? 0), false);
+    core.stored.postpone(row, Math.max(expiresAt, row.lease_expires_at ?? 0), false);
     due(core, expiresAt);
   }
   core.fleet.postponeReturns(graceEnds);

@@ -1,7 +1,6 @@
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
-import { nextReadyJob } from '../store/pending-table.ts';
 
 /**
  * What may wait leaves room for what people wait for: some slots of a config never run batch work, so that an
@@ -51,12 +50,12 @@ export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
  * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
  * it from that. What a worker of the base protocol declines it cannot run at all.
  */
-function interactiveWorkWaits({ memory, sql }: Core, worker: Worker): boolean {
+function interactiveWorkWaits({ memory, stored }: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
   const declined = new Set<string>();
   const jobs = [
     memory.waiting.nextFor({ ...worker, declined }),
-    nextReadyJob(sql, worker.session.config_id, declined),
+    stored.nextReady(worker.session.config_id, declined),
   ];
   return jobs.some((job) => job !== null && !isBatchWork(job));
 }

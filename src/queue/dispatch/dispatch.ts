@@ -3,7 +3,6 @@ import { isBatchWork, type MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
-import { nextReadyJob } from '../store/pending-table.ts';
 import { configSlots, hasRoomForBatch, mayBeginBatchWork } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';
@@ -96,5 +95,5 @@ function nextStored(core: Core, worker: Worker): StoredJob | null {
     core.openings.heldBack.add(config_id);
     return null;
   }
-  return nextReadyJob(core.sql, config_id, worker.declined);
+  return core.stored.nextReady(config_id, worker.declined);
 }

@@ -14,7 +14,7 @@ import { type Core, storeOf } from '../state/state.ts';
 import { hasFeature, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
-import { readPayload, readShortPayload } from '../store/jobs-table.ts';
+import { readPayload } from '../store/jobs-table.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 
 /** For a worker without the feature `body_bytes`. */
@@ -114,7 +114,7 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
     const text = payloadText(job.payload);
     return { payload: text ?? '', suitsBase: text !== null };
   }
-  const short = readShortPayload(core.sql, job.id);
+  const short = core.stored.takeShortPayload(job.id);
   if (short !== null || profileOf(worker).takesAnyJob) return { payload: short, suitsBase: true };
   const payload = readPayload(core.sql, job.id);
   // Seen when it came.

@@ -2,18 +2,43 @@ import type { JobView } from '../../protocol/index.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
-import { endJob, findJob, readFileKey, releaseJob, retryJob, type StoredJob } from '../store/jobs-table.ts';
-import { extendLease, leaseJob, type ORPHANED, orphanLease } from '../store/leases-table.ts';
+import {
+  deleteJobs,
+  endJob,
+  findJob,
+  insertJob,
+  type NewJobRow,
+  readFileKey,
+  readShortPayload,
+  releaseJob,
+  retryJob,
+  type StoredJob,
+  setProgress,
+} from '../store/jobs-table.ts';
+import { extendLease, leaseJob, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
+import { nextReadyId } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
+import { postponeLeases } from '../store/times.ts';
 import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
+import { KnownRows } from './known-rows.ts';
 import { Listeners } from './listeners.ts';
 import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import { Settlements } from './settlements.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
+
+/** Columns that every lease sets alike. */
+const AT_LEASE = {
+  state: 'leased',
+  started_at: null,
+  first_token_at: null,
+  lease_orphaned: 0,
+  progress: null,
+  status_message: null,
+} as const;
 
 /** Jobs that are rows. */
 export class StoredJobs implements JobStore<StoredJob> {
@@ -26,6 +51,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly listeners: Listeners;
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
+  readonly #known = new KnownRows();
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
   readonly #openings: Openings;
@@ -41,11 +67,30 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   find(id: string): StoredJob | null {
-    return findJob(this.#ports.sql, id);
+    return this.#known.find(id) ?? findJob(this.#ports.sql, id);
   }
 
-  /** A job was stored, ready to be given out. */
-  added(job: StoredJob): void {
+  /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
+  nextReady(configId: string, except: ReadonlySet<string>): StoredJob | null {
+    const id = nextReadyId(this.#ports.sql, configId, except);
+    return id === null ? null : this.find(id);
+  }
+
+  /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
+  takeShortPayload(id: string): string | null {
+    const known = this.#known.takePayload(id);
+    return known === undefined ? readShortPayload(this.#ports.sql, id) : known;
+  }
+
+  /** Ready to be given out. */
+  insert(row: NewJobRow): StoredJob {
+    const { job, payload } = insertJob(this.#ports.sql, row);
+    this.#known.inserted(job, payload);
+    this.#added(job);
+    return job;
+  }
+
+  #added(job: StoredJob): void {
     if (job.deadline_at !== null) due(this.#ports, job.deadline_at);
     this.pending.entered(job);
     this.#openings.config(job.config_id);
@@ -55,24 +100,47 @@ export class StoredJobs implements JobStore<StoredJob> {
     leaseJob(this.#ports.sql, job.id, lease);
     this.pending.left(job);
     due(this.#ports, lease.lease_expires_at);
-    this.followers.tell(job.id, () => this.#view(job.id));
     const { file_key: _, ...columns } = lease;
-    return { ...job, ...columns, state: 'leased', started_at: null, first_token_at: null, lease_orphaned: 0 };
+    const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
+    this.#known.leased(leased);
+    this.followers.tell(job.id, () => this.#view(job.id));
+    return leased;
   }
 
   extend(job: StoredJob, workerId: string, expiresAt: number): void {
     if (job.state === 'pending') this.pending.left(job);
+    this.#known.forget(job.id);
     extendLease(this.#ports.sql, job.id, job.fence_token, workerId, expiresAt);
     due(this.#ports, expiresAt);
   }
 
   orphan(job: StoredJob, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void {
+    this.#known.forget(job.id);
     orphanLease(this.#ports.sql, job.id, job.fence_token, expiresAt, by);
     due(this.#ports, expiresAt);
   }
 
+  /** @param isOverdue whether its lease was found overdue now, and expires at the new time, epoch ms */
+  postpone(job: StoredJob, expiresAt: number, isOverdue: boolean): void {
+    this.#known.forget(job.id);
+    postponeLease(this.#ports.sql, job, expiresAt, isOverdue);
+  }
+
+  /** Every lease that was not found overdue. */
+  postponeAll(byMs: number): void {
+    this.#known.forgetAll();
+    postponeLeases(this.#ports.sql, byMs);
+  }
+
+  /** Null: as it was. */
+  progress({ id, fence_token }: StoredJob, progress: number | null, text: string | null): void {
+    this.#known.forget(id);
+    setProgress(this.#ports.sql, id, fence_token, progress, text);
+  }
+
   release(job: StoredJob, change: Release): void {
     if (job.state === 'leased') this.pending.entered(job);
+    this.#known.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);
     else this.#openings.config(job.config_id);
@@ -84,10 +152,17 @@ export class StoredJobs implements JobStore<StoredJob> {
     dropUploads(this.#ports, job.id);
     const settlement = this.settlements.next();
     endJob(this.#ports.sql, job, ending, now, settlement);
+    this.#ended(job, ending, now);
     this.webhooks.settled(job, settlement);
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
     this.listeners.settled(job.id);
+  }
+
+  #ended(job: StoredJob, ending: Ending, now: number): void {
+    if (ending.state !== 'succeeded') return this.#known.forget(job.id);
+    const { result: _, ...columns } = ending;
+    this.#known.settled({ ...job, ...columns, settled_at: now, lease_expires_at: null, run_after: null });
   }
 
   /** Failed or expired → pending, ready to be given out, with as much time as it had. @returns the job as it is now */
@@ -96,8 +171,18 @@ export class StoredJobs implements JobStore<StoredJob> {
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
     keepLatestSettlement(this.#ports.sql);
     const retried = retryJob(this.#ports.sql, job.id, deadlineAt);
-    this.added(retried);
+    this.#known.forget(job.id);
+    this.#added(retried);
     return retried;
+  }
+
+  /** Settled long ago. */
+  remove(jobs: readonly Pick<StoredJob, 'seq' | 'id'>[]): void {
+    for (const { id } of jobs) this.#known.forget(id);
+    deleteJobs(
+      this.#ports.sql,
+      jobs.map(({ seq }) => seq),
+    );
   }
 
   #view(jobId: string): JobView | null {

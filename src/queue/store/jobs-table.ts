@@ -71,8 +71,11 @@ export interface NewJobRow {
   trace: string | null;
 }
 
-/** The row as it is then is put together here: reading it back would cost more than writing it. */
-export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
+/**
+ * The row as it is then is put together here: reading it back would cost more than writing it.
+ * @returns with the payload as it lies in the row
+ */
+export function insertJob(sql: Sql, job: NewJobRow): { job: StoredJob; payload: string | null } {
   const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
   const { seq } = row<{ seq: number }>(
     sql,
@@ -93,7 +96,7 @@ export function insertJob(sql: Sql, job: NewJobRow): StoredJob {
     job.trace,
   )!;
   const { payload: _, ...given } = job;
-  return { ...NEW, ...given, seq };
+  return { job: { ...NEW, ...given, seq }, payload: inline };
 }
 
 /** Columns of a job that nobody was ever given: the defaults of the table. */
@@ -204,6 +207,10 @@ export function retryJob(sql: Sql, id: string, deadlineAt: number | null): Store
     deadlineAt,
     id,
   )!;
+}
+
+export function deleteJobs(sql: Sql, seqs: readonly number[]): void {
+  sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, JSON.stringify(seqs));
 }
 
 /** Null: it lies in the bucket. */

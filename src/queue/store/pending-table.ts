@@ -5,15 +5,16 @@ import { row, rows } from './rows.ts';
 /** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
 
 /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
-export function nextReadyJob(sql: Sql, configId: string, except: ReadonlySet<string>): StoredJob | null {
+export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<string>): string | null {
   const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
-  return row<StoredJob>(
+  const next = row<{ id: string }>(
     sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
+    `SELECT id FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
        ORDER BY priority DESC, seq LIMIT 1`,
     configId,
     ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
   );
+  return next?.id ?? null;
 }
 
 /** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */

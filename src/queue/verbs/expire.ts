@@ -9,7 +9,7 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { type Deletion, takeDeletions } from '../store/blob-table.ts';
 import { deadlinesDue, nextDue, type StoredJob } from '../store/jobs-table.ts';
-import { leasesDue, ORPHANED, OVERDUE, postponeLease } from '../store/leases-table.ts';
+import { leasesDue, ORPHANED, OVERDUE } from '../store/leases-table.ts';
 import { wakeDelayed } from '../store/pending-table.ts';
 import { sweep } from './retention.ts';
 
@@ -30,7 +30,7 @@ export function expire(core: Core): Deletion {
   for (const job of leasesDue(core.sql, now)) {
     if (job.lease_orphaned & OVERDUE) expireLease(core, job);
     // A renewal may lie in its socket: the queue may have stood still until now.
-    else postponeLease(core.sql, job, now + SECOND_LOOK_MS, true);
+    else core.stored.postpone(job, now + SECOND_LOOK_MS, true);
   }
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextHalfOpen(core)]) if (next !== null) due(core, next);

@@ -5,7 +5,6 @@ import { emit } from '../events/emit.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
-import { setProgress } from '../store/jobs-table.ts';
 
 /** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
 const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
@@ -37,7 +36,7 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
     // A sign of life that says nothing more: seen once, like any other.
     if (status_message === null) progress ??= 0;
   }
-  setProgress(core.sql, frame.job_id, fence_token, progress, status_message);
+  core.stored.progress(job, progress, status_message);
 }
 
 /** Whether the attempt is still this worker's own; if so its lease is extended. */

@@ -47,7 +47,7 @@ function forget(core: Core, jobs: readonly { seq: number; id: string }[]): void 
   core.sql.exec(`DELETE FROM long_texts WHERE job_id IN (SELECT value FROM json_each(?))`, ids);
   forgetFiles(core, 'job', ids);
   core.sql.exec(`DELETE FROM ledger WHERE job IN (SELECT value FROM json_each(?))`, seqs);
-  core.sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, seqs);
+  core.stored.remove(jobs);
 }
 
 /** Epoch ms at which the next job or session is to be forgotten, or a worker told to be connected; null: there is none. */

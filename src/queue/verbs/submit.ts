@@ -17,7 +17,7 @@ import type { Core } from '../state/state.ts';
 import { freeSlots } from '../state/worker.ts';
 import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
 import { viewOf } from '../store/job-view.ts';
-import { insertJob, readPayload, type StoredJob } from '../store/jobs-table.ts';
+import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, RETRY_AFTER_SECONDS } from './admission.ts';
 
 /** Also said of another tenant's job: it tells no more than that the id is taken. */
@@ -161,7 +161,7 @@ function admit(core: Core, job: NewJob, placed: Placed): Config {
 function insert(core: Core, job: NewJob, id: string, configId: string): StoredJob {
   const now = core.now();
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
-  const row = insertJob(core.sql, {
+  const row = core.stored.insert({
     id,
     job_type: job.job_type,
     config_id: configId,
@@ -176,7 +176,6 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     webhook: job.webhook ?? null,
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),
   });
-  core.stored.added(row);
   emit(core, row, 'submitted');
   return row;
 }

@@ -20,7 +20,7 @@ it('answers a stored job as the table has it', () => {
     webhook: 'https://example.com/ends',
     trace: '{"traceparent":"x"}',
   } as const;
-  const inserted = insertJob(sql as never, job);
+  const { job: inserted } = insertJob(sql as never, job);
   expect(findJob(sql as never, 'job-1')).toEqual(inserted);
-  expect(insertJob(sql as never, { ...job, id: 'job-2' }).seq).toBe(inserted.seq + 1);
+  expect(insertJob(sql as never, { ...job, id: 'job-2' }).job.seq).toBe(inserted.seq + 1);
 });
