@@ -1,14 +1,19 @@
+/** What a call asks for, in words that are the same when it is made again. */
+export type CallName = () => string;
+
 interface CommitPorts {
-  /** Runs a batch as one transaction: what it wrote is undone when it throws. */
-  transaction(work: () => void): void;
   /** The last work of a batch. */
   beforeCommit(): void;
   /** After every batch of work. */
   done(): void;
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
   roundTrip(): Promise<void>;
-  /** Called once, at the first piece of work that throws. */
+  /** A piece of work threw: nothing is done any more, and the object is to be reset. Called once. */
   failed(error: unknown): void;
+  /** The same of a batch, whose writes must not be committed: the object is to be reset at once. @param call that threw */
+  batchFailed(error: unknown, call: CallName | null): void;
+  /** The error of this very call, had the object to be reset for it; told once. Null: it had not. */
+  takeFailure(call: CallName): Error | null;
 }
 
 /** A batch that still grows after so many round trips is done all the same. */
@@ -17,7 +22,7 @@ const MOST_ROUND_TRIPS = 16;
 interface Piece {
   work(): unknown;
   resolve(value: unknown): void;
-  reject(error: unknown): void;
+  call: CallName | null;
 }
 
 /**
@@ -28,9 +33,11 @@ interface Piece {
  * set back, and a round trip waits for the commit before it anyway.
  *
  * What leaves the object is deferred until the batch is through: what is said to one peer goes in one message then.
- * Should a piece of work throw, nothing of its batch leaves and nothing of it is written, but what it changed in memory
- * stays, and memory and disk differ: no work is done on that memory any more. Whoever asked for that piece hears the
- * error; the others hear nothing until the object is reset, and ask again then.
+ *
+ * Should a piece of work throw, its batch has written what it must not have, and memory is not as it was. A transaction
+ * around each batch would undo that, and copies every page that is written, to a file when they are many: an eighth of
+ * the time of a stored job. So the object is reset at once, before anything is committed, and everybody asks again;
+ * whoever asked for that piece hears the error then.
  */
 export class Commits {
   readonly #ports: CommitPorts;
@@ -43,10 +50,15 @@ export class Commits {
     this.#ports = ports;
   }
 
-  /** Does the work together with whatever else arrives until nothing more does: one commit for all of it. */
-  together<T>(work: () => T): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.#batch.push({ work, resolve: resolve as Piece['resolve'], reject });
+  /**
+   * Does the work together with whatever else arrives until nothing more does: one commit for all of it.
+   * @param call whose caller asks again after a reset; null: nobody hears an error
+   */
+  together<T>(work: () => T, call: CallName | null = null): Promise<T> {
+    const failure = call && this.#ports.takeFailure(call);
+    if (failure) return Promise.reject(failure);
+    return new Promise((resolve) => {
+      this.#batch.push({ work, resolve: resolve as Piece['resolve'], call });
       if (this.#batch.length === 1) void this.#gather();
     });
   }
@@ -59,8 +71,11 @@ export class Commits {
   /** Does work that needs no commit, at once. */
   atOnce(work: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      const piece = { work, resolve: () => resolve(), reject };
-      this.#do((run) => run(piece));
+      const failed = (error: unknown) => {
+        reject(error);
+        this.#ports.failed(error);
+      };
+      this.#do([{ work, resolve: () => resolve(), call: null }], failed);
       this.#ports.done();
     });
   }
@@ -82,36 +97,26 @@ export class Commits {
     }
     const batch = this.#batch;
     this.#batch = [];
-    this.#do((run) =>
-      this.#ports.transaction(() => {
-        for (const piece of batch) run(piece);
-        this.#ports.beforeCommit();
-      }),
-    );
+    const last = { work: () => this.#ports.beforeCommit(), resolve: () => {}, call: null };
+    this.#do([...batch, last], (error, { call }) => this.#ports.batchFailed(error, call));
     this.#ports.done();
   }
 
-  /** @param work calls `run` with each of its pieces */
-  #do(work: (run: (piece: Piece) => void) => void): void {
+  #do(pieces: readonly Piece[], failed: (error: unknown, piece: Piece) => void): void {
     if (this.#hasFailed) return;
     const effects: (() => void)[] = [];
     this.#deferred = effects;
-    let atWork: Piece | null = null;
-    try {
-      work((piece) => {
-        atWork = piece;
+    for (const piece of pieces) {
+      try {
         const value = piece.work();
         effects.push(() => piece.resolve(value));
-        atWork = null;
-      });
-    } catch (error) {
-      this.#hasFailed = true;
-      (atWork as Piece | null)?.reject(error);
-      this.#ports.failed(error);
-      return;
-    } finally {
-      this.#deferred = null;
+      } catch (error) {
+        this.#hasFailed = true;
+        this.#deferred = null;
+        return failed(error, piece);
+      }
     }
+    this.#deferred = null;
     for (const effect of effects) effect();
   }
 }

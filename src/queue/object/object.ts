@@ -46,7 +46,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #texts!: TextCalls;
   #webhooks!: WebhookSender;
   readonly #commits = new Commits({
-    transaction: (work) => this.ctx.storage.transactionSync(work),
     beforeCommit: () => this.#queue.beforeCommit(),
     done: () => {
       this.#queue.jobs.answerListeners();
@@ -57,6 +56,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     },
     roundTrip: () => this.#roundTrip(),
     failed: (error) => this.#resets.afterError(error),
+    batchFailed: (error, call) => this.#resets.atOnce(error, call),
+    takeFailure: (call) => this.#resets.takeFailure(call),
   });
   readonly #hearing = new Hearing(() => this.#queue, this.#commits);
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
@@ -104,7 +105,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         queue: this.#queue,
         bucket: env.FILES ?? null,
         prefix: ctx.id.toString(),
-        commit: (work) => this.#commits.together(work),
+        commit: (work, call) => this.#commits.together(work, call),
         log,
       });
       this.#webhooks = new WebhookSender(env, {
@@ -222,19 +223,33 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
-    return this.#texts.withResult(await this.#commits.together(() => this.#queue.cancel(...asked)));
+    return this.#texts.withResult(
+      await this.#commits.together(
+        () => this.#queue.cancel(...asked),
+        () => `cancel ${asked[0]}`,
+      ),
+    );
   }
 
   async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {
-    return this.#commits.together(() => this.#queue.retry(jobId, viewer));
+    return this.#commits.together(
+      () => this.#queue.retry(jobId, viewer),
+      () => `retry ${jobId}`,
+    );
   }
 
   async purge(configId: string, viewer: Viewer): Promise<number> {
-    return this.#commits.together(() => this.#queue.purge(configId, viewer));
+    return this.#commits.together(
+      () => this.#queue.purge(configId, viewer),
+      () => `purge ${configId}`,
+    );
   }
 
   async takeOutput(...taken: Parameters<QueueRpc['takeOutput']>): Promise<boolean> {
-    return this.#commits.together(() => this.#queue.jobs.takeOutput(...taken));
+    return this.#commits.together(
+      () => this.#queue.jobs.takeOutput(...taken),
+      () => `takeOutput ${taken[0]}`,
+    );
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base') {

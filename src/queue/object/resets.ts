@@ -1,9 +1,18 @@
 import type { Queue } from '../queue.ts';
+import type { CallName } from './commits.ts';
 import { log } from './log.ts';
 import type { Relays } from './relays.ts';
 
 /** How long peers get to answer a close, and callers to hear an error, before connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
+
+const AFTER_ERROR = 'the queue starts again after an error';
+
+/** A caller whose call was the error asks again sooner, ms. */
+const ASKS_AGAIN_MS = 10_000;
+
+/** Calls for which objects were reset, by the object's id: what an isolate remembers outlives its objects. */
+const failures = new Map<string, { call: string; message: string; at: number }>();
 
 /** How a queue object ends itself: its memory and connections go, what it stored stays. */
 export class Resets {
@@ -27,9 +36,29 @@ export class Resets {
 
   /** Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. */
   afterError(error: unknown): void {
-    const message = 'the queue failed where it should not; it starts again from what is stored';
-    log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
-    this.#soon('the queue starts again after an error');
+    logError(error);
+    this.#soon(AFTER_ERROR);
+  }
+
+  /**
+   * The same now: nothing that was written since the last commit is committed. Nobody hears why, so callers ask again.
+   * @param call that was the error; null: nobody is to hear of it
+   */
+  atOnce(error: unknown, call: CallName | null): void {
+    logError(error);
+    const { message = String(error) } = error as Partial<Error>;
+    if (call) failures.set(this.#ctx.id.toString(), { call: call(), message, at: Date.now() });
+    this.#ctx.abort(AFTER_ERROR);
+  }
+
+  /** What an object before this one was reset for, if it was this call. Told once. */
+  takeFailure(call: CallName): Error | null {
+    const failure = failures.size > 0 ? failures.get(this.#ctx.id.toString()) : undefined;
+    if (failure === undefined) return null;
+    const isOld = Date.now() - failure.at > ASKS_AGAIN_MS;
+    if (!isOld && failure.call !== call()) return null;
+    failures.delete(this.#ctx.id.toString());
+    return isOld ? null : new Error(failure.message);
   }
 
   /** The clock was set back. Without a timer: those stand still as well. */
@@ -48,4 +77,9 @@ export class Resets {
     this.#relays?.leave();
     setTimeout(() => this.#ctx.abort(reason), LAST_WORDS_MS);
   }
+}
+
+function logError(error: unknown): void {
+  const message = 'the queue failed where it should not; it starts again from what is stored';
+  log('error', message, { error: (error as Partial<Error>).stack ?? String(error) });
 }

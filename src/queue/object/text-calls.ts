@@ -18,6 +18,7 @@ import {
 import { type BucketFile, type Deletion, InBucket } from '../store/blob-table.ts';
 import type { Ports } from '../store/ports.ts';
 import type { NewJob } from '../verbs/submit.ts';
+import type { CallName } from './commits.ts';
 
 /** The part of an R2Bucket that is used here. */
 export interface Bucket {
@@ -34,7 +35,7 @@ interface TextCallPorts {
   /** Before every key: queues may share a bucket. */
   prefix: string;
   /** Runs what writes and commits it; later statements of others may be in the same commit. */
-  commit<T>(work: () => T): Promise<T>;
+  commit<T>(work: () => T, call?: CallName): Promise<T>;
   log: Ports['log'];
 }
 
@@ -81,11 +82,12 @@ export class TextCalls {
     const { queue, commit } = this.#ports;
     const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const files = await this.#putPayloads(jobs, sent, ids);
-    return commit(() => {
+    const work = () => {
       const answers = submit(jobs);
       queue.files.abandon(files);
       return answers;
-    });
+    };
+    return commit(work, () => `submit ${sent.map(({ id }) => id).join()}`);
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {

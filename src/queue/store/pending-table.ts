@@ -4,12 +4,16 @@ import { row, rows } from './rows.ts';
 
 /** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
 
-/** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
+/**
+ * The job to run next for a config: highest priority, then oldest, those in `except` left out. `IN`, since SQLite
+ * compiles a statement anew whenever a value is bound that the choice of a partial index may depend on, and takes
+ * `config_id = ?` for that: 7 µs instead of 20.
+ */
 export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<string>): string | null {
   const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
   const next = row<{ id: string }>(
     sql,
-    `SELECT id FROM jobs WHERE config_id = ? AND state = 'pending' AND run_after IS NULL ${leftOut}
+    `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL ${leftOut}
        ORDER BY priority DESC, seq LIMIT 1`,
     configId,
     ...(except.size === 0 ? [] : [JSON.stringify([...except])]),

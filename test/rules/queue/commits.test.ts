@@ -7,14 +7,11 @@ const WRITTEN = 'what goes with it is written';
 class Stage {
   readonly seen: string[] = [];
   roundTrips = 0;
+  /** The call for which the object before had to be reset. */
+  failure: string | null = null;
   /** What happens meanwhile. */
   roundTrip: () => void | Promise<void> = () => {};
   readonly commits = new Commits({
-    transaction: (work) => {
-      this.seen.push('begin');
-      work();
-      this.seen.push('end');
-    },
     beforeCommit: () => this.seen.push(WRITTEN),
     done: () => this.seen.push('done'),
     roundTrip: async () => {
@@ -22,10 +19,16 @@ class Stage {
       await this.roundTrip();
     },
     failed: (error) => this.seen.push(`failed with ${(error as Error).message}`),
+    batchFailed: (error, call) =>
+      this.seen.push(`${call?.() ?? 'a batch'} failed with ${(error as Error).message}`),
+    takeFailure: (call) => (call() === this.failure ? new Error('told') : null),
   });
 
   together(name: string, fails = false): void {
-    this.#note(name, this.commits.together(this.#work(name, fails)));
+    this.#note(
+      name,
+      this.commits.together(this.#work(name, fails), () => `the call ${name}`),
+    );
   }
 
   atOnce(name: string, fails = false): void {
@@ -55,16 +58,7 @@ describe('work on the queue', () => {
     stage.together('b');
     expect(stage.seen).toEqual([]);
     await nextTurn();
-    expect(stage.seen).toEqual([
-      'begin',
-      WRITTEN,
-      'end',
-      'a is told',
-      'b is told',
-      'done',
-      'a is answered',
-      'b is answered',
-    ]);
+    expect(stage.seen).toEqual([WRITTEN, 'a is told', 'b is told', 'done', 'a is answered', 'b is answered']);
   });
 
   it('is gathered until a round trip brings nothing more, and no timer is waited for', async () => {
@@ -107,22 +101,28 @@ describe('work on the queue', () => {
     expect(stage.seen).toEqual(['a is told', 'done', 'a is answered']);
   });
 
-  it.each(['together', 'atOnce'] as const)(
-    'that throws (%s) is the last that is done, and nothing is told of what was to be committed with it',
-    async (way) => {
-      const stage = new Stage();
-      stage.together('before');
-      await nextTurn();
-      stage.seen.splice(0);
-      if (way === 'together') stage.together('in the same batch');
-      stage[way]('broken', true);
-      stage.together('beside');
-      await nextTurn();
-      stage.together('later');
-      stage.atOnce('later');
-      await nextTurn();
-      const ends = stage.seen.filter((step) => !['begin', 'end', 'done', WRITTEN].includes(step));
-      expect(ends.toSorted()).toEqual(['broken is refused', 'failed with broken']);
-    },
-  );
+  it.each([
+    ['together', ['the call broken failed with broken']],
+    ['atOnce', ['broken is refused', 'failed with broken']],
+  ] as const)('that throws (%s) is the last that is done', async (way, ends) => {
+    const stage = new Stage();
+    if (way === 'together') stage.together('before');
+    stage[way]('broken', true);
+    stage.together('beside');
+    await nextTurn();
+    stage.together('later');
+    stage.atOnce('later');
+    await nextTurn();
+    const seen = stage.seen.filter((step) => !['done', WRITTEN].includes(step));
+    expect(seen.toSorted()).toEqual(ends);
+  });
+
+  it('for which the object had to be reset is refused, and nothing beside it', async () => {
+    const stage = new Stage();
+    stage.failure = 'the call a';
+    stage.together('a');
+    stage.together('b');
+    await nextTurn();
+    expect(stage.seen).toEqual(['a is refused', WRITTEN, 'b is told', 'done', 'b is answered']);
+  });
 });
