@@ -6,7 +6,7 @@ import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import { beginFile, keepUpload, payloadFile } from '../store/blob-table.ts';
 import { readPayload } from '../store/jobs-table.ts';
-import { dropUploads, insertUpload } from '../store/uploads-table.ts';
+import { insertUpload } from '../store/uploads-table.ts';
 import { claimByToken } from './claim.ts';
 
 /**
@@ -116,7 +116,8 @@ export function storeFile(core: Core, ticket: FileTicket, result: string | PutRe
   const row = core.stored.find(ticket.job_id);
   const rejection = judge(core, row, ticket);
   if (rejection) return rejection;
-  dropUploads(core, ticket.job_id);
+  core.stored.uploads.drop(ticket.job_id);
+  core.stored.uploads.put(ticket.job_id);
   if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
   const text = typeof result === 'string' ? result : result.text();
   insertUpload(core.sql, ticket.job_id, ticket.fence_token, text);

@@ -1,5 +1,5 @@
-/** What a call asks for, in words that are the same when it is made again. */
-export type CallName = () => string;
+/** What a call asks for: the same when it is made again. */
+export type CallName = string;
 
 interface CommitPorts {
   /** The last work of a batch. */

@@ -224,32 +224,20 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
     return this.#texts.withResult(
-      await this.#commits.together(
-        () => this.#queue.cancel(...asked),
-        () => `cancel ${asked[0]}`,
-      ),
+      await this.#commits.together(() => this.#queue.cancel(...asked), `cancel ${asked[0]}`),
     );
   }
 
   async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {
-    return this.#commits.together(
-      () => this.#queue.retry(jobId, viewer),
-      () => `retry ${jobId}`,
-    );
+    return this.#commits.together(() => this.#queue.retry(jobId, viewer), `retry ${jobId}`);
   }
 
   async purge(configId: string, viewer: Viewer): Promise<number> {
-    return this.#commits.together(
-      () => this.#queue.purge(configId, viewer),
-      () => `purge ${configId}`,
-    );
+    return this.#commits.together(() => this.#queue.purge(configId, viewer), `purge ${configId}`);
   }
 
   async takeOutput(...taken: Parameters<QueueRpc['takeOutput']>): Promise<boolean> {
-    return this.#commits.together(
-      () => this.#queue.jobs.takeOutput(...taken),
-      () => `takeOutput ${taken[0]}`,
-    );
+    return this.#commits.together(() => this.#queue.jobs.takeOutput(...taken), `takeOutput ${taken[0]}`);
   }
 
   readFile(ticket: FileTicket, form: 'own' | 'base') {

@@ -12,7 +12,7 @@ const AFTER_ERROR = 'the queue starts again after an error';
 const ASKS_AGAIN_MS = 10_000;
 
 /** Calls for which objects were reset, by the object's id: what an isolate remembers outlives its objects. */
-const failures = new Map<string, { call: string; message: string; at: number }>();
+const failures = new Map<string, { call: CallName; message: string; at: number }>();
 
 /** How a queue object ends itself: its memory and connections go, what it stored stays. */
 export class Resets {
@@ -47,7 +47,7 @@ export class Resets {
   atOnce(error: unknown, call: CallName | null): void {
     logError(error);
     const { message = String(error) } = error as Partial<Error>;
-    if (call) failures.set(this.#ctx.id.toString(), { call: call(), message, at: Date.now() });
+    if (call) failures.set(this.#ctx.id.toString(), { call, message, at: Date.now() });
     this.#ctx.abort(AFTER_ERROR);
   }
 
@@ -56,7 +56,7 @@ export class Resets {
     const failure = failures.size > 0 ? failures.get(this.#ctx.id.toString()) : undefined;
     if (failure === undefined) return null;
     const isOld = Date.now() - failure.at > ASKS_AGAIN_MS;
-    if (!isOld && failure.call !== call()) return null;
+    if (!isOld && failure.call !== call) return null;
     failures.delete(this.#ctx.id.toString());
     return isOld ? null : new Error(failure.message);
   }

@@ -87,7 +87,7 @@ export class TextCalls {
       queue.files.abandon(files);
       return answers;
     };
-    return commit(work, () => `submit ${sent.map(({ id }) => id).join()}`);
+    return commit(work, `submit ${sent.map(({ id }) => id).join()}`);
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {

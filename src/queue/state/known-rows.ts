@@ -2,13 +2,13 @@ import type { StoredJob } from '../store/jobs-table.ts';
 
 /** The oldest beyond so many are read from the table again. */
 const MOST_ROWS = 1000;
-/** A longer payload is read from its row when it is sent. */
-const MOST_PAYLOAD_CHARACTERS = 4096;
+/** A longer text is read from its row when it is sent. */
+const MOST_CHARACTERS = 4096;
 
 interface Known {
   row: StoredJob;
-  /** As it lies in the row; undefined: that is not known. */
-  payload: string | null | undefined;
+  /** The payload before a lease, the result after success, as it lies in the row; null: not known. */
+  text: string | null;
 }
 
 /**
@@ -21,30 +21,30 @@ export class KnownRows {
 
   /** A row that was inserted now. @param payload as it lies in the row */
   inserted(row: StoredJob, payload: string | null): void {
-    const isShort = payload === null || payload.length <= MOST_PAYLOAD_CHARACTERS;
-    this.#keep({ row, payload: isShort ? payload : undefined });
+    this.#keep(row, payload);
   }
 
   /** A row that was leased now. */
   leased(row: StoredJob): void {
-    this.#keep({ row, payload: this.#rows.get(row.id)?.payload });
+    this.#keep(row, this.#rows.get(row.id)?.text ?? null);
   }
 
-  /** A row that was settled now; one that was not known stays so. */
-  settled(row: StoredJob): void {
-    if (this.#rows.has(row.id)) this.#keep({ row, payload: undefined });
+  /** A row that was settled now; one that was not known stays so. @param result as it lies in the row, if it is read soon */
+  settled(row: StoredJob, result: string | null): void {
+    if (this.#rows.has(row.id)) this.#keep(row, result);
   }
 
   find(id: string): StoredJob | null {
     return this.#rows.get(id)?.row ?? null;
   }
 
-  /** Once, since it is sent once. @returns undefined: it is not known */
-  takePayload(id: string): string | null | undefined {
+  /** The payload of a job that is sent now, or the result of one that is told: once. @returns null: it is not known */
+  takeText(id: string): string | null {
     const known = this.#rows.get(id);
-    const payload = known?.payload;
-    if (known) known.payload = undefined;
-    return payload;
+    if (known === undefined) return null;
+    const { text } = known;
+    known.text = null;
+    return text;
   }
 
   forget(id: string): void {
@@ -55,8 +55,8 @@ export class KnownRows {
     this.#rows.clear();
   }
 
-  #keep(known: Known): void {
-    this.#rows.set(known.row.id, known);
+  #keep(row: StoredJob, text: string | null): void {
+    this.#rows.set(row.id, { row, text: text !== null && text.length <= MOST_CHARACTERS ? text : null });
     if (this.#rows.size <= MOST_ROWS) return;
     const [oldest] = this.#rows.keys();
     this.#rows.delete(oldest!);

@@ -45,6 +45,11 @@ export class Listeners {
     else this.#byJob.set(jobId, new Set([listener]));
   }
 
+  /** Whether any of them listens for the job. */
+  hear(jobId: string): boolean {
+    return this.#byJob.has(jobId);
+  }
+
   /** A job is over. */
   settled(jobId: string): void {
     const listeners = this.#byJob.get(jobId);

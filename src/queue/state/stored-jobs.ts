@@ -9,6 +9,7 @@ import {
   insertJob,
   type NewJobRow,
   readFileKey,
+  readResult,
   readShortPayload,
   releaseJob,
   retryJob,
@@ -20,13 +21,13 @@ import { nextReadyId } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
-import { dropUploads } from '../store/uploads-table.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import { KnownRows } from './known-rows.ts';
 import { Listeners } from './listeners.ts';
 import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import { Settlements } from './settlements.ts';
+import { Uploads } from './uploads.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -51,6 +52,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly listeners: Listeners;
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
+  readonly uploads: Uploads;
   readonly #known = new KnownRows();
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
@@ -63,6 +65,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql);
     this.settlements = new Settlements(ports.sql);
+    this.uploads = new Uploads(ports);
     this.webhooks = new Webhooks(ports, settings);
   }
 
@@ -78,8 +81,12 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
   takeShortPayload(id: string): string | null {
-    const known = this.#known.takePayload(id);
-    return known === undefined ? readShortPayload(this.#ports.sql, id) : known;
+    return this.#known.takeText(id) ?? readShortPayload(this.#ports.sql, id);
+  }
+
+  /** The result of a job that somebody hears of now. Null: there is none, or it lies in the bucket. */
+  takeResult(id: string): string | null {
+    return this.#known.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
   /** Ready to be given out. */
@@ -149,20 +156,22 @@ export class StoredJobs implements JobStore<StoredJob> {
   end(job: StoredJob, ending: Ending): void {
     const now = this.#ports.now();
     if (job.state === 'pending') this.pending.left(job);
-    dropUploads(this.#ports, job.id);
+    this.uploads.drop(job.id);
     const settlement = this.settlements.next();
-    endJob(this.#ports.sql, job, ending, now, settlement);
-    this.#ended(job, ending, now);
+    const result = endJob(this.#ports.sql, job, ending, now, settlement);
+    this.#ended(job, ending, now, result);
     this.webhooks.settled(job, settlement);
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
     this.listeners.settled(job.id);
   }
 
-  #ended(job: StoredJob, ending: Ending, now: number): void {
+  /** @param text of the result as it lies in the row */
+  #ended(job: StoredJob, ending: Ending, now: number, text: string | null): void {
     if (ending.state !== 'succeeded') return this.#known.forget(job.id);
     const { result: _, ...columns } = ending;
-    this.#known.settled({ ...job, ...columns, settled_at: now, lease_expires_at: null, run_after: null });
+    const settled = { ...job, ...columns, settled_at: now, lease_expires_at: null, run_after: null };
+    this.#known.settled(settled, this.listeners.hear(job.id) ? text : null);
   }
 
   /** Failed or expired → pending, ready to be given out, with as much time as it had. @returns the job as it is now */

@@ -103,16 +103,7 @@ export function keepResult(sql: Sql, jobId: string, fenceToken: number): boolean
 }
 
 export function dropUploaded(storage: Storage, jobId: string): void {
-  const { sql } = storage;
-  // Every settlement comes by: the update costs seven times the look, even where it finds nothing (measured).
-  if (
-    sql.exec(
-      `SELECT 1 FROM bucket_files WHERE owner_kind = 'job' AND owner_id = ? AND state = 'upload'`,
-      jobId,
-    ).length === 0
-  )
-    return;
-  sql.exec(
+  storage.sql.exec(
     `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE owner_kind = 'job' AND owner_id = ? AND state = 'upload'`,
     storage.now(),
     jobId,

@@ -119,8 +119,11 @@ const NEW = {
   lease_orphaned: 0,
 } as const;
 
+// Put together once: a text that is made anew for each call is looked up by all of its characters.
+const FIND = `SELECT ${COLUMNS} FROM jobs WHERE id = ?`;
+
 export function findJob(sql: Sql, id: string): StoredJob | null {
-  return row<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE id = ?`, id);
+  return row<StoredJob>(sql, FIND, id);
 }
 
 export function setProgress(
@@ -159,6 +162,7 @@ export function releaseJob(
 
 /**
  * Settles a job. A result is null where there is none, or where it is stored already.
+ * @returns the result as it lies in the row
  * @param now epoch ms
  * @param settlement its number among the settlements
  */
@@ -175,8 +179,9 @@ export function endJob(
   },
   now: number,
   settlement: number,
-): void {
+): string | null {
   const { result, error } = ending;
+  const text = result === null ? null : storeText(sql, job.id, 'result', JSON.stringify(result));
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
        started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
@@ -187,13 +192,14 @@ export function endJob(
     ending.worker_id,
     ending.attempts,
     ending.attempt_errors,
-    result === null ? null : storeText(sql, job.id, 'result', JSON.stringify(result)),
+    text,
     error === null ? null : JSON.stringify(error),
     job.started_at,
     job.first_token_at,
     job.id,
     job.fence_token,
   );
+  return text;
 }
 
 /** A settled job becomes pending, as if it had only been submitted; its time of submission stays. */

@@ -221,4 +221,8 @@ export const MIGRATIONS: readonly string[][] = [
     // Which trace its submission belongs to (protocol/trace-context.ts).
     `ALTER TABLE jobs ADD COLUMN trace TEXT`,
   ],
+  [
+    // Asked for once in the life of an object (state/uploads.ts).
+    `CREATE INDEX bucket_files_uploads ON bucket_files (owner_kind, owner_id) WHERE state = 'upload'`,
+  ],
 ];

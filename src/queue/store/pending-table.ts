@@ -10,16 +10,17 @@ import { row, rows } from './rows.ts';
  * `config_id = ?` for that: 7 µs instead of 20.
  */
 export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<string>): string | null {
-  const leftOut = except.size === 0 ? '' : 'AND id NOT IN (SELECT value FROM json_each(?))';
-  const next = row<{ id: string }>(
-    sql,
-    `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL ${leftOut}
-       ORDER BY priority DESC, seq LIMIT 1`,
-    configId,
-    ...(except.size === 0 ? [] : [JSON.stringify([...except])]),
-  );
+  const next =
+    except.size === 0
+      ? row<{ id: string }>(sql, NEXT, configId)
+      : row<{ id: string }>(sql, NEXT_EXCEPT, configId, JSON.stringify([...except]));
   return next?.id ?? null;
 }
+
+const READY = `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL`;
+const FIRST = `ORDER BY priority DESC, seq LIMIT 1`;
+const NEXT = `${READY} ${FIRST}`;
+const NEXT_EXCEPT = `${READY} AND id NOT IN (SELECT value FROM json_each(?)) ${FIRST}`;
 
 /** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */
 export function pendingOfConfig(

@@ -19,10 +19,14 @@ export function storeText(sql: Sql, jobId: string, kind: Kind, text: string): st
   return null;
 }
 
+const READ: Record<Kind, string> = {
+  payload: `SELECT payload AS text FROM jobs WHERE id = ?`,
+  result: `SELECT result AS text FROM jobs WHERE id = ?`,
+};
+
 /** The stored text, from the row or its pieces; null when there is none. */
 export function readText(sql: Sql, jobId: string, kind: Kind): string | null {
-  const column = kind === 'payload' ? 'payload' : 'result';
-  const inline = sql.exec(`SELECT ${column} AS text FROM jobs WHERE id = ?`, jobId)[0]?.text;
+  const inline = sql.exec(READ[kind], jobId)[0]?.text;
   if (typeof inline === 'string') return inline;
   const parts = sql.exec(
     `SELECT text FROM long_texts WHERE job_id = ? AND kind = ? ORDER BY part`,

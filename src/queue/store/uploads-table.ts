@@ -2,6 +2,7 @@ import { limits } from '../../protocol/index.ts';
 import { dropUploaded, keepResult } from './blob-table.ts';
 import type { Sql, Storage } from './ports.ts';
 import { pieces } from './row-text.ts';
+import { rows } from './rows.ts';
 
 /** Every statement on results that were put beside their job and not announced yet; those in the bucket too. */
 
@@ -26,6 +27,16 @@ export function adoptUpload(sql: Sql, jobId: string, fenceToken: number): boolea
     fenceToken,
   );
   return moved.length > 0 || keepResult(sql, jobId, fenceToken);
+}
+
+/** Ids of the jobs that have such results. */
+export function uploadedJobs(sql: Sql): string[] {
+  const found = rows<{ id: string }>(
+    sql,
+    `SELECT DISTINCT job_id AS id FROM uploads
+     UNION SELECT owner_id FROM bucket_files WHERE owner_kind = 'job' AND state = 'upload'`,
+  );
+  return found.map(({ id }) => id);
 }
 
 export function dropUploads(storage: Storage, jobId: string): void {

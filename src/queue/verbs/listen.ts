@@ -3,7 +3,6 @@ import { maySee, type SettledJobs, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { resultKey } from '../store/blob-table.ts';
 import { viewOf } from '../store/job-view.ts';
-import { readResult } from '../store/jobs-table.ts';
 
 /** One answer holds about so many characters; what is left comes with the next. */
 const ANSWER_CHARACTERS = 4_000_000;
@@ -59,7 +58,7 @@ function settledText(core: Core, jobId: string): string | null {
   const { result: _, ...view } = viewOf(core.sql, job, false);
   const head = JSON.stringify(view).slice(0, -1);
   if (job.state !== 'succeeded') return `${head},"result":null}`;
-  const result = readResult(core.sql, jobId);
+  const result = core.stored.takeResult(jobId);
   const isElsewhere = result === null && resultKey(core.sql, jobId) !== null;
   if (isElsewhere || (result?.length ?? 0) > RESULT_CHARACTERS)
     return `${head},"result":null,"has_long_result":true}`;

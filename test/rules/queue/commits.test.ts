@@ -20,15 +20,12 @@ class Stage {
     },
     failed: (error) => this.seen.push(`failed with ${(error as Error).message}`),
     batchFailed: (error, call) =>
-      this.seen.push(`${call?.() ?? 'a batch'} failed with ${(error as Error).message}`),
-    takeFailure: (call) => (call() === this.failure ? new Error('told') : null),
+      this.seen.push(`${call ?? 'a batch'} failed with ${(error as Error).message}`),
+    takeFailure: (call) => (call === this.failure ? new Error('told') : null),
   });
 
   together(name: string, fails = false): void {
-    this.#note(
-      name,
-      this.commits.together(this.#work(name, fails), () => `the call ${name}`),
-    );
+    this.#note(name, this.commits.together(this.#work(name, fails), `the call ${name}`));
   }
 
   atOnce(name: string, fails = false): void {
