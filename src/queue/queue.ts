@@ -254,6 +254,7 @@ export class Queue {
   #do<T>(verb: () => T): T {
     const answer = verb();
     for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
+    this.#core.stored.writeNew();
     this.#core.stored.settlements.tell();
     return answer;
   }

@@ -34,6 +34,16 @@ const COLUMNS: readonly (keyof JobColumns)[] = [
   'deadline_at',
 ];
 
+/** A job that is given out in the verb that submits it has one row written, of two steps. */
+function steps(change: JobChange): JobChange[] {
+  if (change.before !== null || change.deleted || change.after.fence_token === 0) return [change];
+  const submitted = { ...change.after, state: 'pending', fence_token: 0, worker_id: null };
+  return [
+    { ...change, after: submitted },
+    { ...change, before: submitted },
+  ];
+}
+
 /** Real SQLite in memory. What was written since the last commit is gone when its process is. */
 export class Disk implements Sql {
   readonly #database = new DatabaseSync(':memory:');
@@ -80,12 +90,13 @@ export class Disk implements Sql {
     this.#database.function('seen', { varargs: true }, (id, kind, ...values) => {
       const columns = (from: number) =>
         Object.fromEntries(COLUMNS.map((column, at) => [column, values[from + at]])) as unknown as JobColumns;
-      this.#changed({
+      const change = {
         id: id as string,
         deleted: kind === 'deleted',
         before: kind === 'inserted' ? null : columns(0),
         after: kind === 'updated' ? columns(COLUMNS.length) : columns(0),
-      });
+      };
+      for (const step of steps(change)) this.#changed(step);
       return null;
     });
     this.#database.exec(`

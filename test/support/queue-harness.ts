@@ -139,9 +139,13 @@ export class QueueHarness {
   }
 
   say(connection: FakeConnection, frame: unknown): void {
-    const text = typeof frame === 'string' ? frame : JSON.stringify(frame);
-    this.queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#next}`);
+    this.sayUncommitted(connection, typeof frame === 'string' ? frame : JSON.stringify(frame));
     this.queue.beforeCommit();
+  }
+
+  /** More is to be in its commit. */
+  sayUncommitted(connection: FakeConnection, text: string): void {
+    this.queue.onFrame(connection, parseWorkerFrame(text), `session-${++this.#next}`);
   }
 
   drop(connection: FakeConnection): void {

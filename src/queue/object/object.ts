@@ -223,9 +223,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
-    return this.#texts.withResult(
-      await this.#commits.together(() => this.#queue.cancel(...asked), `cancel ${asked[0]}`),
-    );
+    const work = () => this.#queue.cancel(...asked);
+    return this.#texts.withResult(await this.#commits.together(work, `cancel ${asked[0]}`));
   }
 
   async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {

@@ -8,6 +8,7 @@ import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
 import { Fleet } from './live-fleet.ts';
 import { MemoryJobs } from './memory-jobs.ts';
+import { NewRows } from './new-rows.ts';
 import { Openings } from './openings.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
@@ -32,7 +33,9 @@ export interface Core extends Ports {
   undecided: Undecided;
 }
 
-export function createCore(ports: Ports, settings: QueueSettings): Core {
+export function createCore(given: Ports, settings: QueueSettings): Core {
+  const rows = new NewRows(given.sql);
+  const ports = { ...given, sql: rows.sql };
   const counts = new Counts(ports);
   const openings = new Openings();
   return {
@@ -41,7 +44,7 @@ export function createCore(ports: Ports, settings: QueueSettings): Core {
     openings,
     fleet: new Fleet(openings),
     starts: new ConfigStarts(),
-    stored: new StoredJobs(ports, settings, openings),
+    stored: new StoredJobs(ports, given.sql, rows, settings, openings),
     memory: new MemoryJobs(openings),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),

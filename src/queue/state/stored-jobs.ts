@@ -6,7 +6,6 @@ import {
   deleteJobs,
   endJob,
   findJob,
-  insertJob,
   type NewJobRow,
   readFileKey,
   readResult,
@@ -18,12 +17,13 @@ import {
 } from '../store/jobs-table.ts';
 import { extendLease, leaseJob, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
 import { nextReadyId } from '../store/pending-table.ts';
-import type { Ports } from '../store/ports.ts';
+import type { Ports, Sql } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import { KnownRows } from './known-rows.ts';
 import { Listeners } from './listeners.ts';
+import type { NewRows } from './new-rows.ts';
 import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import { Settlements } from './settlements.ts';
@@ -53,13 +53,18 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
   readonly uploads: Uploads;
+  readonly #new: NewRows;
   readonly #known = new KnownRows();
+  readonly #tables: Sql;
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
   readonly #openings: Openings;
 
-  constructor(ports: Ports, settings: QueueSettings, openings: Openings) {
+  /** @param tables without the new rows, which `ports.sql` has in them */
+  constructor(ports: Ports, tables: Sql, rows: NewRows, settings: QueueSettings, openings: Openings) {
     this.#ports = ports;
+    this.#tables = tables;
+    this.#new = rows;
     this.#settings = settings;
     this.#openings = openings;
     this.listeners = new Listeners(() => ports.now());
@@ -70,17 +75,22 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   find(id: string): StoredJob | null {
-    return this.#known.find(id) ?? findJob(this.#ports.sql, id);
+    return this.#new.find(id)?.job ?? this.#known.find(id) ?? findJob(this.#tables, id);
   }
 
   /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
   nextReady(configId: string, except: ReadonlySet<string>): StoredJob | null {
-    const id = nextReadyId(this.#ports.sql, configId, except);
-    return id === null ? null : this.find(id);
+    const { count, first } = this.#new.waiting(configId, except);
+    const id = this.pending.ofConfig(configId) > count ? nextReadyId(this.#tables, configId, except) : null;
+    const written = id === null ? null : this.find(id);
+    if (first === null || written === null) return first ?? written;
+    return first.priority > written.priority ? first : written;
   }
 
   /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
   takeShortPayload(id: string): string | null {
+    const row = this.#new.find(id);
+    if (row !== null) return row.payload;
     return this.#known.takeText(id) ?? readShortPayload(this.#ports.sql, id);
   }
 
@@ -89,12 +99,17 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#known.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
-  /** Ready to be given out. */
+  /** Ready to be given out. Its row is written at the end of the verb. */
   insert(row: NewJobRow): StoredJob {
-    const { job, payload } = insertJob(this.#ports.sql, row);
+    const { job, payload } = this.#new.add(row);
     this.#known.inserted(job, payload);
     this.#added(job);
     return job;
+  }
+
+  /** At the end of every verb. */
+  writeNew(): void {
+    this.#new.write();
   }
 
   #added(job: StoredJob): void {
@@ -104,11 +119,11 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   lease(job: StoredJob, lease: Lease): StoredJob {
-    leaseJob(this.#ports.sql, job.id, lease);
     this.pending.left(job);
     due(this.#ports, lease.lease_expires_at);
-    const { file_key: _, ...columns } = lease;
+    const { file_key, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
+    if (!this.#new.lease(leased, file_key)) leaseJob(this.#ports.sql, job.id, lease);
     this.#known.leased(leased);
     this.followers.tell(job.id, () => this.#view(job.id));
     return leased;

@@ -1,5 +1,5 @@
 import type { Failure, JobState } from '../../protocol/index.ts';
-import type { Sql } from './ports.ts';
+import type { Sql, SqlValue } from './ports.ts';
 import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
@@ -71,22 +71,47 @@ export interface NewJobRow {
   trace: string | null;
 }
 
-/**
- * The row as it is then is put together here: reading it back would cost more than writing it.
- * @returns with the payload as it lies in the row
- */
+/** @returns the job, and its payload as it lies in the row */
 export function insertJob(sql: Sql, job: NewJobRow): { job: StoredJob; payload: string | null } {
-  const inline = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
-  const { seq } = row<{ seq: number }>(
-    sql,
-    `INSERT INTO jobs (id, job_type, config_id, state, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace)
-     VALUES (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
+  const payload = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
+  const { seq } = row<{ seq: number }>(sql, `${INSERT} RETURNING seq`, ...valuesOf(null, job, payload))!;
+  return { job: newJob(job, seq), payload };
+}
+
+/** A job whose row is to be written, under the number that follows on that of the row before. */
+export interface NewRow {
+  job: StoredJob;
+  /** As it lies in the row. */
+  payload: string | null;
+  /** The key to the files of its first attempt, if it is leased. */
+  file_key: string | null;
+}
+
+/** A row of a job that waits, or was leased once. */
+export function insertNewRow(sql: Sql, { job, payload, file_key }: NewRow): void {
+  const { seq, fence_token, worker_id, leased_at, lease_expires_at } = job;
+  if (job.state === 'pending') sql.exec(INSERT, ...valuesOf(seq, job, payload));
+  else {
+    const lease = [fence_token, worker_id, leased_at, lease_expires_at, file_key];
+    sql.exec(INSERT_LEASED, ...valuesOf(seq, job, payload), ...lease);
+  }
+}
+
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+
+/** @param seq null: the next there is */
+function valuesOf(seq: number | null, job: Omit<NewJobRow, 'payload'>, payload: string | null): SqlValue[] {
+  return [
+    seq,
     job.id,
     job.job_type,
     job.config_id,
     job.priority,
     job.max_attempts,
-    inline,
+    payload,
     job.created_at,
     job.deadline_at,
     job.tenant,
@@ -94,9 +119,12 @@ export function insertJob(sql: Sql, job: NewJobRow): { job: StoredJob; payload: 
     job.stream,
     job.webhook,
     job.trace,
-  )!;
-  const { payload: _, ...given } = job;
-  return { job: { ...NEW, ...given, seq }, payload: inline };
+  ];
+}
+
+/** The row as it is once it is written: reading it back would cost more than writing it. */
+export function newJob({ payload: _, ...given }: NewJobRow, seq: number): StoredJob {
+  return { ...NEW, ...given, seq };
 }
 
 /** Columns of a job that nobody was ever given: the defaults of the table. */
