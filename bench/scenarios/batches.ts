@@ -35,11 +35,18 @@ const MODEL_SHAPE = {
   head_dim: 64,
 };
 const VLLM_GROUP = 'vllm-batches';
-/** Few enough for the slots that batches leave free: a step of that model takes a tenth of a second. */
-const BESIDE = { requests: 20, ratePerSecond: 0.5, tokens: 8 };
+/**
+ * Few and short enough for the slots that batches leave free: a step of that model takes a tenth of a second. And many,
+ * since each waits for the end of whichever step it comes in, of which some take ten times as long.
+ */
+const BESIDE = { requests: 120, ratePerSecond: 1, tokens: 2 };
+/** Of different lengths, or all of them would begin at once again and again. */
+const BESIDE_TOKENS = { least: 64, most: 448, stride: 97 };
 const WARM_UP_TOKENS = 8;
 /** More than are done meanwhile. */
 const BESIDE_LINES = 8000;
+/** Until what runs beside has spread over the slots, ms. */
+const SPREADING_MS = 30_000;
 /** 100 MB. */
 const LARGE = { lines: 100_000, characters: 820 };
 const LOOKS_EVERY_MS = 100;
@@ -147,38 +154,55 @@ async function rateOf(
 }
 
 /** Time to the first token of those who wait for an answer: beside a batch, against beside direct requests. */
-async function besideBatch(
-  { queueUrl, engineUrl }: { queueUrl: string; engineUrl: string },
-  effort: Effort,
-): Promise<number[]> {
-  const { slots, tokens, characters } = VLLM_LONG;
-  const arrivals = {
-    kind: 'open' as const,
-    ratePerSecond: BESIDE.ratePerSecond,
-    requests: Math.max(5, scaled(BESIDE.requests, effort)),
-  };
-  const firstToken = async () =>
-    median((await runLoad({ url: queueUrl, arrivals, tokens: BESIDE.tokens })).firstMs);
+async function besideBatch(road: { queueUrl: string; engineUrl: string }, effort: Effort): Promise<number[]> {
   const ratios: number[] = [];
   for (let round = 0; round < effort.rounds; round++) {
-    const stop = new AbortController();
-    const bodies = bodiesOf(BESIDE_LINES, tokens, characters);
-    const direct = sendDirectly(engineUrl, untilAborted(bodies, stop.signal), usable(slots));
-    await sleep(SETTLING_MS);
-    const alone = await firstToken();
-    stop.abort();
-    await direct;
-    const { id } = await createBatch(queueUrl, bodiesOf(BESIDE_LINES, tokens, characters));
-    while ((await batchNow(queueUrl, id)).request_counts.completed === 0) await sleep(LOOKS_EVERY_MS);
-    const beside = await firstToken();
-    await cancelBatch(queueUrl, id);
-    while ((await batchNow(queueUrl, id)).status !== 'cancelled') await sleep(LOOKS_EVERY_MS);
+    const early = round % 2 === 0 ? null : await firstTokenBesideBatch(road, effort);
+    const alone = await firstTokenBesideDirect(road, effort);
+    const beside = early ?? (await firstTokenBesideBatch(road, effort));
     console.log(
       `     first token beside direct ${alone.toFixed(1)} ms, beside a batch ${beside.toFixed(1)} ms`,
     );
     ratios.push(beside / alone);
   }
   return ratios;
+}
+
+async function firstTokenBesideDirect(
+  { queueUrl, engineUrl }: { queueUrl: string; engineUrl: string },
+  effort: Effort,
+): Promise<number> {
+  const stop = new AbortController();
+  const direct = sendDirectly(engineUrl, untilAborted(besideBodies(), stop.signal), usable(VLLM.slots));
+  await sleep(scaled(SPREADING_MS, effort));
+  const firstMs = await firstTokenMs(queueUrl, effort);
+  stop.abort();
+  await direct;
+  return firstMs;
+}
+
+async function firstTokenBesideBatch({ queueUrl }: { queueUrl: string }, effort: Effort): Promise<number> {
+  const { id } = await createBatch(queueUrl, besideBodies());
+  while ((await batchNow(queueUrl, id)).request_counts.completed === 0) await sleep(LOOKS_EVERY_MS);
+  await sleep(scaled(SPREADING_MS, effort));
+  const firstMs = await firstTokenMs(queueUrl, effort);
+  await cancelBatch(queueUrl, id);
+  while ((await batchNow(queueUrl, id)).status !== 'cancelled') await sleep(LOOKS_EVERY_MS);
+  return firstMs;
+}
+
+async function firstTokenMs(url: string, effort: Effort): Promise<number> {
+  const { requests, ratePerSecond, tokens } = BESIDE;
+  const arrivals = { kind: 'open' as const, ratePerSecond, requests: Math.max(5, scaled(requests, effort)) };
+  return median((await runLoad({ url, arrivals, tokens })).firstMs);
+}
+
+function besideBodies(): string[] {
+  const { least, most, stride } = BESIDE_TOKENS;
+  return Array.from({ length: BESIDE_LINES }, (_, n) => {
+    const [body] = bodiesOf(1, least + ((n * stride) % (most - least)), VLLM.characters);
+    return body!;
+  });
 }
 
 /** Behaves as the list until it is told to end. */

@@ -24,7 +24,7 @@ afterAll(tearDown);
 
 interface LineResponse {
   status_code: number;
-  body: { object?: string; data?: unknown[]; results?: unknown[] };
+  body: { object?: string; data?: unknown[]; results?: unknown[]; text?: string };
 }
 
 const file = () => join(folder, 'in.jsonl');
@@ -87,6 +87,7 @@ it('takes a file of vllm run-batch with lines for different routes', async () =>
     ['/rerank', rerank, undefined],
     ['/v1/rerank', rerank, undefined],
     ['/v2/rerank', rerank, undefined],
+    ['/v1/audio/transcriptions', { file_url: 'data:audio/wav;base64,UklGRg==' }, undefined],
   ] as const;
   const texts = lines.map(([url, body]) => {
     return JSON.stringify({ custom_id: url, method: 'POST', url, body: { model: 'tiny', ...body } });
@@ -100,9 +101,10 @@ it('takes a file of vllm run-batch with lines for different routes', async () =>
   for (const url of ['/score', '/v1/score']) expect(output.get(url)?.data).toHaveLength(2);
   for (const url of ['/rerank', '/v1/rerank']) expect(output.get(url)?.results).toHaveLength(2);
   expect(output.get('/v1/embeddings')?.data).toMatchObject([{ object: 'embedding' }]);
+  expect(output.get('/v1/audio/transcriptions')?.text).toEqual(expect.any(String));
   const list = batch('list');
   await list.exited;
-  expect(list.output()).toMatch(/completed +7\/7 .* \*/);
+  expect(list.output()).toMatch(/completed +8\/8 .* \*/);
 });
 
 it('says which lines are not in order', async () => {

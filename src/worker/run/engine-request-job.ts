@@ -19,6 +19,7 @@ import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { askUsage } from './ask-usage.ts';
 import { type Attempt, parseBody } from './attempt.ts';
+import { audioForm } from './audio-form.ts';
 import { CompletionWatch } from './completion-watch.ts';
 import { cutShort, failureInside, failureOfEngine, gaveUp, redirected } from './engine-failures.ts';
 import { requestBody } from './request-body.ts';
@@ -152,7 +153,9 @@ interface Answered {
 }
 
 async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  const body = requestBody(request, attempt.modelAliases, attempt.servedModel);
+  const form = await audioForm(attempt, request);
+  const body = form?.body ?? requestBody(request, attempt.modelAliases, attempt.servedModel);
+  const contentType = form?.contentType ?? request.content_type;
   const { 'x-request-id': requestId = attempt.jobId, ...headers } = requestHeaders(
     Object.entries(request.headers ?? {}),
   );
@@ -165,7 +168,7 @@ async function send(attempt: Attempt, request: EngineRequest): Promise<Answered>
       requestId,
       signal: attempt.signal,
       ...(body === undefined ? {} : { body }),
-      ...(request.content_type === undefined ? {} : { contentType: request.content_type }),
+      ...(contentType === undefined ? {} : { contentType }),
     });
   const asking = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
   const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);

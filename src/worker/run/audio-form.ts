@@ -1,0 +1,56 @@
+import type { EngineRequest } from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+
+/** Routes that take a file, as a form. */
+const AUDIO_ROUTE = /^\/v1\/audio\/(transcriptions|translations)$/;
+
+const DATA_URL = /^data:[^,]*?(;base64)?,(.*)$/s;
+
+export interface Form {
+  body: Uint8Array;
+  contentType: string;
+}
+
+/**
+ * A JSON request for the text of audio that says where the audio lies, as lines of `vllm run-batch` do (`file_url`: an
+ * address, or the audio itself as a data URL), in the form that the engine's route takes.
+ * @returns null: it is no such request
+ * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be had
+ */
+export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
+  if (typeof request.body !== 'string' || !AUDIO_ROUTE.test(request.path)) return null;
+  const { file_url: url, file, ...fields } = Object(parseBody(request.body)) as Record<string, unknown>;
+  if (typeof url !== 'string') return null;
+  if (file !== undefined) {
+    throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');
+  }
+  const form = new FormData();
+  // The name is what engines tell the format by, where they do not look at the bytes.
+  form.set('file', new Blob([await audioAt(attempt, url)]), 'audio.wav');
+  for (const [name, value] of Object.entries({ ...fields, ...modelIn(attempt, fields) })) {
+    for (const one of [value].flat()) if (one !== null) form.append(name, textOf(one));
+  }
+  const encoded = new Response(form);
+  return {
+    body: new Uint8Array(await encoded.arrayBuffer()),
+    contentType: encoded.headers.get('content-type')!,
+  };
+}
+
+async function audioAt(attempt: Attempt, url: string): Promise<Buffer<ArrayBuffer>> {
+  const [, base64, data] = DATA_URL.exec(url) ?? [];
+  if (data === undefined) return Buffer.from((await attempt.download(url)).bytes);
+  if (base64 !== undefined) return Buffer.from(data, 'base64');
+  throw finalFailure('invalid_request', 'file_url: a data URL of audio is in base64');
+}
+
+/** The engine's own name, where an alias is asked for. */
+function modelIn({ modelAliases, servedModel }: Attempt, { model }: { model?: unknown }): { model?: string } {
+  const isAlias = typeof model === 'string' && modelAliases.has(model);
+  return isAlias && servedModel !== undefined ? { model: servedModel } : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
