@@ -36,14 +36,21 @@ async function worker(id: string, name: string, more: Record<string, unknown> = 
   return await (await new RawWorker(queue.url, TOKEN).connect(id)).register(name, more);
 }
 
+/** A worker is given a job in the verb that stores it, or later. */
+const WAYS = ['INSERT', 'UPDATE'];
+
 /** From now on no worker can be given this job. */
-function plant(id: string, job: string): Promise<unknown> {
+async function plant(id: string, job: string): Promise<void> {
   const isLeased = `NEW.id = '${job}' AND NEW.state = 'leased'`;
   const raise = `BEGIN SELECT RAISE(ABORT, 'planted'); END`;
-  return queue.sql(id, `CREATE TRIGGER planted BEFORE UPDATE ON jobs WHEN ${isLeased} ${raise}`);
+  for (const way of WAYS) {
+    await queue.sql(id, `CREATE TRIGGER planted_${way} BEFORE ${way} ON jobs WHEN ${isLeased} ${raise}`);
+  }
 }
 
-const heal = (id: string) => queue.sql(id, 'DROP TRIGGER planted');
+async function heal(id: string): Promise<void> {
+  for (const way of WAYS) await queue.sql(id, `DROP TRIGGER planted_${way}`);
+}
 
 describe('a queue that fails in the middle of its work', () => {
   it('tells who asked, lets nothing of it out, and starts again: nobody else notices', async () => {

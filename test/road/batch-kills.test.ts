@@ -1,7 +1,7 @@
 import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chatText } from '../soak/engine-text.ts';
-import { childrenOf, commandLine, killHard } from '../soak/proc.ts';
+import { childrenOf, commandLine, signal } from '../soak/proc.ts';
 import { until } from '../support/poll.ts';
 import {
   engineRunning,
@@ -58,7 +58,7 @@ const become = (id: string, status: string) =>
 /** The process that holds all objects, and its launcher with it. */
 async function killQueue(): Promise<void> {
   const pid = (await processesWith(queue.stateDir)).find((pid) => commandLine(pid).includes('serve'));
-  killHard(pid!);
+  signal(pid!, 'SIGKILL');
   await queue.process.exited;
   queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
 }
@@ -66,7 +66,7 @@ async function killQueue(): Promise<void> {
 /** Its own process, below its supervisor; another takes its place. */
 async function killWorker(): Promise<void> {
   const { pid } = worker.process;
-  killHard(childrenOf(pid).find((child) => commandLine(child).includes('programs/worker.js'))!);
+  signal(childrenOf(pid).find((child) => commandLine(child).includes('programs/worker.js'))!, 'SIGKILL');
   worker = await readyWorker(queue.url, 'second', SLOTS);
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HalfOpenSide } from '../support/faulty-proxy.ts';
-import { killHard } from './proc.ts';
+import { signal } from './proc.ts';
 import { pick } from './random.ts';
 import { type SoakRoad, type SoakWorker, TIMES } from './road.ts';
 
@@ -130,8 +130,7 @@ export class Faults {
     }[kind];
     if (victim === null) return null;
     const before = Date.now();
-    if (kind === 'drain') process.kill(victim, 'SIGTERM');
-    else killHard(victim);
+    if (!signal(victim, kind === 'drain' ? 'SIGTERM' : 'SIGKILL')) return null;
     return this.#isBack(worker, kind === 'kill_engine' ? 0 : before, victim);
   }
 
@@ -150,7 +149,7 @@ export class Faults {
   #killQueue(): Promise<void> | null {
     const processes = this.#road.queueProcesses();
     if (!processes?.workerd) return null;
-    killHard(this.#random() < 0.7 ? processes.workerd : processes.launcher);
+    signal(this.#random() < 0.7 ? processes.workerd : processes.launcher, 'SIGKILL');
     return this.#queueIsBack(processes.workerd);
   }
 

@@ -25,11 +25,12 @@ export function processesOf(mark: string, folder: string): { pid: number; comman
     .map((name) => ({ pid: Number(name), command: commandLine(Number(name)) }));
 }
 
-export function killHard(pid: number): void {
+/** @returns false: it is gone already */
+export function signal(pid: number, name: NodeJS.Signals): boolean {
   try {
-    process.kill(pid, 'SIGKILL');
+    return process.kill(pid, name);
   } catch {
-    // Gone already.
+    return false;
   }
 }
 

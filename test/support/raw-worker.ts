@@ -62,7 +62,11 @@ export class RawWorker {
     };
     this.send({ type: 'register', ...frame });
     if (base) return this;
-    const registered = await this.next('registered');
+    const registered = await until(
+      () => this.frames.find(({ type }) => type === 'registered') ?? (this.closed === null ? null : 'closed'),
+      'the worker is registered, or its connection closed',
+    );
+    if (registered === 'closed') throw new Error(`the queue closed the connection with ${this.closed}`);
     if (registered.answers_url) {
       const url = new URL(String(registered.answers_url), `${this.#url}/ws`);
       this.#answers = await this.#dial(url.href, (data, isBinary) => {
