@@ -73,11 +73,16 @@ export class AddedUsage {
   }
 }
 
-/** A text cut behind every blank line. */
+/** A text cut behind every blank line, also behind one that belongs to what came before it. */
 function eventsIn(text: string): string[] {
   const events: string[] = [];
   let from = 0;
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
+    if (at === 0 || (at === 1 && text[0] === '\r')) {
+      events.push(text.slice(0, at + 1));
+      from = at + 1;
+      continue;
+    }
     const end = text[at + 1] === '\r' ? at + 3 : at + 2;
     if (text[end - 1] !== '\n') continue;
     events.push(text.slice(from, end));

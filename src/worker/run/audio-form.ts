@@ -12,6 +12,11 @@ export interface Form {
   contentType: string;
 }
 
+/** Whether a request may be one for `audioForm`. */
+export function namesAudio({ path, body }: EngineRequest): boolean {
+  return AUDIO_ROUTE.test(path) && typeof body === 'string';
+}
+
 /**
  * A JSON request for the text of audio that says where the audio lies, as lines of `vllm run-batch` do (`file_url`: an
  * address, or the audio itself as a data URL), in the form that the engine's route takes.
@@ -19,8 +24,11 @@ export interface Form {
  * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be had
  */
 export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
-  if (typeof request.body !== 'string' || !AUDIO_ROUTE.test(request.path)) return null;
-  const { file_url: url, file, ...fields } = Object(parseBody(request.body)) as Record<string, unknown>;
+  const {
+    file_url: url,
+    file,
+    ...fields
+  } = Object(parseBody(String(request.body))) as Record<string, unknown>;
   if (typeof url !== 'string') return null;
   if (file !== undefined) {
     throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');

@@ -19,7 +19,7 @@ import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { askUsage } from './ask-usage.ts';
 import { type Attempt, parseBody } from './attempt.ts';
-import { audioForm } from './audio-form.ts';
+import { audioForm, namesAudio } from './audio-form.ts';
 import { CompletionWatch } from './completion-watch.ts';
 import { cutShort, failureInside, failureOfEngine, gaveUp, redirected } from './engine-failures.ts';
 import { requestBody } from './request-body.ts';
@@ -153,7 +153,8 @@ interface Answered {
 }
 
 async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  const form = await audioForm(attempt, request);
+  // No turn passes where nothing is fetched: a caller waits for each.
+  const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const body = form?.body ?? requestBody(request, attempt.modelAliases, attempt.servedModel);
   const contentType = form?.contentType ?? request.content_type;
   const { 'x-request-id': requestId = attempt.jobId, ...headers } = requestHeaders(

@@ -99,6 +99,10 @@ describe('a stream whose caller did not ask for usage', () => {
     expectAtEveryCut(stream, stream);
   });
 
+  it('keeps a blank line that comes with the next piece', () => {
+    expect(left([Buffer.from(`${finish()}\n`), Buffer.from(`\n${ADDED}`)])).toBe(`${finish()}\n\n`);
+  });
+
   it('keeps every other byte, wherever it is cut', () => {
     const events = fc.array(
       fc.oneof(
