@@ -73,13 +73,13 @@ export class AddedUsage {
   }
 }
 
-/** A text cut behind every blank line, also behind one that belongs to what came before it. */
+/** A text cut behind every blank line, also behind those that end nothing. */
 function eventsIn(text: string): string[] {
   const events: string[] = [];
   let from = 0;
   for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (at === 0 || (at === 1 && text[0] === '\r')) {
-      events.push(text.slice(0, at + 1));
+    if (at === from || (at === from + 1 && text[from] === '\r')) {
+      events.push(text.slice(from, at + 1));
       from = at + 1;
       continue;
     }
