@@ -3,12 +3,15 @@ import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
+export const JOB_TYPE = /^[\w.:/-]{1,128}$/;
+export const JOB_ID = /^[\w.:-]{1,128}$/;
+export const MOST_DEADLINE_SECONDS = 30 * 86_400;
+
 /**
  * Kind of work. Any name goes to the workers of its config, which know whether they do it. Of this project's:
  * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
  * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
  */
-export const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JobType = z
   .string()
   .regex(JOB_TYPE, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"');
@@ -33,10 +36,6 @@ export function isJobState(text: string): text is JobState {
 export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
 }
-
-export const JOB_ID = /^[\w.:-]{1,128}$/;
-
-export const MOST_DEADLINE_SECONDS = 30 * 86_400;
 
 /** Body of `POST /api/jobs` (one, or an array of these). */
 export const JobSubmission = z.object({

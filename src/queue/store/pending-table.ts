@@ -4,6 +4,11 @@ import { row, rows } from './rows.ts';
 
 /** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
 
+const READY = `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL`;
+const FIRST = `ORDER BY priority DESC, seq LIMIT 1`;
+const NEXT = `${READY} ${FIRST}`;
+const NEXT_EXCEPT = `${READY} AND id NOT IN (SELECT value FROM json_each(?)) ${FIRST}`;
+
 /**
  * The job to run next for a config: highest priority, then oldest, those in `except` left out. `IN`, since SQLite
  * compiles a statement anew whenever a value is bound that the choice of a partial index may depend on, and takes
@@ -16,11 +21,6 @@ export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<stri
       : row<{ id: string }>(sql, NEXT_EXCEPT, configId, JSON.stringify([...except]));
   return next?.id ?? null;
 }
-
-const READY = `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL`;
-const FIRST = `ORDER BY priority DESC, seq LIMIT 1`;
-const NEXT = `${READY} ${FIRST}`;
-const NEXT_EXCEPT = `${READY} AND id NOT IN (SELECT value FROM json_each(?)) ${FIRST}`;
 
 /** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */
 export function pendingOfConfig(

@@ -33,11 +33,16 @@ export async function audioForm(attempt: Attempt, request: EngineRequest): Promi
   if (file !== undefined) {
     throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');
   }
+  return await formOf(await audioAt(attempt, url), { ...fields, ...modelIn(attempt, fields) });
+}
+
+/** The form that the engine's audio routes take. @param fields those that are undefined or null are left out */
+export async function formOf(audio: Buffer, fields: Record<string, unknown>): Promise<Form> {
   const form = new FormData();
   // The name is what engines tell the format by, where they do not look at the bytes.
-  form.set('file', new Blob([await audioAt(attempt, url)]), 'audio.wav');
-  for (const [name, value] of Object.entries({ ...fields, ...modelIn(attempt, fields) })) {
-    for (const one of [value].flat()) if (one !== null) form.append(name, textOf(one));
+  form.set('file', new Blob([audio]), 'audio.wav');
+  for (const [name, value] of Object.entries(fields)) {
+    for (const one of [value].flat()) if (one != null) form.append(name, textOf(one));
   }
   const encoded = new Response(form);
   return {
@@ -46,9 +51,9 @@ export async function audioForm(attempt: Attempt, request: EngineRequest): Promi
   };
 }
 
-async function audioAt(attempt: Attempt, url: string): Promise<Buffer<ArrayBuffer>> {
+async function audioAt(attempt: Attempt, url: string): Promise<Buffer> {
   const [, base64, data] = DATA_URL.exec(url) ?? [];
-  if (data === undefined) return Buffer.from((await attempt.download(url)).bytes);
+  if (data === undefined) return (await attempt.download(url)).bytes;
   if (base64 !== undefined) return Buffer.from(data, 'base64');
   throw finalFailure('invalid_request', 'file_url: a data URL of audio is in base64');
 }

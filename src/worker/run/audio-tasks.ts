@@ -3,6 +3,7 @@ import { parseValue } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askEngine } from './ask-engine.ts';
 import { type Attempt, parseBody } from './attempt.ts';
+import { formOf } from './audio-form.ts';
 import { modelOf } from './task-fields.ts';
 
 /** Unknown fields reach the engine. */
@@ -51,19 +52,9 @@ export async function runTranscription(attempt: Attempt): Promise<Record<string,
   const audio = audio_url
     ? (await attempt.download(audio_url)).bytes
     : Buffer.from(audio_base64 ?? '', 'base64');
-  const form = new FormData();
-  // The name is what engines tell the format by, where they do not look at the bytes.
-  form.set('file', new Blob([audio]), 'audio.wav');
-  form.set('model', await modelOf(attempt));
-  form.set('response_format', response_format);
-  for (const [name, value] of Object.entries({ language, prompt, temperature })) {
-    if (value !== undefined) form.set(name, String(value));
-  }
-  const encoded = new Response(form);
-  const { bytes } = await askEngine(attempt, '/v1/audio/transcriptions', {
-    body: new Uint8Array(await encoded.arrayBuffer()),
-    contentType: encoded.headers.get('content-type') ?? 'multipart/form-data',
-  });
+  const fields = { model: await modelOf(attempt), response_format, language, prompt, temperature };
+  const form = await formOf(audio, fields);
+  const { bytes } = await askEngine(attempt, '/v1/audio/transcriptions', form);
   return transcriptIn(bytes.toString());
 }
 
