@@ -198,7 +198,12 @@ export class DemoWorker {
       async (beat) => {
         if (!this.#isGone) await post(this.#aged(beat));
       },
-      { ready: () => this.#ready.resolve(), draining: () => {}, ended: () => this.#ended.resolve() },
+      {
+        ready: () => this.#ready.resolve(),
+        draining: () => {},
+        engineDoubted: () => {},
+        ended: () => this.#ended.resolve(),
+      },
     );
   }
 

@@ -54,6 +54,11 @@ export class EngineWatch {
     this.#hang.stop();
   }
 
+  /** A job failed as jobs of a dying engine do. */
+  doubt(message: string): void {
+    this.#health.doubt(message);
+  }
+
   /** The engine's process ended and is started again after a pause. */
   restarting(message: string, afterMs: number, advice: string): void {
     this.#hang.stop();

@@ -25,6 +25,7 @@ import { MetricShipper } from './telemetry/metric-shipper.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
 import { startTracing } from './tracing/start.ts';
 import { Worker } from './worker.ts';
+import type { WorkerEvents } from './worker-interface.ts';
 
 /**
  * V8 compiles undici's HTTP parser again, optimized, after a budget that three requests use up: 12 MB that are not
@@ -81,7 +82,10 @@ async function work(
     ...(tracing && { tracer: tracing.tracer }),
   };
   const ended = Promise.withResolvers<number>();
-  const worker = createWorker(ports, configuration, containerMs, ended.resolve);
+  const worker = createWorker(ports, configuration, containerMs, {
+    engineDoubted: (message) => watch.doubt(message),
+    ended: ended.resolve,
+  });
   const watch = new EngineWatch({
     ...ports,
     worker,
@@ -136,7 +140,7 @@ function createWorker(
   ports: Ports,
   configuration: WorkerConfiguration,
   containerMs: number,
-  ended: (exitCode: number) => void,
+  { engineDoubted, ended }: Pick<WorkerEvents, 'engineDoubted' | 'ended'>,
 ): Worker {
   const { log } = ports;
   const { apiUrl, token, instanceId, createdAt } = configuration;
@@ -157,6 +161,7 @@ function createWorker(
       tellSupervisor({ case: 'ready', models });
     },
     draining: () => tellSupervisor({ case: 'draining' }),
+    engineDoubted,
     ended: (exitCode) => {
       log.info({ exit_code: exitCode }, 'worker ended');
       tellSupervisor({ case: 'stopped' });

@@ -63,6 +63,7 @@ export class Worker {
         outbox: this.#outbox,
         answers: this.#answers,
         observer: this.status.observer,
+        engineDoubted: events.engineDoubted,
         changed: () => this.#drain?.check(),
       },
       settings,

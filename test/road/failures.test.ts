@@ -121,6 +121,20 @@ describe('a job', () => {
     expect(dead?.error_message).toBeTruthy();
   });
 
+  it('is not fed to an engine that dies slowly, answering 500 until its server is gone', async () => {
+    const lingering = await worker('lingering');
+    const faults = `${lingering.engineUrl}/simulator/faults`;
+    const headers = { 'content-type': 'application/json' };
+    await fetch(faults, { method: 'POST', headers, body: '{"unhealthy": true, "error_500": 1000}' });
+    const first = await submit(queue.url, chatJob(5));
+    await until(async () => (await job(queue.url, first.id)).attempts === 1, 'the first has failed');
+    const second = await submit(queue.url, chatJob(5));
+    await lingering.process.waitForLine(/taking no jobs until the engine is healthy again/);
+    await fetch(faults, { method: 'DELETE' });
+    expect(await settled(queue.url, first.id)).toMatchObject({ state: 'succeeded', attempts: 1 });
+    expect(await settled(queue.url, second.id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+  });
+
   it('is cancelled, and the engine stops generating', async () => {
     const busy = await worker('busy', { engineArgs: SLOW });
     const { id } = await submit(queue.url, chatJob(5000));

@@ -55,7 +55,7 @@ export class Boot implements ClientProcess {
     plan: WorkerPlan,
     number: number,
     disk: WorkerDisk,
-    events: { ended(): void; canDial(): boolean },
+    events: { engineDoubted(message: string): void; ended(): void; canDial(): boolean },
   ) {
     const { timeline, trace, oracle } = around;
     const { seed, latencyMs, leaseSeconds } = around.plan;
@@ -138,7 +138,12 @@ export class Boot implements ClientProcess {
     };
     this.worker = plan.isBase
       ? new BaseWorker(ports, settings, () => ended(0))
-      : new Worker(ports, settings, null, { ready: () => {}, draining: () => {}, ended });
+      : new Worker(ports, settings, null, {
+          ready: () => {},
+          draining: () => {},
+          engineDoubted: (message) => events.engineDoubted(message),
+          ended,
+        });
   }
 
   get armedTimers(): number {

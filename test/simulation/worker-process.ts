@@ -8,6 +8,8 @@ import { WorkerDisk } from './worker-disk.ts';
 const RESTART_MS = 1500;
 /** How long its engine takes to start, ms. */
 const ENGINE_START_MS = 800;
+/** How long it takes to find that an engine is well after all that failed a job as a dying one does, ms. */
+const DOUBTED_MS = 5;
 
 /** A worker as its machine runs it: ends, is started again, its network comes and goes. */
 export class WorkerProcess {
@@ -39,6 +41,10 @@ export class WorkerProcess {
         if (this.#boot !== boot) return;
         this.#boot = null;
         if (!this.#isRetired) timeline.after(RESTART_MS, () => this.start());
+      },
+      engineDoubted: (message) => {
+        boot.worker.engineUnhealthy(message);
+        this.#onBoot(boot, DOUBTED_MS, () => boot.worker.engineHealthy(['tiny']));
       },
       canDial: () => boot.isAlive && this.#awayUntil <= timeline.now,
     });

@@ -2,7 +2,7 @@ import type { EngineAnswer, EngineCall, EngineClient, EngineGauges } from '../..
 import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
 
 /** One request as the engine sees it; the test plays the engine. */
-class FakeExchange {
+export class FakeExchange {
   readonly call: EngineCall;
   readonly #answer = Promise.withResolvers<EngineAnswer>();
   readonly #chunks: (Uint8Array | 'end' | Error)[] = [];

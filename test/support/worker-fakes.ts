@@ -31,6 +31,8 @@ export class WorkerBench {
   gpus: GpuReading[] = [];
   /** How the driver answers. */
   readGpus: Ports['gpus'] = async () => this.gpus;
+  /** What is done about an engine that seems to die. */
+  engineDoubted: (message: string) => void = () => {};
   exitCode: number | null = null;
   readyCount = 0;
 
@@ -90,6 +92,7 @@ export class WorkerBench {
           this.readyCount += 1;
         },
         draining: () => {},
+        engineDoubted: (message) => this.engineDoubted(message),
         ended: (exitCode) => {
           this.exitCode = exitCode;
         },

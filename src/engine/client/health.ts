@@ -4,7 +4,7 @@ import type { Probe } from './types.ts';
  * What is known of the engine's health:
  *
  * - `starting`  → `healthy` (first good probe), `failed` (none within the start-up time)
- * - `healthy`   → `unhealthy` (refused once, or three misses in a row)
+ * - `healthy`   → `unhealthy` (refused once, three misses in a row, or doubted)
  * - `unhealthy` → `healthy` (a good probe)
  * - `failed` is final.
  * - any → `starting` (the engine is started again)
@@ -76,6 +76,18 @@ export class EngineHealth {
     this.#state = 'starting';
     this.start();
     this.#startedAt += afterMs;
+  }
+
+  /**
+   * A request failed as those of a dying engine do: it is unhealthy until a probe, asked at once, finds otherwise.
+   * @param cause for people
+   */
+  doubt(cause: string): void {
+    if (this.#stopped || this.#state !== 'healthy') return;
+    this.#options.clock.clearTimeout(this.#timer);
+    this.#life += 1;
+    this.#become('unhealthy', cause);
+    void this.#probe(this.#life);
   }
 
   /** No probe and no callback after this. */

@@ -6,6 +6,7 @@ import type { AttemptEnd, Ports, WorkObserver } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { UsageAsking } from '../run/ask-usage.ts';
+import { isOfDyingEngine } from '../run/engine-failures.ts';
 import { failJob, type RunPorts, runJob } from '../run/run-job.ts';
 import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
@@ -30,6 +31,8 @@ export interface JobsPorts extends Ports {
   outbox: Outbox;
   answers: Answers;
   observer: WorkObserver;
+  /** A job failed as jobs of a dying engine do; none is welcome until that is cleared up. */
+  engineDoubted(message: string): void;
   /** A job began, ended or was acknowledged. */
   changed(): void;
 }
@@ -230,11 +233,8 @@ export class Jobs {
   #openAnswer(running: RunningJob, streamId: number): AnswerStream {
     return this.#ports.answers.open(streamId, (reason) => {
       const code = reason === 'deadline' ? 'deadline' : 'cancelled';
-      this.#fail(running, {
-        message: `the caller's answer was cancelled: ${reason}`,
-        code,
-        retryable: false,
-      });
+      const message = `the caller's answer was cancelled: ${reason}`;
+      this.#fail(running, { message, code, retryable: false });
     });
   }
 
@@ -243,16 +243,15 @@ export class Jobs {
     this.#admission.finished(running);
     // Void where the answer was ended or broken, as it is for every kind of job that has one.
     this.#streams.get(running)?.break(NOT_RELAYED);
-    this.#leave(running, endOf(settlement));
-    this.#settle(running.job, { ...settlement, ...running.details() });
+    // Before the queue hears that a slot is free: the next job would be lost on an engine that dies.
+    if (isOfDyingEngine(settlement)) this.#ports.engineDoubted(settlement.error);
+    this.#settle(running, settlement);
   }
 
   #fail(running: RunningJob, failure: Failure): void {
     if (running.isOver) return;
     running.abort();
-    const settlement = failJob(running.job, failure, this.#streams.get(running) ?? null);
-    this.#leave(running, endOf(settlement));
-    this.#settle(running.job, { ...settlement, ...running.details() });
+    this.#settle(running, failJob(running.job, failure, this.#streams.get(running) ?? null));
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {
@@ -289,8 +288,11 @@ export class Jobs {
     this.update();
   }
 
-  #settle(job: Job, settlement: Settlement): void {
-    if (settlement.type === 'job_error') logFailure(this.#ports.log, job, settlement);
+  #settle(running: RunningJob, outcome: Settlement): void {
+    const { job } = running;
+    this.#leave(running, endOf(outcome));
+    if (outcome.type === 'job_error') logFailure(this.#ports.log, job, outcome);
+    const settlement = { ...outcome, ...running.details() };
     this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
     this.update();
   }

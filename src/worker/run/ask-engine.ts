@@ -1,7 +1,8 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { engineRefusal, finalFailure } from '../failure.ts';
+import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { type Attempt, parseBody } from './attempt.ts';
+import { failureOfEngine } from './engine-failures.ts';
 import { usageOf } from './tokens.ts';
 
 /** A body that the engine gave with a status under 400. */
@@ -28,7 +29,7 @@ export async function askEngine(
     signal: attempt.signal,
   });
   const bytes = await readWhole(answer.body);
-  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(bytes.toString()));
+  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
   if (answer.status >= 300)
     throw finalFailure('engine_refused', `the engine redirects (HTTP ${answer.status})`);
   return { bytes, contentType: answer.headers['content-type'] ?? '' };

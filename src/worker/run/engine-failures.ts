@@ -1,5 +1,7 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
+import type { JobError } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, JobFailure } from '../failure.ts';
+import type { Settlement } from '../results/settlement.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { errorOf } from './completion-watch.ts';
 
@@ -52,4 +54,10 @@ export async function failureOfEngine(attempt: Attempt, status: number, body: un
   const refusal = engineRefusal(status, body);
   if (status < 500 || (await attempt.engine.isHealthy(HEALTH_WITHIN_MS))) return refusal;
   return engineDied(refusal.message);
+}
+
+/** Jobs of a dying engine fail like this; so may one by itself, whose answer ended without its finish. */
+export function isOfDyingEngine(settlement: Settlement): settlement is JobError {
+  const { code } = settlement as Partial<JobError>;
+  return code === 'engine_died' || code === 'engine_unreachable';
 }

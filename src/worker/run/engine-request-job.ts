@@ -14,7 +14,7 @@ import {
   requestHeaders,
 } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import { engineRefusal, finalFailure } from '../failure.ts';
+import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { askUsage } from './ask-usage.ts';
@@ -56,7 +56,7 @@ export async function runEngineRequest(
       }
     : undefined;
   const bytes = await readWhole(decoded(answer), arrived);
-  if (answer.status >= 400) throw engineRefusal(answer.status, parseBody(bytes.toString()));
+  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
   if (answer.status >= 300) throw redirected(answer);
   await checkWhole(attempt, request, answer, bytes);
   const body = keptBody(added && isEventStream(answer.headers) ? withoutUsage(bytes) : bytes);

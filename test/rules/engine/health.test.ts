@@ -88,6 +88,40 @@ describe('the health watch', () => {
     expect(bench.changes).toEqual(['healthy', 'unhealthy']);
   });
 
+  it('asks at once whether a doubted engine is well, and believes no good answer to an older question', async () => {
+    const bench = new HealthBench('healthy');
+    const late = Promise.withResolvers<void>();
+    await bench.pass(500);
+    bench.delay = late.promise;
+    await bench.pass(600);
+    bench.delay = undefined;
+    bench.answer = 'unhealthy';
+    bench.health.doubt('a request failed');
+    late.resolve();
+    await bench.pass(2000);
+    expect(bench.changes).toEqual(['healthy', 'unhealthy']);
+    bench.answer = 'healthy';
+    await bench.pass(1000);
+    bench.health.doubt('another one failed');
+    expect(bench.health.state).toBe('unhealthy');
+    await bench.pass(0);
+    expect(bench.changes).toEqual(['healthy', 'unhealthy', 'healthy', 'unhealthy', 'healthy']);
+    expect(bench.timers.size).toBe(1);
+  });
+
+  it('doubts no engine that starts, is unhealthy or watched no more', async () => {
+    const bench = new HealthBench('refused');
+    bench.health.doubt('too early');
+    await bench.pass(1000);
+    expect(bench.changes).toEqual([]);
+    bench.answer = 'healthy';
+    await bench.pass(1000);
+    bench.health.stop();
+    bench.health.doubt('too late');
+    await bench.pass(1000);
+    expect(bench.changes).toEqual(['healthy']);
+  });
+
   it('finds it healthy again after one good answer', async () => {
     const bench = new HealthBench('healthy');
     await bench.pass(0);

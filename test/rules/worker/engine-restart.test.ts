@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/index.ts';
+import type { FakeExchange } from '../../support/fake-engine.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -54,3 +55,36 @@ test('the last heartbeat is fatal for a bad host only, and the exit code tells t
     expect(bench.exitCode).toBe(exitCode);
   }
 });
+
+const STORED_REQUEST = {
+  job_type: 'engine_request',
+  payload: { path: '/v1/chat/completions', body: '{"model":"tiny"}' },
+};
+/** Of what the queue is told, what matters here. */
+const TOLD: string[] = ['pause', 'job_error', 'job_result'];
+
+test.each([
+  ['whose connection breaks', (asked: FakeExchange) => asked.head(200, 'application/json').die(), true],
+  ['that is not reached', (asked: FakeExchange) => asked.refuse(), true],
+  ['that ends the generation', (asked: FakeExchange) => asked.complete('half', 'abort'), true],
+  ['that fails while it is not healthy', (asked: FakeExchange) => asked.json(500, {}), true],
+  ['that finds fault with the request', (asked: FakeExchange) => asked.json(400, {}), false],
+  ['that answers', (asked: FakeExchange) => asked.complete(), false],
+])(
+  'of an engine %s a worker wants to know whether it dies, before it takes more',
+  async (_, end, isDoubted) => {
+    for (const job of [{}, STORED_REQUEST]) {
+      const bench = await new WorkerBench({ capacity: 2 }).ready();
+      bench.engineDoubted = (message) => bench.worker.engineUnhealthy(message);
+      await bench.push(job);
+      bench.engine.healthy = false;
+      end(bench.engine.last);
+      await settled();
+      const told = bench.queue.frames.map(({ type }) => type).filter((type) => TOLD.includes(type));
+      // In the other order the queue dispatches the next job before it knows.
+      expect(told).toEqual(isDoubted ? ['pause', 'job_error'] : [expect.stringMatching(/^job_/)]);
+      await bench.push({ job_id: 'j2', fence_token: 2 });
+      expect(bench.worker.running).toBe(isDoubted ? 0 : 1);
+    }
+  },
+);
