@@ -17,7 +17,6 @@ if (process.env.npm_command === 'exec') endWithParent();
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
-  process.setSourceMapsEnabled(true);
   await import(await program());
 } else {
   runWith(newerNode());

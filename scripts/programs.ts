@@ -9,9 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import type { Plugin } from 'esbuild';
 import { buildGateway } from '../src/workerd/bundle.ts';
 import { freshDashboard } from '../src/workerd/dashboard.ts';
 
@@ -81,7 +79,6 @@ async function bundlePrograms() {
     target: 'node22',
     sourcemap: true,
     sourcesContent: false,
-    plugins: [coarseMapsOfPackages],
     minifySyntax: true,
     minifyWhitespace: true,
     // Native parts of packages are optional: they are looked for, and done without.
@@ -96,21 +93,6 @@ async function bundlePrograms() {
   await stop();
   return result;
 }
-
-/**
- * Frames of packages name their file and no line. Node keeps every map whose file occurs in a stack, expanded, and
- * looks at the stack of each stream's error: exact maps of the packages would cost each worker 20 MB.
- */
-const coarseMapsOfPackages: Plugin = {
-  name: 'coarse maps of packages',
-  setup({ onLoad }) {
-    const map = { version: 3, names: [], sources: [''], mappings: 'AAAA' };
-    const url = `data:application/json;base64,${Buffer.from(JSON.stringify(map)).toString('base64')}`;
-    onLoad({ filter: /\/node_modules\/.*\.[cm]?js$/ }, async ({ path }) => ({
-      contents: `${await readFile(path, 'utf8')}\n//# sourceMappingURL=${url}`,
-    }));
-  },
-};
 
 function isProgram({ path }: { path: string }): boolean {
   return basename(path).split('.', 1)[0]! in PROGRAMS;

@@ -2,7 +2,7 @@ import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
 import { DEFAULT_QUEUE_URL, finish, withToken } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
-import { EXIT, UserError } from './process/index.ts';
+import { EXIT, sourceStack, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
 import { defaultText, queueSettings } from './settings/queue-settings.ts';
 import { SCOPES } from './settings/scopes.ts';
@@ -188,6 +188,7 @@ withStateOption(state.command('check'))
   .description('Say which files a queue could not use, why, and what can be saved. Changes nothing.')
   .action(async (options) => finish((await import('./commands/state.ts')).runStateCheck(options)));
 
+process.once('uncaughtException', (error) => process.exit(explain(error)));
 try {
   await program.parseAsync();
 } catch (error) {
@@ -231,8 +232,9 @@ function explain(error: unknown): number {
     process.stderr.write(`${error.message}\n`);
     return error.exitCode;
   }
-  const { message, stack } = error as Error;
-  const hint = env.LOG_LEVEL === 'debug' ? stack : 'LOG_LEVEL=debug shows where this comes from.';
+  const { message } = error as Error;
+  const hint =
+    env.LOG_LEVEL === 'debug' ? sourceStack(error) : 'LOG_LEVEL=debug shows where this comes from.';
   process.stderr.write(`worker-vllm failed unexpectedly: ${message}\n${hint}\n`);
   return EXIT.unexpected;
 }

@@ -44,7 +44,7 @@ async function untilDial(): Promise<number> {
   const { port } = queue.address() as AddressInfo;
   const dialled = once(queue, 'upgrade');
   const began = performance.now();
-  const worker = spawn(process.execPath, ['--enable-source-maps', WORKER], {
+  const worker = spawn(process.execPath, [WORKER], {
     env: cleanEnvironment({
       ENGINE_URL: 'http://127.0.0.1:1',
       CASOLA_WS_URL: `ws://127.0.0.1:${port}`,

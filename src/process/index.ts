@@ -5,3 +5,4 @@ export * from './log.ts';
 export * from './run-main.ts';
 export * from './shipping.ts';
 export * from './signals.ts';
+export * from './source-stack.ts';

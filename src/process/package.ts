@@ -25,5 +25,5 @@ const WORKER_SEMI_SPACE = 2;
 export function programArguments(name: 'supervisor' | 'worker' | 'simulator'): string[] {
   const flags = name === 'worker' ? [`--max-semi-space-size=${WORKER_SEMI_SPACE}`] : [];
   if (!IS_BUNDLED) return [...flags, packagePath(`src/${name}/main.ts`)];
-  return [...flags, '--enable-source-maps', packagePath(`dist/programs/${name}.js`)];
+  return [...flags, packagePath(`dist/programs/${name}.js`)];
 }

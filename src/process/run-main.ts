@@ -1,15 +1,21 @@
 import { EXIT, UserError } from './exit-codes.ts';
+import { sourceStack } from './source-stack.ts';
 
 /**
  * Runs a program and exits with its code at once: a stuck child must not keep the process alive.
- * For a UserError only the message is printed, for anything else the stack.
+ * For a UserError only the message is printed, for anything else the stack, whoever threw it.
  */
 export async function runMain(run: () => Promise<number>): Promise<never> {
+  process.once('uncaughtException', endWith);
   try {
     process.exit(await run());
   } catch (error) {
-    const isMistake = error instanceof UserError;
-    process.stderr.write(`${isMistake ? error.message : (error as Error).stack}\n`);
-    process.exit(isMistake ? error.exitCode : EXIT.unexpected);
+    endWith(error);
   }
+}
+
+function endWith(error: unknown): never {
+  const isMistake = error instanceof UserError;
+  process.stderr.write(`${isMistake ? error.message : sourceStack(error)}\n`);
+  process.exit(isMistake ? error.exitCode : EXIT.unexpected);
 }

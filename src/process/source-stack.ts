@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { SourceMap } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** A place in a bundle, as a frame of a stack names it. */
+const PLACE = /(file:\/\/\/[^\s()]+\.js):(\d+):(\d+)/g;
+
+/**
+ * What was thrown, for people: its stack, with the places in the sources instead of those in a bundle that has its
+ * map beside it. Node's own `--enable-source-maps` reads every map at the start, a fifth of what a worker's takes.
+ */
+export function sourceStack(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return `thrown: ${String(thrown)}`;
+  return (thrown.stack ?? thrown.message).replace(
+    PLACE,
+    (place, url: string, line: string, column: string) => {
+      try {
+        return placeInSource(fileURLToPath(url), Number(line), Number(column));
+      } catch {
+        return place;
+      }
+    },
+  );
+}
+
+/** @throws Error where there is no map, or nothing in it about this place */
+function placeInSource(path: string, line: number, column: number): string {
+  const map = new SourceMap(JSON.parse(readFileSync(`${path}.map`, 'utf8')));
+  const origin = map.findOrigin(line, column);
+  if (!('fileName' in origin) || !origin.fileName) throw new Error('not from a source of ours');
+  return `${join(dirname(path), origin.fileName)}:${origin.lineNumber}:${origin.columnNumber}`;
+}
