@@ -97,7 +97,7 @@ export class BatchRunner {
   /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
   async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
     const { mostAtOnce } = this.#sizes;
-    await this.#ports.queue.stopListening();
+    await this.#ports.queue.listenAnew();
     for (const { seq, batch } of active) {
       const lines = submittedLines(this.#ports.sql, seq);
       for (let at = 0; at < lines.length; at += mostAtOnce) {

@@ -47,6 +47,8 @@ export class JobSocket {
   #frames: Promise<void> = Promise.resolve();
   #unacknowledged = 0;
   #isAsking = false;
+  /** The queue has said that it knows nothing of this socket, and was not told all of it since. */
+  #isUnknown = false;
   #isClosed = false;
 
   constructor(ports: JobSocketPorts) {
@@ -153,13 +155,14 @@ export class JobSocket {
   async #askOnce(): Promise<void> {
     let settled: SettledJobs;
     try {
+      if (this.#isUnknown) await this.#listenAnew();
       settled = await this.#ports.nextSettled(QUESTION_MS);
-      if (settled.listener === 'unknown') await this.#listenAnew();
     } catch {
       // The queue restarts, or its disk is full: nothing is lost by asking later.
       await this.#ports.sleep(PAUSE_MS);
       return;
     }
+    if (settled.listener === 'unknown') this.#isUnknown = true;
     if (settled.listener === 'leaving') this.#ports.close(CLOSE.restarting, 'queue restarting');
     if (settled.jobs.length === 0 || this.#isClosed) return;
     for (const { id } of settled.jobs) this.#open.delete(id);
@@ -167,7 +170,7 @@ export class JobSocket {
     this.#ports.send(`{"type":"settled","jobs":[${settled.jobs.map(({ view }) => view).join(',')}]}`);
   }
 
-  /** The queue has restarted and knows nothing of this socket. */
+  /** At the first question, and after a restart of the queue. */
   async #listenAnew(): Promise<void> {
     const ids = [...this.#open];
     for (let from = 0; from < ids.length; from += limits.JOBS_PER_SUBMISSION) {
@@ -175,6 +178,7 @@ export class JobSocket {
       for (const id of unknown) this.#open.delete(id);
       if (unknown.length > 0) this.#send({ type: 'unknown', ids: unknown });
     }
+    this.#isUnknown = false;
   }
 
   #tell(error: unknown): void {

@@ -175,8 +175,8 @@ export interface FollowedJob {
 /** Jobs that have settled for a listener. Each is told once. */
 export interface SettledJobs {
   /**
-   * `unknown`: the queue has restarted, and the listener must name its jobs again. `leaving`: its process is about
-   * to end.
+   * `unknown`: its first question since the queue started or forgot it, so it must name all its jobs. `leaving`: the
+   * queue's process is about to end.
    */
   listener: 'known' | 'unknown' | 'leaving';
   /** `view`: a JobView as JSON text. */

@@ -16,7 +16,12 @@ const LISTENER = 'batches';
 export function batchQueue(env: Env, queueId: string): BatchQueue {
   return {
     submit: (jobs) => submit(env, queueId, jobs),
-    stopListening: () => callQueue(env, queueId, (queue) => queue.leaveListener(LISTENER)),
+    listenAnew: () =>
+      callQueue(env, queueId, async (queue) => {
+        await queue.leaveListener(LISTENER);
+        // The answer to the first question is that it knows of no line.
+        await queue.nextSettled(LISTENER, 0);
+      }),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
     nextSettled: async (waitMs) => {
       const { listener, jobs } = await callQueue(env, queueId, (queue) =>

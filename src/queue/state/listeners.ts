@@ -12,6 +12,8 @@ interface Listener {
   readonly settled: Set<string>;
   /** Its question that waits for an answer. */
   asked: { until: number; answer: Answer } | null;
+  /** It was told to name its jobs. */
+  hasAsked: boolean;
   /** Epoch ms after which it is forgotten, should it not ask again. */
   forgotten_at: number;
 }
@@ -21,8 +23,8 @@ const FORGOTTEN_AFTER_MS = 60_000;
 
 /**
  * Those who hear of all their jobs in one answer, rather than by a question for each. What is settled for one that
- * asks nothing at the moment is kept as an id; the results stay in their rows. All of it is memory: one whose queue
- * restarted is told that it is unknown, and names its jobs again.
+ * asks nothing at the moment is kept as an id; the results stay in their rows. All of it is memory: the first question
+ * after a restart of the queue, or after it was forgotten, tells a listener to name its jobs, whatever it submitted since.
  */
 export class Listeners {
   readonly #byId = new Map<string, Listener>();
@@ -65,11 +67,14 @@ export class Listeners {
    * Asks for what is settled. A listener has one question at a time: a newer one ends the older with nothing.
    * @param until epoch ms at which it is answered in any case
    * @param answer is called once, by `answerAll`; then `take` says what there is
-   * @returns false: no such listener
+   * @returns false: it has not asked before, so what it named may be forgotten. All that it names from now on is known
    */
   ask(id: string, until: number, answer: Answer): boolean {
-    const listener = this.#byId.get(id);
-    if (!listener) return false;
+    const listener = this.#byId.get(id) ?? this.#add(id);
+    if (!listener.hasAsked) {
+      listener.hasAsked = true;
+      return false;
+    }
     listener.asked?.answer('superseded');
     listener.asked = { until, answer };
     if (listener.settled.size > 0) this.#toAnswer.add(listener);
@@ -138,6 +143,7 @@ export class Listeners {
       watched: new Set(),
       settled: new Set(),
       asked: null,
+      hasAsked: false,
       forgotten_at: this.#now() + FORGOTTEN_AFTER_MS,
     };
     this.#byId.set(id, listener);

@@ -11,8 +11,10 @@ it('tells what has settled to the newest question of a listener, not to the one 
   queue.submit([job], ['settled']);
   queue.cancel('settled', 'cancelled');
   queue.submitAndListen([job], ['waits'], 'listener');
-  const told: Record<string, SettledJobs[]> = { older: [], newest: [] };
+  const told: Record<string, SettledJobs[]> = { first: [], older: [], newest: [] };
   const ask = (who: string) => queue.jobs.nextSettled('listener', 1000, (answer) => told[who]!.push(answer));
+  ask('first');
+  expect(told.first).toEqual([{ listener: 'unknown', jobs: [] }]);
   ask('older');
   // One that was settled before is named again, as after a restart of whoever listens.
   queue.jobs.listen('listener', ['settled'], null);

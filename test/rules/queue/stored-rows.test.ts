@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { SettledJobs } from '../../../src/queue/rpc.ts';
 import { completeSettings } from '../../../src/queue/settings.ts';
 import { type Core, createCore } from '../../../src/queue/state/state.ts';
 import { findJob, type StoredJob } from '../../../src/queue/store/jobs-table.ts';
@@ -109,9 +110,11 @@ describe('a job that finds a free slot', () => {
     const settling = queue.statements;
     queue.sayUncommitted(worker, text);
     let heard = '';
-    queue.queue.jobs.nextSettled('listener', 1000, ({ jobs }) => {
+    const listen = ({ jobs }: SettledJobs) => {
       heard = jobs.map(({ view }) => view).join();
-    });
+    };
+    queue.queue.jobs.nextSettled('listener', 1000, listen);
+    queue.queue.jobs.nextSettled('listener', 1000, listen);
     queue.queue.jobs.answerListeners();
     expect(JSON.parse(heard)).toMatchObject({ id: 'mine', state: 'succeeded', result: { a: 1 } });
     expect(queue.statements - settling).toBe(1);

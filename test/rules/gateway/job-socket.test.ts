@@ -1,0 +1,67 @@
+import { expect, it } from 'vitest';
+import { JobSocket } from '../../../src/gateway/job-socket.ts';
+import type { SubmitJob } from '../../../src/queue/rpc.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
+
+/** The socket of one program, with the rules of a queue behind it. */
+class Program {
+  readonly queue = new QueueHarness();
+  readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
+  readonly #socket = new JobSocket({
+    submit: (jobs) =>
+      this.#ask(() => this.queue.queue.submitAndListen(jobs as SubmitJob[], [], 'listener')) as never,
+    listen: (ids) => this.#ask(() => this.queue.queue.jobs.listen('listener', ids, null)),
+    nextSettled: (waitMs) =>
+      new Promise((answer) => {
+        this.queue.queue.jobs.nextSettled('listener', waitMs, answer);
+        this.queue.queue.jobs.answerListeners();
+      }),
+    leave: async () => {},
+    cancel: async () => {},
+    hold: () => () => {},
+    send: (text) => this.heard.push(JSON.parse(text)),
+    close: () => {},
+    sleep: () => new Promise((done) => setTimeout(done, 1)),
+  });
+
+  async say(frame: object): Promise<void> {
+    this.#socket.onMessage(JSON.stringify(frame));
+    await nextTurn();
+  }
+
+  async submit(id: string): Promise<void> {
+    const job = { id, job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] } };
+    await this.say({ type: 'submit', jobs: [job] });
+  }
+
+  async cancel(id: string): Promise<void> {
+    await this.#ask(() => this.queue.queue.cancel(id, 'cancelled'));
+    await nextTurn();
+  }
+
+  settled(): string[] {
+    return this.heard.flatMap(({ jobs = [] }) => jobs.map(({ id }) => id));
+  }
+
+  async #ask<T>(ask: () => T): Promise<T> {
+    const answer = ask();
+    this.queue.queue.jobs.answerListeners();
+    return answer;
+  }
+}
+
+const nextTurn = () => new Promise((done) => setTimeout(done, 5));
+
+it('hears of every job though it submits more before the queue that has forgotten it is asked', async () => {
+  const program = new Program();
+  const told = ['a', 'b', 'c', 'd'];
+  for (const id of [...told, 'older']) await program.submit(id);
+  for (const id of told) await program.cancel(id);
+  expect(program.settled()).toEqual(told);
+  // Four answers are not acknowledged: nobody asks.
+  program.queue.restart();
+  await program.submit('newer');
+  for (const _ of told) await program.say({ type: 'ack' });
+  for (const id of ['older', 'newer']) await program.cancel(id);
+  expect(program.settled()).toEqual([...told, 'older', 'newer']);
+});
