@@ -44,6 +44,8 @@ export class JobSocket {
   readonly #ports: JobSocketPorts;
   /** Jobs whose ends are to be told. */
   readonly #open = new Set<string>();
+  /** Of the submission that is not answered yet. */
+  #submitted: ReadonlySet<string> = new Set();
   #frames: Promise<void> = Promise.resolve();
   #unacknowledged = 0;
   #isAsking = false;
@@ -99,8 +101,9 @@ export class JobSocket {
       case 'submit':
         return this.#submit(frame.jobs);
       case 'listen': {
-        const unknown = await this.#ports.listen(frame.ids);
+        // Before one of them is told of.
         for (const id of frame.ids) this.#open.add(id);
+        const unknown = await this.#ports.listen(frame.ids);
         for (const id of unknown) this.#open.delete(id);
         if (unknown.length > 0) this.#send({ type: 'unknown', ids: unknown });
         return;
@@ -116,6 +119,7 @@ export class JobSocket {
   async #submit(bodies: unknown[]): Promise<void> {
     const read = bodies.map((body) => (hasId(body) ? readSubmission(body) : WITHOUT_ID));
     const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
+    this.#submitted = new Set(jobs.map(({ id = '' }) => id));
     const answers = (jobs.length > 0 ? await this.#submitOrFail(jobs) : []).values();
     const told = read.map((job, index) => {
       const id = job instanceof HttpError ? idOf(bodies[index]) : (job.id ?? null);
@@ -126,6 +130,7 @@ export class JobSocket {
       return { id: answer.job.id };
     });
     this.#send({ type: 'submitted', answers: told });
+    this.#submitted = new Set();
   }
 
   /** A queue that cannot be asked is so for each of the jobs: their program submits them again. */
@@ -146,10 +151,9 @@ export class JobSocket {
       while (!this.#isClosed && this.#open.size > 0 && this.#unacknowledged < SETTLED_WINDOW) {
         await this.#askOnce();
       }
-    };
-    void asking().finally(() => {
       this.#isAsking = false;
-    });
+    };
+    void asking();
   }
 
   async #askOnce(): Promise<void> {
@@ -164,6 +168,8 @@ export class JobSocket {
     }
     if (settled.listener === 'unknown') this.#isUnknown = true;
     if (settled.listener === 'leaving') this.#ports.close(CLOSE.restarting, 'queue restarting');
+    // The answer that a job was taken goes before the one that it has ended.
+    if (settled.jobs.some(({ id }) => this.#submitted.has(id))) await this.#frames;
     if (settled.jobs.length === 0 || this.#isClosed) return;
     for (const { id } of settled.jobs) this.#open.delete(id);
     this.#unacknowledged += 1;

@@ -148,6 +148,28 @@ describe('a job connection', () => {
     });
   });
 
+  it('tells at once of jobs that had ended before they were listened for', async () => {
+    const queue = newQueue();
+    const { ran } = await echo(queue);
+    const ended = ['ended', 'too', 'three'];
+    for (const id of ended) await connect(queue).run(chat(id));
+    const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/jobs/socket?queue_id=${queue}`);
+    sockets.push(socket);
+    const heard: string[] = [];
+    socket.on('message', (data) => heard.push(String(data)));
+    await new Promise((resolve) => socket.on('open', resolve));
+    // Something is open, so the queue has been asked what has settled.
+    socket.send(JSON.stringify({ type: 'submit', jobs: [chat('waits', 'another')] }));
+    await until(() => heard.length === 1, 'it to be taken');
+    for (const id of ended) {
+      heard.length = 0;
+      socket.send(JSON.stringify({ type: 'listen', ids: [id] }));
+      await until(() => heard.length === 1, `${id} to be told`, { timeoutMs: 15_000 });
+      expect(JSON.parse(heard[0]!)).toMatchObject({ type: 'settled', jobs: [{ id }] });
+    }
+    expect(ran.size).toBe(3);
+  });
+
   it('waits while the queue is full', async () => {
     const queue = newQueue();
     const ended = collect(connect(queue, 2500).results(chats(2300)));

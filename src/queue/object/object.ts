@@ -210,8 +210,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return job && { job, ...this.#queue.jobs.outputOf(job) };
   }
 
-  async listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]> {
-    return this.#queue.jobs.listen(listener, jobIds, viewer);
+  listen(...asked: Parameters<QueueRpc['listen']>): Promise<string[]> {
+    return this.#answered<string[]>((answer) => answer(this.#queue.jobs.listen(...asked)));
   }
 
   nextSettled(listener: string, waitMs: number): Promise<SettledJobs> {

@@ -65,3 +65,18 @@ it('hears of every job though it submits more before the queue that has forgotte
   for (const id of ['older', 'newer']) await program.cancel(id);
   expect(program.settled()).toEqual([...told, 'older', 'newer']);
 });
+
+it('hears that a job has ended after the answer to its submission', async () => {
+  const program = new Program();
+  await program.submit('done');
+  await program.cancel('done');
+  await program.submit('open');
+  await program.submit('done');
+  expect(program.heard.map(({ type }) => type)).toEqual([
+    'submitted',
+    'settled',
+    'submitted',
+    'submitted',
+    'settled',
+  ]);
+});
