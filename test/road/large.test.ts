@@ -1,5 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { limits } from '../../src/protocol/index.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -56,4 +58,18 @@ it('a payload of 5 MiB and a result of more than 256 KiB go by reference and arr
   expect(promptTokens).toBeGreaterThanOrEqual(Math.ceil(Buffer.byteLength(content) / 4));
   expect(completion.choices[0]?.message.content.length).toBeGreaterThan(256 * 1024);
   expect(files).toEqual(['GET payload', 'PUT result']);
+});
+
+it('an answer of many MiB in one piece reaches a caller that reads it slowly whole', async () => {
+  const response = await fetch(`${queue.url}/v1/embeddings`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ input: Array.from({ length: 100_000 }, (_, at) => `${at}`) }),
+  });
+  expect(response.status).toBe(200);
+  // Time for all of it to come, if nothing held it back.
+  await setTimeout(1000);
+  const text = await response.text();
+  expect(text.length).toBeGreaterThan(limits.SENT_WHILE_PAUSED_BYTES + 4 * 1024 * 1024);
+  expect((JSON.parse(text) as { data: object[] }).data).toHaveLength(100_000);
 });

@@ -13,7 +13,7 @@ import {
   type RelayedResult,
   requestHeaders,
 } from '../../protocol/index.ts';
-import type { AnswerStream } from '../answers/answer-stream.ts';
+import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
@@ -264,7 +264,10 @@ async function relayWhole(
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
   }
   stream.head(headOf(answer, request));
-  stream.write(bytes);
+  for (let at = 0; at < bytes.byteLength; at += RECORD_BYTES) {
+    if (at > 0 && (await roomIn(stream)) === false) return;
+    stream.write(bytes.subarray(at, at + RECORD_BYTES));
+  }
 }
 
 /** @throws JobFailure when the answer is not complete */

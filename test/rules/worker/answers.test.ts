@@ -4,6 +4,7 @@ import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
 const EVENTS = 'text/event-stream; charset=utf-8';
+const MIB = 1024 * 1024;
 const DONE = 'data: [DONE]\n\n';
 
 async function streaming(job: object = {}): Promise<WorkerBench> {
@@ -130,6 +131,29 @@ test('a stream is forgotten once the relay has all of it, and not before', async
   bench.relay.pushRecords({ type: 'taken', stream: 7, offset: DONE.length });
   await reconnectRelay(bench);
   expect(bench.relay.records).toEqual([]);
+});
+
+test('a long answer in one piece goes on its way no faster than the relay takes it', async () => {
+  const bench = await streaming();
+  const text = JSON.stringify({ data: 'x'.repeat(12 * MIB) });
+  bench.engine.last.head(200, 'application/json').write(text).end();
+  await bench.clock.advance(0);
+  bench.relay.pushRecords({ type: 'pause', stream: 7 });
+  const sent = () => bench.relay.bytesOf(7).length;
+  // What the relay allows a worker to have had on its way; beyond it the answer is broken.
+  expect(sent()).toBeLessThan(limits.SENT_WHILE_PAUSED_BYTES);
+  expect(bench.results).toEqual([]);
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: sent() });
+  await bench.clock.advance(0);
+  expect(sent()).toBeLessThan(limits.SENT_WHILE_PAUSED_BYTES);
+  bench.relay.pushRecords({ type: 'resume', stream: 7 });
+  await bench.clock.advance(0);
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: sent() });
+  await bench.clock.advance(0);
+  bench.relay.pushRecords({ type: 'taken', stream: 7, offset: sent() });
+  await bench.clock.advance(0);
+  expect(bench.relay.bytesOf(7)).toBe(text);
+  expect(bench.results).toMatchObject([{ result: { answer_bytes: text.length } }]);
 });
 
 test('a paused stream reads no more from the engine until it is resumed', async () => {
