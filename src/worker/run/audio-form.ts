@@ -24,11 +24,10 @@ export function namesAudio({ path, body }: EngineRequest): boolean {
  * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be had
  */
 export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
-  const {
-    file_url: url,
-    file,
-    ...fields
-  } = Object(parseBody(String(request.body))) as Record<string, unknown>;
+  const asked = parseBody(String(request.body));
+  // A long text that is no JSON, taken apart as an object, would keep the worker from all else for seconds.
+  if (typeof asked !== 'object' || asked === null) return null;
+  const { file_url: url, file, ...fields } = asked as Record<string, unknown>;
   if (typeof url !== 'string') return null;
   if (file !== undefined) {
     throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');

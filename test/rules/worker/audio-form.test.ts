@@ -66,4 +66,11 @@ describe('audio that a request in JSON names', () => {
     const bench = await asked(body, path);
     expect(bench.engine.last.body).toEqual(body);
   });
+
+  test('a long text that is no JSON stays as it is too, and keeps the worker from nothing else', async () => {
+    const bench = await new WorkerBench().ready();
+    const body = 'x'.repeat(16 * 1024 * 1024);
+    await bench.push({ job_type: 'engine_request', payload: { path: PATH, body } });
+    expect(bench.engine.last.call.body === body).toBe(true);
+  });
 });
