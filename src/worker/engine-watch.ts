@@ -69,16 +69,14 @@ export class EngineWatch {
   async #healthChanged(state: HealthState, message: string): Promise<void> {
     const { engine, worker } = this.#ports;
     if (state === 'failed') worker.engineFailed(message, false);
-    if (state === 'unhealthy') {
-      worker.engineUnhealthy(message);
-      this.#hang.unhealthy();
-    }
+    if (state === 'doubted' || state === 'unhealthy') worker.engineUnhealthy(message);
+    if (state === 'unhealthy') this.#hang.unhealthy();
     if (state !== 'healthy') return;
     const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
     if (this.#health.state !== 'healthy') return;
-    this.#models = models;
-    this.#cards = cards;
-    worker.engineHealthy(models, cards);
+    // One that has much to do may not say it in time.
+    if (models.length > 0) [this.#models, this.#cards] = [models, cards];
+    worker.engineHealthy(this.#models, this.#cards);
     this.#hang.healthy();
   }
 }

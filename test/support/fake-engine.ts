@@ -118,9 +118,7 @@ export class FakeEngine implements EngineClient {
     return exchange.promise;
   }
 
-  async probe(): Promise<'healthy' | 'refused'> {
-    return this.healthy ? 'healthy' : 'refused';
-  }
+  readonly probe = async (): Promise<'healthy' | 'refused'> => (this.healthy ? 'healthy' : 'refused');
 
   async isHealthy(): Promise<boolean> {
     return this.healthy;

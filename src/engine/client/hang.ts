@@ -61,8 +61,9 @@ export class HangWatch {
     return this.#state;
   }
 
-  /** The health check succeeds, for the first time or again. */
+  /** The health check succeeds, for the first time or again. A watch that is on goes on with what it has seen. */
   healthy(): void {
+    if (this.#state === 'watching' || this.#state === 'confirming') return;
     this.stop();
     if (this.#ports.hangMs === 0 && this.#ports.canaryMs === 0) return;
     this.#watch();

@@ -4,12 +4,13 @@ import type { Probe } from './types.ts';
  * What is known of the engine's health:
  *
  * - `starting`  → `healthy` (first good probe), `failed` (none within the start-up time)
- * - `healthy`   → `unhealthy` (refused once, three misses in a row, or doubted)
+ * - `healthy`   → `unhealthy` (refused once, or three misses in a row), `doubted` (a request failed)
+ * - `doubted`   → `healthy` (a good probe), `unhealthy` (any other)
  * - `unhealthy` → `healthy` (a good probe)
  * - `failed` is final.
  * - any → `starting` (the engine is started again)
  */
-export type HealthState = 'starting' | 'healthy' | 'unhealthy' | 'failed';
+export type HealthState = 'starting' | 'healthy' | 'doubted' | 'unhealthy' | 'failed';
 
 /** Time, handed in; the worker's clock fits. */
 export interface HealthClock {
@@ -79,14 +80,14 @@ export class EngineHealth {
   }
 
   /**
-   * A request failed as those of a dying engine do: it is unhealthy until a probe, asked at once, finds otherwise.
+   * A request failed as those of a dying engine do: a probe that is asked at once decides what it is.
    * @param cause for people
    */
   doubt(cause: string): void {
     if (this.#stopped || this.#state !== 'healthy') return;
     this.#options.clock.clearTimeout(this.#timer);
     this.#life += 1;
-    this.#become('unhealthy', cause);
+    this.#become('doubted', cause);
     void this.#probe(this.#life);
   }
 
@@ -114,7 +115,7 @@ export class EngineHealth {
     }
     this.#misses += 1;
     if (this.#state === 'starting') this.#observeStart();
-    else if (this.#state === 'healthy') this.#observeMiss(answer);
+    else if (this.#state !== 'unhealthy') this.#observeMiss(answer);
   }
 
   #observeStart(): void {
@@ -129,6 +130,8 @@ export class EngineHealth {
 
   #observeMiss(answer: Probe): void {
     if (answer === 'refused') this.#become('unhealthy', 'the engine refuses connections');
+    else if (this.#state === 'doubted')
+      this.#become('unhealthy', 'the engine missed the health check after a request that failed');
     else if (this.#misses >= MISSES)
       this.#become('unhealthy', `the engine missed ${MISSES} health checks in a row`);
   }

@@ -99,13 +99,14 @@ describe('the health watch', () => {
     bench.health.doubt('a request failed');
     late.resolve();
     await bench.pass(2000);
-    expect(bench.changes).toEqual(['healthy', 'unhealthy']);
+    expect(bench.changes).toEqual(['healthy', 'doubted', 'unhealthy']);
     bench.answer = 'healthy';
     await bench.pass(1000);
     bench.health.doubt('another one failed');
-    expect(bench.health.state).toBe('unhealthy');
+    expect(bench.health.state).toBe('doubted');
+    bench.health.doubt('and one more');
     await bench.pass(0);
-    expect(bench.changes).toEqual(['healthy', 'unhealthy', 'healthy', 'unhealthy', 'healthy']);
+    expect(bench.changes).toEqual(['healthy', 'doubted', 'unhealthy', 'healthy', 'doubted', 'healthy']);
     expect(bench.timers.size).toBe(1);
   });
 
