@@ -3,7 +3,7 @@ import type { FollowedJob, OutputCursor } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 import { outputOf } from './job.ts';
 
-/** How long a call waits for something new, ms: less than the shortest time limit of RunPod's clients. */
+/** How long a call waits for something new, or goes on with what comes, ms: less than the shortest time limit of RunPod's clients. */
 const WAIT_MS = 2000;
 /** What comes within this time of each other goes into one answer, ms. */
 const QUIET_MS = 20;
@@ -73,9 +73,9 @@ async function fromTape(
   let seen = 0;
   const pieces: unknown[] = [];
   for (;;) {
-    const wait = pieces.length > 0 ? sleep(QUIET_MS).then(() => null) : over;
+    const waits = pieces.length > 0 ? [over, sleep(QUIET_MS).then(() => null)] : [over];
     // A tape that ends within an event ends with an error.
-    const read = await Promise.race([reader.read().catch(() => null), wait]);
+    const read = await Promise.race([...waits, reader.read().catch(() => null)]);
     if (read?.value === undefined) break;
     text += decoder.decode(read.value, { stream: true });
     const events = text.split('\n\n');

@@ -66,6 +66,22 @@ test('an event that is cut, or no piece, is left for the next call', async () =>
   expect((await played.next())?.stream).toEqual([{ output: 'b' }]);
 });
 
+test('what comes faster than a call can fall silent is given all the same while the job runs', async () => {
+  const played = new Played();
+  const many = 300;
+  let written = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      await new Promise((done) => setTimeout(done, 1));
+      if (++written > many) controller.close();
+      else controller.enqueue(new TextEncoder().encode(event('a')));
+    },
+  });
+  const answer = await played.next({ openTape: async () => new Response(body) });
+  expect(answer!.stream.length).toBeGreaterThan(1);
+  expect(answer!.stream.length).toBeLessThan(many);
+});
+
 test('of two calls at once one gets the pieces', async () => {
   const played = new Played();
   played.write(event('a'));
