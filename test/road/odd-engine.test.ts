@@ -143,7 +143,10 @@ describe('an answer that HTTP does not know', () => {
 
 describe('an answer that the engine compressed', () => {
   /** As it comes over the wire: `fetch` would decode it. */
-  async function raw(stream: boolean): Promise<{ encoding: unknown; body: Buffer; request: string }> {
+  async function raw(
+    stream: boolean,
+    origin: object,
+  ): Promise<{ encoding: unknown; body: Buffer; request: string }> {
     let request = '';
     const answer = engine.answer;
     engine.answer = (socket, text) => {
@@ -152,7 +155,7 @@ describe('an answer that the engine compressed', () => {
     };
     const body = Buffer.from(JSON.stringify({ model: 'tiny', stream, messages: [] }));
     return await new Promise((resolve, reject) => {
-      const options = { method: 'POST', headers: { 'content-length': body.byteLength } };
+      const options = { method: 'POST', headers: { 'content-length': body.byteLength, ...origin } };
       const sent = httpRequest(`${url}/v1/chat/completions`, options, async (response) => {
         const pieces: Buffer[] = [];
         for await (const piece of response) pieces.push(piece);
@@ -180,9 +183,12 @@ describe('an answer that the engine compressed', () => {
         body,
       ),
     );
-    const got = await raw(stream);
-    expect([got.encoding, got.body.toString('hex')]).toEqual(['gzip', body.toString('hex')]);
-    expect(got.request.toLowerCase()).toContain('accept-encoding: identity');
+    // The headers for a page are put on a response that is there already.
+    for (const origin of [{}, { origin: 'http://localhost:3000' }]) {
+      const got = await raw(stream, origin);
+      expect([got.encoding, got.body.toString('hex')]).toEqual(['gzip', body.toString('hex')]);
+      expect(got.request.toLowerCase()).toContain('accept-encoding: identity');
+    }
     expect(await (await chat(stream)).text()).toBe(text);
   });
 
