@@ -10,8 +10,8 @@ const shared = {
 /** `npm test`: everything that needs nothing but npm. Others' clients, real vLLM and the browser have configurations of their own. */
 export default defineConfig({
   test: {
-    // Half of their time tests wait for a time limit or a process, so three files keep two cores busy.
-    maxWorkers: 3,
+    // Half of their time tests wait for a time limit or a process, so four files keep two cores busy.
+    maxWorkers: 4,
     projects: [
       {
         test: {
