@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals';
+import { percentDecoded } from '../protocol/text.ts';
 
 /** The page's root, as the gateway wrote it into the document; it stands when the address changes. */
 const ROOT = new URL(
@@ -28,17 +29,8 @@ const place = signal(readPlace());
 
 export const path = computed(() => place.value.path);
 /** `['workers', 'vast-17']`: the view, and the id of what it is about. */
-export const segments = computed(() => path.value.split('/').map(decoded));
+export const segments = computed(() => path.value.split('/').map(percentDecoded));
 export const query = computed(() => place.value.query);
-
-/** What somebody typed need not be an encoding of anything. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 function readPlace(): Place {
   const rest = location.pathname.startsWith(ROOT.pathname)

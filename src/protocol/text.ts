@@ -28,6 +28,15 @@ export function endOfString(text: string, start: number): number {
   return text.length;
 }
 
+/** What a percent encoding stands for. Anybody may have written it: what is no encoding stands for itself. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Most names in one message. */
 const MOST_NAMES = 10;
 /** Most characters of one name in a message. */

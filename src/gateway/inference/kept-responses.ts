@@ -1,3 +1,4 @@
+import { percentDecoded } from '../../protocol/index.ts';
 import type { Viewer } from '../../queue/rpc.ts';
 import { workerAlone } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
@@ -25,7 +26,7 @@ export async function ownerOf(
 ): Promise<string | null> {
   const [, asked] = ABOUT_ONE.exec(path) ?? [];
   // Its own renderer, not a response.
-  const id = asked === undefined || asked === 'render' ? previousId : decoded(asked);
+  const id = asked === undefined || asked === 'render' ? previousId : percentDecoded(asked);
   if (id === null) return null;
   const worker = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
   if (worker !== null) return workerAlone(worker);
@@ -33,15 +34,6 @@ export async function ownerOf(
   if (id === previousId) return null;
   const message = `No response "${id.slice(0, 128)}" is known here: engines keep those that are made with "store" for some time, and lose them when they end.`;
   throw new HttpError(404, message, 'response_not_found');
-}
-
-/** What is no encoding stands for itself, and is no id that an engine made. */
-function decoded(segment: string): string {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return segment;
-  }
 }
 
 /** Whether what is asked for may be asked about later. */

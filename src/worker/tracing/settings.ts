@@ -1,3 +1,5 @@
+import { percentDecoded } from '../../protocol/index.ts';
+
 /** OpenTelemetry's own variables (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/). */
 
 const SAMPLERS = [
@@ -55,15 +57,7 @@ export function tracingSettings(env: NodeJS.ProcessEnv): TracingSettings | null 
 function pairsIn(text: string): Record<string, string> {
   const pairs = text.split(',').flatMap((pair) => {
     const [name, value] = pair.split('=', 2).map((part) => part.trim());
-    return name && value ? [[name, decoded(value)] as const] : [];
+    return name && value ? [[name, percentDecoded(value)] as const] : [];
   });
   return Object.fromEntries(pairs);
-}
-
-function decoded(value: string): string {
-  try {
-    return decodeURIComponent(value);
-  } catch {
-    return value;
-  }
 }
