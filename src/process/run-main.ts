@@ -14,7 +14,8 @@ export async function runMain(run: () => Promise<number>): Promise<never> {
   }
 }
 
-function endWith(error: unknown): never {
+/** Prints what was thrown, and exits with the code that it stands for. */
+export function endWith(error: unknown): never {
   const isMistake = error instanceof UserError;
   process.stderr.write(`${isMistake ? error.message : sourceStack(error)}\n`);
   process.exit(isMistake ? error.exitCode : EXIT.unexpected);

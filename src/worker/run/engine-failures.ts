@@ -58,6 +58,7 @@ export async function failureOfEngine(attempt: Attempt, status: number, body: un
 
 /** Jobs of a dying engine fail like this; so may one by itself, whose answer ended without its finish. */
 export function isOfDyingEngine(settlement: Settlement): settlement is JobError {
-  const { code } = settlement as Partial<JobError>;
+  if (settlement.type !== 'job_error') return false;
+  const { code } = settlement;
   return code === 'engine_died' || code === 'engine_unreachable';
 }
