@@ -6,7 +6,7 @@ import { runLoad } from './load/index.ts';
 import type { LoadPlan } from './load/plan.ts';
 import { machineState, noiseSince } from './machine.ts';
 import { noiseText } from './report.ts';
-import { pace } from './road.ts';
+import { pace, warmUp } from './road.ts';
 import { processorOf } from './scenarios/streams.ts';
 import { median, quantile } from './statistics.ts';
 
@@ -64,6 +64,7 @@ const own = fileURLToPath(new URL('..', import.meta.url));
 const roads: ServedRoad[] = [];
 try {
   for (const checkout of [resolve(given.args[0]!), own]) roads.push(await serveRoad(checkout));
+  for (const road of roads) await warmUp(road, { rounds: 1, share: 1 });
   for (const load of LOADS) await compare(load);
 } finally {
   await Promise.all(roads.map((road) => road.stop()));

@@ -3,7 +3,7 @@ import { tearDown } from '../test/support/road.ts';
 import type { Effort } from './effort.ts';
 import { machineState, noiseSince } from './machine.ts';
 import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
-import { type BenchRoad, startRoad } from './road.ts';
+import { type BenchRoad, startRoad, warmUp } from './road.ts';
 import { batchesOfSimulator, batchesOfVllm, memoryOfBatch } from './scenarios/batches.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
@@ -77,7 +77,10 @@ try {
       road = null;
     }
     const before = machineState();
-    if (scenario.needsRoad) road ??= await startRoad();
+    if (scenario.needsRoad && !road) {
+      road = await startRoad();
+      await warmUp(road, effort);
+    }
     const found = await scenario.run(effort, road as BenchRoad);
     const noise = noiseSince(before);
     const wanted = found.filter(({ group }) => isWanted(group)).map((figure) => ({ ...figure, noise }));
