@@ -5,6 +5,8 @@ const MOST_ROWS = 1000;
 /** A longer text is read from its row when it is sent. */
 const MOST_CHARACTERS = 4096;
 
+const NO_ERRORS = '[]';
+
 interface Known {
   row: StoredJob;
   /** The payload before a lease, the result after success, as it lies in the row; null: not known. */
@@ -56,6 +58,8 @@ export class KnownRows {
   }
 
   #keep(row: StoredJob, text: string | null): void {
+    // One with a failed attempt is off that way, and what is told of the attempts may be long.
+    if (row.attempt_errors !== NO_ERRORS) return this.forget(row.id);
     this.#rows.set(row.id, { row, text: text !== null && text.length <= MOST_CHARACTERS ? text : null });
     if (this.#rows.size <= MOST_ROWS) return;
     const [oldest] = this.#rows.keys();

@@ -36,7 +36,7 @@ const CHANGES = {
   succeed: ({ stored }: Core, job: StoredJob) =>
     stored.end(
       { ...job, started_at: 2001, first_token_at: 2002 },
-      { ...ATTEMPTS, state: 'succeeded', worker_id: 'w', result: { text: 'done' }, error: null },
+      { attempts: 1, attempt_errors: '[]', state: 'succeeded', worker_id: 'w', result: { text: 'done' }, error: null },
     ),
   fail: ({ stored }: Core, job: StoredJob) =>
     stored.end(job, { ...ATTEMPTS, state: 'failed', worker_id: 'w', result: null, error: ERROR }),
@@ -71,6 +71,20 @@ describe('what is remembered of a row is what the row says', () => {
     const { seq } = core.stored.find('a') as StoredJob;
     core.stored.remove([{ seq, id: 'a' }]);
     expect(core.stored.find('a')).toBeNull();
+  });
+});
+
+describe('a row whose attempt has failed', () => {
+  it('is not kept in memory: what is told of attempts may be long', () => {
+    const core = newCore();
+    for (const id of ['smooth', 'failed']) core.stored.insert({ ...JOB, id });
+    const find = (id: string) => core.stored.find(id) as StoredJob;
+    core.stored.release(find('failed'), { ...ATTEMPTS, run_after: null });
+    for (const id of ['smooth', 'failed']) core.stored.lease(find(id), LEASE);
+    core.stored.writeNew();
+    expect(find('smooth')).toBe(find('smooth'));
+    expect(find('failed')).toMatchObject({ state: 'leased', attempt_errors: ATTEMPTS.attempt_errors });
+    expect(find('failed')).not.toBe(find('failed'));
   });
 });
 
