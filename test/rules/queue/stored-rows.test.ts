@@ -36,7 +36,14 @@ const CHANGES = {
   succeed: ({ stored }: Core, job: StoredJob) =>
     stored.end(
       { ...job, started_at: 2001, first_token_at: 2002 },
-      { attempts: 1, attempt_errors: '[]', state: 'succeeded', worker_id: 'w', result: { text: 'done' }, error: null },
+      {
+        attempts: 1,
+        attempt_errors: '[]',
+        state: 'succeeded',
+        worker_id: 'w',
+        result: { text: 'done' },
+        error: null,
+      },
     ),
   fail: ({ stored }: Core, job: StoredJob) =>
     stored.end(job, { ...ATTEMPTS, state: 'failed', worker_id: 'w', result: null, error: ERROR }),
