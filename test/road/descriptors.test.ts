@@ -59,7 +59,7 @@ async function isUp(url: string): Promise<boolean> {
 }
 
 async function openFiles(stateDir: string): Promise<number> {
-  const pids = await processesWith(`${stateDir}/workerd/config.capnp`);
+  const pids = await processesWith(`${stateDir}/workerd/config.bin`);
   return Math.max(...pids.map((pid) => readdirSync(`/proc/${pid}/fd`).length));
 }
 

@@ -17,7 +17,7 @@ it('a queue that was stopped for several leases charges no job for it', async ()
   await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
   const ids = [1, 2, 3, 4].map((n) => `job-${n}`);
   for (const id of ids) await submit(queue.url, chatJob(120, { id, max_attempts: 1 }));
-  const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.capnp`);
+  const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.bin`);
   process.kill(workerd as number, 'SIGSTOP');
   // The worker misses its pongs and dials again, in vain.
   await sleep(8000);
