@@ -1,3 +1,4 @@
+import { freeBytes } from '../durable/free-bytes.ts';
 import { limits } from '../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
@@ -25,10 +26,11 @@ let heldBytes = 0;
  * 600 of 2 MiB at once cost 220 MB.
  */
 const MOST_DISCARDS = 16;
-const DISCARD_POLL_MS = 20;
+/** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
+const DISCARD_POLL_MS = { first: 20, most: 1000 };
 let discards = 0;
 
-/** A body in memory. `release` when nothing refers to its bytes any more. */
+/** A body in memory. `release` when nobody reads its bytes any more: it frees them. */
 export interface HeldBody {
   bytes: Uint8Array;
   release(): void;
@@ -55,7 +57,11 @@ export async function readBody(
     if (announced !== null && announced > maxBytes) throw over();
     if (announced !== null) held.grow(announced);
     const bytes = await read(request, announced, maxBytes, held, over);
-    return { bytes, release: () => held.release() };
+    const release = () => {
+      held.release();
+      freeBytes(bytes);
+    };
+    return { bytes, release };
   } catch (error) {
     held.release();
     if (error instanceof HttpError && error.status !== 408) await discardBody(request);
@@ -63,32 +69,50 @@ export async function readBody(
   }
 }
 
+/**
+ * The value that a short body in JSON stands for.
+ * @throws HttpError as `readBody` and `parseBody`
+ */
+export async function readValue(request: Request, env: Env, maxBytes: number): Promise<unknown> {
+  const { bytes, release } = await readBody(request, env, maxBytes);
+  try {
+    return parseBody(bytes);
+  } finally {
+    release();
+  }
+}
+
 /** Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws. */
 export async function discardBody(request: Request): Promise<void> {
   if (!request.body || request.body.locked) return;
   // Polled: a promise that another request resolves is of no use to this one's runtime.
+  const begunAt = Date.now();
   for (
-    let waitedMs = 0;
-    discards >= MOST_DISCARDS && waitedMs < BODY_WITHIN_MS;
-    waitedMs += DISCARD_POLL_MS
+    let most = DISCARD_POLL_MS.first;
+    discards >= MOST_DISCARDS;
+    most = Math.min(2 * most, DISCARD_POLL_MS.most)
   ) {
-    await new Promise((done) => setTimeout(done, DISCARD_POLL_MS));
+    if (Date.now() - begunAt >= BODY_WITHIN_MS) break;
+    // Spread, or all would look at the same moments, and find what the first of them took.
+    const ms = most * (0.5 + Math.random() / 2);
+    await new Promise((done) => setTimeout(done, ms));
   }
   discards += 1;
   const reader = request.body.getReader({ mode: 'byob' });
   const timer = setTimeout(() => void reader.cancel().catch(() => {}), BODY_WITHIN_MS);
+  // One buffer for all of it: what is refused for want of memory must not need any.
+  let buffer = new Uint8Array(SHORT_BYTES);
   try {
-    // One buffer for all of it: what is refused for want of memory must not need any.
-    let buffer = new Uint8Array(SHORT_BYTES);
     for (let size = 0; size <= DISCARDED_BYTES; ) {
       const { done, value } = await reader.read(buffer);
-      if (done || value === undefined) break;
+      if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
+      if (done) break;
       size += value.byteLength;
-      buffer = new Uint8Array(value.buffer as ArrayBuffer);
     }
   } catch {
     // Nobody sends any more.
   } finally {
+    freeBytes(buffer);
     discards -= 1;
     clearTimeout(timer);
     void reader.cancel().catch(() => {});
@@ -118,7 +142,6 @@ async function read(
 ): Promise<Uint8Array> {
   if (announced !== null && announced <= SHORT_BYTES) return await readShort(request);
   if (!request.body) return new Uint8Array();
-  // Copied into one buffer: pieces may be as short as a byte, and each is an object.
   let bytes = new Uint8Array(announced ?? Math.min(SHORT_BYTES, maxBytes));
   let size = 0;
   let problem: unknown = null;
@@ -133,11 +156,13 @@ async function read(
         held.grow(longer - held.bytes);
         const copy = new Uint8Array(longer);
         copy.set(bytes.subarray(0, at));
+        freeBytes(bytes);
         bytes = copy;
       }
       bytes.set(piece, at);
     } catch (error) {
       problem = error;
+      freeBytes(bytes);
       bytes = new Uint8Array();
       held.release();
     }
@@ -158,14 +183,15 @@ async function readShort(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Gives each piece to `take` as it comes, until that returns false.
+ * Gives each piece to `take` as it comes, until that returns false. Each lies in the same buffer as the one before.
  * @throws HttpError 408
  */
 async function receive(
   body: ReadableStream<Uint8Array>,
   take: (piece: Uint8Array) => boolean,
 ): Promise<void> {
-  const reader = body.getReader();
+  const reader = body.getReader({ mode: 'byob' });
+  let buffer = new Uint8Array(SHORT_BYTES);
   const startedAt = Date.now();
   let size = 0;
   let isLate = false;
@@ -184,15 +210,18 @@ async function receive(
   try {
     for (;;) {
       // A read that waits when the stream is cancelled ends, or fails in workerd.
-      const { done, value } = await reader.read().catch((error: unknown) => {
+      const { done, value } = await reader.read(buffer).catch((error: unknown) => {
         throw isLate ? tooSlow() : error;
       });
       if (isLate) throw tooSlow();
+      // At the end too: an empty part of it, or none where the stream was cancelled.
+      if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
       if (done) return;
       size += value.byteLength;
       if (!take(value)) return void reader.cancel().catch(() => {});
     }
   } finally {
+    freeBytes(buffer);
     clearTimeout(timer!);
   }
 }

@@ -32,14 +32,70 @@ export function unpack(bytes: Uint8Array): { head: string; body: Uint8Array } | 
 
 /** A payload in either form as JSON text; null where it is packed and its body is no UTF-8. */
 export function payloadText(bytes: Uint8Array): string | null {
+  const json = payloadJson(bytes);
+  return json === null ? null : decoder.decode(json);
+}
+
+/** The same in UTF-8: no string is made of a body, which may be large. */
+export function payloadJson(bytes: Uint8Array): Uint8Array | null {
   const request = unpack(bytes);
-  if (request === null) return decoder.decode(bytes);
+  if (request === null) return bytes;
   const { head, body } = request;
-  if (body.byteLength === 0) return head;
+  if (body.byteLength === 0) return encoder.encode(head);
+  if (!isUtf8(body)) return null;
+  return joined(encoder.encode(`${head.slice(0, -1)},"body":"`), escaped(body), encoder.encode('"}'));
+}
+
+const CHECKED_BYTES = 16 * 1024;
+
+/** Looked at in parts, so that no long string is made of it. */
+function isUtf8(bytes: Uint8Array): boolean {
+  const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
-    return `${head.slice(0, -1)},"body":${JSON.stringify(text)}}`;
+    for (let at = 0; at < bytes.byteLength; at += CHECKED_BYTES) {
+      strict.decode(bytes.subarray(at, at + CHECKED_BYTES), { stream: true });
+    }
+    strict.decode();
+    return true;
   } catch {
-    return null;
+    return false;
   }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** `\n`, the one control character that is frequent in JSON. */
+const LINE_FEED = 0x0a;
+const FIRST_PRINTABLE = 0x20;
+
+/** Text as it stands in a JSON string, both in UTF-8. */
+function escaped(text: Uint8Array): Uint8Array {
+  let size = text.byteLength;
+  for (const byte of text) size += sizeOfEscape(byte);
+  const to = new Uint8Array(size);
+  let at = 0;
+  for (const byte of text) {
+    const more = sizeOfEscape(byte);
+    if (more === 0) to[at] = byte;
+    else if (more === 1) to.set([BACKSLASH, byte === LINE_FEED ? 0x6e : byte], at);
+    else to.set(encoder.encode(`\\u00${byte.toString(16).padStart(2, '0')}`), at);
+    at += 1 + more;
+  }
+  return to;
+}
+
+/** Bytes that it takes beyond itself. */
+function sizeOfEscape(byte: number): number {
+  if (byte === QUOTE || byte === BACKSLASH || byte === LINE_FEED) return 1;
+  return byte < FIRST_PRINTABLE ? 5 : 0;
+}
+
+function joined(...parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.byteLength;
+  }
+  return all;
 }

@@ -4,7 +4,7 @@ import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batch-request.ts';
 import { batchView } from '../batch-view.ts';
-import { parseBody, readBody } from '../body.ts';
+import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, queueIdOf } from '../objects.ts';
 import { wholeNumber } from '../parameters.ts';
@@ -20,13 +20,7 @@ export function batchRoutes(app: Gateway): void {
   app.post('/v1/batches', needs('submit'), async (context) => {
     const { env, req } = context;
     const queueId = queueIdOf(env, req.raw);
-    const { bytes, release } = await readBody(req.raw, env, BODY_BYTES);
-    let asked: NewBatch;
-    try {
-      asked = newBatch(parseBody(bytes), context, Date.now());
-    } finally {
-      release();
-    }
+    const asked = newBatch(await readValue(req.raw, env, BODY_BYTES), context, Date.now());
     const key = req.header('idempotency-key') ?? null;
     const batch = await callBatches(env, queueId, (batches) => batches.createBatch(asked, key));
     if (batch === null) {

@@ -1,6 +1,6 @@
 import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue, queueIdOf, watchFleet } from '../objects.ts';
@@ -12,9 +12,8 @@ const HEARTBEAT_BYTES = 256 * 1024;
 /** Workers: what they report, and what is known of them. */
 export function fleetRoutes(app: Gateway): void {
   app.post('/api/heartbeats', needs('worker'), async (context) => {
-    const { bytes, release } = await readBody(context.req.raw, context.env, HEARTBEAT_BYTES);
-    release();
-    const beat = parseValue(Heartbeat, parseBody(bytes));
+    const body = await readValue(context.req.raw, context.env, HEARTBEAT_BYTES);
+    const beat = parseValue(Heartbeat, body);
     if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
     requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
     const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);

@@ -1,3 +1,4 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
 import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
@@ -87,6 +88,7 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
     throw error;
   }
   const { facts, payload } = read;
+  freeBytes(bytes);
   const token = context.get('token');
   const owner = await ownerOf(env, queueId, path, read.response.previousId, viewerOf(token)).catch(
     (error) => {
@@ -119,7 +121,7 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
     ...(read.requestId !== null && { request_id: read.requestId }),
     ...waitsOf(given),
   };
-  // Nothing that lives as long as the answer may refer to `call` or `bytes`: they are counted until it begins.
+  // Nothing that lives as long as the answer may refer to `call`: its payload is counted until the answer begins.
   const attempted = runAttempts(call, hangUp, {
     queue: {
       request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
@@ -134,7 +136,10 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
     now: () => Date.now(),
     sleep,
   });
-  const over = () => release();
+  const over = () => {
+    release();
+    freeBytes(payload);
+  };
   void attempted.then(over, over);
   const answered = attempted.then((outcome) => {
     const answer = respond(outcome, { jobId, facts, errorOf }, Date.now());

@@ -68,8 +68,13 @@ async function bodyOf<T>(
   code: string,
 ): Promise<T> {
   const { bytes, release } = await readBody(req.raw, env, mostBytes);
-  release();
-  const parsed = schema.safeParse(bytes.length === 0 ? {} : parseBody(bytes));
+  let body: unknown;
+  try {
+    body = bytes.length === 0 ? {} : parseBody(bytes);
+  } finally {
+    release();
+  }
+  const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ path, message }) =>
     path.length > 0 ? `${path.join('.')}: ${message}` : message,

@@ -1,7 +1,7 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES } from '../../settings/scopes.ts';
 import { type AuthSettings, entryOfToken, readTokens, rejectStrangers } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects.ts';
@@ -24,9 +24,7 @@ export function sessionRoutes(app: Gateway): void {
     const request = context.req.raw;
     queueIdOf(env, request);
     requireOwnPage(request);
-    const { bytes, release } = await readBody(request, env, SIGN_IN_BYTES);
-    release();
-    const given = parseValue(SignIn, parseBody(bytes));
+    const given = parseValue(SignIn, await readValue(request, env, SIGN_IN_BYTES));
     if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
     const tokens = readTokens(env.TOKENS);
     if (tokens.length === 0) return context.json(await sessionOf(request, env));

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import type { TelemetryBatch, TelemetryKind, TelemetryQuery } from '../../fleet/rpc.ts';
 import { LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
 import { requireQueueId, requireWorkerId } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, queueIdOf } from '../objects.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
@@ -31,9 +31,7 @@ async function keep<B extends { instance_id: string }>(
   batchOf: (body: B) => TelemetryBatch,
 ): Promise<Response> {
   const { env, req } = context;
-  const { bytes, release } = await readBody(req.raw, env, BATCH_BYTES);
-  release();
-  const body = parseBody(bytes);
+  const body = await readValue(req.raw, env, BATCH_BYTES);
   const { queue_id } = Object(body) as { queue_id?: unknown };
   const queueId = queueIdOf(env, req.raw, typeof queue_id === 'string' ? queue_id : undefined);
   const batch = parseValue(schema, body);

@@ -1,4 +1,4 @@
-import { fitsUtf8, limits, payloadText, unpack } from '../../protocol/index.ts';
+import { fitsUtf8, limits, payloadJson, payloadText, unpack } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -101,8 +101,10 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
 /** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
   if (job.lives !== 'memory') return null;
-  if (unpack(job.payload)) return hasFeature(worker, 'body_bytes') ? job.payload : null;
-  return job.payload.byteLength > limits.INLINE_BYTES && hasFeature(worker, 'bytes') ? job.payload : null;
+  if (unpack(job.payload) && hasFeature(worker, 'body_bytes')) return job.payload;
+  return job.payload.byteLength > limits.INLINE_BYTES && hasFeature(worker, 'bytes')
+    ? payloadJson(job.payload)
+    : null;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
 import { CLOSE, limits, messagesOf } from '../../protocol/index.ts';
 import { WORKER_TOKEN_HEADERS } from '../rpc.ts';
 import type { Connection, Session, WorkerToken } from '../store/ports.ts';
@@ -99,6 +100,7 @@ class Said {
 
   #now(message: string | Uint8Array<ArrayBuffer>): void {
     quietly(() => this.#socket.send(message));
+    if (typeof message !== 'string') freeBytes(message);
   }
 }
 

@@ -1,6 +1,7 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 import { BROKEN_FENCE_HEADER, readRequest, sayAnswer } from '../request-call.ts';
-import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
+import { bytesOf, isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { Relays } from './relays.ts';
 
 interface RequestPorts {
@@ -22,6 +23,8 @@ export async function answerRequest(
   const asked = await readRequest(request);
   if (asked === null) return null;
   const said = await ask(asked.job);
+  // Sent to a worker, or of no more use here.
+  freeBytes(bytesOf(asked.job.payload));
   if (isUnserved(said)) await tellFleet();
   else if (said.kind === 'stream' && relays) {
     const response = await relays.named(said.relay).open(said.stream_id, asked.more);

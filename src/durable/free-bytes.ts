@@ -1,0 +1,11 @@
+/** Fewer are left to the collector: freeing them costs more than they take. */
+const LARGE_BYTES = 16 * 1024;
+
+/**
+ * Gives the memory of bytes back at once. V8 does so when it next collects the generation that their buffer has reached,
+ * and requests of some MiB come faster than that. Neither these nor other views of their buffer can be read after it; a
+ * call of the runtime that was given them before keeps what it needs.
+ */
+export function freeBytes(bytes: Uint8Array): void {
+  if (bytes.byteLength > LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+}
