@@ -8,12 +8,10 @@ const USAGE_CHARACTERS = 600;
 /** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
 export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
 /**
- * In one pass: whether there is anything to look at. Without the first quotes it finds a little more than that, and V8
- * skips faster to what it finds: 0.2 µs an event instead of 0.35.
+ * In one pass: whether there is anything to look at. It finds a little more than that: with the first quotes, or with
+ * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
  */
-const MARKS = new RegExp(
-  `${UNFINISHED_REASONS.join('"|')}"|error"|usage"|_reason"\\s*:\\s*"|event: ?(?:error|response\\.)`,
-);
+const MARKS = /error"|usage"|_reason"\s*:\s*"|event: ?error|response\./;
 const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
 /**
