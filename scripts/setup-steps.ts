@@ -20,7 +20,8 @@ export class SetupSteps {
 
   /**
    * Runs a program, its output in a file.
-   * @param hintFor what to add to the message of a failure, from the last lines
+   * @param more.hintFor what to add to the message of a failure, from the last lines
+   * @param more.limitMs after which it is killed; left out: it may take as long as it takes
    * @throws UserError naming the step that failed, with the last lines of its output
    */
   async step(
@@ -28,7 +29,7 @@ export class SetupSteps {
     log: string,
     command: string,
     args: string[],
-    hintFor: (tail: string) => string = () => '',
+    { hintFor = () => '', limitMs }: { hintFor?: (tail: string) => string; limitMs?: number } = {},
   ): Promise<void> {
     this.say(`${what} ...`);
     const began = Date.now();
@@ -36,7 +37,11 @@ export class SetupSteps {
       this.say(`${what} ... ${Math.round((Date.now() - began) / 1000)} s`);
     }, PROGRESS_EVERY_MS);
     const output = openSync(log, 'a');
-    const child = spawn(command, args, { stdio: ['ignore', output, output] });
+    const child = spawn(command, args, {
+      stdio: ['ignore', output, output],
+      timeout: limitMs,
+      killSignal: 'SIGKILL',
+    });
     const ended = await new Promise<string | null>((resolveEnd) => {
       child.once('error', (error) => resolveEnd(error.message));
       child.once('exit', (code, signal) => resolveEnd(code === 0 ? null : `exit ${signal ?? code}`));

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import pRetry from 'p-retry';
 import { UserError } from '../../src/process/index.ts';
 import { findPython, SetupSteps } from '../setup-steps.ts';
 
@@ -17,6 +18,9 @@ export interface ClientsInstall {
 const LISTS = ['requirements.txt', 'requirements-litellm.txt', 'package.json'].map(listOf);
 
 const setup = new SetupSteps('clients');
+
+/** It takes half a minute. */
+const NPM_LIMIT_MS = 240_000;
 
 function listOf(name: string): string {
   return join(import.meta.dirname, name);
@@ -63,7 +67,10 @@ async function make(home: string): Promise<void> {
   await makeVenv(log, join(home, 'venv-litellm'), 'requirements-litellm.txt');
   copyFileSync(listOf('package.json'), join(home, 'package.json'));
   const npm = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--prefix', home];
-  await setup.step('installing packages for Node', log, 'npm', npm);
+  // It has been seen to wait for ever, with no connection open.
+  await pRetry(() => setup.step('installing packages for Node', log, 'npm', npm, { limitMs: NPM_LIMIT_MS }), {
+    retries: 1,
+  });
   writeFileSync(join(home, 'complete'), recipe());
 }
 

