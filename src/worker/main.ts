@@ -34,10 +34,10 @@ import type { WorkerEvents } from './worker-interface.ts';
 const PARSER_BUDGET = '--wasm-tiering-budget=1000000000';
 
 /**
- * The old generation is collected when it has doubled: little of what a stream allocates outlives it, and V8 by itself
- * lets it grow to four times its size.
+ * The old generation is collected when it has grown by 60 %: little of what a stream allocates outlives it, and V8 by
+ * itself lets it grow to four times its size.
  */
-const HEAP_GROWTH = '--heap-growing-percent=100';
+const HEAP_GROWTH = '--heap-growing-percent=60';
 
 /** After a signal and the grace the supervisor waits a little longer than this before it kills the worker. */
 const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
