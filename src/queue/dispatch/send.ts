@@ -7,7 +7,13 @@ import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
 import { accountOf } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
-import { baseJobFrame, extendedJobBytes, extendedJobFrame, type JobFrame } from '../peers/job-frame.ts';
+import {
+  baseJobFrame,
+  extendedJobBytes,
+  extendedJobFrame,
+  type JobFrame,
+  type UnfitJob,
+} from '../peers/job-frame.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, MemoryJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -18,14 +24,15 @@ import { readPayload } from '../store/jobs-table.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 
 /** For a worker without the feature `body_bytes`. */
-const NOT_TEXT = {
+const NOT_TEXT: UnfitJob = {
   message: 'the worker that serves this model takes no bodies that are not text: upgrade it',
   code: 'unsupported_by_worker',
-} as const;
-const TOO_LARGE = {
+};
+/** A worker closes its socket for a frame that is too long. */
+const TOO_LARGE: UnfitJob = {
   message: 'the request is larger than the worker that serves this model takes in one frame: upgrade it',
   code: 'too_large',
-} as const;
+};
 
 /** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
 export function send(core: Core, worker: Worker, job: Job): void {
@@ -53,31 +60,27 @@ export function send(core: Core, worker: Worker, job: Job): void {
     account: hasFeature(worker, 'usage') ? accountOf(leased) : null,
     trace,
   };
-  if (bytes) worker.connection.sendJob(extendedJobBytes(frame, bytes));
-  else if (!sendText(core, worker, leased, frame, suitsBase)) return;
+  const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);
+  if (!('text' in written)) return failAttempt(core, leased, { ...written, retryable: false }, 'queue');
+  worker.connection.sendJob(written.text);
   if (leased.lives === 'memory' && isStreamed(worker, leased)) tellStream(core, leased);
 }
 
-/** @returns false: the worker cannot be given the job, which has failed for it */
-function sendText(core: Core, worker: Worker, job: Job, frame: JobFrame, suitsBase: boolean): boolean {
+/** A frame for one worker, or why it cannot be given the job. */
+type Written = { text: string | Uint8Array<ArrayBuffer> } | UnfitJob;
+
+function textFrame(worker: Worker, frame: JobFrame, suitsBase: boolean): Written {
   const { takesAnyJob, frameBytes } = profileOf(worker);
-  const written = !takesAnyJob
-    ? baseJobFrame(frame, suitsBase, frameBytes)
-    : suitsBase
-      ? textFrame(frame, frameBytes)
-      : NOT_TEXT;
-  if (!('text' in written)) {
-    failAttempt(core, job, { ...written, retryable: false }, 'queue');
-    return false;
-  }
-  worker.connection.sendJob(written.text);
-  return true;
+  if (!takesAnyJob) return baseJobFrame(frame, suitsBase, frameBytes);
+  if (!suitsBase) return NOT_TEXT;
+  const text = extendedJobFrame(frame);
+  return fitsUtf8(text, frameBytes) ? { text } : TOO_LARGE;
 }
 
-/** A body as text may be much longer than it was: a worker closes its socket for a frame that is too long. */
-function textFrame(frame: JobFrame, mostBytes: number): { text: string } | typeof TOO_LARGE {
-  const text = extendedJobFrame(frame);
-  return fitsUtf8(text, mostBytes) ? { text } : TOO_LARGE;
+/** @param payload as bytes; with the escapes of JSON a body may be much longer than it was */
+function byteFrame(worker: Worker, frame: JobFrame, payload: Uint8Array): Written {
+  const text = extendedJobBytes(frame, payload);
+  return text.byteLength <= profileOf(worker).frameBytes ? { text } : TOO_LARGE;
 }
 
 function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: FileAddresses | null } {

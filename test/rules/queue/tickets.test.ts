@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JobView } from '../../../src/protocol/index.ts';
+import { type JobView, pack } from '../../../src/protocol/index.ts';
 import { unpackView } from '../../../src/queue/rpc.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
@@ -73,6 +73,29 @@ describe('a payload', () => {
     queue.request({ payload: JSON.stringify(large), model: 'beta' });
     expect(other.lastJob()).toMatchObject({ payload: large });
     expect([worker.binaryMessages, other.binaryMessages]).toEqual([1, 0]);
+  });
+
+  describe('that is packed, to a worker which takes bytes but no bodies as bytes,', () => {
+    const packed = (body: string) =>
+      pack('{"method":"POST","path":"/v1/x"}', new TextEncoder().encode(body)) as Uint8Array<ArrayBuffer>;
+
+    it('goes as JSON in UTF-8', () => {
+      const queue = new QueueHarness();
+      const worker = queue.worker('w', { features: ['ack', 'answer', 'bytes'] });
+      const body = `"😀\n${'x'.repeat(400_000)}`;
+      queue.request({ payload: packed(body) });
+      expect(worker.lastJob()).toMatchObject({ payload: { path: '/v1/x', body } });
+      expect(worker.binaryMessages).toBe(1);
+    });
+
+    it('and is too long for a frame with its escapes, fails and leaves the connection alone', () => {
+      const queue = new QueueHarness();
+      const worker = queue.worker('w', { features: ['ack', 'answer', 'bytes'] });
+      const [answer] = queue.request({ payload: packed('"'.repeat(12 * 1024 * 1024)) });
+      expect(answer).toMatchObject({ kind: 'error', failure: { code: 'too_large', retryable: false } });
+      expect(worker.frames('job')).toEqual([]);
+      expect(worker.closed).toBeNull();
+    });
   });
 });
 
