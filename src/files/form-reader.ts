@@ -1,3 +1,5 @@
+import { joinBytes } from '../protocol/index.ts';
+
 /**
  * A `multipart/form-data` body (RFC 7578) with one file, read as it comes: whatever its length, only the piece that
  * has just come is in memory. Clients differ in their order: OpenAI's for Node sends the file before the fields that
@@ -56,7 +58,7 @@ export class FormReader {
 
   /** @throws FormError */
   push(piece: Uint8Array): void {
-    let rest = this.#rest.byteLength === 0 ? piece : concat(this.#rest, piece);
+    let rest = this.#rest.byteLength === 0 ? piece : joinBytes([this.#rest, piece]);
     while (true) {
       const before = this.#state;
       const taken = this.#step(rest);
@@ -153,7 +155,7 @@ export class FormReader {
   }
 
   #endField(): void {
-    this.#fields.set(this.#fieldName, textOf(this.#field.reduce(concat, new Uint8Array())));
+    this.#fields.set(this.#fieldName, textOf(joinBytes(this.#field)));
     this.#field = [];
     this.#fieldBytes = 0;
   }
@@ -195,13 +197,6 @@ function indexOf(bytes: Uint8Array, wanted: Uint8Array): number {
     if (wanted.every((byte, index) => bytes[at + index] === byte)) return at;
   }
   return -1;
-}
-
-function concat(one: Uint8Array, other: Uint8Array): Uint8Array {
-  const both = new Uint8Array(one.byteLength + other.byteLength);
-  both.set(one);
-  both.set(other, one.byteLength);
-  return both;
 }
 
 function bytesOf(text: string): Uint8Array {

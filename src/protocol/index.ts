@@ -18,6 +18,7 @@ export * from './fleet-view.ts';
 export * from './frame-messages.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';
+export * from './join-bytes.ts';
 export * as limits from './limits.ts';
 export * from './multipart.ts';
 export * from './packed-request.ts';

@@ -1,3 +1,5 @@
+import { joinBytes } from './join-bytes.ts';
+
 /**
  * An `engine_request` as bytes, its body as it came from the caller: a zero byte, the length of the JSON (u32,
  * big-endian), the JSON without `body`, then the body. JSON never begins with a zero byte, so both forms of a payload
@@ -43,7 +45,7 @@ export function payloadJson(bytes: Uint8Array): Uint8Array | null {
   const { head, body } = request;
   if (body.byteLength === 0) return encoder.encode(head);
   if (!isUtf8(body)) return null;
-  return joined(encoder.encode(`${head.slice(0, -1)},"body":"`), escaped(body), encoder.encode('"}'));
+  return joinBytes([encoder.encode(`${head.slice(0, -1)},"body":"`), escaped(body), encoder.encode('"}')]);
 }
 
 const CHECKED_BYTES = 16 * 1024;
@@ -88,14 +90,4 @@ function escaped(text: Uint8Array): Uint8Array {
 function sizeOfEscape(byte: number): number {
   if (byte === QUOTE || byte === BACKSLASH || byte === LINE_FEED) return 1;
   return byte < FIRST_PRINTABLE ? 5 : 0;
-}
-
-function joined(...parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.byteLength;
-  }
-  return all;
 }

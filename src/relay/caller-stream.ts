@@ -1,4 +1,11 @@
-import { type AnswerHead, type BrokenReason, EventEnds, isEventStream, limits } from '../protocol/index.ts';
+import {
+  type AnswerHead,
+  type BrokenReason,
+  EventEnds,
+  isEventStream,
+  joinBytes,
+  limits,
+} from '../protocol/index.ts';
 import { type Reply, stop } from './replies.ts';
 
 /** Where a stream's bytes go: the caller's response, behind whatever carries it. */
@@ -133,7 +140,7 @@ export class CallerStream {
     const pieces = this.#tape;
     this.#tape = [];
     this.#taped = 0;
-    return pieces.length === 1 ? pieces[0]! : joined(pieces);
+    return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
   }
 
   /** Connects the caller after a good opening: what came meanwhile goes first. */
@@ -278,14 +285,4 @@ export class CallerStream {
     if (!opening.ok) this.#isDelivered = true;
     listener(opening);
   }
-}
-
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(pieces.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.byteLength;
-  }
-  return whole;
 }
