@@ -13,9 +13,12 @@ export const FRAME_BYTES = 21 * 1024 * 1024;
 
 /**
  * The most that `GATEWAY_MAX_BODY_BYTES` can be: a body is in memory three times on its way, in the gateway, in the
- * queue and in a frame. A worker takes frames of its requests up to this length.
+ * queue and in a frame.
  */
 export const MOST_BODY_BYTES = 256 * 1024 * 1024;
+
+/** The largest frame for a worker that takes bodies as bytes (`body_bytes`): the longest body and the job it belongs to. */
+export const BODY_FRAME_BYTES = MOST_BODY_BYTES + FRAME_BYTES;
 
 /** A larger payload or result goes by reference instead of in a frame (the base SDK's figure for results). */
 export const INLINE_BYTES = 256 * 1024;

@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { type BrokenReason, parseWorkerFrame } from '../../src/protocol/index.ts';
+import { type BrokenReason, parseWorkerFrame, unpack } from '../../src/protocol/index.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import {
   type FileTicket,
@@ -52,7 +52,8 @@ export class FakeConnection implements Connection {
   }
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
     if (typeof frame !== 'string') this.binaryMessages += 1;
-    const text = unpackText(frame);
+    const packed = typeof frame === 'string' ? null : unpack(frame);
+    const text = packed?.head ?? unpackText(frame);
     if (this.closed) return;
     this.sent.push(JSON.parse(text));
   }

@@ -77,10 +77,11 @@ function textFrame(worker: Worker, frame: JobFrame, suitsBase: boolean): Written
   return fitsUtf8(text, frameBytes) ? { text } : TOO_LARGE;
 }
 
-/** @param payload as bytes; with the escapes of JSON a body may be much longer than it was */
+/** @param payload as bytes; with the escapes of JSON a body may be much longer than it was where it is not packed */
 function byteFrame(worker: Worker, frame: JobFrame, payload: Uint8Array): Written {
   const text = extendedJobBytes(frame, payload);
-  return text.byteLength <= profileOf(worker).frameBytes ? { text } : TOO_LARGE;
+  const mostBytes = hasFeature(worker, 'body_bytes') ? limits.BODY_FRAME_BYTES : profileOf(worker).frameBytes;
+  return text.byteLength <= mostBytes ? { text } : TOO_LARGE;
 }
 
 function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: FileAddresses | null } {

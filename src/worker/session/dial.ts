@@ -20,7 +20,7 @@ export const dialWebSocket: Dial = (target, events) => {
   const options: ClientOptions & { closeTimeout: number } = {
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
-    maxPayload: limits.MOST_BODY_BYTES + limits.FRAME_BYTES,
+    maxPayload: limits.BODY_FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
     ...(isSeenByProxies(target.url) ? {} : { generateMask: noMask }),
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type JobView, pack } from '../../../src/protocol/index.ts';
+import { type JobView, limits, pack } from '../../../src/protocol/index.ts';
 import { unpackView } from '../../../src/queue/rpc.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
@@ -73,6 +73,15 @@ describe('a payload', () => {
     queue.request({ payload: JSON.stringify(large), model: 'beta' });
     expect(other.lastJob()).toMatchObject({ payload: large });
     expect([worker.binaryMessages, other.binaryMessages]).toEqual([1, 0]);
+  });
+
+  it('may be as long as any body, to a worker that takes bodies as bytes', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { features: ['ack', 'answer', 'bytes', 'body_bytes'] });
+    const body = new Uint8Array(limits.FRAME_BYTES + 1).fill(0x22);
+    queue.request({ payload: pack('{"method":"POST","path":"/v1/x"}', body) as Uint8Array<ArrayBuffer> });
+    expect(worker.binaryMessages).toBe(1);
+    expect(worker.closed).toBeNull();
   });
 
   describe('that is packed, to a worker which takes bytes but no bodies as bytes,', () => {
