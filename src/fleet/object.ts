@@ -10,6 +10,7 @@ import {
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
 import { LiveViewers, type ViewerSocket, type Watching } from './live-viewers.ts';
+import { NewClock } from './new-clock.ts';
 import { FleetRegistry } from './registry.ts';
 import type {
   ConfigChoice,
@@ -55,6 +56,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   /** The one alarm, for each as if it were its own. */
   #registryAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
+  #newClock!: NewClock;
   #saving: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;
 
   constructor(ctx: DurableObjectState, env: FleetEnv) {
@@ -70,6 +72,8 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
         { queueId: this.#queueId, sql, alarm: this.#registryAlarm, now },
         completeQueueSettings(settingsFromBindings(env)),
       );
+      const save = () => this.#commit(() => this.#registry.save());
+      this.#newClock = new NewClock({ ctx, sql, alarm: this.#alarm, queueId: this.#queueId, save });
       this.#scheduling = new Scheduling({
         scheduler: this.#registry.scheduler,
         queueId: this.#queueId,
@@ -91,6 +95,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   async heartbeat(beat: Heartbeat): Promise<void> {
+    this.#newClock.watch();
     const isNews = this.#registry.heartbeat(beat);
     this.#saveIn(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
     this.#viewers.changed();
@@ -106,6 +111,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
+    this.#newClock.watch();
     const answer = this.#commit(() => this.#registry.record(events, share));
     if (share) {
       this.#saveIn(SAVE_MEASURED_AFTER_MS);
@@ -211,6 +217,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
+    this.#newClock.watch();
     const answer = await this.#scheduling.sync(launcherId, report);
     this.#viewers.changed();
     return answer;

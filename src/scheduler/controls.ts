@@ -32,6 +32,16 @@ export class Controls {
     writeState(this.#sql, 'controls', { ...all, [configId]: { ...UNTOUCHED, ...all[configId], ...change } });
   }
 
+  /** The clock was set back. */
+  moveBack(byMs: number): void {
+    for (const [configId, { forgiven_at, at_least }] of Object.entries(this.#all())) {
+      this.change(configId, {
+        forgiven_at: forgiven_at === null ? null : forgiven_at - byMs,
+        at_least: at_least && { ...at_least, until: at_least.until - byMs },
+      });
+    }
+  }
+
   #all(): Record<string, Control> {
     return readState(this.#sql, 'controls') ?? {};
   }

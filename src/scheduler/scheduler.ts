@@ -1,6 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index.ts';
 import { act, clear, cordonOf, giveUp, join } from './act.ts';
+import { followClock } from './clock.ts';
 import { control } from './control.ts';
 import { Controls } from './controls.ts';
 import type { Core } from './core.ts';
@@ -140,6 +141,7 @@ export class Scheduler {
     const core = this.#core;
     const facts = this.#ports.facts();
     this.#tickedAt = core.now();
+    followClock(core, this.#controls);
     join(core, facts);
     clear(core, answers.cordoned);
     const providers = this.#providers();
