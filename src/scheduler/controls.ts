@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ScalingControl } from '../protocol/index.ts';
+import type { ConfigSpec } from './spec.ts';
 import { readState, writeState } from './state-table.ts';
 
 /** What operators have said of a config, and what has changed of it. */
@@ -11,6 +12,8 @@ export interface Control {
   at_least: { workers: number; until: number } | null;
   /** Grows when what its workers are started with changes. */
   revision: number;
+  /** What it was when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
+  removed?: ConfigSpec;
 }
 
 const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };

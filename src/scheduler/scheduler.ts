@@ -216,13 +216,16 @@ export class Scheduler {
     if (!dryRun) {
       const providers = this.#providers();
       for (const [id, config] of Object.entries(after?.configs ?? {})) {
-        const known = before?.configs[id];
+        const { revision, removed } = this.#controls.of(id);
+        const known = before?.configs[id] ?? removed;
         if (!known || isSame(known, config)) continue;
-        const { revision } = this.#controls.of(id);
         const isAnother = isAnotherWorker(known, config);
         this.#controls.change(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
         for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
+      }
+      for (const [id, removed] of Object.entries(before?.configs ?? {})) {
+        if (!after?.configs[id]) this.#controls.change(id, { removed });
       }
       if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
       else removeState(sql, 'spec');
