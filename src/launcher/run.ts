@@ -35,7 +35,8 @@ export interface RunningLauncher {
 }
 
 const SYNC_LIMIT_MS = 20_000;
-const CLOCK = { ...systemTimers, now: () => Date.now() };
+/** Never goes back: by a clock that was, no provider would be called until it is there again. */
+const CLOCK = { ...systemTimers, now: () => Math.floor(performance.timeOrigin + performance.now()) };
 /** After a second signal, ms. */
 const FORCED_MS = 500;
 
