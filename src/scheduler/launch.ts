@@ -185,6 +185,11 @@ export function isFinal({ state }: Pick<Launch, 'state'>): boolean {
   return TRANSITIONS[state].length === 0;
 }
 
+/** Somebody has seen its machine. */
+export function exists({ external_id, registered_at }: Launch): boolean {
+  return external_id !== null || registered_at !== null;
+}
+
 /** Its end, once nothing of it is left: what failed says of what. */
 export function ended<L extends Launch>(
   launch: L,

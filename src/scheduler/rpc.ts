@@ -121,7 +121,7 @@ export type Order =
 /** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */
 export interface SchedulerRpc {
   /** Puts a fleet's file in force. @param dryRun only tells what would change */
-  applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecChange>;
+  applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecAnswer>;
   /** Takes it back: all that was launched is drained and terminated. Null: there is none. */
   removeSpec(dryRun: boolean): Promise<SpecChange | null>;
   /** Null: none was applied. */
@@ -140,6 +140,9 @@ export interface AppliedSpec {
   /** Epoch ms */
   applied_at: number;
 }
+
+/** `refused`: why it is not put in force; nothing has changed. */
+export type SpecAnswer = SpecChange | { refused: string };
 
 export interface SpecChange {
   /** False: it was a dry run. */

@@ -7,7 +7,7 @@ import { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
-import { prefixOf } from './launch.ts';
+import { exists, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
 import { observe } from './observe.ts';
 import type { Decided, RuleState } from './observed.ts';
@@ -20,11 +20,12 @@ import type {
   ControlAnswer,
   LauncherAnswer,
   LauncherReport,
+  SpecAnswer,
   SpecChange,
 } from './rpc.ts';
 import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
-import { changesBetween, isAnotherWorker, isSame, priceOf } from './spec-change.ts';
+import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
 import { readState, removeState, writeState } from './state-table.ts';
 import { Strays } from './strays.ts';
 import { type LastDecision, launchRows, scalingOf } from './view.ts';
@@ -89,8 +90,10 @@ export class Scheduler {
     this.#core.strays.reload();
   }
 
-  applySpec(spec: FleetSpec, dryRun: boolean): SpecChange {
-    return this.#change(spec, dryRun);
+  applySpec(spec: FleetSpec, dryRun: boolean): SpecAnswer {
+    const machines = [...this.#core.launches.alive().filter(exists), ...this.#core.strays.all()];
+    const refused = movedAway(this.#providers(), spec, machines);
+    return refused === null ? this.#change(spec, dryRun) : { refused };
   }
 
   /** All that was launched is drained and terminated. */

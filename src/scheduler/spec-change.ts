@@ -1,5 +1,5 @@
 import type { SpecChange } from './rpc.ts';
-import type { ConfigSpec, FleetSpec } from './spec.ts';
+import type { ConfigSpec, FleetSpec, ProviderSpec } from './spec.ts';
 
 /** What a worker is started with: where it changes, those that run are replaced. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots'] as const;
@@ -7,6 +7,42 @@ const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots'] as 
 /** Whether workers of the one do not do for the other. */
 export function isAnotherWorker(before: ConfigSpec, after: ConfigSpec): boolean {
   return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
+}
+
+/** What says where a provider's machines are: its daemon, cluster or account. */
+const PLACE = [
+  'driver',
+  'host',
+  'context',
+  'namespace',
+  'url',
+  'project',
+  'api_key_variable',
+  'token_variable',
+];
+
+/**
+ * Machines are listed and ended by the name of their provider: under that name they have to stay within reach.
+ * @param machines those that are there
+ * @returns why the file cannot be put in force; null: it can
+ */
+export function movedAway(
+  before: Readonly<Record<string, ProviderSpec>>,
+  { providers }: FleetSpec,
+  machines: readonly { provider: string }[],
+): string | null {
+  for (const [name, after] of Object.entries(providers)) {
+    const known = before[name];
+    const { length } = machines.filter(({ provider }) => provider === name);
+    if (!known || length === 0 || isSame(placeOf(known), placeOf(after))) continue;
+    return `Provider ${name} has ${length} of our machines where it is now, and nobody would end them: give the new place another name.`;
+  }
+  return null;
+}
+
+function placeOf(spec: object): unknown[] {
+  const fields = new Map(Object.entries(spec));
+  return PLACE.map((field) => fields.get(field) ?? null);
 }
 
 export function isSame(one: unknown, other: unknown): boolean {

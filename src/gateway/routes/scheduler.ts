@@ -24,7 +24,9 @@ export function schedulerRoutes(app: Gateway): void {
   app.post('/api/fleet/spec', needs('admin'), async (context) => {
     const queueId = queueIdOf(context.env, context.req.raw);
     const { spec, dry_run } = await bodyOf(context, SpecRequest, SPEC_BYTES, 'invalid_spec');
-    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run)));
+    const answer = await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run));
+    if ('refused' in answer) throw new HttpError(409, answer.refused, 'provider_in_use');
+    return context.json(answer);
   });
 
   app.delete('/api/fleet/spec', needs('admin'), async (context) => {

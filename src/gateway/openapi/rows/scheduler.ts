@@ -26,11 +26,11 @@ export const scheduler: RouteRow[] = [
     tag: 'Fleet',
     summary: "Puts a fleet's file in force, as JSON",
     description:
-      'A file with faults is answered 400 with all of them, a line each; the old one stays in force.',
+      'A file with faults is answered 400 with all of them, a line each; one that gives the name of a provider that has machines to another place, 409. The old one stays in force.',
     scopes: ['admin'],
     body: { schema: 'SpecRequest' },
     answers: { 200: { description: 'What has changed, or would.', content: { schema: 'SpecChange' } } },
-    errors: [400, 413, 503],
+    errors: [400, 409, 413, 503],
   },
   {
     method: 'DELETE',
