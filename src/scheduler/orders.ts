@@ -16,6 +16,7 @@ const MOST_LAUNCH_ORDERS = 3;
 export type DueOrder = Exclude<Order, { kind: 'launch' }> | Omit<Extract<Order, { kind: 'launch' }>, 'token'>;
 
 interface Taker {
+  launcherId: string;
   report: Pick<LauncherReport, 'drivers' | 'host'>;
   /** Those of the spec, and those that still have machines. */
   providers: Readonly<Record<string, ProviderSpec>>;
@@ -27,21 +28,26 @@ export function takeOrders(core: Core, taker: Taker): DueOrder[] {
   const now = core.now();
   const launches = core.launches
     .alive()
-    .filter((launch) => mayTake(taker, launch) && isDue(launch, now))
+    .filter((launch) => mayTake(core, taker, launch) && isDue(launch, now))
     .flatMap((launch) => giveOut(core, launch, taker) ?? []);
   const strays = core.strays
     .all()
-    .filter((stray) => mayTake(taker, stray) && stray.is_sure && stray.clear_at !== null)
+    .filter((stray) => mayTake(core, taker, stray) && stray.is_sure && stray.clear_at !== null)
     .filter(({ order_due_at }) => order_due_at <= now)
     .map((stray) => terminateStray(core, stray));
   return [...launches, ...strays];
 }
 
 /** A launcher has orders for the providers that it has drivers for; what is bound to a machine stays there. */
-function mayTake({ report, providers }: Taker, of: Pick<LaunchRecord | Stray, 'provider' | 'host'>): boolean {
+function mayTake(
+  core: Core,
+  { launcherId, report, providers }: Taker,
+  of: Pick<LaunchRecord | Stray, 'provider' | 'host'>,
+): boolean {
   const driver = providers[of.provider]?.driver;
   if (driver === undefined || !report.drivers.includes(driver)) return false;
-  return of.host === null || of.host === hostOf(driver, report);
+  if (of.host !== null) return of.host === hostOf(driver, report);
+  return !core.providers.isOutOfReach(launcherId, of.provider, core.now());
 }
 
 function isDue({ state, order_due_at, clear_at }: LaunchRecord, now: number): boolean {

@@ -27,6 +27,8 @@ export class Providers {
   /** By provider, then by host; '': it is the same everywhere. */
   readonly #listed = new Map<string, Map<string, Listed>>();
   readonly #prices = new Map<string, Map<string, number>>();
+  /** By provider and launcher: its newest list, epoch ms. */
+  readonly #tried = new Map<string, Map<string, { at: number; isComplete: boolean }>>();
 
   heard(launcherId: string, { drivers, host, prices }: LauncherReport, now: number): void {
     this.#launchers.delete(launcherId);
@@ -41,16 +43,32 @@ export class Providers {
       this.#prices.set(provider, known.set(kind, price_per_hour));
     }
     for (const [id, { seen_at }] of this.#launchers) {
-      if (now - seen_at > LAUNCHER_KEPT_MS) this.#launchers.delete(id);
+      if (now - seen_at <= LAUNCHER_KEPT_MS) continue;
+      this.#launchers.delete(id);
+      for (const tried of this.#tried.values()) tried.delete(id);
     }
   }
 
-  listed({ provider, age_ms, machines, error }: MachineList, host: string | null, now: number): void {
+  listed(launcherId: string, list: MachineList, host: string | null, now: number): void {
+    const { provider, age_ms, machines, error } = list;
+    const tried = this.#tried.get(provider) ?? new Map();
+    this.#tried.set(provider, tried.set(launcherId, { at: now, isComplete: machines !== null }));
     const byHost = this.#listed.get(provider) ?? new Map<string, Listed>();
     this.#listed.set(provider, byHost);
     const before = byHost.get(host ?? '');
     const complete_at = machines === null ? (before?.complete_at ?? null) : now - age_ms;
     byHost.set(host ?? '', { complete_at, error: machines === null ? (error ?? 'it did not answer') : null });
+  }
+
+  /**
+   * It could not list the provider, for lack of a key, of a daemon or of the network, and another launcher can: orders are
+   * for that one.
+   */
+  isOutOfReach(launcherId: string, provider: string, now: number): boolean {
+    const tried = this.#tried.get(provider);
+    if (tried?.get(launcherId)?.isComplete !== false) return false;
+    const isFresh = (at: number) => now - at <= FRESH_LISTS * LIST_EVERY_MS;
+    return [...tried.values()].some(({ at, isComplete }) => isComplete && isFresh(at));
   }
 
   /** Some launcher made a complete list of it lately. */

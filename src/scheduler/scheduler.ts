@@ -122,13 +122,13 @@ export class Scheduler {
     const providers = this.#providers();
     this.#core.providers.heard(launcherId, report, now);
     for (const result of report.results) takeResult(this.#core, result);
-    this.#takeLists(report, providers);
+    this.#takeLists(launcherId, report, providers);
     const configs = this.spec()?.spec.configs ?? {};
     const own = Object.entries(providers).filter(([, { driver }]) => report.drivers.includes(driver));
     return {
       prefix: prefixOf(this.#secrets.installation),
       providers: own.map(([name, spec]) => ({ name, spec, kinds: kindsAt(name, configs) })),
-      orders: takeOrders(this.#core, { report, providers, configs }),
+      orders: takeOrders(this.#core, { launcherId, report, providers, configs }),
       sync_after_ms: this.#isBusy ? BUSY_SYNC_MS : SYNC_MS,
       list_every_ms: LIST_EVERY_MS,
     };
@@ -256,7 +256,11 @@ export class Scheduler {
     );
   }
 
-  #takeLists(report: LauncherReport, providers: Readonly<Record<string, ProviderSpec>>): void {
+  #takeLists(
+    launcherId: string,
+    report: LauncherReport,
+    providers: Readonly<Record<string, ProviderSpec>>,
+  ): void {
     const now = this.#ports.now();
     const connected = new Set(this.#ports.facts().sessions.map(({ worker_id }) => worker_id));
     for (const list of report.lists) {
@@ -264,7 +268,7 @@ export class Scheduler {
       const driver = providers[provider]?.driver;
       if (driver === undefined) continue;
       const host = hostOf(driver, report);
-      this.#core.providers.listed(list, host, now);
+      this.#core.providers.listed(launcherId, list, host, now);
       if (machines === null) continue;
       const prefix = prefixOf(this.#secrets.installation);
       takeList(this.#core, { provider, host, begun_at: now - age_ms, machines, prefix, connected });

@@ -95,6 +95,25 @@ describe('orders to launchers', () => {
     expect(fleet.sync({ host: 'm-1' }, 'l-3').orders).toMatchObject([{ launch_id: id }]);
   });
 
+  it('are not for a launcher that cannot list the provider, where another one can', () => {
+    const fleet = new SchedulerHarness();
+    fleet.apply();
+    const cannot = { lists: [{ provider: 'here', age_ms: 0, machines: null, error: 'no key is set' }] };
+    fleet.sync(cannot, 'keyless');
+    fleet.list([]);
+    fleet.waiting = 1;
+    fleet.tick();
+    expect(fleet.rows()).toMatchObject([{ state: 'intended' }]);
+    expect(fleet.sync(cannot, 'keyless').orders).toEqual([]);
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'launch' }]);
+    // The other one is gone: it may be that a termination succeeds where a list does not.
+    fleet.scheduler.removeSpec(false);
+    fleet.tick();
+    fleet.now += 61_000;
+    fleet.tick();
+    expect(fleet.sync(cannot, 'keyless').orders).toMatchObject([{ kind: 'terminate' }]);
+  });
+
   it('take the id from an older order, but no refusal', () => {
     const fleet = new SchedulerHarness();
     fleet.apply();
