@@ -10,6 +10,8 @@ import { missingSecrets, workerEnvironment } from './worker-environment.ts';
 
 /** What a report may hold of one text. */
 const DETAIL_CHARS = 2000;
+/** Prices that could not be had are asked for again, ms. */
+const PRICES_AGAIN_MS = 30_000;
 
 /** One provider of the spec: its driver, the orders for it, and what it listed last. */
 export class Provider {
@@ -121,9 +123,11 @@ export class Provider {
       const prices = (await (await this.#useDriver()).prices?.(kinds)) ?? [];
       this.#prices = prices.map((price) => ({ provider: this.#name, ...price }));
     };
-    ask().catch((error) =>
-      log.debug({ provider: this.#name, problem: reasonOf(error) }, 'no prices from the provider'),
-    );
+    ask().catch((error) => {
+      // Where there is a budget, nothing is launched before.
+      this.#pricesDueAt = Math.min(this.#pricesDueAt, clock.now() + PRICES_AGAIN_MS);
+      log.debug({ provider: this.#name, problem: reasonOf(error) }, 'no prices from the provider');
+    });
   }
 
   /** Ends every machine of this provider, where the driver is `process`. */

@@ -21,6 +21,7 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
     launches: observed.launches,
     tokensPerSecond: learnSpeeds(state.tokens_per_second, observed),
     taken: countByProvider(observed),
+    hasBudget: observed.budget.per_hour !== undefined || observed.budget.per_day !== undefined,
     now,
   };
   const decided: Decided = {

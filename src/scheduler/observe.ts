@@ -4,6 +4,7 @@ import { spentToday } from './cost.ts';
 import type { Answers, BacklogFacts, ConfigFacts, FleetFacts } from './facts.ts';
 import { isFinal } from './launch.ts';
 import type { Demand, Observed, ObservedConfig } from './observed.ts';
+import { tellsPrices } from './providers.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { ProviderSpec } from './spec.ts';
 
@@ -41,11 +42,12 @@ export function observe(core: Core, known: Known): Observed {
     budget: applied?.spec.budget ?? {},
     spent_today: [...spent.values()].reduce((sum, one) => sum + one, 0),
     configs: configsOf(core, known),
-    providers: Object.entries(providers).map(([name, { max }]) => ({
+    providers: Object.entries(providers).map(([name, { max, driver }]) => ({
       name,
       max: max ?? null,
       is_fresh: core.providers.isFresh(name, now),
       prices: core.providers.prices(name),
+      tells_prices: tellsPrices(driver),
     })),
     launches: core.launches.all(),
     sessions: facts.sessions.map(({ worker_id, config_id, state, capacity, running }) => ({

@@ -94,6 +94,8 @@ export interface ObservedProvider {
   is_fresh: boolean;
   /** What it last told, by kind. */
   prices: Record<string, number>;
+  /** Its machines cost what it says; others cost what the spec says, or nothing. */
+  tells_prices: boolean;
 }
 
 /** A worker that is connected to the queue. */

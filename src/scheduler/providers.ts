@@ -11,6 +11,9 @@ const LAUNCHER_KEPT_MS = 3_600_000;
 /** Drivers whose machines are only to be reached from the launcher's own machine. */
 const BOUND_DRIVERS = new Set(['process', 'docker']);
 
+/** Drivers whose machines have a price that only the provider knows. */
+const PRICED_DRIVERS = new Set(['runpod', 'vast', 'dstack']);
+
 interface Listed {
   /** When the call of the newest complete list began, epoch ms; null: none was complete. */
   complete_at: number | null;
@@ -100,4 +103,8 @@ export class Providers {
 /** Where the machines of a driver are, as this launcher sees them; null: it is the same from everywhere. */
 export function hostOf(driver: string, report: Pick<LauncherReport, 'host'>): string | null {
   return BOUND_DRIVERS.has(driver) ? (report.host ?? null) : null;
+}
+
+export function tellsPrices(driver: string): boolean {
+  return PRICED_DRIVERS.has(driver);
 }

@@ -41,7 +41,7 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
             demand: { ...seen, running_batch: 0, batches: [] },
           },
         ],
-        providers: [{ name: 'cloud', max: null, is_fresh: true, prices: {} }],
+        providers: [{ name: 'cloud', max: null, is_fresh: true, prices: {}, tells_prices: false }],
         launches: seen.workers.map(rowOf),
         sessions: alive.map(({ name, running }) => ({
           worker_id: name,

@@ -45,17 +45,19 @@ function bothTexts(
 
 function budgetLines(spec: FleetSpec): string[] {
   const { per_hour, per_day } = spec.budget;
-  const { to } = totalCost(spec, ({ max }) => max);
+  const { to, isPartial } = totalCost(spec, ({ max }) => max);
   const limits = [
     ...(per_hour === undefined ? [] : [{ limit: per_hour, cost: to, span: 'an hour' }]),
     ...(per_day === undefined ? [] : [{ limit: per_day, cost: to * HOURS_A_DAY, span: 'a day' }]),
   ];
   if (limits.length === 0) return ['There is no budget: max alone bounds what it costs.'];
-  return limits.map(({ limit, cost, span }) =>
-    cost > limit
-      ? `The budget of $${dollars(limit)} ${span} is less than all of it at max: no worker is started beyond it.`
-      : `The budget of $${dollars(limit)} ${span} allows all of it at max.`,
-  );
+  return limits.map(({ limit, cost, span }) => {
+    const budget = `The budget of $${dollars(limit)} ${span}`;
+    if (cost > limit) return `${budget} is less than all of it at max: no worker is started beyond it.`;
+    return isPartial
+      ? `${budget} may be less than all of it at max, which only providers know: no worker is started beyond it.`
+      : `${budget} allows all of it at max.`;
+  });
 }
 
 function counted(things: object, what: string): string {

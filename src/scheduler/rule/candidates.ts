@@ -33,6 +33,8 @@ export interface Market {
   tokensPerSecond: Record<string, number>;
   /** Provider → machines there that are not known to have ended, those decided now included. */
   taken: Map<string, number>;
+  /** What is launched has to be paid for by it. */
+  hasBudget: boolean;
   now: number;
 }
 
@@ -53,7 +55,7 @@ export function learnedKey(configId: string, { provider, kind }: { provider: str
 function candidate(
   machine: CandidateSpec,
   config: ObservedConfig,
-  { providers, launches, tokensPerSecond, taken, now }: Market,
+  { providers, launches, tokensPerSecond, taken, hasBudget, now }: Market,
 ): Candidate {
   const { provider, kind } = machine;
   const offered = providers.find(({ name }) => name === provider);
@@ -67,6 +69,7 @@ function candidate(
   const skip =
     (offered?.is_fresh ? null : unanswered(provider)) ??
     full(offered, taken) ??
+    (hasBudget ? unpriced(machine, offered) : null) ??
     backOff(bad, delayBad, now) ??
     backOff(refused, delaySoldOut, now);
   return {
@@ -101,6 +104,20 @@ function full(provider: ObservedProvider | undefined, taken: Map<string, number>
   if (!provider || provider.max === null || (taken.get(provider.name) ?? 0) < provider.max) return null;
   return {
     why: `provider ${provider.name} has its ${provider.max} machines already`,
+    until: null,
+    blame: null,
+  };
+}
+
+/** Taken for nothing, it would be launched beyond any budget before its price is told. */
+function unpriced(
+  { kind, price_per_hour }: CandidateSpec,
+  provider: ObservedProvider | undefined,
+): Skip | null {
+  if (!provider?.tells_prices || price_per_hour !== undefined || provider.prices[kind] !== undefined)
+    return null;
+  return {
+    why: `provider ${provider.name} has not told the price of ${kind} yet, which the budget has to pay for: price_per_hour of the machine may say it`,
     until: null,
     blame: null,
   };

@@ -10,7 +10,13 @@ const TWO_KINDS = {
     { provider: 'there', kind: 'big', gpus: 1, price_per_hour: 3 },
   ],
 };
-const BOTH = ['here', 'there'].map((name) => ({ name, max: null, is_fresh: true, prices: {} }));
+const BOTH = ['here', 'there'].map((name) => ({
+  name,
+  max: null,
+  is_fresh: true,
+  prices: {},
+  tells_prices: false,
+}));
 
 const waiting = (spec = {}, jobs = 8) => ({
   ...config(spec),

@@ -86,7 +86,7 @@ export function observed(given: Partial<Observed> = {}): Observed {
     budget: {},
     spent_today: 0,
     configs: [config()],
-    providers: [{ name: 'here', max: null, is_fresh: true, prices: {} }],
+    providers: [{ name: 'here', max: null, is_fresh: true, prices: {}, tells_prices: false }],
     launches: [],
     sessions: [],
     cordoned: {},
