@@ -36,7 +36,10 @@ export function decideConfig(asked: Asked): Answer {
   if (config.paused) {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {
-    if (want.workers > round.have && want.isPressing) round.growTo(want.workers, want.why);
+    const most = config.spec.max + capacity.others;
+    // What was needed lately counts within the limit alone, which may have been lowered since.
+    if (round.have > most) round.shrinkTo(most, `${config.spec.max} at most are to run`, memory);
+    else if (want.workers > round.have && want.isPressing) round.growTo(want.workers, want.why);
     else if (keep < round.have && canShrink(config.spec, memory, start, now)) {
       round.shrinkTo(keep, `no more than ${keep} were needed lately`, memory);
     }
