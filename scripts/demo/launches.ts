@@ -76,7 +76,7 @@ export async function startDemoLaunches(
       host: 'demo',
       road: { url: queue.url, queueId: 'vllm-queue' },
       env: {},
-      endsProcesses: false,
+      endsMachines: false,
     },
   );
   const running = Promise.all([launcher.run(stopped.signal), comeAndGo(queue, stopped.signal)]);

@@ -60,7 +60,7 @@ export async function runUpFleet(
     const fleet = await runFleet(
       path,
       target,
-      { stateDir: resolve(settings.stateDir), endsProcesses: true },
+      { stateDir: resolve(settings.stateDir), endsMachines: true },
       env,
     ).catch(async (error) => {
       await workerd.stop();
@@ -118,7 +118,7 @@ async function endMachines(target: QueueTarget): Promise<void> {
 
 function leftText(launches: LaunchRow[]): string {
   const names = launches.map(({ name, provider }) => `  ${name} (${provider})`);
-  return `These machines have not ended yet; see to them at their provider:\n${names.join('\n')}`;
+  return `These machines have not ended yet, and are terminated now:\n${names.join('\n')}`;
 }
 
 function isAlive({ state }: LaunchRow): boolean {

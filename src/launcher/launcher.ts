@@ -127,7 +127,7 @@ export class Launcher {
       sleep(this.#ports.clock, FINISH_MS, over.signal),
     ]);
     over.abort();
-    if (this.#settings.endsProcesses) await Promise.all(providers.map((one) => one.endAll(this.#prefix)));
+    if (this.#settings.endsMachines) await Promise.all(providers.map((one) => one.endAll(this.#prefix)));
     // Their results, and lists without what was ended. The answer's orders are for the next launcher.
     if (providers.length > 0) await this.#ports.sync(this.#report()).catch(() => {});
     for (const provider of providers) await provider.close();

@@ -37,6 +37,6 @@ export interface LauncherSettings {
   road: WorkerRoad;
   /** The launcher's own environment, from which launched workers get the secrets that their config names. */
   env: NodeJS.ProcessEnv;
-  /** Whether machines of the driver `process` end with the launcher. */
-  endsProcesses: boolean;
+  /** Whether all machines end with the launcher. */
+  endsMachines: boolean;
 }

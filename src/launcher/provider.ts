@@ -130,9 +130,9 @@ export class Provider {
     });
   }
 
-  /** Ends every machine of this provider, where the driver is `process`. */
+  /** Ends every machine of the installation at this provider. */
   async endAll(prefix: string): Promise<void> {
-    if (this.#spec.driver !== 'process' || prefix === '') return;
+    if (prefix === '') return;
     try {
       const driver = await this.#useDriver();
       const machines = await driver.list(prefix);
@@ -142,13 +142,15 @@ export class Provider {
           // Nobody ordered it, so the scheduler would take it for lost.
           const launch_id = machine.name.slice(machine.name.lastIndexOf('-') + 1);
           if (outcome.kind === 'terminated') this.#keep({ launch_id, order: 1, outcome });
+          else
+            this.#ports.log.error({ name: machine.name, provider: this.#name, ...outcome }, 'it may run on');
         }),
       );
       await this.#makeList(prefix);
     } catch (error) {
       this.#ports.log.error(
         { provider: this.#name, problem: reasonOf(error) },
-        'its workers could not all be ended',
+        'its machines could not all be ended',
       );
     }
   }

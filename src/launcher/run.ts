@@ -23,14 +23,14 @@ export interface LauncherOptions {
   drivers?: string[] | undefined;
   /** Where the driver `process` keeps what it started, and its logs. */
   stateDir: string;
-  /** Workers that are local processes end with this launcher. */
-  endsProcesses?: boolean;
+  /** What was launched ends with this launcher. */
+  endsMachines?: boolean;
 }
 
 export interface RunningLauncher {
   /** The exit code, once it has ended: by `stop`, or because the queue refuses it. */
   ended: Promise<number>;
-  /** Finishes the calls in progress and hands in their results; machines run on, unless `endsProcesses`. */
+  /** Finishes the calls in progress and hands in their results; machines run on, unless `endsMachines`. */
   stop(): void;
 }
 
@@ -92,7 +92,7 @@ export function startLauncher(
       makeDriver: (spec) => makeDriver(spec, driverPorts),
       sync: (report) => sync(`${url}/api/launchers/${encodeURIComponent(id)}/sync`, report, options, refused),
     },
-    { drivers, host: id, road, env, endsProcesses: options.endsProcesses ?? false },
+    { drivers, host: id, road, env, endsMachines: options.endsMachines ?? false },
   );
   log.info({ queue: url, queue_id: queueId, id, drivers }, 'launcher starting');
   const ended = launcher.run(stopped.signal).then(() => exitCode);

@@ -42,7 +42,7 @@ export class LauncherProcess {
         host: 'here',
         road: { url: 'https://queue.example.com', queueId: 'vllm-queue' },
         env: {},
-        endsProcesses: false,
+        endsMachines: false,
       },
     );
     void launcher.run(new AbortController().signal);

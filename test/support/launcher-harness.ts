@@ -32,7 +32,7 @@ export class LauncherHarness {
     host: 'here',
     road: { url: 'https://queue.example.com', queueId: 'vllm-queue' },
     env: { HF_TOKEN: 'hf-secret-value' },
-    endsProcesses: false,
+    endsMachines: false,
   };
   providers: LauncherAnswer['providers'] = [
     { name: 'cloud', spec: { driver: 'runpod', api_key_variable: 'K', cloud: 'SECURE' }, kinds: ['h100'] },
