@@ -166,7 +166,7 @@ export class FakeKubernetes {
   }
 
   #status(machine: FakeMachine): object {
-    const { name } = (machine.request as NewPod).spec.containers[0]!;
+    const [{ name } = { name: '' }, ...beside] = (machine.request as NewPod).spec.containers;
     const container = (state: object) => [{ name, state, ready: false, restartCount: 0 }];
     const startedAt = this.#time(machine.startedAt);
     switch (this.#provider.stateOf(machine)) {
@@ -190,7 +190,9 @@ export class FakeKubernetes {
         const { at, exitCode, detail } = machine.ended!;
         const reason = exitCode === 0 ? 'Completed' : 'Error';
         const terminated = { exitCode, reason, message: detail, startedAt, finishedAt: this.#time(at) };
-        const phase = exitCode === 0 ? 'Succeeded' : 'Failed';
+        // As long as another container runs, the pod does.
+        const over = exitCode === 0 ? 'Succeeded' : 'Failed';
+        const phase = beside.length > 0 ? 'Running' : over;
         return { phase, containerStatuses: container({ terminated }) };
       }
       case 'odd':

@@ -83,16 +83,18 @@ function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
+  // Of an evicted pod the container may never have run.
+  const end = {
+    state: 'ended' as const,
+    detail: words(terminated?.reason ?? status?.reason, terminated?.message ?? status?.message),
+  };
   switch (status?.phase) {
     case 'Succeeded':
     case 'Failed':
-      // Of an evicted pod the container may never have run.
-      return {
-        state: 'ended',
-        detail: words(terminated?.reason ?? status.reason, terminated?.message ?? status.message),
-      };
+      return end;
     case 'Running':
-      return { state: 'running', detail: null };
+      // Containers beside it, such as a mesh's proxy, keep the pod running.
+      return terminated ? end : { state: 'running', detail: null };
     case 'Pending':
       if (waiting?.reason && HOPELESS.has(waiting.reason)) {
         return { state: 'ended', detail: words(waiting.reason, waiting.message) };

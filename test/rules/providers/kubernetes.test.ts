@@ -108,6 +108,16 @@ describe('the driver of Kubernetes', () => {
     },
   );
 
+  it('tells that the worker has ended where a container beside it goes on', async () => {
+    const { clock, provider, make } = await setUp({ pod: { containers: [{ name: 'proxy', image: 'p' }] } });
+    const driver = make();
+    await driver.launch(REQUEST);
+    provider.end(provider.alive[0]!, 9, 'no such model');
+    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([
+      { state: 'ended', exit_code: 9, detail: 'Error: no such model' },
+    ]);
+  });
+
   it('does not end another pod of the same name', async () => {
     const { provider, make } = await setUp();
     const driver = make();
