@@ -90,7 +90,8 @@ export function priceOf(spec: FleetSpec | null, learned: (provider: string, kind
   for (const { machines, min, max } of Object.values(spec?.configs ?? {})) {
     const [first] = machines;
     if (!first) continue;
-    const each = first.price_per_hour ?? learned(first.provider, first.kind);
+    // Providers tell the price of one GPU.
+    const each = first.price_per_hour ?? learned(first.provider, first.kind) * Math.max(1, first.gpus);
     price.min += min * each;
     price.max += max * each;
   }

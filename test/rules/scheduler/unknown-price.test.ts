@@ -40,4 +40,12 @@ describe('a price that only the provider knows', () => {
     expect(launchesOf(fleetOf({}))).toBe(4);
     expect(launchesOf(fleetOf({ per_hour: 7 }, 'process'))).toBe(4);
   });
+
+  it('is for one GPU, and counts for each of a machine when a file is applied', () => {
+    const fleet = fleetOf({});
+    fleet.sync({ prices: [{ provider: 'here', kind: 'H100', price_per_hour: 3 }] });
+    const chat = { model: 'tiny', max: 2, machines: [{ provider: 'here', kind: 'H100', gpus: 4 }] };
+    const spec = FleetSpec.parse({ providers: { here: { driver: 'runpod' } }, configs: { chat } });
+    expect(fleet.scheduler.applySpec(spec, true)).toMatchObject({ price_per_hour: { min: 0, max: 24 } });
+  });
 });
