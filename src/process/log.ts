@@ -1,5 +1,5 @@
 import pino, { type Logger } from 'pino';
-import pretty from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
 import * as z from 'zod';
 import { readEnvironment } from './environment.ts';
 
@@ -19,6 +19,9 @@ export const logVariables = {
 
 /** Field names whose values never reach a log. */
 const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
+
+/** Bytes kept while the output takes none; what comes then is left out. */
+const MOST_UNWRITTEN = 1024 ** 2;
 
 /**
  * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
@@ -50,14 +53,17 @@ export function createLogger(
 
 function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
-  if (!wantsPretty) return pino.destination({ dest: 1, sync: true });
   // In this thread: a transport thread would lose the last lines when the process exits.
-  return pretty({
+  const output = pino.destination({ dest: 1, sync: true, maxLength: MOST_UNWRITTEN });
+  // A full disk, which a log may be the first to meet, ends nothing; lines that wait are written once there is room.
+  output.on('error', () => {});
+  if (!wantsPretty) return output;
+  const pretty = prettyFactory({
     colorize: env.NO_COLOR === undefined,
     ignore: 'pid,hostname,name',
     translateTime: 'HH:MM:ss.l',
     messageFormat: '{name}: {msg}',
     singleLine: true,
-    sync: true,
   });
+  return { write: (line) => output.write(pretty(line)) };
 }
