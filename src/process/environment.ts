@@ -14,9 +14,13 @@ export const variable = {
       }
     }),
   url: (...protocols: string[]) =>
-    z.string().refine((text) => isUrl(text, protocols), {
-      error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
-    }),
+    // Blanks around it are nothing to a URL, but everything to what puts a path behind its text.
+    z
+      .string()
+      .trim()
+      .refine((text) => isUrl(text, protocols), {
+        error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+      }),
   integer: (min: number, max = Number.MAX_SAFE_INTEGER) =>
     numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
   integerOr: <W extends string>(word: W, min: number, max: number) => {
@@ -38,6 +42,7 @@ export const variable = {
   flag: () =>
     z
       .string()
+      .trim()
       .toLowerCase()
       .refine((text) => ['true', 'false', '1', '0'].includes(text), { error: 'expected true, false, 1 or 0' })
       .transform((text) => text === 'true' || text === '1'),

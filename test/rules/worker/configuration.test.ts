@@ -37,6 +37,17 @@ test('three variables suffice, everything else has its default', () => {
   });
 });
 
+test('blanks around an address or a switch, as a file of variables may hold them, mean nothing', () => {
+  const addresses = { CASOLA_WS_URL: ' wss://queue.example ', CASOLA_API_URL: 'https://api.example\t' };
+  const given = { ...GOOD, ...addresses, ENGINE_URL: 'http://10.0.0.1:8000 ', RAW_OPENAI_OUTPUT: '0 ' };
+  expect(readWorkerConfiguration(given)).toMatchObject({
+    wsUrl: 'wss://queue.example',
+    apiUrl: 'https://api.example',
+    runpod: { isRawOpenAI: false },
+    engine: { url: 'http://10.0.0.1:8000' },
+  });
+});
+
 test('every fault is named at once, with what was given and what is expected, and no secret', () => {
   const problem = problemOf({
     CASOLA_WS_URL: 'https://queue.example',
