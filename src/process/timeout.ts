@@ -4,10 +4,28 @@ export interface Timers {
   clearTimeout(timer: unknown): void;
 }
 
+/** Node makes 1 ms of anything longer. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** A wait of any length, the longest in several parts. */
+interface Wait {
+  part?: NodeJS.Timeout;
+}
+
 /** The real ones. */
 export const systemTimers: Timers = {
-  setTimeout,
-  clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout),
+  setTimeout: (run, ms) => {
+    const wait: Wait = {};
+    const start = (leftMs: number) => {
+      wait.part =
+        leftMs > LONGEST_MS
+          ? setTimeout(() => start(leftMs - LONGEST_MS), LONGEST_MS)
+          : setTimeout(run, leftMs);
+    };
+    start(ms);
+    return wait;
+  },
+  clearTimeout: (timer) => clearTimeout((timer as Wait | null | undefined)?.part),
 };
 
 export interface TimeoutOptions {

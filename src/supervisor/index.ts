@@ -13,6 +13,7 @@ import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
 import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
+import { systemTimers } from '../process/timeout.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import {
   type Action,
@@ -129,7 +130,7 @@ class Supervisor {
   #situation: Situation;
   #worker: WorkerProcess | null = null;
   #engine: EngineRun | null = null;
-  #limit: NodeJS.Timeout | undefined;
+  #limit: unknown;
   #said = { phase: '', at: 0 };
 
   constructor(ports: Ports) {
@@ -152,7 +153,7 @@ class Supervisor {
     } finally {
       this.#stopped.abort();
       this.#engine?.stopWatching();
-      clearTimeout(this.#limit);
+      systemTimers.clearTimeout(this.#limit);
     }
   }
 
@@ -275,8 +276,8 @@ class Supervisor {
       case 'say':
         return this.#log[action.level](action.text);
       case 'limit':
-        clearTimeout(this.#limit);
-        this.#limit = setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
+        systemTimers.clearTimeout(this.#limit);
+        this.#limit = systemTimers.setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
         return;
       case 'exit':
         if (action.code === EXIT.forced) this.#ports.logging.mustEndWithin(0);

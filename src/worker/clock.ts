@@ -1,3 +1,5 @@
+import { systemTimers } from '../process/timeout.ts';
+
 /** A timer as its clock knows it. */
 export type Timer = unknown;
 
@@ -11,28 +13,9 @@ export interface Clock {
   setImmediate(run: () => void): void;
 }
 
-/** Node makes 1 ms of anything longer. */
-const LONGEST_MS = 2 ** 31 - 1;
-
-/** A wait of any length, the longest in several parts. */
-interface Wait {
-  part?: NodeJS.Timeout;
-}
-
 export const systemClock: Clock = {
+  ...systemTimers,
   now: () => performance.timeOrigin + performance.now(),
-  setTimeout: (run, ms) => {
-    const wait: Wait = {};
-    const start = (leftMs: number) => {
-      wait.part =
-        leftMs > LONGEST_MS
-          ? setTimeout(() => start(leftMs - LONGEST_MS), LONGEST_MS)
-          : setTimeout(run, leftMs);
-    };
-    start(ms);
-    return wait;
-  },
-  clearTimeout: (timer) => clearTimeout((timer as Wait | null | undefined)?.part),
   setImmediate: (run) => {
     setImmediate(run);
   },

@@ -42,8 +42,8 @@ describe('the supervisor', () => {
     await gone(engineChild, workerPid);
   });
 
-  it('takes SIGINT as SIGTERM', async () => {
-    const { supervisor } = await running();
+  it('takes SIGINT as SIGTERM, and waits as long as the longest grace', async () => {
+    const { supervisor } = await running({ env: { CASOLA_SHUTDOWN_GRACE_PERIOD: String(30 * 86_400) } });
     supervisor.kill('SIGINT');
     expect((await supervisor.exited).code).toBe(0);
     expect(supervisor.output()).toContain('worker drained');
