@@ -7,8 +7,12 @@ export const MASK = '(secret)';
 
 /** Hides the values of variables with secret names, such as HF_TOKEN, anywhere in a text. */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
+  // A file that holds a secret may end in a line break, which whoever uses the secret leaves out.
   const secrets = Object.entries(env)
-    .filter(([name, value]) => SECRET_VARIABLE.test(name) && (value?.length ?? 0) >= SHORTEST_SECRET)
-    .map(([, value]) => value!);
+    .filter(([name]) => SECRET_VARIABLE.test(name))
+    .map(([, value]) => value?.trim() ?? '')
+    .filter((value) => value.length >= SHORTEST_SECRET)
+    // The longest first: nothing of it is left where another one is its beginning.
+    .sort((a, b) => b.length - a.length);
   return (text) => secrets.reduce((shown, secret) => shown.replaceAll(secret, MASK), text);
 }

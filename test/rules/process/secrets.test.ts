@@ -13,3 +13,8 @@ test('values of variables named as secrets are hidden wherever they stand, short
     '--api-key (secret) (secret) (secret), no owner/name',
   );
 });
+
+test('a secret is hidden whole, whatever blanks its variable has around it and whatever other secret it begins with', () => {
+  const hide = secretHider({ ONE_KEY: 'sk-1', OTHER_KEY: 'sk-1-long', HF_TOKEN: 'hf_abc\n' });
+  expect(hide('sk-1 sk-1-long hf_abc')).toBe('(secret) (secret) (secret)');
+});
