@@ -16,6 +16,11 @@ export interface LogEntry {
 
 /** The base protocol's bounds. */
 const MOST_IN_BATCH = 1000;
+/**
+ * Bytes of one batch as JSON, which makes six of a control character. Proxies take 1 MB unless told otherwise, and what
+ * is too large once is refused for ever.
+ */
+const MOST_BYTES = 900_000;
 const MOST_KEPT = 10_000;
 /** Characters of one message; with MOST_KEPT it bounds the memory of a receiver's outage to some 40 MB. */
 const LONGEST_MESSAGE = 4096;
@@ -83,7 +88,7 @@ export class LogShipper {
   async #postAll(): Promise<void> {
     while (this.#entries.length > 0) {
       const dropped = this.#dropped;
-      const batch = this.#entries.splice(0, dropped > 0 ? MOST_IN_BATCH - 1 : MOST_IN_BATCH);
+      const batch = this.#entries.splice(0, this.#fitting(dropped > 0 ? MOST_IN_BATCH - 1 : MOST_IN_BATCH));
       const whole = dropped > 0 ? [gap(dropped, batch[0]!), ...batch] : batch;
       try {
         await this.#ports.post(whole);
@@ -96,6 +101,16 @@ export class LogShipper {
       this.#dropped -= dropped;
       this.#ports.outage.report(null);
     }
+  }
+
+  /** How many of the oldest make a batch, one at least. */
+  #fitting(most: number): number {
+    let bytes = 0;
+    const end = this.#entries.slice(0, most).findIndex((entry) => {
+      bytes += Buffer.byteLength(JSON.stringify(entry)) + 1;
+      return bytes > MOST_BYTES;
+    });
+    return end < 0 ? most : Math.max(1, end);
   }
 
   #dropOldest(): void {

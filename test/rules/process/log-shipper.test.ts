@@ -67,6 +67,14 @@ test('a batch has at most 1,000 lines, and a full one does not wait for the inte
   expect(batches.flatMap(messages)).toEqual(Array.from({ length: 2500 }, (_, n) => `line ${n + 1}`));
 });
 
+test('a batch is no larger than a receiver takes, whatever an engine prints', async () => {
+  const { clock, batches, shipper } = shipping();
+  for (let n = 0; n < 900; n++) shipper.add(line('\0'.repeat(10_000)));
+  await clock.advance(INTERVAL_MS);
+  expect(batches.flat()).toHaveLength(900);
+  for (const batch of batches) expect(JSON.stringify(batch).length).toBeLessThan(1_000_000);
+});
+
 test('a refused batch goes again before what came after it, and both turns are told once', async () => {
   const { clock, batches, changes, receiver, add } = shipping();
   receiver.refuses = true;
