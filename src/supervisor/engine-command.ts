@@ -34,6 +34,7 @@ const MODEL_HERE = '\u0000model';
 /**
  * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; what comes later wins.
  * @param say told when a step takes long
+ * @param stopped ends what takes long; the command is then of no use
  * @returns null for an engine that is already running
  * @throws UserError: no program, or a switch that is neither on nor off
  */
@@ -42,6 +43,7 @@ export async function prepareCommand(
   engine: EngineDescription,
   settled: SettledEnvironment,
   say: (text: string) => void,
+  stopped?: AbortSignal,
 ): Promise<PreparedCommand | null> {
   const { settings } = configuration;
   if (!settings || !engine.command) return null;
@@ -50,7 +52,7 @@ export async function prepareCommand(
   const childEnv = { ...childEnvironment(settled.env), ...bare.env };
   const warnings = [...settled.warnings];
   const flags = await flagsOf(
-    { program, args: firstWords(engine, settings), env: childEnv },
+    { program, args: firstWords(engine, settings), env: childEnv, signal: stopped },
     settled.env,
     warnings,
     say,
@@ -62,7 +64,7 @@ export async function prepareCommand(
   warnings.push(...rest.warnings);
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
   const asked = overriding(rest.arguments, extra);
-  const gpus = await visibleGpus(settled.env);
+  const gpus = await visibleGpus(settled.env, stopped);
   const tracing = defaultTracing(engine, asked, settled.env);
   const all = overriding([...own, ...defaultParallelism(asked, gpus), ...tracing.arguments], asked);
   const env = { ...childEnv, ...tracing.env };

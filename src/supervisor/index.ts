@@ -11,7 +11,7 @@ import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
-import { END_SIGNALS, EXIT, type Logger, type Logging, withLogging } from '../process/index.ts';
+import { END_SIGNALS, EXIT, endSignals, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { systemTimers } from '../process/timeout.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
@@ -59,8 +59,17 @@ async function supervise(
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
   const log = logging.createLogger('supervisor');
-  const command = await prepareCommand(configuration, engine, settled, (text) => log.info(text));
+  // Asking an engine for its flags takes long enough to be asked to end meanwhile.
+  const stopped = new AbortController();
+  const signals = endSignals();
+  void signals.first.then(() => stopped.abort());
+  const say = (text: string) => log.info(text);
+  const command = await prepareCommand(configuration, engine, settled, say, stopped.signal);
+  if (stopped.signal.aborted) return EXIT.ok;
   for (const warning of command?.warnings ?? settled.warnings) log.warn(warning);
+  const start = await starter(configuration, command);
+  if (stopped.signal.aborted) return EXIT.ok;
+  signals.release();
   return new Supervisor({
     env,
     log,
@@ -69,7 +78,7 @@ async function supervise(
     configuration,
     engine,
     given: command?.arguments ?? [],
-    start: await starter(configuration, command),
+    start,
     preflight: gpuPreflight(engine, values, env, log),
     limits: {
       graceMs: values.CASOLA_SHUTDOWN_GRACE_PERIOD * 1000,

@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -112,6 +120,21 @@ it('asks the engine for its flags once, and not at all without a variable that m
   expect(await print({ MAX_MODEL_LEN: '2' })).toMatch(
     /^(?![\s\S]*asking the engine)[\s\S]*--max-model-len 2 /,
   );
+});
+
+it('ends in order, and the engine with it, when it is told to while it asks for the flags', async () => {
+  const engine = join(folder, 'slow-engine');
+  writeFileSync(engine, '#!/bin/sh\necho $$ > "$HOME/asked"\nexec sleep 60\n', { mode: 0o755 });
+  const { process: supervisor } = await supervise({
+    ...{ ENGINE: 'vllm', VLLM_MODEL: 'm', MAX_MODEL_LEN: '1', VLLM_SERVE_COMMAND: engine },
+  });
+  const asked = await until(
+    () => Number(existsSync(join(folder, 'asked')) && readFileSync(join(folder, 'asked'), 'utf8')) || null,
+    'the engine is asked',
+  );
+  supervisor.kill('SIGTERM');
+  expect((await supervisor.exited).code).toBe(EXIT.ok);
+  await until(() => !existsSync(`/proc/${asked}`), 'the engine has ended');
 });
 
 /** Nobody is at the queue's address: the worker keeps dialling. */

@@ -19,6 +19,8 @@ export interface HelpProgram {
   /** What comes before `--help`: `['serve']`. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
+  /** Aborting ends it. */
+  signal?: AbortSignal | undefined;
 }
 
 /**
@@ -43,12 +45,13 @@ async function helpOf(asked: HelpProgram): Promise<string> {
   return await ask(asked, '--help=all').catch(() => ask(asked, '--help'));
 }
 
-async function ask({ program, args, env }: HelpProgram, help: string): Promise<string> {
+async function ask({ program, args, env, signal }: HelpProgram, help: string): Promise<string> {
   // Names of flags must not be broken over lines.
   const options = { env: { ...env, COLUMNS: '400' }, timeout: HELP_LIMIT_MS, maxBuffer: HELP_BYTES };
   const { stdout } = await promisify(execFile)(program, [...args, help], {
     ...options,
     killSignal: 'SIGKILL',
+    signal,
   });
   return stdout;
 }

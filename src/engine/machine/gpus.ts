@@ -3,9 +3,9 @@ import { nvidiaSmi } from './nvidia-smi.ts';
 const COUNT_LIMIT_MS = 10_000;
 
 /** How many GPUs an engine started from here would see; 0 where there is no way to tell. */
-export async function visibleGpus(env: NodeJS.ProcessEnv): Promise<number> {
+export async function visibleGpus(env: NodeJS.ProcessEnv, signal?: AbortSignal): Promise<number> {
   if (env.CUDA_VISIBLE_DEVICES !== undefined) return devicesIn(env.CUDA_VISIBLE_DEVICES).length;
-  const answer = await nvidiaSmi({ args: ['-L'], env, limitMs: COUNT_LIMIT_MS });
+  const answer = await nvidiaSmi({ args: ['-L'], env, limitMs: COUNT_LIMIT_MS, ...(signal && { signal }) });
   if (answer.case !== 'answered') return 0;
   return answer.output.split('\n').filter((line) => /^GPU \d+:/.test(line)).length;
 }
