@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { UserError } from './exit-codes.ts';
+import { MASK } from './secrets.ts';
 
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
@@ -20,6 +21,10 @@ export const variable = {
       .trim()
       .refine((text) => isUrl(text, protocols), {
         error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+      })
+      // `fetch` takes none, and says the whole address, password included, where it refuses it.
+      .refine((text) => !/^https?:$/.test(protocolOf(text)) || !CREDENTIALS.test(text), {
+        error: 'expected no user name and password in it: they would not be sent',
       }),
   integer: (min: number, max = Number.MAX_SAFE_INTEGER) =>
     numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
@@ -65,7 +70,9 @@ export function readEnvironment<S extends z.ZodObject>(
     const name = String(issue.path[0] ?? '');
     const value = given[name];
     if (value === undefined) return `  ${name} is not set: ${describe(schema, name)}`;
-    const shown = secrets.includes(name) ? '(secret)' : JSON.stringify(value);
+    const shown = secrets.includes(name)
+      ? '(secret)'
+      : JSON.stringify(value.replace(CREDENTIALS, `//${MASK}@`));
     return `  ${name}=${shown}: ${issue.message}`;
   });
   const count = lines.length === 1 ? 'One variable needs' : `${lines.length} variables need`;
@@ -88,6 +95,13 @@ function rangeOf(what: string, min: number, max: number): string {
   return max >= Number.MAX_SAFE_INTEGER
     ? `expected ${what}, at least ${min}`
     : `expected ${what} from ${min} to ${max}`;
+}
+
+/** User name and password of an address. */
+const CREDENTIALS = /\/\/[^/?#\s]*@/;
+
+function protocolOf(text: string): string {
+  return URL.canParse(text) ? new URL(text).protocol : '';
 }
 
 function isUrl(text: string, protocols: string[]): boolean {

@@ -48,6 +48,23 @@ test('blanks around an address or a switch, as a file of variables may hold them
   });
 });
 
+test.each(['CASOLA_API_URL', 'CASOLA_LOGS_URL', 'CASOLA_METRICS_URL', 'ENGINE_URL'])(
+  '%s has no user name and password, and they are not shown',
+  (name) => {
+    const problem = problemOf({ ...GOOD, [name]: 'https://me:hush-hush@host.example/x' });
+    expect(problem).toContain(
+      `${name}="https://(secret)@host.example/x": expected no user name and password`,
+    );
+    expect(problem).not.toContain('hush-hush');
+  },
+);
+
+test('an address of the queue may have them, and they are not shown either where it is wrong', () => {
+  const address = 'wss://me:hush-hush@queue.example';
+  expect(readWorkerConfiguration({ ...GOOD, CASOLA_WS_URL: address })).toMatchObject({ wsUrl: address });
+  expect(problemOf({ ...GOOD, CASOLA_WS_URL: address.replace('wss', 'https') })).not.toContain('hush-hush');
+});
+
 test('every fault is named at once, with what was given and what is expected, and no secret', () => {
   const problem = problemOf({
     CASOLA_WS_URL: 'https://queue.example',
