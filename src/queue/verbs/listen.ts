@@ -8,6 +8,10 @@ import { viewOf } from '../store/job-view.ts';
 const ANSWER_CHARACTERS = 4_000_000;
 /** A longer result is read by itself, at the job's own address. */
 const RESULT_CHARACTERS = 1_000_000;
+/** Characters of such results that one answer may name: whoever hears of them reads them side by side, all in memory. */
+const LONG_CHARACTERS = 64_000_000;
+/** What one in the bucket counts as: its row does not tell how long it is. */
+const BUCKET_CHARACTERS = 8_000_000;
 
 /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
 export function listen(core: Core, listener: string, jobIds: readonly string[], viewer: Viewer): string[] {
@@ -39,28 +43,33 @@ export function nextSettled(
 
 function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
   const jobs: SettledJobs['jobs'] = [];
-  for (let characters = 0; characters < ANSWER_CHARACTERS; ) {
+  for (let characters = 0, long = 0; characters < ANSWER_CHARACTERS && long < LONG_CHARACTERS; ) {
     const jobId = core.stored.listeners.take(listener);
     if (jobId === null) break;
-    const view = settledText(core, jobId);
+    const told = settledText(core, jobId);
     // It was forgotten meanwhile.
-    if (view === null) continue;
-    jobs.push({ id: jobId, view });
-    characters += view.length;
+    if (told === null) continue;
+    jobs.push({ id: jobId, view: told.view });
+    characters += told.view.length;
+    long += told.long;
   }
   return jobs;
 }
 
-/** A settled job as JSON. Its result is put in as the text that it was stored as. */
-function settledText(core: Core, jobId: string): string | null {
+/**
+ * A settled job as JSON. Its result is put in as the text that it was stored as.
+ * @returns `long`: characters of a result that is left out
+ */
+function settledText(core: Core, jobId: string): { view: string; long: number } | null {
   const job = core.stored.find(jobId);
   if (job === null) return null;
   const { result: _, ...view } = viewOf(core.sql, job, false);
   const head = JSON.stringify(view).slice(0, -1);
-  if (job.state !== 'succeeded') return `${head},"result":null}`;
+  if (job.state !== 'succeeded') return { view: `${head},"result":null}`, long: 0 };
   const result = core.stored.takeResult(jobId);
   const isElsewhere = result === null && resultKey(core.sql, jobId) !== null;
-  if (isElsewhere || (result?.length ?? 0) > RESULT_CHARACTERS)
-    return `${head},"result":null,"has_long_result":true}`;
-  return `${head},"result":${result ?? 'null'}}`;
+  const length = isElsewhere ? BUCKET_CHARACTERS : (result?.length ?? 0);
+  if (length > RESULT_CHARACTERS)
+    return { view: `${head},"result":null,"has_long_result":true}`, long: length };
+  return { view: `${head},"result":${result ?? 'null'}}`, long: 0 };
 }

@@ -23,3 +23,30 @@ it('tells what has settled to the newest question of a listener, not to the one 
   expect(told.older).toEqual([{ listener: 'known', jobs: [] }]);
   expect(told.newest!.flatMap(({ jobs }) => jobs.map(({ id }) => id))).toEqual(['settled']);
 });
+
+it('names no more long results in one answer than are read side by side, and the others in the next ones', () => {
+  const harness = new QueueHarness();
+  const { queue } = harness;
+  const ids = Array.from({ length: 12 }, (_, n) => `job-${n}`);
+  const worker = harness.worker('w', { capacity: ids.length });
+  const job = {
+    ...{ job_type: 'chat_completion', config_id: 'cfg', payload: '{"messages":[]}' },
+    ...{ priority: 0, max_attempts: 1 },
+  };
+  queue.submitAndListen(Array(ids.length).fill(job), ids, 'listener');
+  const result = { text: 'x'.repeat(10_000_000) };
+  for (const frame of worker.sent) {
+    if (frame.type !== 'job') continue;
+    const { job_id, fence_token } = frame;
+    harness.say(worker, { type: 'job_result', job_id, fence_token, result });
+  }
+  const told: string[][] = [];
+  const ask = () =>
+    queue.jobs.nextSettled('listener', 1000, ({ jobs }) => told.push(jobs.map(({ id }) => id)));
+  for (let asked = 0; asked < 4; asked++) {
+    ask();
+    queue.jobs.answerListeners();
+  }
+  expect(told.map(({ length }) => length)).toEqual([0, 7, 5]);
+  expect(told.flat()).toEqual(ids);
+});
