@@ -155,6 +155,20 @@ describe('a batch', () => {
     expect(batch).toMatchObject({ output_file_id: null, error_file_id: null });
   });
 
+  it('writes a line that is too long for the queue down as an error, and goes on with every other batch', async () => {
+    const { work, create, become, written } = queueOf();
+    await work();
+    // Under 20 MiB as a line; each quote is escaped once more on its way to the queue.
+    const long = await create([line('long', '"'.repeat(8_700_000)), line('short')]);
+    const other = await create([line('a')]);
+    expect((await become(other.id, 'completed')).request_counts?.completed).toBe(1);
+    const batch = await become(long.id, 'completed');
+    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
+    expect(await written(batch.error_file_id)).toMatchObject([
+      { custom_id: 'long', error: { code: 'invalid_request', message: expect.stringContaining('20 MiB') } },
+    ]);
+  });
+
   it('is cancelled: what ran is kept, the rest is written down as not run', async () => {
     const { client, work, create, become, written } = queueOf();
     // One line in ten is never answered.

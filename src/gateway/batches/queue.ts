@@ -1,5 +1,5 @@
 import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
-import type { JobView } from '../../protocol/index.ts';
+import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
 import { type HeardAnswer, packJobs, type SubmitJob, unpackView } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
@@ -38,7 +38,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
 }
 
 async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<SubmittedLine[]> {
-  const refusals = lines.map(({ body }) => refusalOf(body));
+  const refusals = lines.map(refusalOf);
   const jobs = lines.filter((_, index) => refusals[index] === null).map(jobOf);
   const answers = (
     jobs.length > 0 ? await submitAndListen(env, queueId, packJobs(jobs), LISTENER) : []
@@ -46,8 +46,14 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
 
-/** Why the gateway would not pass this body on; null: it would. */
-function refusalOf(body: string): string | null {
+/** A line may have 20 MiB, but as the text in a payload each of its quotes and backslashes is two characters. */
+const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
+
+/** Why the gateway would not pass this line on; null: it would. */
+function refusalOf(line: LineJob): string | null {
+  const { body } = line;
+  // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
+  if (!fitsUtf8(payloadOf(line), limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     scanBody(new TextEncoder().encode(body));
     return null;
@@ -57,13 +63,18 @@ function refusalOf(body: string): string | null {
   }
 }
 
-function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: LineJob): SubmitJob {
+function payloadOf({ path, body }: LineJob): string {
+  return JSON.stringify({ method: 'POST', path, body });
+}
+
+function jobOf(line: LineJob): SubmitJob {
+  const { id, tenant, token_name, model, deadline_seconds } = line;
   return {
     id,
     tenant,
     token_name,
     job_type: 'engine_request',
-    payload: JSON.stringify({ method: 'POST', path, body }),
+    payload: payloadOf(line),
     ...(model !== null && { model }),
     priority: PRIORITY,
     max_attempts: 3,
