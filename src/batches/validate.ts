@@ -1,6 +1,6 @@
 import { findFile } from '../files/file-index.ts';
 import type { Batch, LineFault } from './batch.ts';
-import { findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
 import { type SplitLine, splitLines } from './line-splitter.ts';
 import { countNew, forgetLines, insertLine } from './line-table.ts';
@@ -56,7 +56,11 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
 async function keepInput({ sql, files, now }: BatchPorts, batch: Batch): Promise<void> {
   const file = findFile(sql, batch.input_file_id, null, now());
   if (file === null || file.expires_at === null || file.expires_at > batch.expires_at) return;
-  await files.keep(file.id, batch.expires_at + MOST_LATE_MS);
+  // Others read it as well, with longer windows.
+  const ends = activeBatches(sql).flatMap(({ batch: one }) =>
+    one.input_file_id === file.id ? [one.expires_at] : [],
+  );
+  await files.keep(file.id, Math.max(batch.expires_at, ...ends) + MOST_LATE_MS);
 }
 
 async function readPiece(
