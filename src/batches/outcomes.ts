@@ -3,13 +3,14 @@ import type { Batch } from './batch.ts';
 import type { StoredLine } from './line-table.ts';
 import { type LineOutcome, type NOT_RUN, notRun, outcomeOf } from './output-line.ts';
 
-/** What became of a line whose job has settled. */
-export function settledOutcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
+/** What became of a line whose job has settled. @param now epoch ms */
+export function settledOutcome(batch: Batch, line: StoredLine, job: JobView, now: number): LineOutcome {
   const id = requestId(batch, line);
-  if (job.state === 'cancelled') {
-    return notRun(line.custom_id, id, batch.status === 'cancelling' ? 'cancelled' : 'expired');
-  }
-  return job.state === 'expired' ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
+  const isCancelled = job.state === 'cancelled';
+  if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled');
+  // Else somebody cancelled the job itself, or purged the queue: its error says so.
+  const isExpired = job.state === 'expired' || (isCancelled && now >= batch.expires_at);
+  return isExpired ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
 }
 
 /** Of a line whose job the queue would never take. */

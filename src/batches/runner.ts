@@ -157,7 +157,7 @@ export class BatchRunner {
     const outcomes: [StoredLine, LineOutcome][] = [];
     for (const job of jobs) {
       const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
-      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job)]);
+      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job, this.#ports.now())]);
     }
     await record(this.#ports, stored, outcomes);
   }

@@ -43,6 +43,7 @@ function queueOf() {
     });
   return {
     client,
+    cancelJob: async (id: string) => (await queue.ask(`/${id}`, { method: 'DELETE' })).status,
     async work(answer: Answer = echo, fields: object = { capacity: 8 }) {
       const worker = await queue.worker('w', { ...fields });
       const answered = answerLines(worker, answer);
@@ -193,6 +194,16 @@ describe('a batch', () => {
     expect(output).toHaveLength(batch.request_counts!.completed);
     expect(errors[0]).toMatchObject({ response: null, error: { code: 'batch_cancelled' } });
   }, 120_000);
+
+  it('tells a line whose job somebody cancelled by itself from one that was not run in time', async () => {
+    const { work, create, become, written, cancelJob } = queueOf();
+    await work(() => null, { capacity: 1 });
+    const { id } = await create([line('a')]);
+    await until(async () => (await cancelJob(`${id}.1`)) === 200, 'the job of the line');
+    const batch = await become(id, 'completed');
+    expect(batch.request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
+    expect(await written(batch.error_file_id)).toMatchObject([{ error: { code: 'cancelled' } }]);
+  });
 
   it('goes on after the end of the process, and no line is run twice in its files', async () => {
     const { work, create, become, client, written } = queueOf();
