@@ -55,10 +55,14 @@ export class Feeder {
     const models = [...new Set(counts.map(({ model }) => model))];
     if (models.length === 0) return;
     const slots = await this.#ports.queue.slots(models.map((model) => model || null));
+    // Not looked for in the list: a batch may name as many models as it has lines.
+    const slotsOf = new Map(models.map((model, index) => [model, slots[index]!]));
     const batches = new Map(active.map((stored) => [stored.seq, stored]));
-    const byConfig = Map.groupBy(counts, ({ model }) => configOf(model, slots[models.indexOf(model)]!));
+    const byConfig = Map.groupBy(counts, ({ model }) => configOf(model, slotsOf.get(model)!));
+    // Together: a batch may name as many models that nobody serves as it has lines.
+    let unserved = new Map<Candidate, number>();
     for (const [config, lines] of byConfig) {
-      const { slots: usable } = slots[models.indexOf(lines[0]!.model)]!;
+      const { config_id, slots: usable } = slotsOf.get(lines[0]!.model)!;
       const submitted = lines.reduce((sum, line) => sum + line.submitted, 0);
       const places = Math.max(window.least, window.slots * usable) - submitted;
       const candidates = lines.flatMap(({ batch, model, ...line }) => {
@@ -66,8 +70,16 @@ export class Feeder {
         return stored ? this.#candidate(stored, model, line, config) : [];
       });
       const shares = shareOut(candidates, Math.min(mostAtOnce, places));
-      if (shares.size > 0) await this.#submit(shares);
+      if (config_id !== null) {
+        if (shares.size > 0) await this.#submit(shares);
+        continue;
+      }
+      for (const [candidate, share] of shares) unserved.set(candidate, share);
+      if (unserved.size < mostAtOnce) continue;
+      await this.#submit(unserved);
+      unserved = new Map();
     }
+    if (unserved.size > 0) await this.#submit(unserved);
   }
 
   #candidate(

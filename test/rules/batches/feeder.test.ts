@@ -12,16 +12,20 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const sql = batchTables();
   const state = { now: NOW, slots: 1, file: new TextEncoder().encode(LINE) };
   const submitted: LineJob[] = [];
+  const calls: number[] = [];
   const reads: string[] = [];
   const appended: { file: string; text: string }[] = [];
   const queue: Partial<BatchQueue> = {
     slots: async (models) => {
       return models.map((model) =>
-        model === 'nobody' ? { config_id: null, slots: 0 } : { config_id: 'cfg', slots: state.slots },
+        model?.startsWith('nobody')
+          ? { config_id: null, slots: 0 }
+          : { config_id: 'cfg', slots: state.slots },
       );
     },
     submit: async (jobs) => {
       submitted.push(...jobs);
+      calls.push(jobs.length);
       return jobs.map(answer);
     },
   };
@@ -39,7 +43,7 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const feeder = new Feeder(ports, new Pace(), { window: { least: 64, slots: 4 }, mostAtOnce: 256 });
   const batch = (id: string, models: string[], more: object = {}) =>
     runningBatch(sql, id, models, { ...more }, state.file.byteLength);
-  return { sql, state, submitted, reads, appended, feeder, batch };
+  return { sql, state, submitted, calls, reads, appended, feeder, batch };
 }
 
 describe('lines on their way to the queue', () => {
@@ -72,6 +76,13 @@ describe('lines on their way to the queue', () => {
     state.now += 10_000;
     await feeder.feed([stored]);
     expect(submitted).toHaveLength(first + 1);
+  });
+
+  it('are submitted together though each names another model that nobody serves', async () => {
+    const { calls, feeder, batch } = fed(() => ({ wait: 'no worker' }));
+    const models = Array.from({ length: 1000 }, (_, n) => `nobody-${n}`);
+    await feeder.feed([batch('batch_a', models)]);
+    expect(calls).toEqual([256, 256, 256, 232]);
   });
 
   it('are read by one call a file', async () => {
