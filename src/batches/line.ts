@@ -44,6 +44,10 @@ export function readLine(
     const message = `custom_id: expected at most ${CUSTOM_ID_CHARACTERS} characters.`;
     return fault('invalid_parameter', message, 'custom_id');
   }
+  if (!custom_id.isWellFormed()) {
+    // It would come back as another one: files are UTF-8.
+    return fault('invalid_parameter', 'custom_id: half of a surrogate pair stands in it.', 'custom_id');
+  }
   if (method !== 'POST') return fault('invalid_parameter', 'method: expected "POST".', 'method');
   if (endpoint === ANY_ENDPOINT) {
     if (typeof url !== 'string' || !routes.has('POST', url))

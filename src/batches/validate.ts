@@ -3,7 +3,7 @@ import type { Batch, LineFault } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
 import { type SplitLine, splitLines } from './line-splitter.ts';
-import { countNew, forgetLines, insertLine } from './line-table.ts';
+import { countNew, forgetLines, insertLine, lineCounts } from './line-table.ts';
 import type { BatchPorts } from './ports.ts';
 
 /** How long after its window the last line of a batch may have been read, ms. */
@@ -12,6 +12,8 @@ const MOST_LATE_MS = 3_600_000;
 const PIECE_BYTES = 1024 * 1024;
 /** Most that are told of one batch. */
 const MOST_FAULTS = 100;
+/** The queue is asked about each of them again and again. */
+const MOST_MODELS = 1000;
 /** A longer line could not be submitted: the body of a request is bounded. */
 const LINE_BYTES = 20 * 1024 * 1024;
 
@@ -112,6 +114,11 @@ function conclude(ports: BatchPorts, stored: StoredBatch, isLineTooLong: boolean
   }
   if (batch.found_lines === 0) {
     return fail(ports, stored, [about('empty_file', 'The file has no lines.')]);
+  }
+  const models = lineCounts(ports.sql, stored.seq).length;
+  if (models > MOST_MODELS) {
+    const message = `The lines name ${models} models; those of a batch may name ${MOST_MODELS}.`;
+    return fail(ports, stored, [about('too_many_models', message)]);
   }
   if (batch.faults.length > 0) return fail(ports, stored, batch.faults);
   batch.status = 'in_progress';

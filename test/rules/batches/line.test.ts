@@ -42,6 +42,13 @@ describe('a line of a batch', () => {
     expect((line as { code?: string }).code).toBe(code);
   });
 
+  it('has a custom_id that its answer can repeat, whatever characters are in it', () => {
+    const read = (custom_id: string) =>
+      readLine(`{"custom_id":"${custom_id}","url":"${URL}","body":{}}`, 1, URL, ROUTES);
+    expect(read('\\ud83d\\ude00 \\u0000 ü')).toMatchObject({ custom_id: '😀 \0 ü' });
+    expect(read('half \\ud83d')).toMatchObject({ code: 'invalid_parameter', param: 'custom_id' });
+  });
+
   it('is found again by the id of its job', () => {
     expect(lineOfJob(lineJobId('batch_aZ9', 17))).toEqual({ batchId: 'batch_aZ9', line: 17 });
     expect(lineOfJob('report-17')).toBeNull();
