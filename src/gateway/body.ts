@@ -52,6 +52,9 @@ export async function readBody(
   // One body that is allowed has room, whatever is set for all.
   const held = new Reservation(Math.max(forAll, Number(env.MAX_BODY_BYTES || 0)));
   const over = () => tooLarge(maxBytes, variable);
+  // The runtime drops a request whose caller breaks off: nothing that waits for its body, or for anything else, runs
+  // after this, not even a `finally`.
+  request.signal.addEventListener('abort', () => held.end());
   try {
     const announced = lengthOf(request);
     if (announced !== null && announced > maxBytes) throw over();
@@ -98,6 +101,13 @@ export async function discardBody(request: Request): Promise<void> {
     await new Promise((done) => setTimeout(done, ms));
   }
   discards += 1;
+  let isOver = false;
+  const over = () => {
+    if (!isOver) discards -= 1;
+    isOver = true;
+  };
+  // As in `readBody`: of a request that is dropped nothing below runs.
+  request.signal.addEventListener('abort', over);
   const reader = request.body.getReader({ mode: 'byob' });
   const timer = setTimeout(() => void reader.cancel().catch(() => {}), BODY_WITHIN_MS);
   // One buffer for all of it: what is refused for want of memory must not need any.
@@ -113,7 +123,7 @@ export async function discardBody(request: Request): Promise<void> {
     // Nobody sends any more.
   } finally {
     freeBytes(buffer);
-    discards -= 1;
+    over();
     clearTimeout(timer);
     void reader.cancel().catch(() => {});
   }
@@ -241,12 +251,14 @@ export function holdBytes(env: Env, bytes: number): () => void {
 class Reservation {
   bytes = 0;
   readonly #most: number;
+  #isOver = false;
   constructor(most: number) {
     this.#most = most;
   }
 
   /** @throws HttpError 503 */
   grow(bytes: number): void {
+    if (this.#isOver) return;
     if (heldBytes + bytes > this.#most) {
       const mib = Math.floor(this.#most / 1024 / 1024);
       const message = `The gateway holds as many request bodies as it may (${mib} MiB, GATEWAY_MAX_BODIES_BYTES): try again in a moment.`;
@@ -259,6 +271,12 @@ class Reservation {
   release(): void {
     heldBytes -= this.bytes;
     this.bytes = 0;
+  }
+
+  /** Releases it, for good: its caller is gone. */
+  end(): void {
+    this.release();
+    this.#isOver = true;
   }
 }
 

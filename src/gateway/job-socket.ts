@@ -52,6 +52,8 @@ export class JobSocket {
   /** The queue has said that it knows nothing of this socket, and was not told all of it since. */
   #isUnknown = false;
   #isClosed = false;
+  /** Give back the bytes of frames that are not done with. */
+  readonly #held = new Set<() => void>();
 
   constructor(ports: JobSocketPorts) {
     this.#ports = ports;
@@ -73,6 +75,7 @@ export class JobSocket {
     let release: () => void;
     try {
       release = this.#ports.hold(text.length);
+      this.#held.add(release);
     } catch (error) {
       this.#tell(error);
       return;
@@ -80,11 +83,16 @@ export class JobSocket {
     this.#frames = this.#frames
       .then(() => this.#onFrame(text))
       .catch((error) => this.#tell(error))
-      .finally(release);
+      .finally(() => {
+        release();
+        this.#held.delete(release);
+      });
   }
 
   onClose(): void {
     this.#isClosed = true;
+    // The runtime drops what frames of a socket wait for that is gone, so nothing else gives their bytes back.
+    for (const release of this.#held) release();
     void this.#ports.leave().catch(() => {});
   }
 

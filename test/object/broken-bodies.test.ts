@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** Callers that break off while their bodies come, in a real workerd: what was counted for them is given back. */
+
+const MIB = 1024 * 1024;
+const road = startTestWorkerd({ MAX_BODIES_BYTES: String(24 * MIB) });
+
+/** Announces a body, sends the beginning of it and breaks the connection off (RST). */
+async function breakOff(method: string, path: string, announced: number): Promise<void> {
+  const { hostname, port } = new URL(road.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  const head = [`${method} ${path} HTTP/1.1`, `Host: ${hostname}:${port}`, `Content-Length: ${announced}`];
+  socket.write(`${head.join('\r\n')}\r\n\r\n{"payload":"${'x'.repeat(4000)}`);
+  // Until the gateway reads it.
+  await new Promise((done) => setTimeout(done, 50));
+  socket.resetAndDestroy();
+}
+
+async function submit(bytes: number): Promise<{ status: number; code: string; ms: number }> {
+  const body = JSON.stringify({ job_type: 'chat_completion', payload: { text: 'x'.repeat(bytes) } });
+  const startedAt = performance.now();
+  const response = await fetch(`${road.url}/api/jobs`, { method: 'POST', body });
+  const { error } = (await response.json()) as { error: { code: string } };
+  return { status: response.status, code: error.code, ms: performance.now() - startedAt };
+}
+
+describe('callers that break off while they send a body', () => {
+  it.each(['/v1/chat/completions', '/api/jobs'])('leave room for others: %s', async (path) => {
+    for (let n = 0; n < 4; n++) await breakOff('POST', path, 12 * MIB);
+    // Nobody serves it here; it was read.
+    expect(await submit(12 * MIB)).toMatchObject({ code: expect.stringMatching(/config/) });
+  });
+
+  it('leave room for others that dial a socket and are gone with a frame on its way', async () => {
+    for (let n = 0; n < 4; n++) {
+      const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/jobs/socket`);
+      await new Promise((done) => socket.addEventListener('open', done));
+      const job = { id: `job-${n}`, job_type: 'chat_completion', payload: { text: 'x'.repeat(12 * MIB) } };
+      socket.send(JSON.stringify({ type: 'submit', jobs: [job] }));
+      socket.close();
+      await new Promise((done) => socket.addEventListener('close', done));
+    }
+    expect(await submit(12 * MIB)).toMatchObject({ code: expect.stringMatching(/config/) });
+  });
+
+  it('hold up no answer to others whose bodies are rejected', async () => {
+    for (let n = 0; n < 17; n++) await breakOff('PUT', '/jobs/x/result?key=made-up', MIB);
+    const { status, ms } = await submit(21 * MIB);
+    expect(status).toBe(413);
+    expect(ms).toBeLessThan(10_000);
+  });
+});
