@@ -68,7 +68,7 @@ export class JobClient {
 
   /** Stores a job. The same id with the same payload answers the job that exists. */
   submit(job: NewJob, signal?: AbortSignal): Promise<JobView> {
-    return this.#ask('POST', '', { body: { id: crypto.randomUUID(), ...job }, signal });
+    return this.#ask('POST', '', { body: { ...job, id: job.id ?? crypto.randomUUID() }, signal });
   }
 
   /** The job as it stands. */

@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { isSettled, limits } from '../protocol/index.ts';
+import { isSettled, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { dial, whyDenied } from './dial.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
@@ -16,6 +16,8 @@ const FRAME_CHARACTERS = 1_000_000;
 const PAUSE_MS = { first: 100, last: 10_000 };
 /** A job is submitted again this long after the queue said it is full, unless it said how long, ms. */
 const FULL_PAUSE_MS = 1000;
+/** Between pings, ms. A queue that is silent for two of them is gone. */
+const PING_EVERY_MS = limits.PING_SECONDS * 1000;
 
 /**
  * - `waiting`   to be submitted, on this connection or the next. → `sent`
@@ -50,6 +52,8 @@ export class JobConnection {
   #flushes = false;
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
+  #pings: ReturnType<typeof setInterval> | undefined;
+  #heardAt = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
@@ -103,6 +107,11 @@ export class JobConnection {
       return Promise.resolve({ id, error: new QueueError(message, 409, 'conflict') });
     }
     const text = JSON.stringify({ ...job, id });
+    // The queue would close the connection for it, each time it came.
+    if (new TextEncoder().encode(text).byteLength > limits.PAYLOAD_BYTES) {
+      const message = `The job "${id}" is larger than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
+      return Promise.resolve({ id, error: new QueueError(message, 413, 'too_large') });
+    }
     return new Promise((done) => {
       this.#open.set(id, { id, text, state: 'waiting', wasAccepted: false, done });
       if (this.#socket === null && this.#timer === null) this.#dial();
@@ -144,10 +153,33 @@ export class JobConnection {
     const socket = dial(this.#options);
     this.#socket = socket;
     socket.onopen = () => this.#onOpen();
-    socket.onmessage = ({ data }) => void this.#onFrame(JSON.parse(String(data)) as ClientAnswer);
+    this.#watch(socket);
+    socket.onmessage = ({ data }) => {
+      this.#heardAt = performance.now();
+      if (data !== PONG_TEXT) void this.#onFrame(JSON.parse(String(data)) as ClientAnswer);
+    };
     socket.onclose = () => this.#onClose(socket);
     // `close` follows.
     socket.onerror = () => {};
+  }
+
+  /** A network that goes away closes nothing: a socket that only listens would wait for ever. */
+  #watch(socket: WebSocket): void {
+    this.#heardAt = performance.now();
+    let left = 0;
+    clearInterval(this.#pings);
+    this.#pings = setInterval(() => {
+      // What is still on its way to the queue shows it alive as well.
+      if (socket.bufferedAmount < left) this.#heardAt = performance.now();
+      left = socket.bufferedAmount;
+      if (performance.now() - this.#heardAt <= 2 * PING_EVERY_MS) {
+        if (this.#isReady) socket.send(PING_TEXT);
+        return;
+      }
+      socket.onmessage = null;
+      socket.close();
+      this.#onClose(socket);
+    }, PING_EVERY_MS);
   }
 
   #onOpen(): void {
@@ -162,6 +194,7 @@ export class JobConnection {
   #onClose(socket: WebSocket): void {
     if (this.#socket !== socket) return;
     const wasReady = this.#isReady;
+    clearInterval(this.#pings);
     this.#socket = null;
     this.#isReady = false;
     if (this.#isClosed) return;
@@ -272,6 +305,7 @@ export class JobConnection {
 
   #hangUp(): void {
     const socket = this.#socket;
+    clearInterval(this.#pings);
     this.#socket = null;
     this.#isReady = false;
     socket?.close(1000);

@@ -123,6 +123,25 @@ describe('a job connection', () => {
     expect([...ran.values()].every((times) => times === 1)).toBe(true);
   });
 
+  it('goes on when the network goes away and nobody is told', async () => {
+    const queue = newQueue();
+    const played = await (await new RawWorker(road.url).connect(queue)).register('w');
+    const ended = connect(queue).run(chat('a'));
+    const job = await played.job();
+    network.halfOpen('neither');
+    played.result(job);
+    expect(await ended).toMatchObject({ state: 'succeeded' });
+  });
+
+  it('refuses a job that is too large by itself, and runs the others', async () => {
+    const queue = newQueue();
+    await echo(queue);
+    const large = { ...chat('large'), payload: { text: 'x'.repeat(22 * 1024 * 1024) } };
+    const ends = await collect(connect(queue).results([chat('a'), large, chat('b')]));
+    expect(ends.get('large')).toMatchObject({ error: { status: 413, code: 'too_large' } });
+    expect(answers(new Map([...ends].filter(([id]) => id !== 'large')))).toEqual([true, true]);
+  });
+
   it('goes on after the queue was killed', async () => {
     const queue = newQueue();
     const first = await echo(queue, 4);

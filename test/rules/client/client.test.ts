@@ -52,9 +52,12 @@ describe('the client for jobs', () => {
     });
   });
 
-  it('submits again under the same id when the answer is lost or the queue is in trouble', async () => {
+  it.each([
+    ['has none', job],
+    ['has one that is undefined', { ...job, id: undefined }],
+  ])('submits a job again under the id that it gave it: it %s', async (_, job) => {
     const { client, asked } = await serverWith([hangUp, json({}, 503), json({ state: 'pending' }, 201)]);
-    expect(await client.submit(job)).toEqual({ state: 'pending' });
+    expect(await client.submit(job as Parameters<typeof client.submit>[0])).toEqual({ state: 'pending' });
     const ids = asked.map(({ body }) => JSON.parse(body).id as string);
     expect(ids).toHaveLength(3);
     expect(ids[0]).toMatch(/^[\w-]{36}$/);
