@@ -23,6 +23,7 @@ import type {
   QueueTells,
   RecordAnswer,
   RefusedWorker,
+  ResponseOwner,
   SessionShare,
 } from './rpc.ts';
 import { Scheduling } from './scheduling.ts';
@@ -172,7 +173,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     this.#commit(() => this.#registry.keepResponse(id, workerId, tenant));
   }
 
-  async ownerOfResponse(id: string, viewer: string | null): Promise<string | null> {
+  async ownerOfResponse(id: string, viewer: string | null): Promise<ResponseOwner> {
     return this.#registry.ownerOfResponse(id, viewer);
   }
 

@@ -34,6 +34,7 @@ import type {
   QueueShare,
   RecordAnswer,
   RefusedWorker,
+  ResponseOwner,
   SessionShare,
   Subject,
   TelemetryBatch,
@@ -181,9 +182,10 @@ export class FleetRegistry {
   }
 
   /** @param viewer null sees all */
-  ownerOfResponse(id: string, viewer: string | null): string | null {
+  ownerOfResponse(id: string, viewer: string | null): ResponseOwner {
     const response = findResponse(this.#ports.sql, id);
-    return response && (viewer === null || viewer === response.tenant) ? response.worker_id : null;
+    if (response === null) return null;
+    return viewer === null || viewer === response.tenant ? { worker_id: response.worker_id } : 'foreign';
   }
 
   signIn(signIn: SignInRow): void {

@@ -35,8 +35,8 @@ export interface FleetRpc {
   workers(): Promise<KnownWorker[]>;
   /** The engine beside this worker keeps a response. */
   keepResponse(id: string, workerId: string, tenant: string | null): Promise<void>;
-  /** Whose engine keeps it; null: nobody's that is known, or it is another tenant's. @param viewer null sees all */
-  ownerOfResponse(id: string, viewer: string | null): Promise<string | null>;
+  /** @param viewer null sees all */
+  ownerOfResponse(id: string, viewer: string | null): Promise<ResponseOwner>;
   /** A browser has signed in to the page. */
   signIn(signIn: SignInRow): Promise<void>;
   /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
@@ -54,6 +54,9 @@ export interface FleetRpc {
 }
 
 /** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
+/** Whose engine keeps a response; null: nobody's that is known; `foreign`: it is another tenant's. */
+export type ResponseOwner = { worker_id: string } | 'foreign' | null;
+
 export type ConfigChoice =
   /** `start`: of one that the scheduler starts workers for. */
   | { kind: 'config'; config_id: string; start?: ConfigStart }

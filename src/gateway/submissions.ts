@@ -10,6 +10,7 @@ import {
 } from '../protocol/index.ts';
 import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
+import { keptResponseProblem } from './inference/kept-responses.ts';
 import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED, transferParamsProblem } from './json-scan.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
@@ -22,6 +23,7 @@ export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJo
   const isEngineRequest = job.job_type === 'engine_request';
   const problem =
     (isEngineRequest ? problemOf(payload) : transferParamsProblem(payload)) ??
+    (job.job_type === 'runpod' ? runpodProblem(payload) : null) ??
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   if (job.id === undefined && idempotencyKey !== undefined) {
@@ -41,23 +43,47 @@ export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJo
 function problemOf(payload: unknown): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;
-  const { method, path, headers = {}, body } = request.value;
+  const { method, path, headers = {}, body, body_base64 } = request.value;
   const strange = Object.keys(headers).find((name) => !isRequestHeader(name));
   if (strange !== undefined) {
     return `payload.headers: ${strange} does not reach engines; docs/protocol.md lists those that do.`;
   }
-  if (isInferenceRoute(method, path)) return typeof body === 'string' ? transferProblemOf(body) : null;
+  if (isInferenceRoute(method, path)) {
+    const text = typeof body === 'string' ? body : '';
+    return bodyProblemOf(
+      path,
+      body_base64 === undefined ? new TextEncoder().encode(text) : bytesOf(body_base64),
+    );
+  }
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-/** Parameters that are the engines' own; null: none. What is no JSON object has none. */
-function transferProblemOf(body: string): string | null {
+function bytesOf(base64: string): Uint8Array {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
+/** What a job may not ask of an engine; null: nothing. What is no JSON object asks for nothing. */
+function bodyProblemOf(path: string, body: Uint8Array): string | null {
+  let previousId: string | null = null;
   try {
-    scanBody(new TextEncoder().encode(body));
+    previousId = scanBody(body).response.previousId;
   } catch (error) {
     if (error instanceof HttpError && error.code === TRANSFER_PARAMS_REFUSED) return error.message;
   }
-  return null;
+  const kept = keptResponseProblem(path, previousId);
+  return kept === null ? null : `payload.path: ${kept}`;
+}
+
+/** The same of the requests that RunPod's inputs name. */
+export function runpodProblem({ input }: Record<string, unknown>): string | null {
+  const { openai_route, openai_input, route, body } = Object(input) as Record<string, unknown>;
+  const kept =
+    keptResponseProblem(openai_route, Object(openai_input).previous_response_id) ??
+    keptResponseProblem(route, Object(body).previous_response_id);
+  return kept === null ? null : `input: ${kept}`;
 }
 
 /** Why the answer of a job cannot be read as a stream; null: it can. */

@@ -4,6 +4,7 @@ import { type HeardAnswer, packJobs, type SubmitJob, unpackView } from '../../qu
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
+import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
 import { callQueue, submitAndListen } from '../objects.ts';
 
@@ -55,8 +56,8 @@ function refusalOf(line: LineJob): string | null {
   // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
   if (!fitsUtf8(payloadOf(line), limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
-    scanBody(new TextEncoder().encode(body));
-    return null;
+    const { response } = scanBody(new TextEncoder().encode(body));
+    return keptResponseProblem(line.path, response.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;

@@ -24,16 +24,34 @@ export async function ownerOf(
   previousId: string | null,
   viewer: Viewer,
 ): Promise<string | null> {
-  const [, asked] = ABOUT_ONE.exec(path) ?? [];
-  // Its own renderer, not a response.
-  const id = asked === undefined || asked === 'render' ? previousId : percentDecoded(asked);
+  const asked = askedAbout(path);
+  const id = asked ?? previousId;
   if (id === null) return null;
-  const worker = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
-  if (worker !== null) return workerAlone(worker);
-  // What goes on from an unknown one is the engine's to refuse.
-  if (id === previousId) return null;
+  const owner = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
+  if (owner !== null && owner !== 'foreign') return workerAlone(owner.worker_id);
+  // What goes on from an unknown one is the engine's to refuse; of another tenant's the engine would not know.
+  if (asked === null && owner === null) return null;
   const message = `No response "${id.slice(0, 128)}" is known here: engines keep those that are made with "store" for some time, and lose them when they end.`;
   throw new HttpError(404, message, 'response_not_found');
+}
+
+/**
+ * Stored jobs go to any worker, for whoever may submit: they cannot ask about a response that an engine keeps, nor go
+ * on from one.
+ * @param previousId `previous_response_id` of the body
+ * @returns what is wrong with such a request; null: nothing
+ */
+export function keptResponseProblem(path: unknown, previousId: unknown): string | null {
+  if (typeof path !== 'string' || !path.startsWith(MADE)) return null;
+  if (askedAbout(path) === null && (previousId ?? null) === null) return null;
+  return `a response that an engine keeps is asked about, and gone on from, by requests to ${MADE} alone, not by jobs.`;
+}
+
+/** Id of the response that a path is about; null: it is about none. */
+function askedAbout(path: string): string | null {
+  const [, asked] = ABOUT_ONE.exec(path) ?? [];
+  // Its own renderer, not a response.
+  return asked === undefined || asked === 'render' ? null : percentDecoded(asked);
 }
 
 /** Whether what is asked for may be asked about later. */

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
+import { runpodProblem } from '../submissions.ts';
 
 /** Jobs with `lowPriority` run after all others. */
 const LOW_PRIORITY = -1;
@@ -24,6 +25,8 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
+  const problem = runpodProblem({ input });
+  if (problem !== null) throw new HttpError(400, problem, 'invalid_job');
   return {
     id,
     job_type: 'runpod',

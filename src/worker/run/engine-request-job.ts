@@ -29,8 +29,8 @@ import { generatedTokens } from './tokens.ts';
 const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
 /** What engines say to a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
-/** Headers that are true of the engine's connection only. */
-const NOT_PASSED_ON = new Set(['content-length', 'date', 'server', 'set-cookie']);
+/** Headers that are true of the engine's connection only, and who may read it in a browser. */
+const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
@@ -311,7 +311,7 @@ function decodedHeadOf(answer: EngineAnswer, request: EngineRequest): AnswerHead
 
 function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
   const headers = Object.fromEntries(
-    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.has(name)),
+    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.test(name)),
   );
   const dialect = isEventStream(headers) ? dialectOf(path) : 'openai';
   return { status: answer.status, headers, ...(dialect === 'openai' ? {} : { dialect }) };

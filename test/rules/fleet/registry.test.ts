@@ -143,12 +143,12 @@ describe('responses that engines keep', () => {
     fleet.registry.keepResponse('resp_1', 'a', 'tenant');
     fleet.registry.keepResponse('resp_2', 'b', null);
     fleet.restart();
-    expect(fleet.registry.ownerOfResponse('resp_1', 'tenant')).toBe('a');
-    expect(fleet.registry.ownerOfResponse('resp_1', null)).toBe('a');
-    expect(fleet.registry.ownerOfResponse('resp_1', 'other')).toBeNull();
-    expect(fleet.registry.ownerOfResponse('resp_2', null)).toBe('b');
+    expect(fleet.registry.ownerOfResponse('resp_1', 'tenant')).toEqual({ worker_id: 'a' });
+    expect(fleet.registry.ownerOfResponse('resp_1', null)).toEqual({ worker_id: 'a' });
+    expect(fleet.registry.ownerOfResponse('resp_1', 'other')).toBe('foreign');
+    expect(fleet.registry.ownerOfResponse('resp_2', null)).toEqual({ worker_id: 'b' });
     for (let at = 0; at < 10_000; at++) fleet.registry.keepResponse(`more_${at}`, 'a', null);
     expect(fleet.registry.ownerOfResponse('resp_1', null)).toBeNull();
-    expect(fleet.registry.ownerOfResponse('more_0', null)).toBe('a');
+    expect(fleet.registry.ownerOfResponse('more_0', null)).toEqual({ worker_id: 'a' });
   });
 });

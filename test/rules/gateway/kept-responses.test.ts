@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
+import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
+import { readSubmission } from '../../../src/gateway/submissions.ts';
 
 test.each(['resp_1', '%zz', '%'])(
   'a response that nobody has is not found, whatever its id: %s',
@@ -10,3 +12,40 @@ test.each(['resp_1', '%zz', '%'])(
     await expect(ownerOf(env, 'q', `/v1/responses/${id}`, null, null)).rejects.toMatchObject({ status: 404 });
   },
 );
+
+test.each([
+  ['/v1/responses/resp_1', null],
+  ['/v1/responses', 'resp_1'],
+  ['/v1/responses/render', 'resp_1'],
+])("another tenant's response is not found: %s, going on from %s", async (path, previousId) => {
+  const fleet = { ownerOfResponse: async () => 'foreign' };
+  const env = { FLEET: { getByName: () => fleet } } as unknown as Env;
+  await expect(ownerOf(env, 'q', path, previousId, 'other')).rejects.toMatchObject({ status: 404 });
+});
+
+const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
+const made = { model: 'm', input: 'x', store: true };
+const job = (job_type: string, payload: object) => readSubmission({ job_type, config_id: 'c', payload });
+
+test.each([
+  ['engine_request', { method: 'GET', path: '/v1/responses/resp_1' }],
+  ['engine_request', { method: 'POST', path: '/v1/responses/resp_1/cancel' }],
+  ['engine_request', { method: 'POST', path: '/v1/responses', body: JSON.stringify(went) }],
+  ['engine_request', { method: 'POST', path: '/v1/responses', body_base64: btoa(JSON.stringify(went)) }],
+  ['runpod', { input: { openai_route: '/v1/responses/resp_1' } }],
+  ['runpod', { input: { openai_route: '/v1/responses', openai_input: went } }],
+  ['runpod', { input: { route: '/v1/responses', body: went } }],
+])('a stored job gets at no kept response: %s %j', (type, payload) => {
+  expect(job(type, payload)).toMatchObject({
+    status: 400,
+    message: expect.stringContaining('not by jobs'),
+  });
+  if (type === 'runpod') expect(() => readRunpodSubmission(payload, 'id', 'm')).toThrow('not by jobs');
+});
+
+test.each([
+  ['engine_request', { method: 'POST', path: '/v1/responses', body: JSON.stringify(made) }],
+  ['runpod', { input: { openai_route: '/v1/responses', openai_input: made } }],
+])('a stored job may make one: %s %j', (type, payload) => {
+  expect(job(type, payload)).toMatchObject({ job_type: type });
+});
