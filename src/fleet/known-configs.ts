@@ -89,11 +89,17 @@ export class KnownConfigs {
     }
   }
 
-  /** Forgets those last heard of by then, and the longest unheard beyond a number. */
+  /**
+   * Forgets those last heard of by then, and the longest unheard beyond a number. The queue counts on from where it was
+   * however long nothing came, so what it has told is kept: else all that ever happened would be counted as new.
+   */
   bound(heardBy: number): void {
-    const oldestFirst = [...this.#byId.values()].sort((a, b) => a.heard_at - b.heard_at);
-    for (const { config_id, heard_at } of oldestFirst) {
-      if (heard_at > heardBy && this.#byId.size <= MOST_CONFIGS) return;
+    const junkFirst = [...this.#byId.values()].sort(
+      (a, b) => Number(a.told !== null) - Number(b.told !== null) || a.heard_at - b.heard_at,
+    );
+    for (const { config_id, heard_at, told } of junkFirst) {
+      const isOld = told === null && heard_at <= heardBy;
+      if (!isOld && this.#byId.size <= MOST_CONFIGS) return;
       this.#byId.delete(config_id);
       this.#history.forget(config_id);
       forgetConfig(this.#sql, config_id);

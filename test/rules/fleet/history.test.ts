@@ -212,6 +212,17 @@ describe('the history of a config', () => {
     expect(fleet.view().configs[0]?.now.submitted).toBe(7);
   });
 
+  it('counts nothing again after a config was idle for longer than anything else is remembered', () => {
+    const fleet = new FleetHarness({ retention_seconds: HOUR_S });
+    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 1000, failed: 400 } })] });
+    fleet.registry.save();
+    fleet.advance(25 * HOUR_S);
+    fleet.registry.save();
+    fleet.share({ configs: [config('cfg', { totals: { submitted: 1001, failed: 400 } })] });
+    expect(fleet.view().configs[0]?.now).toMatchObject({ submitted: 1, failed: 0 });
+    expect(fleet.view().attention).toEqual([]);
+  });
+
   it('shows a level that has not changed for hours as it still is', () => {
     const fleet = new FleetHarness();
     fleet.share({ full: true, configs: [config('cfg', { stored: 2 })] });
