@@ -130,3 +130,37 @@ it('stops a chat, and keeps what was said', async () => {
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByRole('button', { name: 'Send' }).waitFor();
 });
+
+/** Stored jobs that no worker takes. @returns their ids */
+async function submitIdle(name: string, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, n) => `${name}-${n}`);
+  const jobs = ids.map((id) => ({ ...chatJob(1, { id }), config_id: name }));
+  await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
+  return ids;
+}
+
+it('lists every job, however many come between two looks, in the state that it is in', async () => {
+  await submitIdle('gap', 5);
+  await page.goto(`${queue.url}/jobs?config_id=gap`);
+  await page.getByText('5 jobs, and no more.').waitFor();
+  await fetch(`${queue.url}/api/jobs/gap-0`, { method: 'DELETE' });
+  const jobs = Array.from({ length: 250 }, (_, n) => ({
+    ...chatJob(1, { id: `more-${n}` }),
+    config_id: 'gap',
+  }));
+  await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
+  await page.getByRole('button', { name: 'Older ones than these 100' }).click();
+  await page.getByText('255 jobs, and no more.').waitFor();
+  for (const { id } of jobs as { id?: string }[])
+    await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
+  await page.evaluate('scrollTo(0, document.body.scrollHeight)');
+  await page.getByRole('row', { name: /^Cancelled more-0 / }).waitFor();
+});
+
+it('takes out of the list what no longer fits its filter', async () => {
+  const ids = await submitIdle('leaves', 3);
+  await page.goto(`${queue.url}/jobs?config_id=leaves&state=pending`);
+  await page.getByText('3 jobs, and no more.').waitFor();
+  for (const id of ids) await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
+  await page.getByText('No job fits').waitFor();
+});

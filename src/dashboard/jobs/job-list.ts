@@ -6,6 +6,8 @@ import { repeat } from '../polled.ts';
 import type { JobPage, JobSummary } from './job.ts';
 
 const PAGE_JOBS = 100;
+/** The most that the API gives at a time: of more than these, older ones are as they were when they were read. */
+const MOST_JOBS = 500;
 /** Between two looks for news, ms. */
 const LOOK_MS = 2000;
 /** Scrolled further than this, new rows wait: they would move what is being read. */
@@ -37,17 +39,20 @@ interface JobList {
 /** Jobs by filter, page by page, and what is new among them. @param asked query of the API; `range_ms` counts from now */
 export function useJobList(asked: string): JobList {
   const [jobs, setJobs] = useState<JobSummary[]>([]);
-  const [fresh, setFresh] = useState<JobSummary[]>([]);
+  /** What is to be shown where somebody reads further down; null: nothing new came. */
+  const [newest, setNewest] = useState<(JobPage & { news: number }) | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [isLoading, setLoading] = useState(true);
   const [problem, setProblem] = useState<string | null>(null);
   /** Of the activity at the newest look; null: none was made yet. */
   const seen = useRef<string | null>(null);
   const isFirst = useRef(true);
+  const shown = useRef(jobs);
+  shown.current = jobs;
 
   useEffect(() => {
     setJobs([]);
-    setFresh([]);
+    setNewest(null);
     setNext(null);
     setLoading(true);
     isFirst.current = true;
@@ -57,7 +62,11 @@ export function useJobList(asked: string): JobList {
     const current = activity.peek();
     if (!isFirst.current && current !== null && current === seen.current) return;
     try {
-      const page = await ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${PAGE_JOBS}`, { signal });
+      // All that is shown may be another than it was, not only what is new.
+      const limit = isFirst.current
+        ? PAGE_JOBS
+        : Math.max(PAGE_JOBS, Math.min(MOST_JOBS, shown.current.length));
+      const page = await ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${limit}`, { signal });
       seen.current = current;
       take(page);
       setProblem(null);
@@ -68,44 +77,43 @@ export function useJobList(asked: string): JobList {
     setLoading(false);
   };
 
+  const show = (page: JobPage) => {
+    setJobs(page.jobs);
+    setNext(page.next);
+    setNewest(null);
+  };
+
+  /** At the top the list is the page: added to what is known it would grow for ever, and miss what came in between. */
   const take = (page: JobPage) => {
-    if (isFirst.current) {
+    if (isFirst.current || scrollY <= AT_TOP_PX) {
       isFirst.current = false;
-      setJobs(page.jobs);
-      setNext(page.next);
-      return;
+      return show(page);
     }
-    setJobs((known) => {
-      const newer = new Map(page.jobs.map((job) => [job.id, job]));
-      const kept = known.map((job) => newer.get(job.id) ?? job);
-      const ids = new Set(known.map(({ id }) => id));
-      const unknown = page.jobs.filter(({ id }) => !ids.has(id));
-      if (scrollY <= AT_TOP_PX) {
-        setFresh([]);
-        return [...unknown, ...kept];
-      }
-      setFresh(unknown);
-      return kept;
-    });
+    const ids = new Set(shown.current.map(({ id }) => id));
+    const news = page.jobs.filter(({ id }) => !ids.has(id)).length;
+    setNewest(news > 0 ? { ...page, news } : null);
+    const newer = new Map(page.jobs.map((job) => [job.id, job]));
+    // What the page would hold and does not no longer fits the filter.
+    const last = page.next === null ? '' : (page.jobs.at(-1)?.created_at ?? '');
+    setJobs((known) => known.flatMap((job) => newer.get(job.id) ?? (job.created_at > last ? [] : job)));
   };
 
   useEffect(() => repeat(LOOK_MS, look), [asked]);
 
   return {
     jobs,
-    news: fresh.length,
+    news: newest?.news ?? 0,
     isLoading,
     hasMore: next !== null,
     problem,
     showNews: () => {
-      setJobs((known) => [...fresh, ...known]);
-      setFresh([]);
+      if (newest) show(newest);
       scrollTo({ top: 0 });
     },
     loadMore: () => {
       if (next === null || isLoading) return;
       setLoading(true);
-      ask<JobPage>(`api/jobs?${withSince(asked)}&limit=500&cursor=${encodeURIComponent(next)}`)
+      ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${MOST_JOBS}&cursor=${encodeURIComponent(next)}`)
         .then((page) => {
           setJobs((known) => {
             const ids = new Set(known.map(({ id }) => id));
