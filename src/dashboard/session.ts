@@ -1,7 +1,7 @@
-import { computed, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import type { SessionView } from '../protocol/sign-in.ts';
 import { ask } from './api.ts';
-import { resume } from './live.ts';
+import { denial, resume } from './live.ts';
 
 /** Whom the page acts for; null: not known yet. */
 export const session = signal<SessionView | null>(null);
@@ -23,6 +23,11 @@ export const isAdmin = computed(() => session.value?.scopes.includes('admin') ??
 export async function loadSession(): Promise<void> {
   session.value = await ask<SessionView>('api/session').catch(() => session.peek());
 }
+
+// A sign-in ends after hours, or with its token, while the page stays open: then a token is asked for again.
+effect(() => {
+  if (denial.value?.status === 401) void loadSession();
+});
 
 /** @throws ApiFailure where the token is not taken */
 export async function signIn(token: string): Promise<void> {

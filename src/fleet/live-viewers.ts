@@ -17,6 +17,8 @@ export interface Watching {
   /** Of which the version is; null: it knows nothing. */
   epoch: string | null;
   version: number;
+  /** It has asked and was sent nothing since: it is told even that nothing is new, which is how it knows the view holds. */
+  isAsking?: boolean;
   /** Epoch ms of the last frame to it. */
   sentAt: number;
   /** Epoch ms of its last message, pings aside. */
@@ -75,7 +77,7 @@ export class LiveViewers {
       return;
     }
     const { epoch = null, version = 0 } = frame.data;
-    socket.save({ ...before, isPaused: false, epoch, version, heardAt });
+    socket.save({ ...before, isPaused: false, isAsking: true, epoch, version, heardAt });
     this.#look();
   }
 
@@ -116,9 +118,9 @@ export class LiveViewers {
     const { view } = this.#ports;
     const { epoch, version } = view;
     const known = viewer.epoch === epoch ? viewer.version : null;
-    if (known === version) return;
+    if (known === version && !viewer.isAsking) return;
     socket.send(view.frame(known));
-    socket.save({ ...viewer, epoch, version, sentAt: at });
+    socket.save({ ...viewer, isAsking: false, epoch, version, sentAt: at });
   }
 }
 

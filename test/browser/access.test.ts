@@ -9,6 +9,12 @@ import { type QueueProcess, startQueue, startWorker, tearDown } from '../support
 let browser: Browser;
 let open: OpenPage | null = null;
 const servers: Server[] = [];
+/** Each breaks a WebSocket that goes through a proxy. */
+const tunnels: (() => void)[] = [];
+
+function breakTunnels(): void {
+  for (const breakIt of tunnels.splice(0)) breakIt();
+}
 
 beforeAll(async () => {
   browser = await launchBrowser();
@@ -37,7 +43,7 @@ interface ProxyOptions {
 }
 
 /** A reverse proxy in front of a queue. @returns its address */
-async function startProxy(queue: QueueProcess, { prefix = '', refusesUpgrades = false }: ProxyOptions) {
+async function startProxy(queue: QueueProcess, { prefix = '', refusesUpgrades = false }: ProxyOptions = {}) {
   const target = (incoming: IncomingMessage) => ({
     host: '127.0.0.1',
     port: queue.port,
@@ -62,6 +68,10 @@ async function startProxy(queue: QueueProcess, { prefix = '', refusesUpgrades = 
       const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
       there.write(`GET ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
       there.pipe(socket).pipe(there);
+    });
+    tunnels.push(() => {
+      there.destroy();
+      socket.destroy();
     });
     for (const end of [there, socket])
       end.on('error', () => {
@@ -117,6 +127,28 @@ describe('signing in', () => {
     await page.getByRole('button', { name: 'Send' }).click();
     await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
     await page.getByText('-H "Authorization: Bearer $TOKEN"').waitFor();
+  });
+});
+
+describe('a page that stays open', () => {
+  it('is live again after a broken connection, though nothing happens', async () => {
+    const queue = await startWithTokens();
+    const url = await startProxy(queue);
+    const page = await signIn(url, 'readers-token');
+    await page.locator('.freshness', { hasText: 'Live' }).waitFor();
+    breakTunnels();
+    await page.locator('.freshness', { hasText: 'Lost' }).waitFor();
+    await page.locator('.freshness', { hasText: 'Live' }).waitFor({ timeout: 15_000 });
+  });
+
+  it('asks for a token again once its sign-in is over', async () => {
+    const queue = await startWithTokens();
+    const url = await startProxy(queue);
+    const page = await signIn(url, 'readers-token');
+    await page.locator('.freshness', { hasText: 'Live' }).waitFor();
+    await page.context().clearCookies();
+    breakTunnels();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor({ timeout: 30_000 });
   });
 });
 

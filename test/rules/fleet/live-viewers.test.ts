@@ -189,6 +189,19 @@ describe('viewers of the fleet', () => {
     expect(epochs[0]).not.toBe(epochs[1]);
   });
 
+  it('that come back with the newest version are told that it still is, once', () => {
+    const theatre = new Theatre();
+    const first = theatre.open();
+    theatre.watch(first);
+    theatre.advance(2);
+    const { view } = first.frames.at(-1) as FleetFrame & { type: 'full' };
+    first.closed = 1006;
+    const again = theatre.open();
+    theatre.watch(again, { epoch: view.epoch, version: view.version });
+    theatre.advance(5);
+    expect(again.frames).toMatchObject([{ type: 'changed', version: view.version, workers: [] }]);
+  });
+
   it('hear of rows that went, and one that knows too little gets everything', () => {
     const theatre = new Theatre();
     const [viewer, old] = [theatre.open(), theatre.open()];
