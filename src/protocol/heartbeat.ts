@@ -16,8 +16,8 @@ const count = z.number().int().min(0);
 const bytes = z.number().int().min(0);
 /** From 0 to 1. */
 const share = z.number().min(0).max(1);
-/** Epoch ms by the worker's clock. */
-const time = z.number().int().min(0);
+/** Epoch ms by the worker's clock; a later one is no time that a browser could show. */
+const time = z.number().int().min(0).max(8.64e15);
 
 /** One GPU at one moment; what its driver does not tell is left out. */
 export const GpuReading = z.object({
