@@ -102,7 +102,8 @@ function successItems({ config_id, hour }: ConfigRow, now: number): Attention[] 
       worker_id: null,
       text: `${config_id}: ${bad} of ${all} jobs failed within the hour (${percent(bad / all)}).`,
       advice: 'Look at the newest failed jobs: their errors say why.',
-      since: now - 3_600_000,
+      // By the minute: the list is as it was while only time goes by.
+      since: now - (now % 60_000) - 3_600_000,
     },
   ];
 }

@@ -161,6 +161,16 @@ describe('what needs attention', () => {
     expect(codes(fleet)).toEqual([]);
   });
 
+  it('looks the same from one second to the next while nothing happens', () => {
+    const fleet = new FleetHarness();
+    connect(fleet, 'w');
+    fleet.share({ configs: [config('cfg', { totals: { submitted: 30, succeeded: 5, failed: 25 } })] });
+    const { version, attention } = fleet.view();
+    expect(attention).toHaveLength(1);
+    fleet.advance(1);
+    expect(fleet.view()).toMatchObject({ version, attention });
+  });
+
   it('is a worker whose engine has a backlog', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w', { state: 'paused', running: 4 });
