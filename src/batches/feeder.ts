@@ -55,11 +55,10 @@ export class Feeder {
     const models = [...new Set(counts.map(({ model }) => model))];
     if (models.length === 0) return;
     const slots = await this.#ports.queue.slots(models.map((model) => model || null));
-    // Not looked for in the list: a batch may name as many models as it has lines.
     const slotsOf = new Map(models.map((model, index) => [model, slots[index]!]));
     const batches = new Map(active.map((stored) => [stored.seq, stored]));
     const byConfig = Map.groupBy(counts, ({ model }) => configOf(model, slotsOf.get(model)!));
-    // Together: a batch may name as many models that nobody serves as it has lines.
+    // Together: a batch may name a thousand models that nobody serves.
     let unserved = new Map<Candidate, number>();
     for (const [config, lines] of byConfig) {
       const { config_id, slots: usable } = slotsOf.get(lines[0]!.model)!;

@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { isSettled, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import { fitsUtf8, isSettled, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { dial, whyDenied } from './dial.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
@@ -108,7 +108,7 @@ export class JobConnection {
     }
     const text = JSON.stringify({ ...job, id });
     // The queue would close the connection for it, each time it came.
-    if (new TextEncoder().encode(text).byteLength > limits.PAYLOAD_BYTES) {
+    if (!fitsUtf8(text, limits.PAYLOAD_BYTES)) {
       const message = `The job "${id}" is larger than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
       return Promise.resolve({ id, error: new QueueError(message, 413, 'too_large') });
     }

@@ -1,14 +1,11 @@
 import { machineTime, standsStill } from '../durable/machine-time.ts';
-import type { Alarm, Sql } from '../durable/ports.ts';
+import { startAgain } from '../durable/start-again.ts';
 
-interface Ending {
-  ctx: { storage: { sync(): Promise<void> }; abort(reason: string): void };
-  sql: Sql;
-  alarm: Alarm;
+type Ending = Parameters<typeof startAgain>[0] & {
   queueId: string;
   /** Stores what is only in memory. */
   save(): void;
-}
+};
 
 /**
  * Ends the object when the clock was set back: in a running one the time does not go back and no timer comes until the
@@ -29,15 +26,11 @@ export class NewClock {
     this.#isEnding = true;
     const msg = 'the clock was set back; the fleet object starts again to take it';
     console.log(JSON.stringify({ level: 'warn', msg, queue_id }));
-    void this.#startAgain();
+    void this.#end();
   }
 
-  /** The alarm starts it, even where nobody calls. */
-  async #startAgain(): Promise<void> {
-    const { ctx, sql, alarm, save } = this.#ending;
-    save();
-    alarm.set(machineTime(sql));
-    await ctx.storage.sync();
-    ctx.abort('the fleet object starts again with a new clock');
+  async #end(): Promise<void> {
+    this.#ending.save();
+    await startAgain(this.#ending, 'the fleet object starts again with a new clock');
   }
 }

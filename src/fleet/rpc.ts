@@ -53,10 +53,10 @@ export interface FleetRpc {
   starts(): Promise<ConfigStart[]>;
 }
 
-/** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
 /** Whose engine keeps a response; null: nobody's that is known; `foreign`: it is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;
 
+/** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
 export type ConfigChoice =
   /** `start`: of one that the scheduler starts workers for. */
   | { kind: 'config'; config_id: string; start?: ConfigStart }

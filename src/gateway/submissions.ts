@@ -1,4 +1,5 @@
 import {
+  bytesOfBase64,
   EngineRequest,
   isInferenceRoute,
   isRequestHeader,
@@ -52,17 +53,10 @@ function problemOf(payload: unknown): string | null {
     const text = typeof body === 'string' ? body : '';
     return bodyProblemOf(
       path,
-      body_base64 === undefined ? new TextEncoder().encode(text) : bytesOf(body_base64),
+      body_base64 === undefined ? new TextEncoder().encode(text) : bytesOfBase64(body_base64),
     );
   }
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
-}
-
-function bytesOf(base64: string): Uint8Array {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  return bytes;
 }
 
 /** What a job may not ask of an engine; null: nothing. What is no JSON object asks for nothing. */

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../process/http.ts';
 import { createLogger, EXIT, endSignals, type Logger, UserError } from '../process/index.ts';
-import { systemTimers, withTimeout } from '../process/timeout.ts';
+import { steadyNow, systemTimers, withTimeout } from '../process/timeout.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
 import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
@@ -36,7 +36,7 @@ export interface RunningLauncher {
 
 const SYNC_LIMIT_MS = 20_000;
 /** Never goes back: by a clock that was, no provider would be called until it is there again. */
-const CLOCK = { ...systemTimers, now: () => Math.floor(performance.timeOrigin + performance.now()) };
+const CLOCK = { ...systemTimers, now: () => Math.floor(steadyNow()) };
 /** After a second signal, ms. */
 const FORCED_MS = 500;
 

@@ -70,9 +70,7 @@ export function readEnvironment<S extends z.ZodObject>(
     const name = String(issue.path[0] ?? '');
     const value = given[name];
     if (value === undefined) return `  ${name} is not set: ${describe(schema, name)}`;
-    const shown = secrets.includes(name)
-      ? '(secret)'
-      : JSON.stringify(value.replace(CREDENTIALS, `//${MASK}@`));
+    const shown = secrets.includes(name) ? MASK : JSON.stringify(value.replace(CREDENTIALS, `//${MASK}@`));
     return `  ${name}=${shown}: ${issue.message}`;
   });
   const count = lines.length === 1 ? 'One variable needs' : `${lines.length} variables need`;
@@ -105,5 +103,5 @@ function protocolOf(text: string): string {
 }
 
 function isUrl(text: string, protocols: string[]): boolean {
-  return URL.canParse(text) && protocols.includes(new URL(text).protocol);
+  return protocols.includes(protocolOf(text));
 }

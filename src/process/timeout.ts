@@ -28,6 +28,11 @@ export const systemTimers: Timers = {
   clearTimeout: (timer) => clearTimeout((timer as Wait | null | undefined)?.part),
 };
 
+/** Epoch ms that never go back, though the machine's clock may. */
+export function steadyNow(): number {
+  return performance.timeOrigin + performance.now();
+}
+
 export interface TimeoutOptions {
   /** Also aborts the signal that `run` gets. */
   signal?: AbortSignal | undefined;

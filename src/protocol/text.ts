@@ -54,6 +54,14 @@ export function shortName(name: string): string {
   return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
 }
 
+/** @throws where it is no base64 */
+export function bytesOfBase64(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
+}
+
 /** JSON that fits into an HTTP header, which holds no character above 255. */
 export function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);

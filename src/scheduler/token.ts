@@ -1,3 +1,5 @@
+import { bytesOfBase64 } from '../protocol/text.ts';
+
 /** Tokens of launched workers, which can be told from all others without asking anybody. */
 const PREFIX = 'wvl_';
 
@@ -54,6 +56,5 @@ function toBase64Url(bytes: Uint8Array): string {
 }
 
 function fromBase64Url(text: string): string {
-  const bytes = atob(text.replaceAll('-', '+').replaceAll('_', '/'));
-  return new TextDecoder().decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0)));
+  return new TextDecoder().decode(bytesOfBase64(text.replaceAll('-', '+').replaceAll('_', '/')));
 }

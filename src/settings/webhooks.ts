@@ -1,3 +1,5 @@
+import { bytesOfBase64 } from '../protocol/text.ts';
+
 /** Where webhooks may go, and what signs them. */
 
 /** An entry of QUEUE_WEBHOOK_HOSTS that may be at an address that is not public, and over http. */
@@ -45,7 +47,7 @@ export function webhookProblem(text: string, hosts: string): string | null {
 export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
   const base64 = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1];
   if (base64 === undefined || base64.length % 4 !== 0) return null;
-  const key = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  const key = bytesOfBase64(base64);
   return key.byteLength >= 24 && key.byteLength <= 64 ? key : null;
 }
 

@@ -1,4 +1,4 @@
-import { systemTimers } from '../process/timeout.ts';
+import { steadyNow, systemTimers } from '../process/timeout.ts';
 
 /** A timer as its clock knows it. */
 export type Timer = unknown;
@@ -15,7 +15,7 @@ export interface Clock {
 
 export const systemClock: Clock = {
   ...systemTimers,
-  now: () => performance.timeOrigin + performance.now(),
+  now: steadyNow,
   setImmediate: (run) => {
     setImmediate(run);
   },

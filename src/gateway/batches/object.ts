@@ -10,6 +10,7 @@ import { BatchRunner } from '../../batches/runner.ts';
 import { lookAfter } from '../../batches/upkeep.ts';
 import { machineTime } from '../../durable/machine-time.ts';
 import { migrate } from '../../durable/migrate.ts';
+import { startAgain } from '../../durable/start-again.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
 import { addFile, type FilePage, type FilesWanted, listFiles } from '../../files/file-index.ts';
 import type { FileRecord } from '../../files/rpc.ts';
@@ -35,7 +36,11 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
         sql,
         now: () => Date.now(),
         machineTime: () => machineTime(sql),
-        startAgain: () => void this.#startAgain(),
+        startAgain: () =>
+          void startAgain(
+            { ctx, sql, alarm: this.#alarm },
+            'the object of batches starts again with a new clock',
+          ),
         sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
         queue: batchQueue(env, queueId),
         routes: inferenceRoutes(env.INFERENCE_ROUTES),
@@ -98,12 +103,5 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
   /** There is, or may be, something to do. */
   #look(): void {
     if (lookAfter(this.#ports, this.#alarm)) this.#runner.wake();
-  }
-
-  /** The alarm starts it, even where the clock was set back: the new object has the new time. */
-  async #startAgain(): Promise<void> {
-    this.#alarm.set(machineTime(this.#ports.sql));
-    await this.ctx.storage.sync();
-    this.ctx.abort('the object of batches starts again with a new clock');
   }
 }

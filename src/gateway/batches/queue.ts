@@ -39,8 +39,9 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
 }
 
 async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<SubmittedLine[]> {
-  const refusals = lines.map(refusalOf);
-  const jobs = lines.filter((_, index) => refusals[index] === null).map(jobOf);
+  const all = lines.map(jobOf);
+  const refusals = lines.map((line, index) => refusalOf(line, all[index]!.payload));
+  const jobs = all.filter((_, index) => refusals[index] === null);
   const answers = (
     jobs.length > 0 ? await submitAndListen(env, queueId, packJobs(jobs), LISTENER) : []
   ).values();
@@ -51,31 +52,25 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
 const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
 /** Why the gateway would not pass this line on; null: it would. */
-function refusalOf(line: LineJob): string | null {
-  const { body } = line;
+function refusalOf({ path, body }: LineJob, payload: string): string | null {
   // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
-  if (!fitsUtf8(payloadOf(line), limits.PAYLOAD_BYTES)) return TOO_LONG;
+  if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const { response } = scanBody(new TextEncoder().encode(body));
-    return keptResponseProblem(line.path, response.previousId);
+    return keptResponseProblem(path, response.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;
   }
 }
 
-function payloadOf({ path, body }: LineJob): string {
-  return JSON.stringify({ method: 'POST', path, body });
-}
-
-function jobOf(line: LineJob): SubmitJob {
-  const { id, tenant, token_name, model, deadline_seconds } = line;
+function jobOf({ id, tenant, token_name, path, body, model, deadline_seconds }: LineJob): SubmitJob {
   return {
     id,
     tenant,
     token_name,
     job_type: 'engine_request',
-    payload: payloadOf(line),
+    payload: JSON.stringify({ method: 'POST', path, body }),
     ...(model !== null && { model }),
     priority: PRIORITY,
     max_attempts: 3,

@@ -1,4 +1,9 @@
-import { type ChatCompletionSummary, type EngineRequestResult, runpodOutput } from '../../protocol/index.ts';
+import {
+  bytesOfBase64,
+  type ChatCompletionSummary,
+  type EngineRequestResult,
+  runpodOutput,
+} from '../../protocol/index.ts';
 import { engineResponse } from '../errors.ts';
 import type { RequestFacts } from '../json-scan.ts';
 
@@ -62,17 +67,14 @@ const AUDIO_TYPES: Record<string, string> = {
 
 /** @returns null for what is no base64 */
 function speech(audio: string, format: unknown): Response | null {
-  let bytes: string;
+  let bytes: Uint8Array<ArrayBuffer>;
   try {
-    bytes = atob(audio);
+    bytes = bytesOfBase64(audio);
   } catch {
     return null;
   }
   const type = AUDIO_TYPES[String(format)] ?? 'application/octet-stream';
-  return new Response(
-    Uint8Array.from(bytes, (character) => character.charCodeAt(0)),
-    { headers: { 'content-type': type } },
-  );
+  return new Response(bytes, { headers: { 'content-type': type } });
 }
 
 function transcription({ text, language, duration, segments }: Record<string, unknown>): Response {

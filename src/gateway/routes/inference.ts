@@ -106,8 +106,8 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
   const headers = { 'x-job-id': jobId, ...requestIdHeaders(requestId, errorOf.dialect) };
   const hangUp = new HangUp();
   request.signal.addEventListener('abort', () => {
-    // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this.
-    release();
+    // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this. What its body
+    // held is given back by `readBody`.
     hangUp.happen();
   });
   const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
