@@ -1,36 +1,41 @@
 import { createRequire } from 'node:module';
 import { PEERS } from './peer-server.ts';
-import { type DurablePlan, printRate } from './plan.ts';
+import { type DurablePlan, keepInFlight, payloadOf, resultOf, runProgram } from './plan.ts';
 
-/** The same with BullMQ: one process submits, works and waits for every result; prints the rate. */
+/** BullMQ as its documents have it: a queue, workers with a concurrency, and results by queue events. */
 
-const plan = JSON.parse(process.argv[2] ?? '') as DurablePlan;
 // Not a dependency of the project: `npm run bench:setup` puts it beside the bench.
 const { Queue, QueueEvents, Worker } = createRequire(`${PEERS}/`)('bullmq');
-const { hostname: host, port } = new URL(plan.url);
-const connection = { host, port: Number(port) };
-const name = 'durable';
-const queue = new Queue(name, { connection });
-const events = new QueueEvents(name, { connection });
-const result = { status: 'success', text: 'y'.repeat(plan.bytes) };
-const data = { messages: [{ role: 'user', content: 'x'.repeat(plan.bytes) }] };
-const BATCH = 16;
+const NAME = 'durable';
 
-for (let n = 0; n < 2; n++)
-  new Worker(name, async () => result, { connection, concurrency: plan.inFlight / 2 });
-await events.waitUntilReady();
-await queue.waitUntilReady();
-let submitted = 0;
-await printRate(plan.jobs, () => Promise.all(Array.from({ length: plan.inFlight / BATCH }, submitUntilDone)));
+await runProgram({
+  async work(plan) {
+    const result = resultOf(plan);
+    const worker = new Worker(NAME, async () => result, {
+      connection: addressOf(plan),
+      concurrency: plan.slots,
+    });
+    await worker.waitUntilReady();
+  },
+  async connect(plan) {
+    const connection = addressOf(plan);
+    const queue = new Queue(NAME, { connection });
+    const events = new QueueEvents(NAME, { connection });
+    // One for each result that is waited for; without this Node prints a warning for every eleventh.
+    queue.setMaxListeners(0);
+    events.setMaxListeners(0);
+    await events.waitUntilReady();
+    await queue.waitUntilReady();
+    const payload = payloadOf(plan);
+    return () =>
+      keepInFlight(plan, async () => {
+        const job = await queue.add('job', payload);
+        await job.waitUntilFinished(events);
+      });
+  },
+});
 
-async function submitUntilDone(): Promise<void> {
-  while (submitted < plan.jobs) {
-    submitted += BATCH;
-    const jobs = await queue.addBulk(Array.from({ length: BATCH }, () => ({ name: 'job', data })));
-    await Promise.all(
-      jobs.map((job: { waitUntilFinished(events: unknown): Promise<unknown> }) =>
-        job.waitUntilFinished(events),
-      ),
-    );
-  }
+function addressOf({ url }: DurablePlan): { host: string; port: number } {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
 }

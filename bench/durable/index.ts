@@ -1,16 +1,56 @@
-import { execFile } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import type { DurablePlan } from './plan.ts';
+import { processorMs } from '../machine.ts';
+import type { DurablePlan, SubmitterReport } from './plan.ts';
 
 /** A program beside this file: the queue's, or one of those that it is compared with. */
 export type Side = 'ours' | 'bullmq' | 'jetstream';
 
-/** Runs one side in a process of its own. @returns jobs a second */
-export async function runDurable(side: Side, plan: DurablePlan): Promise<number> {
+/** What one run came to. */
+export interface DurableRun {
+  jobsPerSecond: number;
+  /** Processor time a job, in µs: of the server alone, and of server, submitter and workers together. */
+  server: number;
+  all: number;
+}
+
+const WORKERS = 2;
+
+/** One submitter and two workers of a side, each a process of its own, as their users run them. */
+export async function runDurable(side: Side, plan: DurablePlan, serverPid: number): Promise<DurableRun> {
+  const workers = await Promise.all(Array.from({ length: WORKERS }, () => startProgram(side, 'work', plan)));
+  try {
+    const pids = workers.map(({ child }) => child.pid!);
+    const before = { server: processorMs(serverPid), workers: sum(pids.map(processorMs)) };
+    const submitter = await startProgram(side, 'submit', plan);
+    const report = JSON.parse(submitter.firstLine) as SubmitterReport;
+    const server = processorMs(serverPid) - before.server;
+    const others = sum(pids.map(processorMs)) - before.workers + report.processorMs;
+    const perJob = (ms: number) => (ms * 1000) / plan.jobs;
+    return { jobsPerSecond: report.jobsPerSecond, server: perJob(server), all: perJob(server + others) };
+  } finally {
+    await Promise.all(workers.map(({ child }) => end(child)));
+  }
+}
+
+/** @returns once it has printed its first line: a worker that it is ready, a submitter what it measured */
+async function startProgram(side: Side, which: 'work' | 'submit', plan: DurablePlan) {
   const file = fileURLToPath(new URL(`./${side}.ts`, import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [file, JSON.stringify(plan)], {
+  const child = spawn(process.execPath, [file, which, JSON.stringify(plan)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
     timeout: 180_000,
   });
-  return (JSON.parse(stdout) as { jobsPerSecond: number }).jobsPerSecond;
+  for await (const firstLine of createInterface({ input: child.stdout })) return { child, firstLine };
+  throw new Error(`${side} ${which} ended without a word`);
 }
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);

@@ -1,18 +1,16 @@
 import { createRequire } from 'node:module';
 import { PEERS } from './peer-server.ts';
-import { type DurablePlan, printRate } from './plan.ts';
+import { type DurablePlan, keepInFlight, payloadOf, resultOf, runProgram } from './plan.ts';
 
 /**
- * The same with JetStream: jobs in a work queue, results in a stream of their own, both on disk before they are
- * acknowledged; one process submits, works and waits for every result; prints the rate.
+ * JetStream: jobs in a work queue, results in a stream of their own, both on disk before they are acknowledged. A job
+ * is acknowledged after its result is.
  */
 
-const plan = JSON.parse(process.argv[2] ?? '') as DurablePlan;
 // Not a dependency of the project: `npm run bench:setup` puts it beside the bench.
 const load = createRequire(`${PEERS}/`);
 const { connect } = load('@nats-io/transport-node');
 const { jetstream, jetstreamManager } = load('@nats-io/jetstream');
-const BATCH = 16;
 
 interface Message {
   json(): { id: number };
@@ -20,45 +18,49 @@ interface Message {
 }
 type Consumer = { consume(options: object): Promise<AsyncIterable<Message>> };
 
-const connection = await connect({ servers: plan.url });
-const stream = jetstream(connection);
-const manager = await jetstreamManager(connection);
-await manager.streams.add({ name: 'jobs', subjects: ['jobs'], storage: 'file', retention: 'workqueue' });
-await manager.streams.add({ name: 'results', subjects: ['results'], storage: 'file' });
-await manager.consumers.add('jobs', {
-  durable_name: 'workers',
-  ack_policy: 'explicit',
-  max_ack_pending: plan.inFlight,
+await runProgram({
+  async work(plan) {
+    const stream = jetstream(await prepare(plan));
+    const result = resultOf(plan);
+    void run(await stream.consumers.get('jobs', 'workers'));
+
+    async function run(consumer: Consumer): Promise<void> {
+      for await (const job of await consumer.consume({ max_messages: plan.slots })) {
+        const text = JSON.stringify({ id: job.json().id, ...result });
+        void stream.publish('results', text).then(() => job.ack());
+      }
+    }
+  },
+  async connect(plan) {
+    const stream = jetstream(await prepare(plan));
+    const waiting = new Map<number, () => void>();
+    // Its own results only: the stream keeps those of the rounds before.
+    const results = await stream.consumers.get('results', { deliver_policy: 'new' });
+    void read(await results.consume({ max_messages: plan.inFlight }));
+    const payload = payloadOf(plan);
+    return () =>
+      keepInFlight(plan, async (id) => {
+        const end = new Promise<void>((resolve) => waiting.set(id, resolve));
+        await stream.publish('jobs', JSON.stringify({ id, ...payload }));
+        await end;
+      });
+
+    async function read(messages: AsyncIterable<Message>): Promise<void> {
+      for await (const message of messages) {
+        const { id } = message.json();
+        waiting.get(id)?.();
+        waiting.delete(id);
+      }
+    }
+  },
 });
-const results = new Map<number, () => void>();
-void readResults(await stream.consumers.get('results'));
-for (let n = 0; n < 2; n++) void work(await stream.consumers.get('jobs', 'workers'));
 
-const messages = [{ role: 'user', content: 'x'.repeat(plan.bytes) }];
-const text = 'y'.repeat(plan.bytes);
-let submitted = 0;
-await printRate(plan.jobs, () => Promise.all(Array.from({ length: plan.inFlight / BATCH }, submitUntilDone)));
-
-async function submitUntilDone(): Promise<void> {
-  while (submitted < plan.jobs) {
-    const ids = Array.from({ length: BATCH }, () => submitted++);
-    const ends = ids.map((id) => new Promise<void>((resolve) => results.set(id, resolve)));
-    await Promise.all(ids.map((id) => stream.publish('jobs', JSON.stringify({ id, messages }))));
-    await Promise.all(ends);
-  }
-}
-
-async function work(consumer: Consumer): Promise<void> {
-  for await (const job of await consumer.consume({ max_messages: plan.inFlight / 2 })) {
-    const { id } = job.json();
-    void stream.publish('results', JSON.stringify({ id, status: 'success', text })).then(() => job.ack());
-  }
-}
-
-async function readResults(consumer: Consumer): Promise<void> {
-  for await (const result of await consumer.consume({ max_messages: plan.inFlight })) {
-    const { id } = result.json();
-    results.get(id)?.();
-    results.delete(id);
-  }
+/** Every process makes the streams, which changes nothing where they are there. */
+async function prepare({ url }: DurablePlan): Promise<unknown> {
+  const connection = await connect({ servers: url });
+  const manager = await jetstreamManager(connection);
+  await manager.streams.add({ name: 'jobs', subjects: ['jobs'], storage: 'file', retention: 'workqueue' });
+  await manager.streams.add({ name: 'results', subjects: ['results'], storage: 'file' });
+  await manager.consumers.add('jobs', { durable_name: 'workers', ack_policy: 'explicit' });
+  return connection;
 }

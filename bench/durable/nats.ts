@@ -25,6 +25,7 @@ export async function startNats(): Promise<PeerServer> {
   await until(() => answers(port), 'NATS listens');
   return {
     url: `nats://127.0.0.1:${port}`,
+    pid: child.pid!,
     stop: () => {
       child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });

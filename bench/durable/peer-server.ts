@@ -7,6 +7,7 @@ export const PEERS = fileURLToPath(new URL('../.peers', import.meta.url));
 /** A server that stored jobs are compared with. */
 export interface PeerServer {
   url: string;
+  pid: number;
   /** Ends it, with what it stored. */
   stop(): void;
 }

@@ -1,20 +1,67 @@
-/** What both sides of the comparison are told to do. */
+/** What every side of the comparison is told to do. */
 export interface DurablePlan {
-  /** Of the queue, or of Redis. */
+  /** Of the queue, of Redis or of NATS. */
   url: string;
   jobs: number;
-  /** Jobs that are submitted and not yet answered. */
+  /** Jobs that are submitted and not yet answered: the next one is submitted when one of them is. */
   inFlight: number;
+  /** Jobs that each worker process runs at a time. */
+  slots: number;
   /** Of each payload and each result. */
   bytes: number;
-  /** How they are submitted to our queue, and how results are heard of: by HTTP in arrays and a long poll each, or over one socket. */
-  way?: 'http' | 'socket';
 }
 
-/** Times the work and prints `{"jobsPerSecond": …}`, then ends the process. */
-export async function printRate(jobs: number, work: () => Promise<unknown>): Promise<never> {
+/** The two programs of a side; each runs in processes of its own. */
+export interface Programs {
+  /** Takes jobs until the process is killed. @returns once it takes them */
+  work(plan: DurablePlan): Promise<void>;
+  /** Submits all jobs and reads every result. @returns how to begin, once it is connected */
+  connect(plan: DurablePlan): Promise<() => Promise<void>>;
+}
+
+/** What the submitter prints when it has every result. */
+export interface SubmitterReport {
+  jobsPerSecond: number;
+  /** Processor time of the submitter from its first submission to its last result. */
+  processorMs: number;
+}
+
+/** Runs the program that the arguments name: `work` or `submit`, then the plan. */
+export async function runProgram({ work, connect }: Programs): Promise<void> {
+  const [, , which, text = ''] = process.argv;
+  const plan = JSON.parse(text) as DurablePlan;
+  if (which === 'work') {
+    await work(plan);
+    console.log('ready');
+    return;
+  }
+  const submitAll = await connect(plan);
   const began = performance.now();
-  await work();
-  console.log(JSON.stringify({ jobsPerSecond: (jobs * 1000) / (performance.now() - began) }));
+  const used = process.cpuUsage();
+  await submitAll();
+  const { user, system } = process.cpuUsage(used);
+  const report: SubmitterReport = {
+    jobsPerSecond: (plan.jobs * 1000) / (performance.now() - began),
+    processorMs: (user + system) / 1000,
+  };
+  console.log(JSON.stringify(report));
   process.exit(0);
 }
+
+/** Calls `submit` for every job, as many at a time as may be in flight. */
+export async function keepInFlight(
+  plan: DurablePlan,
+  submit: (n: number) => Promise<unknown>,
+): Promise<void> {
+  let next = 0;
+  const lane = async () => {
+    while (next < plan.jobs) await submit(next++);
+  };
+  await Promise.all(Array.from({ length: plan.inFlight }, lane));
+}
+
+export const payloadOf = ({ bytes }: DurablePlan) => ({
+  messages: [{ role: 'user', content: 'x'.repeat(bytes) }],
+});
+
+export const resultOf = ({ bytes }: DurablePlan) => ({ status: 'success', text: 'y'.repeat(bytes) });

@@ -23,6 +23,7 @@ export async function startRedis(): Promise<PeerServer> {
   await until(() => answers(port), 'Redis listens');
   return {
     url: `redis://127.0.0.1:${port}`,
+    pid: child.pid!,
     stop: () => {
       child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });

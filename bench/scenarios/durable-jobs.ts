@@ -1,18 +1,14 @@
 import { startQueue, tearDown } from '../../test/support/road.ts';
-import { runDurable, type Side } from '../durable/index.ts';
+import { type DurableRun, runDurable, type Side } from '../durable/index.ts';
 import { hasNats, startNats } from '../durable/nats.ts';
 import type { PeerServer } from '../durable/peer-server.ts';
 import { hasRedis, startRedis } from '../durable/redis.ts';
 import { type Effort, scaled } from '../effort.ts';
-import { processorMs } from '../machine.ts';
 import type { Figure } from '../report.ts';
 import { workerdOf } from '../road.ts';
 
-const LOAD = { jobs: 4800, inFlight: 64, bytes: 1000 };
-
-const WAYS = ['socket', 'http'] as const;
-type Way = (typeof WAYS)[number];
-const WAY_NAMES = { socket: 'over one socket', http: 'in arrays, one long poll a result' };
+const LOAD = { jobs: 6400, slots: 16, bytes: 1000 };
+const IN_FLIGHT = [64, 256];
 
 interface Peer {
   side: Side;
@@ -25,62 +21,80 @@ const PEERS: Peer[] = [
   { side: 'jetstream', name: 'NATS JetStream', isThere: hasNats, start: startNats },
 ];
 
-interface Rounds {
-  rate: Record<Way, number[]>;
-  processor: Record<Way, number[]>;
-  peers: { name: string; rate: number[] }[];
+interface Measured {
+  name: string;
+  runs: DurableRun[];
 }
 
 /**
  * P3: durable jobs a second, their results known to the submitter, against BullMQ on Redis and against JetStream in
- * the same run. Everyone's writes are synced to disk before they are acknowledged.
+ * the same run, in turns. Each has a submitter and two workers in processes of their own, and syncs every write to
+ * disk before it acknowledges it.
  */
 export async function durableJobs(effort: Effort): Promise<Figure[]> {
-  const load = { ...LOAD, jobs: Math.ceil(scaled(LOAD.jobs, effort) / LOAD.inFlight) * LOAD.inFlight };
+  const jobs = Math.max(scaled(LOAD.jobs, effort), 2 * Math.max(...IN_FLIGHT));
   const queue = await startQueue();
-  const pid = workerdOf(queue);
   const there = PEERS.filter(({ isThere }) => isThere());
   for (const { name } of PEERS.filter((peer) => !there.includes(peer))) {
     console.log(`P3   ${name} is not installed, so nothing is compared with it: npm run bench:setup`);
   }
-  const peers = await Promise.all(there.map(async (peer) => ({ ...peer, server: await peer.start() })));
-  const seen: Rounds = {
-    rate: { socket: [], http: [] },
-    processor: { socket: [], http: [] },
-    peers: peers.map(({ name }) => ({ name, rate: [] })),
-  };
+  const servers: PeerServer[] = [];
   try {
-    for (const way of WAYS) await runDurable('ours', { ...load, url: queue.url, way });
-    for (let round = 0; round < effort.rounds; round++) {
-      for (const [n, { side, server }] of peers.entries()) {
-        seen.peers[n]!.rate.push(await runDurable(side, { ...load, url: server.url }));
+    for (const { start } of there) servers.push(await start());
+    const sides = [
+      { side: 'ours' as Side, name: 'ours', url: queue.url, pid: workerdOf(queue) },
+      ...there.map(({ side, name }, n) => ({ side, name, url: servers[n]!.url, pid: servers[n]!.pid })),
+    ];
+    const figures: Figure[] = [];
+    for (const inFlight of IN_FLIGHT) {
+      const measured: Measured[] = sides.map(({ name }) => ({ name, runs: [] }));
+      // The first round is a rehearsal: V8 has not compiled anything of the queue yet.
+      for (let round = -1; round < effort.rounds; round++) {
+        for (const [n, { side, url, pid }] of sides.entries()) {
+          const run = await runDurable(side, { ...LOAD, jobs, inFlight, url }, pid);
+          if (round >= 0) measured[n]!.runs.push(run);
+        }
       }
-      for (const way of WAYS) {
-        const before = processorMs(pid);
-        seen.rate[way].push(await runDurable('ours', { ...load, url: queue.url, way }));
-        seen.processor[way].push(((processorMs(pid) - before) / load.jobs) * 1000);
-      }
+      figures.push(...figuresOf(inFlight, measured));
     }
+    return figures;
   } finally {
-    for (const { server } of peers) server.stop();
+    for (const server of servers) server.stop();
     await tearDown();
   }
-  return WAYS.flatMap((way) => figuresOf(way, seen));
 }
 
-function figuresOf(way: Way, { rate, processor, peers }: Rounds): Figure[] {
-  const how = WAY_NAMES[way];
+function figuresOf(inFlight: number, measured: Measured[]): Figure[] {
+  const [ours, ...peers] = measured;
   const shared = { group: 'P3', goal: null };
+  const at = `${inFlight} in flight`;
   return [
-    { ...shared, name: `durable jobs, ${how}`, unit: '/s', rounds: rate[way] },
-    { ...shared, name: `processor of the queue a durable job, ${how}`, unit: 'µs', rounds: processor[way] },
-    ...peers.map((peer) => ({
+    ...measured.flatMap(({ name, runs }) => [
+      {
+        ...shared,
+        name: `durable jobs, ${name}, ${at}`,
+        unit: '/s',
+        rounds: runs.map((run) => run.jobsPerSecond),
+      },
+      {
+        ...shared,
+        name: `processor of the server a durable job, ${name}, ${at}`,
+        unit: 'µs',
+        rounds: runs.map((run) => run.server),
+      },
+      {
+        ...shared,
+        name: `processor of all processes a durable job, ${name}, ${at}`,
+        unit: 'µs',
+        rounds: runs.map((run) => run.all),
+      },
+    ]),
+    ...peers.map(({ name, runs }) => ({
       ...shared,
-      name: `durable jobs/s ÷ ${peer.name}, fsync always, ${how}`,
+      name: `durable jobs/s ÷ ${name}, fsync always, ${at}`,
       unit: '×',
-      // Of what a submitter of many jobs is to use.
-      ...(peer.name === 'BullMQ' && way === 'socket' ? { goal: 1.5, atLeast: true } : {}),
-      rounds: rate[way].map((own, round) => own / peer.rate[round]!),
+      ...(name === 'BullMQ' && inFlight === 64 ? { goal: 1.5, atLeast: true } : {}),
+      rounds: runs.map((run, round) => ours!.runs[round]!.jobsPerSecond / run.jobsPerSecond),
     })),
   ];
 }
