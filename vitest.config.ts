@@ -27,7 +27,15 @@ export default defineConfig({
           ...shared,
           name: 'roads',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{browser,clients,prometheus,rules,vllm}/**'],
+          exclude: ['test/{browser,clients,package,prometheus,rules,vllm}/**'],
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'package',
+          include: ['test/package/**/*.test.ts'],
+          globalSetup: ['test/package/global-setup.ts'],
         },
       },
     ],

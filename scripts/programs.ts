@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, join } from 'node:path';
+import type { Plugin } from 'esbuild';
 import { buildGateway } from '../src/workerd/bundle.ts';
 import { freshDashboard } from '../src/workerd/dashboard.ts';
 
@@ -83,6 +84,7 @@ async function bundlePrograms() {
     minifyWhitespace: true,
     // Native parts of packages are optional: they are looked for, and done without.
     external: ['workerd', 'esbuild', '*.node'],
+    plugins: [leaveOut],
     // Packages in CommonJS require() what is built into Node.
     banner: {
       js: "import { createRequire as createRequire_ } from 'node:module'; const require = createRequire_(import.meta.url);",
@@ -93,6 +95,20 @@ async function bundlePrograms() {
   await stop();
   return result;
 }
+
+/**
+ * What dockerode loads for ways that the driver does not go: daemons over SSH, and builds of images. It looks for files
+ * beside itself, which a bundle has not. What takes its place is empty.
+ */
+const leaveOut: Plugin = {
+  name: 'leave-out',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^(?:ssh2|@grpc\/.*|protobufjs)$/ }, ({ path, importer }) =>
+      /node_modules\/docker(?:ode|-modem)\//.test(importer) ? { path, namespace: 'left-out' } : null,
+    );
+    onLoad({ filter: /.*/, namespace: 'left-out' }, () => ({ contents: '' }));
+  },
+};
 
 function isProgram({ path }: { path: string }): boolean {
   return basename(path).split('.', 1)[0]! in PROGRAMS;
