@@ -1,6 +1,7 @@
 import { Command, InvalidArgumentError } from 'commander';
+import { FAULT_KINDS, type FaultKind } from '../test/soak/faults.ts';
+import { tableOf } from '../test/soak/figures.ts';
 import { Soak } from '../test/soak/run.ts';
-import { tableOf } from '../test/soak/verdict.ts';
 
 /** `npm run soak`: real processes, real kills, a network that goes wrong; ends with 1 if anything was lost. */
 
@@ -9,9 +10,14 @@ const given = new Command('soak')
   .option('--jobs <count>', 'jobs to run', whole, 10_000)
   .option('--faults <count>', 'faults, spread evenly over the jobs', whole, 500)
   .option('--seed <number>', 'chooses the faults', whole, Date.now() % 1_000_000)
+  .option(
+    '--only <kinds>',
+    `faults of these kinds alone, such as kill_queue,drain; all: ${FAULT_KINDS.join(', ')}`,
+    kinds,
+  )
   .option('--workers <count>', 'worker containers', whole, 4)
   .parse()
-  .opts<{ jobs: number; faults: number; seed: number; workers: number }>();
+  .opts<{ jobs: number; faults: number; seed: number; workers: number; only?: FaultKind[] }>();
 
 console.log(`soak: ${given.jobs} jobs, ${given.faults} faults, ${given.workers} workers, seed ${given.seed}`);
 const report = await Soak.run({ ...given, say: (line) => console.log(line) });
@@ -28,6 +34,8 @@ console.log(
     ['large results wrong', counts.largeResultsWrong.length],
     ['streams wrong', counts.streamsWrong.length],
     ['lines of the batch wrong', counts.linesWrong.length],
+    ['jobs of the endpoint wrong', counts.endpointWrong.length],
+    ['webhooks wrong', counts.hooksWrong.length],
     ['settled twice', counts.settledTwice.length],
     ['attempts wrongly charged', counts.wronglyCharged.length],
     ['leftovers in tables, slots, engines and spools', counts.leftovers.length],
@@ -36,6 +44,13 @@ console.log(
 );
 if (report.logs) console.log(`\nThe output of every process is in ${report.logs}`);
 process.exit(report.logs === null ? 0 : 1);
+
+function kinds(text: string): FaultKind[] {
+  const named = text.split(',');
+  const unknown = named.find((kind) => !FAULT_KINDS.includes(kind as FaultKind));
+  if (unknown !== undefined) throw new InvalidArgumentError(`there is no fault "${unknown}".`);
+  return named as FaultKind[];
+}
 
 function whole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('expected a whole number.');

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chatText, type Message } from './engine-text.ts';
+import type { FigureRow } from './figures.ts';
 
 /** What a line may fail by here: the kills that hit all its attempts. */
 const KILLED = ['worker_died', 'lease_expired', 'engine_died', 'engine_unreachable'];
@@ -32,18 +33,17 @@ export class SoakBatch {
     }));
   }
 
-  get lines(): number {
-    return this.#lines.length;
-  }
-
   /** Lines that are written. */
   get done(): number {
     const { completed = 0, failed = 0 } = this.#now?.request_counts ?? {};
     return completed + failed;
   }
 
-  get failed(): number {
-    return this.#now?.request_counts.failed ?? 0;
+  figures(): FigureRow[] {
+    return [
+      ['lines of a batch', this.#lines.length],
+      ['… that ran out of attempts', this.#now?.request_counts.failed ?? 0],
+    ];
   }
 
   /** Uploads, creates, and looks until it is over; what is not answered is asked again. */
@@ -87,8 +87,10 @@ export class SoakBatch {
       return isRight(found[0]!, line) ? [] : [`line-${n} is wrong: ${JSON.stringify(found[0])}`];
     });
     const { completed, failed } = batch.request_counts;
-    if (completed + failed !== this.lines || written.length !== this.lines)
-      wrong.push(`${completed} and ${failed} of ${this.lines} lines are counted, ${written.length} written`);
+    if (completed + failed !== this.#lines.length || written.length !== this.#lines.length)
+      wrong.push(
+        `${completed} and ${failed} of ${this.#lines.length} lines are counted, ${written.length} written`,
+      );
     return [...this.#wrong, ...wrong];
   }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Asked, type Ending, type Heard, judge } from './caller-verdict.ts';
 import { LARGE_TEXT } from './engine-text.ts';
 import type { Fault } from './faults.ts';
+import type { FigureRow } from './figures.ts';
 
 /** Tokens of one answer: long enough that faults meet streams under way. */
 const TOKENS = { least: 40, most: 240 };
@@ -26,13 +27,6 @@ interface Call extends Asked {
   heard: Heard | null;
 }
 
-export interface CallersReport {
-  endings: Record<Ending, number>;
-  /** How often each error was shown. */
-  errors: Record<string, number>;
-  wrong: string[];
-}
-
 /** Callers of `/v1/chat/completions`, straight at the queue: only its own end may break their connections. */
 export class Callers {
   readonly #calls: Call[] = [];
@@ -40,6 +34,9 @@ export class Callers {
   readonly #workers: readonly string[];
   readonly #random: () => number;
   readonly #mark: string;
+  /** How those that were judged ended, and how often each error was shown. */
+  readonly #endings: Record<Ending, number> = { whole: 0, error: 0, broken: 0, hung_up: 0 };
+  readonly #errors: Record<string, number> = {};
   #open = 0;
   #over = false;
 
@@ -75,24 +72,32 @@ export class Callers {
     while (this.#open > 0) await sleep(50);
   }
 
-  /** Judges all of them; one that still waits has no end at all. */
-  count(faults: readonly Fault[]): CallersReport {
+  /** Judges all of them; one that still waits has no end at all. @returns what is wrong */
+  count(faults: readonly Fault[]): string[] {
     this.#over = true;
-    const endings: Record<Ending, number> = { whole: 0, error: 0, broken: 0, hung_up: 0 };
-    const errors: Record<string, number> = {};
     const wrong: string[] = [];
     for (const call of this.#calls) {
       const { id, heard } = call;
       const verdict = heard ? judge(call, heard, this.#workers, faults) : { wrong: 'it never ended' };
       if ('wrong' in verdict) wrong.push(`${id} ${placeOf(heard)}: ${verdict.wrong}`);
-      else endings[verdict.ending] += 1;
-      if ('error' in verdict) errors[verdict.error] = (errors[verdict.error] ?? 0) + 1;
+      else this.#endings[verdict.ending] += 1;
+      if ('error' in verdict) this.#errors[verdict.error] = (this.#errors[verdict.error] ?? 0) + 1;
     }
-    return { endings, errors, wrong };
+    return wrong;
   }
 
-  countStreams(): number {
-    return this.#calls.filter(({ streams }) => streams).length;
+  /** Of those that were counted. */
+  figures(): FigureRow[] {
+    const { whole, error, broken, hung_up } = this.#endings;
+    return [
+      ['callers', this.started],
+      ['… whose answer was streamed', this.#calls.filter(({ streams }) => streams).length],
+      ['… answered whole', whole],
+      ['… ended by an error', error],
+      ...Object.entries(this.#errors).map(([code, count]): FigureRow => [`… … ${code}`, count]),
+      ['… broken by a queue kill', broken],
+      ['… hung up by choice', hung_up],
+    ];
   }
 
   #plan(number: number): Call {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HalfOpenSide } from '../support/faulty-proxy.ts';
+import type { FigureRow } from './figures.ts';
 import { signal } from './proc.ts';
 import { pick } from './random.ts';
 import { type SoakRoad, type SoakWorker, TIMES } from './road.ts';
@@ -18,6 +19,7 @@ const WEIGHTS = {
   drain: 5,
 } as const;
 export type FaultKind = keyof typeof WEIGHTS;
+export const FAULT_KINDS = Object.keys(WEIGHTS) as FaultKind[];
 
 /** How long a network stalls or is slow, ms. Some stalls outlast lease and grace, most do not. */
 const STALL_MS = { least: 500, most: 18_000 };
@@ -49,12 +51,11 @@ export class Faults {
   readonly #kinds: FaultKind[];
   readonly #lasting = new Set<Promise<void>>();
 
-  constructor(road: SoakRoad, random: () => number) {
+  /** @param only the kinds there are, in the proportion of their weights */
+  constructor(road: SoakRoad, random: () => number, only: readonly FaultKind[] = FAULT_KINDS) {
     this.#road = road;
     this.#random = random;
-    this.#kinds = Object.entries(WEIGHTS).flatMap(([kind, weight]) =>
-      Array.from({ length: weight }, () => kind as FaultKind),
-    );
+    this.#kinds = only.flatMap((kind) => Array.from({ length: WEIGHTS[kind] }, () => kind));
   }
 
   /**
@@ -84,6 +85,15 @@ export class Faults {
     this.#lasting.add(over);
     void over.finally(() => this.#lasting.delete(over));
     return fault;
+  }
+
+  figures(): FigureRow[] {
+    const kinds = Map.groupBy(this.done, ({ kind }) => kind);
+    return [
+      ['faults', this.done.length],
+      ['… while jobs were in flight there', this.done.filter(({ inFlight }) => inFlight > 0).length],
+      ...[...kinds].sort().map(([kind, list]): FigureRow => [`… ${kind}`, list.length]),
+    ];
   }
 
   /** Everything that was started is over: networks good, processes back. */

@@ -34,6 +34,7 @@ export class JobBook {
   readonly #entries: Entry[] = [];
   readonly #byId = new Map<string, Entry>();
   readonly #random: () => number;
+  readonly #webhook: string;
   #next = 0;
   accepted = 0;
   /** Submissions that were made again because no answer was heard. */
@@ -43,8 +44,9 @@ export class JobBook {
   /** Jobs that were seen settled in two ways. */
   readonly settledTwice = new Set<string>();
 
-  constructor(count: number, mark: string, random: () => number) {
+  constructor(count: number, mark: string, webhook: string, random: () => number) {
     this.#random = random;
+    this.#webhook = webhook;
     for (let number = 0; number < count; number++) {
       const tokens = TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least));
       const kind = kindOf(number);
@@ -122,7 +124,7 @@ export class JobBook {
   }
 
   async #submit(url: string, batch: Entry[]): Promise<void> {
-    const body = JSON.stringify(batch.map(submission));
+    const body = JSON.stringify(batch.map((entry) => submission(entry, this.#webhook)));
     for (let attempt = 0; ; attempt++) {
       if (attempt > 0) {
         this.resubmissions += 1;
@@ -190,9 +192,9 @@ function kindOf(number: number): Entry['kind'] {
   return number % LARGE_RESULT_EVERY === Math.floor(LARGE_PAYLOAD_EVERY / 2) ? 'large_result' : 'chat';
 }
 
-function submission(entry: Entry) {
+function submission(entry: Entry, webhook: string) {
   const { id, tokens: max_tokens } = entry;
-  const shared = { id, config_id: 'soak', max_attempts: MAX_ATTEMPTS };
+  const shared = { id, config_id: 'soak', max_attempts: MAX_ATTEMPTS, webhook };
   if (entry.kind !== 'large_result') {
     const payload = { messages: messagesOf(entry), max_tokens, ignore_eos: true };
     return { ...shared, job_type: 'chat_completion', payload };

@@ -7,6 +7,7 @@ import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { cli } from '../support/road.ts';
 import { modelOf } from './engine-text.ts';
+import { SoakHooks } from './hooks.ts';
 import { Kept } from './kept.ts';
 import { childrenOf, commandLine, MARK } from './proc.ts';
 
@@ -34,9 +35,11 @@ export class SoakRoad {
   readonly queueUrl: string;
   /** What callers dial: the queue behind a network that goes wrong too. */
   readonly callers: FaultyProxy;
+  readonly hooks: SoakHooks;
   readonly #env: NodeJS.ProcessEnv;
 
-  private constructor(port: number, callers: FaultyProxy) {
+  private constructor(port: number, callers: FaultyProxy, hooks: SoakHooks) {
+    this.hooks = hooks;
     this.queueUrl = `http://127.0.0.1:${port}`;
     this.callers = callers;
     this.#env = { [MARK]: this.mark, NODE_COMPILE_CACHE: join(this.folder, 'cache'), NO_COLOR: '1' };
@@ -45,7 +48,7 @@ export class SoakRoad {
 
   static async start(workers: number, random: () => number): Promise<SoakRoad> {
     const port = await freePort();
-    const road = new SoakRoad(port, await new FaultyProxy(port, random).listen());
+    const road = new SoakRoad(port, await new FaultyProxy(port, random).listen(), await SoakHooks.start());
     try {
       await road.#startAll(workers, port, random);
     } catch (error) {
@@ -119,6 +122,7 @@ export class SoakRoad {
     this.heal();
     await Promise.all(this.workers.map(({ kept }) => kept.stop()));
     await this.queue.stop();
+    await this.hooks.stop();
     await Promise.all(
       [this.callers, ...this.workers.map(({ proxy }) => proxy)].map((proxy) => proxy.close()),
     );
@@ -154,6 +158,8 @@ export class SoakRoad {
       CASOLA_LEASE_SECONDS: String(TIMES.lease),
       CASOLA_RECONNECT_GRACE: String(TIMES.grace),
       CASOLA_PING_SECONDS: String(TIMES.ping),
+      QUEUE_WEBHOOK_HOSTS: this.hooks.allowed,
+      QUEUE_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
     });
   }
 

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
 import { SoakBatch } from './batch.ts';
-import { Callers, type CallersReport } from './callers.ts';
-import { Faults } from './faults.ts';
+import { Callers } from './callers.ts';
+import { SoakEndpoint } from './endpoint.ts';
+import { type FaultKind, Faults } from './faults.ts';
+import type { FigureRow } from './figures.ts';
 import { JobBook, look, readLedger } from './jobs.ts';
 import { processesOf } from './proc.ts';
 import { seededRandom } from './random.ts';
@@ -15,13 +17,15 @@ export interface SoakOptions {
   faults: number;
   seed: number;
   workers: number;
+  /** Faults of these kinds alone; left out, all. */
+  only?: FaultKind[];
   /** Gets a line every few seconds. */
   say(line: string): void;
 }
 
 export interface SoakReport {
   counts: Counts;
-  figures: [label: string, value: string | number][];
+  figures: FigureRow[];
   /** Where the processes' output was written; null when all is well. */
   logs: string | null;
 }
@@ -37,6 +41,8 @@ const JOBS_PER_CALLER = 10;
 const CALLERS_AT_A_TIME = 30;
 /** One line of a batch for so many jobs. */
 const JOBS_PER_LINE = 10;
+/** One job of RunPod's form for so many jobs. */
+const JOBS_PER_ENDPOINT_JOB = 10;
 /** What was aborted leaves its engine within this, ms. */
 const ABORTED_WITHIN_MS = 10_000;
 const SAY_EVERY_MS = 5000;
@@ -56,23 +62,25 @@ export class Soak {
   readonly #book: JobBook;
   readonly #callers: Callers;
   readonly #batch: SoakBatch;
+  readonly #endpoint: SoakEndpoint;
   readonly #faults: Faults;
   readonly #startedAt = Date.now();
   #sight: Sight = { settled: 0, open: 0, running: new Map() };
   #over = false;
   /** Attempts charged, over all jobs. */
   #charged = 0;
-  #called: CallersReport | null = null;
 
   private constructor(options: SoakOptions, random: () => number, road: SoakRoad) {
     this.#options = options;
     this.#road = road;
-    this.#book = new JobBook(options.jobs, road.mark, random);
+    this.#book = new JobBook(options.jobs, road.mark, road.hooks.url, random);
     const workers = road.workers.map(({ id }) => id);
     const lines = Math.ceil(options.jobs / JOBS_PER_LINE);
     this.#batch = new SoakBatch(road.queueUrl, lines, road.mark, random);
+    const endpointJobs = Math.ceil(options.jobs / JOBS_PER_ENDPOINT_JOB);
+    this.#endpoint = new SoakEndpoint(road.queueUrl, endpointJobs, road.mark, random);
     this.#callers = new Callers(road.queueUrl, workers, road.mark, random);
-    this.#faults = new Faults(road, random);
+    this.#faults = new Faults(road, random, options.only);
   }
 
   static async run(options: SoakOptions): Promise<SoakReport> {
@@ -92,11 +100,11 @@ export class Soak {
     try {
       const mayGoOn = () => this.#book.accepted - this.#settled < BACKLOG;
       const submitting = Promise.all([1, 2].map(() => this.#book.submitAll(this.#road.callersUrl, mayGoOn)));
-      const batch = this.#batch.run();
+      const besides = Promise.all([this.#batch.run(), this.#endpoint.run()]);
       const trouble = Promise.all([submitting, this.#strikeAll(), this.#callAll()]);
       await Promise.race([trouble, this.#stuck()]);
       await this.#faults.over();
-      await Promise.race([Promise.all([this.#callers.ended(), batch, this.#quiet()]), this.#stuck()]);
+      await Promise.race([Promise.all([this.#callers.ended(), besides, this.#quiet()]), this.#stuck()]);
     } catch (error) {
       stuck = (error as Error).message;
     }
@@ -175,6 +183,7 @@ export class Soak {
       say(
         `${seconds} s: ${this.#settled} of ${jobs} settled, ${this.#sight.open} open (${running}), ` +
           `${this.#callers.started} callers, ${this.#callers.open} of them open, ${this.#batch.done} lines, ` +
+          `${this.#endpoint.done} endpoint jobs, ` +
           `${this.#faults.done.length} of ${faults} faults, ${this.#book.resubmissions} resubmissions`,
       );
     }
@@ -188,7 +197,7 @@ export class Soak {
       await sleep(1000);
       const now =
         `${this.#settled} settled, ${this.#sight.open} open, ${this.#callers.open} of ` +
-        `${this.#callers.started} callers open, ${this.#batch.done} lines, ${this.#faults.done.length} faults`;
+        `${this.#callers.started} callers open, ${this.#batch.done} lines, ${this.#endpoint.done} endpoint jobs, ${this.#faults.done.length} faults`;
       if (now !== last) since = Date.now();
       last = now;
       if (this.#over) return new Promise(() => {});
@@ -212,6 +221,8 @@ export class Soak {
       largeResultsWrong: [],
       streamsWrong: [],
       linesWrong: stuck === null ? await this.#batch.problems() : [],
+      endpointWrong: stuck === null ? this.#endpoint.problems() : [],
+      hooksWrong: [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: stuck === null ? [] : [stuck],
@@ -229,17 +240,20 @@ export class Soak {
         counts.wronglyCharged.push(...(await this.#chargesOf(view)));
       }
     });
-    await this.#readAll(async (_, view) => {
-      if (view) this.#book.see(view);
+    const views = new Map<string, JobView>();
+    await this.#readAll(async (id, view) => {
+      if (!view) return;
+      this.#book.see(view);
+      views.set(id, view);
     });
+    await this.#road.hooks.untilTold(views.size);
+    counts.hooksWrong.push(...this.#road.hooks.problems(views));
     counts.settledTwice.push(...this.#book.settledTwice);
-    const views = await this.#road.views();
-    for (const { worker_id, running } of views) {
+    for (const { worker_id, running } of await this.#road.views()) {
       if (running > 0) counts.leftovers.push(`${running} slots of ${worker_id} are taken by nothing`);
     }
     counts.leftovers.push(...(await this.#enginesAtWork()));
-    this.#called = this.#callers.count(this.#faults.done);
-    counts.streamsWrong.push(...this.#called.wrong);
+    counts.streamsWrong.push(...this.#callers.count(this.#faults.done));
     return counts;
   }
 
@@ -279,35 +293,23 @@ export class Soak {
   }
 
   #figures(rows: number): SoakReport['figures'] {
-    const faults = this.#faults.done;
-    const kinds = Map.groupBy(faults, ({ kind }) => kind);
     const starts = this.#road.workers.reduce((sum, { kept }) => sum + kept.starts - 1, 0);
     return [
       ['seed', this.#options.seed],
       ['seconds', Math.round((Date.now() - this.#startedAt) / 1000)],
       ['jobs accepted', this.#book.accepted],
       ['rows in the jobs table', rows],
-      ['faults', faults.length],
-      ['… while jobs were in flight there', faults.filter(({ inFlight }) => inFlight > 0).length],
-      ...[...kinds].sort().map(([kind, list]): [string, number] => [`… ${kind}`, list.length]),
+      ...this.#faults.figures(),
       ['worker containers started again', starts],
       ['queue started again', this.#road.queue.starts - 1],
       ['submissions made again', this.#book.resubmissions],
       ['attempts charged to jobs', this.#charged],
       ['large payloads of jobs', this.#book.countOf('large_payload')],
       ['large results of jobs', this.#book.countOf('large_result')],
-      ['lines of a batch', this.#batch.lines],
-      ['… that ran out of attempts', this.#batch.failed],
-      ['callers', this.#callers.started],
-      ['… whose answer was streamed', this.#callers.countStreams()],
-      ['… answered whole', this.#called?.endings.whole ?? 0],
-      ['… ended by an error', this.#called?.endings.error ?? 0],
-      ...Object.entries(this.#called?.errors ?? {}).map(([error, n]): [string, number] => [
-        `… … ${error}`,
-        n,
-      ]),
-      ['… broken by a queue kill', this.#called?.endings.broken ?? 0],
-      ['… hung up by choice', this.#called?.endings.hung_up ?? 0],
+      ...this.#batch.figures(),
+      ...this.#endpoint.figures(),
+      ['webhooks posted again', this.#road.hooks.again],
+      ...this.#callers.figures(),
     ];
   }
 }

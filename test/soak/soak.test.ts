@@ -12,13 +12,16 @@ describe('the road under fire', () => {
       largeResultsWrong: [],
       streamsWrong: [],
       linesWrong: [],
+      endpointWrong: [],
+      hooksWrong: [],
       settledTwice: [],
       wronglyCharged: [],
       leftovers: [],
       processesLeft: [],
     });
     const figures = Object.fromEntries(report.figures);
-    expect(figures['rows in the jobs table']).toBe(330);
+    // 300 jobs, 30 lines of the batch, 30 of the endpoint; one whose submission was not answered may be there twice.
+    expect(figures['rows in the jobs table']).toBeGreaterThanOrEqual(360);
     expect(figures.faults).toBe(20);
     expect(figures['large results of jobs']).toBeGreaterThan(0);
     expect(figures['… whose answer was streamed']).toBeGreaterThan(0);

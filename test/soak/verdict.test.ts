@@ -80,7 +80,7 @@ describe('a charged attempt', () => {
 });
 
 describe('a result', () => {
-  const book = new JobBook(50, 'run', () => 0);
+  const book = new JobBook(50, 'run', 'http://127.0.0.1:1', () => 0);
   const textOf = (seed: number) => {
     const source = tokenSource(seed);
     // The fewest tokens that a job asks for, since the book's random source gives 0.

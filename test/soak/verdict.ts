@@ -15,6 +15,10 @@ export interface Counts {
   streamsWrong: string[];
   /** Lines of the batch that are not in its files once, with an engine's answer. */
   linesWrong: string[];
+  /** Jobs of RunPod's form that did not stream and end as they may. */
+  endpointWrong: string[];
+  /** Jobs whose end was not posted to their webhook, or in two ways. */
+  hooksWrong: string[];
   settledTwice: string[];
   wronglyCharged: string[];
   leftovers: string[];
@@ -99,10 +103,4 @@ export function wrongCharges(view: JobView, ledger: LedgerView, faults: readonly
     if (!isExplained(charge, faults)) wrong.push(`${what}, dispatched at ${dispatched.at}: ${error.message}`);
   }
   return wrong;
-}
-
-/** The report's table. */
-export function tableOf(rows: [label: string, value: string | number][]): string {
-  const width = Math.max(...rows.map(([label]) => label.length));
-  return rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`).join('\n');
 }
