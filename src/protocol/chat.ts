@@ -1,25 +1,29 @@
 import * as z from 'zod';
+import { maybe, otherwise } from './nulls.ts';
 
-/** Left out, or null as some senders write it. */
-function otherwise<T>(schema: z.ZodType<T>, value: T) {
-  return schema.nullish().transform((given) => given ?? value);
-}
+/** What a chat job may generate that names no limit. */
+export const CHAT_MAX_TOKENS = 512;
 
 /**
  * Payload of `chat_completion` and `llm_inference` jobs, with the base README's defaults.
  * They apply to queue jobs only, never to gateway requests. Unknown fields reach the engine.
  */
-export const ChatPayload = z.looseObject({
+const WithDefaults = z.looseObject({
   messages: z
     .array(z.looseObject({ role: z.string() }), 'expected an array of {role, content}')
     .min(1, 'at least one message is needed'),
   model: otherwise(z.string(), 'default'),
   temperature: otherwise(z.number().min(0).max(2), 0.7),
-  max_tokens: otherwise(z.number().int().min(1), 512),
+  max_tokens: maybe(z.number().int().min(1)),
   top_p: otherwise(z.number().gt(0).max(1), 1),
   frequency_penalty: otherwise(z.number().min(-2).max(2), 0),
   presence_penalty: otherwise(z.number().min(-2).max(2), 0),
   stop: z.union([z.string(), z.array(z.string())]).nullish(),
+});
+/** Beside the newer name of a limit no default goes to the engine: some would take that. */
+export const ChatPayload = WithDefaults.transform((given): z.infer<typeof WithDefaults> => {
+  if (given.max_tokens !== undefined || given.max_completion_tokens != null) return given;
+  return { ...given, max_tokens: CHAT_MAX_TOKENS };
 });
 export type ChatPayload = z.infer<typeof ChatPayload>;
 

@@ -21,6 +21,7 @@ export * from './jobs.ts';
 export * from './join-bytes.ts';
 export * as limits from './limits.ts';
 export * from './multipart.ts';
+export * from './nulls.ts';
 export * from './packed-request.ts';
 export * from './parse.ts';
 export * from './patterns.ts';

@@ -77,6 +77,32 @@ describe('a redirect', () => {
   });
 });
 
+it('an error that is labelled as a stream keeps its status, and is not tried again', async () => {
+  const error = 'data: {"error":{"message":"slow down"}}\n\n';
+  answers(rawAnswer(['HTTP/1.1 429 Busy', 'content-type: text/event-stream'], error));
+  const response = await chat(true);
+  expect([response.status, await response.text()]).toEqual([429, error]);
+  expect(engine.asked).toHaveLength(1);
+});
+
+it('an answer that is too large to be held fails as the answer, not as the request', async () => {
+  answers(plain(`["${'x'.repeat(20 * 1024 * 1024)}"]`));
+  const response = await chat(false);
+  const { error } = (await response.json()) as { error: { message: string; code: string } };
+  expect([response.status, error.code]).toEqual([502, 'engine_error']);
+  expect(error.message).toMatch(/answer is larger than 20 MiB.*fewer inputs/);
+  expect(engine.asked).toHaveLength(1);
+});
+
+it('a stream of messages that is cut off before its end tells its caller so', async () => {
+  const start = 'event: message_start\ndata: {"type":"message_start","message":{}}\n\n';
+  answers(rawAnswer(['HTTP/1.1 200 OK', 'content-type: text/event-stream'], start));
+  const body = JSON.stringify({ model: 'tiny', stream: true, max_tokens: 5, messages: [] });
+  const text = await (await fetch(`${url}/v1/messages`, { method: 'POST', body })).text();
+  expect(text.startsWith(start)).toBe(true);
+  expect(text.slice(start.length)).toMatch(/^event: error\ndata: \{"type":"error".*ended without its finish/);
+});
+
 describe('an answer that HTTP does not know', () => {
   it.each([
     ['a status of 600', plain('{}', 'HTTP/1.1 600 Odd')],

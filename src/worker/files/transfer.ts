@@ -2,7 +2,7 @@ import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { withRetries } from '../../process/retry.ts';
 import { limits } from '../../protocol/index.ts';
-import { finalFailure, JobFailure } from '../failure.ts';
+import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
 import { PrivateAddressError } from './public-fetch.ts';
@@ -83,7 +83,7 @@ async function download<T>(
 }
 
 function mayPass(error: unknown): boolean {
-  const isFinal = error instanceof FinalError || error instanceof JobFailure || error instanceof SyntaxError;
+  const isFinal = error instanceof FinalError || error instanceof SyntaxError;
   const isPrivate = error instanceof Error && error.cause instanceof PrivateAddressError;
   return !isFinal && !isPrivate && isTransient(error);
 }
@@ -121,21 +121,27 @@ export async function uploadResult(
 
 /**
  * Collects a body.
+ * @param tooLarge what is thrown of one that is longer than `limits.PAYLOAD_BYTES`
  * @param arrived told at every piece
- * @throws JobFailure `too_large`
  */
-export async function readWhole(body: AnswerBody, arrived?: (piece: Uint8Array) => void): Promise<Buffer> {
+export async function readWhole(
+  body: AnswerBody,
+  tooLarge: () => Error,
+  arrived?: (piece: Uint8Array) => void,
+): Promise<Buffer> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   await readPieces(body, (piece) => {
     bytes += piece.byteLength;
-    if (bytes > limits.PAYLOAD_BYTES) {
-      throw finalFailure('too_large', `more than ${limits.PAYLOAD_BYTES} bytes`);
-    }
+    if (bytes > limits.PAYLOAD_BYTES) throw tooLarge();
     arrived?.(piece);
     pieces.push(piece);
   });
   return pieces.length === 1 ? Buffer.from(pieces[0]!) : Buffer.concat(pieces, bytes);
+}
+
+function fileTooLarge(): Error {
+  return new FinalError(`more than ${limits.PAYLOAD_BYTES} bytes`);
 }
 
 async function getFile(
@@ -149,7 +155,7 @@ async function getFile(
     await response.body?.cancel();
     throw new HttpStatusError(response.status);
   }
-  const bytes = response.body ? await readWhole(response.body) : Buffer.alloc(0);
+  const bytes = response.body ? await readWhole(response.body, fileTooLarge) : Buffer.alloc(0);
   return { bytes, contentType: response.headers.get('content-type') ?? '' };
 }
 

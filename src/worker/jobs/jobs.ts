@@ -196,6 +196,8 @@ export class Jobs {
   #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.#slots.free === 0) return 'overloaded';
+    // Beside nothing else it runs as fast as it can here, which past answers need not tell: the worker tries, and learns.
+    if (this.#slots.running === 0) return null;
     return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
   }
 

@@ -2,7 +2,7 @@ import type { EngineCall } from '../../engine/client/types.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { type Attempt, parseBody } from './attempt.ts';
-import { failureOfEngine } from './engine-failures.ts';
+import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { usageOf } from './tokens.ts';
 
 /** A body that the engine gave with a status under 400. */
@@ -28,7 +28,7 @@ export async function askEngine(
     requestId: attempt.jobId,
     signal: attempt.signal,
   });
-  const bytes = await readWhole(answer.body);
+  const bytes = await readWhole(answer.body, answerTooLarge);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
   if (answer.status >= 300)
     throw finalFailure('engine_refused', `the engine redirects (HTTP ${answer.status})`);

@@ -50,3 +50,8 @@ export function parseBody(text: string): unknown {
     return text;
   }
 }
+
+/** The same of an answer: what is called a text stays one. */
+export function parseAnswer(text: string, contentType: string | undefined): unknown {
+  return contentType?.trimStart().toLowerCase().startsWith('text/') ? text : parseBody(text);
+}

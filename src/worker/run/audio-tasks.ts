@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseValue } from '../../protocol/index.ts';
+import { otherwise, parseValue } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askEngine } from './ask-engine.ts';
 import { type Attempt, parseBody } from './attempt.ts';
@@ -9,9 +9,9 @@ import { modelOf } from './task-fields.ts';
 /** Unknown fields reach the engine. */
 const SpeechPayload = z.looseObject({
   input: z.string('expected a text').min(1, 'expected a text'),
-  voice: z.string().default('default'),
-  response_format: z.string().default('mp3'),
-  speed: z.number().default(1),
+  voice: otherwise(z.string(), 'default'),
+  response_format: otherwise(z.string(), 'mp3'),
+  speed: otherwise(z.number(), 1),
 });
 
 /** `openai/audio-speech`. */
@@ -33,14 +33,14 @@ export async function runSpeech(attempt: Attempt): Promise<Record<string, unknow
 
 const TranscriptionPayload = z
   .looseObject({
-    audio_base64: z.string().min(1).optional(),
-    audio_url: z.string().min(1).optional(),
-    response_format: z.string().default('json'),
-    language: z.string().optional(),
-    prompt: z.string().optional(),
-    temperature: z.number().optional(),
+    audio_base64: z.string().min(1).nullish(),
+    audio_url: z.string().min(1).nullish(),
+    response_format: otherwise(z.string(), 'json'),
+    language: z.string().nullish(),
+    prompt: z.string().nullish(),
+    temperature: z.number().nullish(),
   })
-  .refine(({ audio_base64, audio_url }) => audio_base64 !== undefined || audio_url !== undefined, {
+  .refine(({ audio_base64, audio_url }) => audio_base64 != null || audio_url != null, {
     error: 'audio_base64: expected this or audio_url',
   });
 

@@ -12,8 +12,17 @@ export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
  * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
  */
 const MARKS = /error"|usage"|_reason"\s*:\s*"|event: ?error|response\./;
+/** The same for the end of a stream: as two words of their own they take a fifth of what they would as alternatives. */
+const hasEndMark = (text: string) => text.includes('[DONE]') || text.includes('message_stop');
 const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
-const DONE = /(^|\n)data: ?\[DONE\]\s*$/;
+/**
+ * The end of a stream, whatever comes behind it: of OpenAI's older routes the mark, of `/v1/messages` and
+ * `/v1/responses` an event, whose type may be the last in its data.
+ */
+const END =
+  /(?:^|\n)data: ?\[DONE\][ \t]*\r?\n|"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete|failed))"/;
+/** The mark without the end of its line: more of that may come. */
+const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
 /**
  * The event of an engine that fails after its status has gone out, up to its data: of OpenAI's older routes by its
  * first key, of `/v1/messages` and `/v1/responses` by its name. A response may be incomplete without an error.
@@ -40,6 +49,7 @@ export class CompletionWatch {
   /** What came last, bytes as characters; empty at the beginning. */
   #tail = '';
   #isAborted = false;
+  #hasEnded = false;
   /** The answer from the data of its error event on; null: none has come. */
   #failed: string | null = null;
   #promptTokens: number | null = null;
@@ -56,16 +66,17 @@ export class CompletionWatch {
   see(piece: Uint8Array): boolean {
     const characters = latin1(piece);
     // Nothing that is looked for goes beyond the end of its event.
-    const tail = this.#tail.endsWith('\n\n') ? '' : this.#tail;
+    const tail = endsBlank(this.#tail) ? '' : this.#tail;
     const text = tail + characters;
-    this.#events += countEnds(text, Math.max(0, tail.length - 1));
+    this.#events += countEnds(text, tail.length);
     if (this.#model === null && this.#seen < MODEL_WITHIN_CHARACTERS) this.#model = modelIn(text);
     this.#seen += characters.length;
     let tailAt = text.length - TAIL_CHARACTERS;
     if (this.#failed !== null) this.#failed = cut(this.#failed + characters);
-    const isMarked = MARKS.test(text);
+    const isMarked = MARKS.test(text) || hasEndMark(text);
     if (isMarked) {
       this.#isAborted ||= ABORTED.test(text);
+      this.#hasEnded ||= END.test(text);
       this.#failed ??= errorIn(text);
       tailAt = Math.min(tailAt, this.#count(text));
     }
@@ -87,9 +98,9 @@ export class CompletionWatch {
     return isFailure(data) ? Buffer.from(data, 'latin1').toString() : null;
   }
 
-  /** Whether the last thing seen was the closing event of a stream. */
+  /** Whether the closing event of a stream has come. */
   get isDone(): boolean {
-    return DONE.test(this.#tail);
+    return this.#hasEnded || DONE.test(this.#tail);
   }
 
   /** The tokens that the engine counted; null: it did not say. */
@@ -152,8 +163,22 @@ function modelIn(text: string): string | null {
 /** How many events end in a text, from a place in it on. */
 function countEnds(text: string, from: number): number {
   let count = 0;
-  for (let at = text.indexOf('\n\n', from); at >= 0; at = text.indexOf('\n\n', at + 2)) count += 1;
+  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
+    const line = lineEndBefore(text, at);
+    // Of several blank lines the first ends the event.
+    if (line >= 0 && lineEndBefore(text, line) < 0) count += 1;
+  }
   return count;
+}
+
+function endsBlank(text: string): boolean {
+  return text.endsWith('\n\n') || text.endsWith('\n\r\n');
+}
+
+/** The line end right before another, with nothing between them; below 0: there is none. */
+function lineEndBefore(text: string, lineEnd: number): number {
+  const at = text[lineEnd - 1] === '\r' ? lineEnd - 2 : lineEnd - 1;
+  return text[at] === '\n' ? at : -1;
 }
 
 function numberIn(text: string, pattern: RegExp): number | null {

@@ -1,6 +1,6 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
-import type { JobError } from '../../protocol/index.ts';
-import { engineDied, engineRefusal, JobFailure } from '../failure.ts';
+import { type JobError, limits } from '../../protocol/index.ts';
+import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { type Attempt, parseBody } from './attempt.ts';
 import { errorOf } from './completion-watch.ts';
@@ -24,6 +24,16 @@ export function gaveUp(): JobFailure {
 
 export function cutShort(): JobFailure {
   return engineDied('the stream of the engine ended without its finish');
+}
+
+/** An answer in one piece is held until it is whole, and that has a bound. */
+export function answerTooLarge(): JobFailure {
+  const most = `${limits.PAYLOAD_BYTES / 1024 ** 2} MiB`;
+  return finalFailure(
+    'engine_error',
+    `the engine's answer is larger than ${most}, the most that is passed on in one piece: ask for less at a time ` +
+      '(fewer inputs, choices or tokens, embeddings in base64)',
+  );
 }
 
 /** A result has no place for the address, and another attempt would be sent there again. */

@@ -1,15 +1,10 @@
 import { isUtf8 } from 'node:buffer';
-import { Readable, type Transform } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import { type AnswerBody, type EngineAnswer, readPieces } from '../../engine/client/types.ts';
+import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
-  type AnswerHead,
-  dialectOf,
   type EngineRequest,
   type EngineRequestResult,
   isEventStream,
   parseEngineRequest,
-  passableHeaders,
   type RelayedResult,
   requestHeaders,
 } from '../../protocol/index.ts';
@@ -17,20 +12,28 @@ import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
+import { decoded, decodedHeadOf, headOf } from './answer-head.ts';
 import { askUsage } from './ask-usage.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import { type Attempt, parseAnswer, parseBody } from './attempt.ts';
 import { audioForm, namesAudio } from './audio-form.ts';
 import { CompletionWatch } from './completion-watch.ts';
-import { cutShort, failureInside, failureOfEngine, gaveUp, redirected } from './engine-failures.ts';
+import {
+  answerTooLarge,
+  cutShort,
+  failureInside,
+  failureOfEngine,
+  gaveUp,
+  redirected,
+} from './engine-failures.ts';
 import { requestBody } from './request-body.ts';
 import { generatedTokens } from './tokens.ts';
 
-/** Routes whose answers have a finish to look for. */
+/** Routes whose choices have a finish to look for. */
 const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
+/** Routes whose streams have a closing event. */
+const CLOSED_STREAMS = /^\/v1\/(?:(?:chat\/)?completions|messages|responses)(?:\?|$)/;
 /** What engines say to a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
-/** Headers that are true of the engine's connection only, and who may read it in a browser. */
-const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
@@ -46,22 +49,27 @@ export async function runEngineRequest(
 ): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const { answer, added } = await send(attempt, request);
-  const isLive = answer.status < 300 && isEventStream(answer.headers);
-  if (isLive) tape?.head(decodedHeadOf(answer, request));
-  const onTape = isLive && tape ? eventsOnTape(request, tape, added) : null;
-  const arrived = isEventStream(answer.headers)
-    ? (piece: Uint8Array) => {
-        attempt.streamed();
-        onTape?.write(piece);
-      }
-    : undefined;
-  const bytes = await readWhole(decoded(answer), arrived);
-  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
+  const isEvents = answer.status < 300 && isEventStream(answer.headers);
+  const contentType = answer.headers['content-type'];
+  const watch = new CompletionWatch();
+  if (isEvents) {
+    attempt.counting(() => watch.estimate);
+    tape?.head(decodedHeadOf(answer, request));
+  }
+  const onTape = isEvents && tape ? eventsOnTape(request, watch, tape, added) : null;
+  const arrived = (piece: Uint8Array) => {
+    const isMarked = watch.see(piece);
+    if (!isEvents) return;
+    attempt.streamed();
+    onTape?.write(piece, isMarked);
+  };
+  const bytes = await readWhole(decoded(answer), answerTooLarge, arrived);
+  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
   if (answer.status >= 300) throw redirected(answer);
-  await checkWhole(attempt, request, answer, bytes);
-  const body = keptBody(added && isEventStream(answer.headers) ? withoutUsage(bytes) : bytes);
+  await checkWhole(attempt, request, watch, isEvents);
+  const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
-  if (!isLive) {
+  if (!isEvents) {
     tape?.head(decodedHeadOf(answer, request));
     tape?.write(bytes);
   }
@@ -71,34 +79,29 @@ export async function runEngineRequest(
     status: 'success',
     job_type: 'engine_request',
     processed_at: attempt.timestamp(),
-    response: {
-      status: answer.status,
-      content_type: answer.headers['content-type'] ?? null,
-      ...body,
-    },
+    response: { status: answer.status, content_type: contentType ?? null, ...body },
   };
 }
 
 /** What a result keeps of a body: JSON or text, else its bytes. */
-function keptBody(bytes: Buffer): { body: unknown; body_base64?: string } {
-  if (isUtf8(bytes)) return { body: parseBody(bytes.toString()) };
+function keptBody(bytes: Buffer, contentType: string | undefined): { body: unknown; body_base64?: string } {
+  if (isUtf8(bytes)) return { body: parseAnswer(bytes.toString(), contentType) };
   return { body: null, body_base64: bytes.toString('base64') };
 }
 
 /** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
 function eventsOnTape(
   request: EngineRequest,
+  watch: CompletionWatch,
   tape: AnswerCopy,
   isAdded: boolean,
-): { write(piece: Uint8Array): void; end(): void } {
-  const watch = new CompletionWatch();
+): { write(piece: Uint8Array, isMarked: boolean): void; end(): void } {
   const added = isAdded ? new AddedUsage() : null;
   const put = (piece: Uint8Array | null) => {
     if (piece !== null) tape.write(piece);
   };
   return {
-    write: (piece) => {
-      const isMarked = watch.see(piece);
+    write: (piece, isMarked) => {
       if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
       if (watch.error === null) put(added ? added.push(piece, isMarked) : piece);
     },
@@ -120,7 +123,7 @@ function withoutUsage(bytes: Buffer): Buffer {
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const request = requestOf(attempt);
   const { answer, added } = await send(attempt, request);
-  if (isEventStream(answer.headers)) {
+  if (answer.status < 300 && isEventStream(answer.headers)) {
     await relayEvents(attempt, request, answer, stream, added ? new AddedUsage() : null);
   } else await relayWhole(attempt, request, answer, stream);
   stream.end();
@@ -226,7 +229,7 @@ async function relayEvents(
     stream.end();
     throw await failureInside(attempt, watch.error);
   }
-  if (isCompletion && !watch.isDone) throw cutShort();
+  if (!watch.isDone && CLOSED_STREAMS.test(request.path)) throw cutShort();
 }
 
 /** When the stream takes more; false: it wants nothing more. */
@@ -254,13 +257,14 @@ async function relayWhole(
     });
     return;
   }
-  const bytes = await readWhole(answer.body);
+  const watch = new CompletionWatch();
+  const bytes = await readWhole(answer.body, answerTooLarge, (piece) => void watch.see(piece));
   if (answer.status >= 500) {
-    const failure = await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
+    const failure = await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
     if (failure.failure.code === 'engine_died') throw failure;
   }
   if (answer.status < 400) {
-    await checkWhole(attempt, request, answer, bytes);
+    await checkWhole(attempt, request, watch, false);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
   }
   stream.head(headOf(answer, request));
@@ -273,46 +277,20 @@ async function relayWhole(
 /** @throws JobFailure when the answer is not complete */
 async function checkWhole(
   attempt: Attempt,
-  request: EngineRequest,
-  answer: EngineAnswer,
-  bytes: Uint8Array,
+  { path }: EngineRequest,
+  watch: CompletionWatch,
+  isEvents: boolean,
 ): Promise<void> {
-  const isCompletion = COMPLETIONS.test(request.path);
-  const watch = new CompletionWatch();
-  watch.see(bytes);
-  const isEvents = isEventStream(answer.headers);
+  const isCompletion = COMPLETIONS.test(path);
   attempt.used(watch.usage ?? (isCompletion && isEvents ? watch.estimate : null));
   if (isCompletion && watch.isAborted) throw gaveUp();
   if (!isEvents) return;
   if (watch.error !== null) throw await failureInside(attempt, watch.error);
-  if (isCompletion && !watch.isDone) throw cutShort();
+  if (!watch.isDone && CLOSED_STREAMS.test(path)) throw cutShort();
 }
 
-const DECODERS: Record<string, () => Transform> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
-
-/** The body as text is made of it: engines are asked for plain bodies, and some compress all the same. */
-function decoded({ headers, body }: EngineAnswer): AnswerBody {
-  const decoder = DECODERS[headers['content-encoding']?.toLowerCase() ?? 'identity'];
-  // An error on either side ends both.
-  return decoder ? Readable.from(body).compose(decoder()) : body;
-}
-
-/** The head of an answer whose body was decoded. */
-function decodedHeadOf(answer: EngineAnswer, request: EngineRequest): AnswerHead {
-  const { headers, ...head } = headOf(answer, request);
-  const { 'content-encoding': encoding, ...rest } = headers;
-  return { ...head, headers: encoding && DECODERS[encoding.toLowerCase()] === undefined ? headers : rest };
-}
-
-function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
-  const headers = Object.fromEntries(
-    Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.test(name)),
-  );
-  const dialect = isEventStream(headers) ? dialectOf(path) : 'openai';
-  return { status: answer.status, headers, ...(dialect === 'openai' ? {} : { dialect }) };
+/** What an engine says of its error, which some label as a stream of one event. */
+function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
+  const text = bytes.toString();
+  return parseBody((isEventStream(headers) && /^data: ?(.*)$/m.exec(text)?.[1]) || text);
 }

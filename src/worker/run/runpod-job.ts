@@ -7,7 +7,7 @@ import {
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import { type Attempt, parseAnswer } from './attempt.ts';
 import { type AnswerCopy, runEngineRequest } from './engine-request-job.ts';
 import { type RunpodCall, type RunpodSettings, readRunpodInput } from './runpod-input.ts';
 import { type OutputMaker, outputMaker, wholeOutput } from './runpod-output.ts';
@@ -16,6 +16,8 @@ const EVENTS_HEAD: AnswerHead = {
   status: 200,
   headers: { 'content-type': 'text/event-stream; charset=utf-8' },
 };
+
+const COMMENT_LINES = /^:.*\r?\n/gm;
 
 /** Whether a job is in RunPod's form. A base queue names no type: the form of the payload tells. */
 export function isRunpodJob(jobType: string | undefined, payload: object): boolean {
@@ -81,6 +83,7 @@ class OutputSink implements AnswerCopy {
   readonly #emit: (output: unknown) => void;
   readonly #decoder = new TextDecoder();
   #maker: OutputMaker | null = null;
+  #contentType: string | undefined;
   #text = '';
 
   constructor(call: RunpodCall, emit: (output: unknown) => void) {
@@ -89,6 +92,7 @@ class OutputSink implements AnswerCopy {
   }
 
   head({ headers }: AnswerHead): void {
+    this.#contentType = headers['content-type'];
     if (isEventStream(headers)) this.#maker = outputMaker(this.#call, this.#emit);
   }
 
@@ -101,11 +105,15 @@ class OutputSink implements AnswerCopy {
       events.push(this.#text);
       this.#text = '';
     }
-    for (const event of events) if (!event.startsWith(':')) this.#maker.event(event);
+    for (const event of events) {
+      const said = event.replace(COMMENT_LINES, '');
+      if (said.trim() !== '') this.#maker.event(said);
+    }
   }
 
   end(): void {
-    if (this.#maker === null) this.#emit(wholeOutput(this.#call.form, parseBody(this.#text)));
+    if (this.#maker === null)
+      this.#emit(wholeOutput(this.#call.form, parseAnswer(this.#text, this.#contentType)));
     else this.#maker.end();
   }
 }

@@ -1,16 +1,13 @@
-import { ChatPayload, type Job, type Usage } from '../../protocol/index.ts';
+import { CHAT_MAX_TOKENS, type Job, type Usage } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
 import { isJson } from './request-body.ts';
-
-/** What a chat job gets that names no limit of its own. */
-const CHAT_DEFAULT = ChatPayload.shape.max_tokens.parse(undefined);
 
 /** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
   if ('path' in payload) return limitIn(fieldsOf(parsed(payload.body)));
   if ('input' in payload) return runpodLimit(fieldsOf(payload.input));
-  return 'messages' in payload ? (limitIn(payload) ?? CHAT_DEFAULT) : null;
+  return 'messages' in payload ? (limitIn(payload) ?? CHAT_MAX_TOKENS) : null;
 }
 
 function parsed(body: unknown): unknown {

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseValue } from '../../protocol/index.ts';
+import { otherwise, parseValue } from '../../protocol/index.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
@@ -12,12 +12,12 @@ const address = z.string('expected an address').min(1, 'expected an address');
 
 const Frames = z.looseObject({
   negative_prompt: z.string().nullish(),
-  num_frames: z.number().default(81),
-  width: z.number().default(1280),
-  height: z.number().default(720),
-  fps: z.number().positive().default(16),
-  num_inference_steps: z.number().default(50),
-  guidance_scale: z.number().default(7),
+  num_frames: otherwise(z.number(), 81),
+  width: otherwise(z.number(), 1280),
+  height: otherwise(z.number(), 720),
+  fps: otherwise(z.number().positive(), 16),
+  num_inference_steps: otherwise(z.number(), 50),
+  guidance_scale: otherwise(z.number(), 7),
   seed: z.number().nullish(),
 });
 type Frames = z.infer<typeof Frames>;

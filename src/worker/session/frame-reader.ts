@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import {
   type Parsed,
   parseFrames,
@@ -7,6 +8,9 @@ import {
   unpack,
 } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
+
+/** Some queues write null for what they leave out. A payload of null is a mistake that its job is told of. */
+const LenientFrame = z.preprocess(withoutNulls, QueueFrame);
 
 /** Reads what the queue says. What cannot be read is logged and left out; a type that is unknown here, once. */
 export class FrameReader {
@@ -20,7 +24,7 @@ export class FrameReader {
   /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
   *read(data: string | Uint8Array): Generator<QueueFrame> {
     const frames =
-      typeof data === 'string' ? parseFrames(QueueFrame, data, quickQueueFrame) : [readJob(data)];
+      typeof data === 'string' ? parseFrames(LenientFrame, data, quickQueueFrame) : [readJob(data)];
     for (const frame of frames) {
       if (frame.ok) yield frame.value;
       else this.#report(frame);
@@ -39,12 +43,19 @@ export class FrameReader {
 
 function readJob(data: Uint8Array): Parsed<QueueFrame> {
   const packed = unpack(data);
-  if (packed === null) return parseJson(QueueFrame, new TextDecoder().decode(data), quickQueueFrame);
-  const parsed = parseJson(QueueFrame, packed.head, quickQueueFrame);
+  if (packed === null) return parseJson(LenientFrame, new TextDecoder().decode(data), quickQueueFrame);
+  const parsed = parseJson(LenientFrame, packed.head, quickQueueFrame);
   return parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed;
 }
 
 function withBody(frame: QueueFrame, body: Uint8Array): QueueFrame {
   if (frame.type !== 'job' || body.byteLength === 0) return frame;
   return { ...frame, payload: { ...Object(frame.payload), body } };
+}
+
+function withoutNulls(frame: unknown): unknown {
+  if (typeof frame !== 'object' || frame === null) return frame;
+  return Object.fromEntries(
+    Object.entries(frame).filter(([name, value]) => value !== null || name === 'payload'),
+  );
 }

@@ -123,14 +123,15 @@ test('without experience a drain judges nothing', async () => {
   expect(bench.queue.framesOf('job_release')).toEqual([]);
 });
 
-test('a job that cannot meet its deadline is released before it starts', async () => {
+test('a job that cannot meet its deadline beside others is released before it starts', async () => {
   const bench = await experienced();
+  await bench.push({ job_id: 'running', fence_token: 2, ...chat(100) });
   await bench.push({ job_id: 'late', fence_token: 2, deadline_ms: 9999, ...chat(100) });
   await bench.push({ job_id: 'fits', fence_token: 3, deadline_ms: 10_000, ...chat(100) });
   expect(bench.queue.framesOf('job_release')).toEqual([
     { type: 'job_release', job_id: 'late', fence_token: 2, reason: 'deadline' },
   ]);
-  expect(bench.engine.exchanges).toHaveLength(2);
+  expect(bench.engine.exchanges).toHaveLength(3);
   await bench.push({ job_id: 'waited', fence_token: 4, deadline_ms: 10, ...streamed(100) });
   await bench.clock.advance(0);
   expect(bench.relay.records.at(-1)).toMatchObject({
@@ -146,7 +147,7 @@ test('a job with a deadline is taken while nobody knows how fast the engine is',
 });
 
 test('a queue that takes no releases is told of a late job by an error that allows another attempt', async () => {
-  const bench = new WorkerBench({ capacity: 2 });
+  const bench = new WorkerBench({ capacity: 3 });
   bench.worker.start();
   bench.queue.open();
   bench.worker.engineHealthy(['tiny']);
@@ -158,12 +159,13 @@ test('a queue that takes no releases is told of a late job by an error that allo
     usage: { completion_tokens: 100 },
   });
   await settled();
-  await bench.push({ fence_token: 2, deadline_ms: 10, ...chat(100) });
+  await bench.push({ job_id: 'running', fence_token: 2, ...chat(100) });
+  await bench.push({ fence_token: 3, deadline_ms: 10, ...chat(100) });
   expect(bench.errors).toMatchObject([{ job_id: 'j1', code: 'deadline', retryable: true }]);
 });
 
 test('the answer of a caller who waits teaches the rate too', async () => {
-  const bench = await new WorkerBench({ capacity: 2 }).ready();
+  const bench = await new WorkerBench({ capacity: 3 }).ready();
   await bench.push(streamed(100));
   await bench.clock.advance(10_000);
   bench.engine.last.json(200, {
@@ -171,6 +173,23 @@ test('the answer of a caller who waits teaches the rate too', async () => {
     usage: { completion_tokens: 100 },
   });
   await bench.clock.advance(0);
-  await bench.push({ job_id: 'late', fence_token: 2, deadline_ms: 9000, ...chat(100) });
+  await bench.push({ job_id: 'running', fence_token: 2, ...chat(100) });
+  await bench.push({ job_id: 'late', fence_token: 3, deadline_ms: 9000, ...chat(100) });
   expect(bench.queue.framesOf('job_release')).toMatchObject([{ job_id: 'late', reason: 'deadline' }]);
+});
+
+test('a worker that runs nothing takes the job all the same, and learns what it can do now', async () => {
+  const bench = await experienced();
+  await bench.push({ job_id: 'tried', fence_token: 2, deadline_ms: 9000, ...chat(100) });
+  expect(bench.queue.framesOf('job_release')).toEqual([]);
+  await bench.clock.advance(1000);
+  bench.engine.last.json(200, {
+    choices: [{ index: 0, message: {}, finish_reason: 'length' }],
+    usage: { completion_tokens: 100 },
+  });
+  await settled();
+  expect(bench.results).toMatchObject([{ job_id: 'past' }, { job_id: 'tried' }]);
+  await bench.push({ job_id: 'running', fence_token: 3, ...chat(100) });
+  await bench.push({ job_id: 'fits', fence_token: 4, deadline_ms: 1000, ...chat(100) });
+  expect(bench.queue.framesOf('job_release')).toEqual([]);
 });

@@ -72,6 +72,20 @@ describe('tasks of the base protocol', () => {
     });
   });
 
+  test.each([
+    [{ max_completion_tokens: 9 }, { max_completion_tokens: 9 }],
+    [{ max_completion_tokens: 9, max_tokens: null }, { max_completion_tokens: 9 }],
+    [
+      { max_completion_tokens: 9, max_tokens: 7 },
+      { max_completion_tokens: 9, max_tokens: 7 },
+    ],
+    [{ max_completion_tokens: null }, { max_completion_tokens: null, max_tokens: 512 }],
+  ])('a chat completion with the limit %o goes with that alone', async (limit, sent) => {
+    const bench = await pushed({ messages: MESSAGES, ...limit });
+    const { max_tokens, max_completion_tokens } = bench.engine.last.body;
+    expect({ max_tokens, max_completion_tokens }).toEqual(sent);
+  });
+
   test('embeddings', async () => {
     const bench = await pushed({ task: 'openai/embeddings', model: 'e', input: 'hello', dimensions: 8 });
     expect(bench.engine.last.call.path).toBe('/v1/embeddings');

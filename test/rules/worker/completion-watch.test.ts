@@ -41,6 +41,36 @@ describe('a completion that passes by', () => {
     expect(watch.error).toBeNull();
   });
 
+  it.each([
+    ['data: [DONE]\n\n'],
+    ['data: [DONE]\n\n: keep-alive\n\n'],
+    [
+      'data: [DONE]\r\n\r\ndata: {"more":"than was needed, and long enough to fill what is remembered of it"}\r\n\r\n',
+    ],
+    [
+      'event: message_stop\ndata: {"type": "message_stop"}\n\n: bye, and a comment that fills what is remembered of it\n\n',
+    ],
+    ['event: response.completed\ndata: {"response":{"status":"completed"},"type":"response.completed"}\n\n'],
+    ['event: response.incomplete\ndata: {"type":"response.incomplete","response":{}}\n\n'],
+  ])('is whole with its end, however it is cut: %j', (end) => {
+    const text = `data: {"a":1}\n\n${end}`;
+    for (let at = 1; at < text.length; at += 1) {
+      const watch = new CompletionWatch();
+      for (const piece of [text.slice(0, at), text.slice(at)]) watch.see(Buffer.from(piece));
+      expect(watch.isDone).toBe(true);
+    }
+  });
+
+  it.each([
+    'data: {"delta":"data: [DONE]"}\n\n',
+    'data: {"delta":"{\\"type\\":\\"message_stop\\"}"}\n\n',
+    'event: response.completed\ndata: {"response":{"status":"comp',
+  ])('is not whole with %j', (text) => {
+    const watch = new CompletionWatch();
+    for (const byte of Buffer.from(text)) watch.see(Buffer.from([byte]));
+    expect(watch.isDone).toBe(false);
+  });
+
   const MESSAGES = '{"type":"error","error":{"type":"internal_error","message":"EngineCore verlören"}}';
   const FAILED =
     '{"response":{"status":"failed","error":{"code":"server_error","message":"x"}},"type":"response.failed"}';
@@ -113,12 +143,13 @@ describe('a completion that passes by', () => {
   });
 
   it('estimates what has come so far by its events, however they are cut', () => {
-    const events = 'data: {"delta":{"role":"a"}}\n\ndata: {"delta":1}\n\ndata: {"delta":2}\n\ndata: {"del';
-    for (let at = 1; at < events.length; at += 1) {
-      const watch = new CompletionWatch();
-      for (const piece of [events.slice(0, at), events.slice(at)]) watch.see(Buffer.from(piece));
-      expect(watch.estimate).toEqual({ prompt_tokens: 0, completion_tokens: 2, estimated: true });
-    }
+    const lines = 'data: {"delta":{"role":"a"}}\n\ndata: {"delta":1}\n\ndata: {"delta":2}\n\ndata: {"del';
+    for (const events of [lines, lines.replaceAll('\n', '\r\n')])
+      for (let at = 1; at < events.length; at += 1) {
+        const watch = new CompletionWatch();
+        for (const piece of [events.slice(0, at), events.slice(at)]) watch.see(Buffer.from(piece));
+        expect(watch.estimate).toEqual({ prompt_tokens: 0, completion_tokens: 2, estimated: true });
+      }
     expect(new CompletionWatch().estimate).toBeNull();
   });
 

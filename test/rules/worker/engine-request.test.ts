@@ -60,3 +60,63 @@ test('a redirect fails a job whose result would have no place for it', async () 
   await settled();
   expect(bench.errors).toMatchObject([{ code: 'engine_refused', retryable: false, http_status: 307 }]);
 });
+
+test.each([404, 429])(
+  'an error %i that is labelled as a stream is an error with its status',
+  async (status) => {
+    const error = 'data: {"error":{"message":"slow down","type":"x"}}\n\n';
+    const bench = await new WorkerBench({ capacity: 2 }).ready();
+    await bench.push(STREAM_JOB);
+    bench.engine.last.head(status, 'text/event-stream').write(error).end();
+    await bench.clock.advance(0);
+    expect(bench.relay.bytesOf(7)).toBe(error);
+    expect(bench.relay.records).toMatchObject([
+      { type: 'head', head: { status } },
+      { type: 'bytes' },
+      { type: 'end' },
+    ]);
+    await bench.push({ ...STREAM_JOB, job_id: 'j2', mode: 'persisted', stream_id: undefined });
+    bench.engine.last.head(status, 'text/event-stream').write(error).end();
+    await bench.clock.advance(0);
+    await settled();
+    expect(bench.errors).toMatchObject([
+      {
+        job_id: 'j2',
+        http_status: status,
+        retryable: status === 429,
+        error: expect.stringMatching(/slow down$/),
+      },
+    ]);
+  },
+);
+
+test('an answer larger than what is passed on in one piece fails as the answer it is', async () => {
+  const bench = await new WorkerBench({ capacity: 2 }).ready();
+  const body = `["${'x'.repeat(20 * 1024 * 1024)}"]`;
+  await bench.push({ ...STREAM_JOB, payload: { path: '/v1/embeddings', body: '{}' } });
+  bench.engine.last.head(200, 'application/json').write(body).end();
+  await bench.clock.advance(0);
+  const error = /^the engine's answer is larger than 20 MiB.*fewer inputs/;
+  expect(bench.relay.records).toMatchObject([
+    {
+      type: 'broken',
+      reason: { code: 'engine_error', retryable: false, message: expect.stringMatching(error) },
+    },
+  ]);
+  await bench.push({ ...request({ path: '/v1/embeddings' }), job_id: 'j2' });
+  bench.engine.last.head(200, 'application/json').write(body).end();
+  await settled();
+  expect(bench.errors.at(-1)).toMatchObject({ code: 'engine_error', error: expect.stringMatching(error) });
+});
+
+test.each([
+  ['text/plain', '42', '42'],
+  ['text/plain; charset=utf-8', '{"a":1}', '{"a":1}'],
+  ['application/json', '42', 42],
+])('a stored result keeps a body of the type %s as it is meant: %s', async (type, text, body) => {
+  const bench = await new WorkerBench().ready();
+  await bench.push(request({ path: '/v1/audio/transcriptions' }));
+  bench.engine.last.head(200, type).write(text).end();
+  await settled();
+  expect(bench.results).toMatchObject([{ result: { response: { body } } }]);
+});

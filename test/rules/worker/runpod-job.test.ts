@@ -145,6 +145,12 @@ test('route gives each event as it comes, whole and without comments, and a plai
   const streamed = await running({ route: '/v1/messages', body: { stream: true } });
   await answer(streamed, ': keep-alive\n\n', 'event: a\nda', 'ta: {}\n\nevent: b\ndata: {}\n\n');
   expect(outputOf(streamed)).toEqual(['event: a\ndata: {}\n\n', 'event: b\ndata: {}\n\n', DONE]);
+  const commented = await running({ prompt: 'Hi', stream: true });
+  await answer(commented, `: keep-alive\n${textChunk('a', 1)}`, `:\r\n${textChunk('b', 2)}`);
+  expect(outputOf(commented)).toMatchObject([
+    { choices: [{ tokens: ['a'] }] },
+    { choices: [{ tokens: ['b'] }] },
+  ]);
   const plain = await running({ route: '/v1/models' });
   plain.engine.last.json(200, { data: [] });
   await settled();

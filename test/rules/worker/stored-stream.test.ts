@@ -93,3 +93,16 @@ test('a job without a free slot is released, stored as it is', async () => {
   await bench.push({ ...STREAM_JOB, job_id: 'b', fence_token: 2, mode: 'persisted' });
   expect(bench.queue.framesOf('job_release')).toMatchObject([{ job_id: 'b', reason: 'overloaded' }]);
 });
+
+test.each([[7], [undefined]])(
+  'a stream that breaks off tells what it has used (stream %s)',
+  async (stream_id) => {
+    const bench = await new WorkerBench().ready();
+    await bench.push({ ...STREAM_JOB, mode: 'persisted', stream_id });
+    bench.engine.last.head(200, EVENTS).write('data: 0\n\n').write('data: 1\n\n').write('data: 2\n\n').die();
+    await bench.clock.advance(0);
+    expect(bench.errors).toMatchObject([
+      { code: 'engine_died', usage: { prompt_tokens: 0, completion_tokens: 2, estimated: true } },
+    ]);
+  },
+);

@@ -144,3 +144,22 @@ test('a response that only reached its limit succeeds', async () => {
   const bench = await answered({ ...STREAM_JOB, payload }, [RESPONSE_START, incomplete], true);
   expect(bench.results).toMatchObject([{ usage: { prompt_tokens: 5, completion_tokens: 6 } }]);
 });
+
+test.each([
+  ['/v1/messages', MESSAGES_START, 'event: message_stop\ndata: {"type":"message_stop"}\n\n'],
+  [
+    '/v1/responses',
+    RESPONSE_START,
+    'event: response.completed\ndata: {"response":{},"type":"response.completed"}\n\n',
+  ],
+])('a stream of %s that is cut off before its end fails, and succeeds with it', async (path, start, end) => {
+  const payload = { path, body: '{"stream":true}' };
+  for (const job of [STREAM_JOB, STORED]) {
+    const cut = await answered({ ...job, payload }, [start], true);
+    expect(cut.results).toEqual([]);
+    expect(cut.errors).toMatchObject([{ code: 'engine_died', retryable: true }]);
+    const whole = await answered({ ...job, payload }, [start, end], true);
+    expect(whole.errors).toEqual([]);
+    expect(whole.results).toHaveLength(1);
+  }
+});

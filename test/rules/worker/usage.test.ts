@@ -124,7 +124,8 @@ test('a response or a message that is streamed tells its usage unasked', async (
   const start =
     'event: message_start\ndata: {"message":{"model":"tiny","usage":{"input_tokens":7,"output_tokens":1}}}\n\n';
   const delta = 'event: message_delta\ndata: {"usage":{"output_tokens":3}}\n\n';
-  await answered(bench, start, delta);
-  expect(bench.relay.bytesOf(7)).toBe(start + delta);
+  const stop = 'event: message_stop\ndata: {"type":"message_stop"}\n\n';
+  await answered(bench, start, delta, stop);
+  expect(bench.relay.bytesOf(7)).toBe(start + delta + stop);
   expect(bench.results).toMatchObject([{ usage: { prompt_tokens: 7, completion_tokens: 3, model: 'tiny' } }]);
 });
