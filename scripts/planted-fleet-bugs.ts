@@ -5,7 +5,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: what starts is no capacity',
     file: 'src/scheduler/rule/capacity.ts',
-    line: 'starting: starting.filter((launch) => isReliedUpon(launch, start, now)),',
+    line: 'starting: starting.filter(isReliable),',
     becomes: 'starting: [],',
   },
   {
@@ -101,6 +101,13 @@ export const FLEET_BUGS: readonly Bug[] = [
     line: 'core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });',
     becomes: 'core.launches.save({ ...launch, ...given, order_due_at: null });',
     first_seed: 13,
+  },
+  {
+    name: 'fleet: what was told to end is taken for gone',
+    file: 'src/scheduler/orders.ts',
+    line: 'return core.launches.save({ ...launch, order_due_at: now + AGAIN_AFTER_TERMINATING_MS });',
+    becomes: 'return core.launches.save(ended(launch, now));',
+    first_seed: 20,
   },
   {
     name: 'fleet: a busy worker has no time to finish',

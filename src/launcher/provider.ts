@@ -10,6 +10,7 @@ import { missingSecrets, workerEnvironment } from './worker-environment.ts';
 
 /** What a report may hold of one text. */
 const DETAIL_CHARS = 2000;
+const AS_WANTED = new Set<LaunchOutcome['kind']>(['launched', 'terminating', 'terminated']);
 /** Prices that could not be had are asked for again, ms. */
 const PRICES_AGAIN_MS = 30_000;
 
@@ -141,9 +142,10 @@ export class Provider {
           const outcome = await driver.terminate(machine);
           // Nobody ordered it, so the scheduler would take it for lost.
           const launch_id = machine.name.slice(machine.name.lastIndexOf('-') + 1);
+          const about = { name: machine.name, provider: this.#name };
           if (outcome.kind === 'terminated') this.#keep({ launch_id, order: 1, outcome });
-          else
-            this.#ports.log.error({ name: machine.name, provider: this.#name, ...outcome }, 'it may run on');
+          else if (outcome.kind === 'terminating') this.#ports.log.info(about, 'told to end');
+          else this.#ports.log.error({ ...about, ...outcome }, 'it may run on');
         }),
       );
       await this.#makeList(prefix);
@@ -161,7 +163,7 @@ export class Provider {
     log.info({ ...about, order: order.order }, order.kind === 'launch' ? 'launching' : 'terminating');
     const secrets = this.#secretsOf(order);
     const outcome = withoutSecrets(await this.#outcomeOf(order), secrets);
-    const level = outcome.kind === 'launched' || outcome.kind === 'terminated' ? 'info' : 'warn';
+    const level = AS_WANTED.has(outcome.kind) ? 'info' : 'warn';
     log[level](
       { ...about, ...outcome },
       `${order.kind === 'launch' ? 'launch' : 'termination'}: ${outcome.kind}`,

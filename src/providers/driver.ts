@@ -20,7 +20,8 @@ export interface Driver {
    */
   list(prefix: string): Promise<Machine[]>;
   /**
-   * Ends it, whatever state it is in; one that is gone already is `terminated`. Without an external id it ends every
+   * Ends it, whatever state it is in. `terminated` says that it is gone, now or before; while it is still there, however
+   * long that lasts, the answer is `terminating`, and the same order asks again. Without an external id it ends every
    * machine of exactly that name. Never an order to anything else.
    */
   terminate(machine: MachineKey): Promise<LaunchOutcome>;

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { UserError } from '../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
+import { secondsToEnd } from './grace.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
 import { lookAfter } from './look-after.ts';
 import { Pace } from './pace.ts';
@@ -57,8 +58,6 @@ const NO_CAPACITY = 'failed_to_start_due_to_no_capacity';
 /** dstack's limit, `^[a-z][a-z0-9-]{1,40}$`. */
 const MAX_NAME = 41;
 const PAGE = 100;
-/** Between SIGTERM and SIGKILL, as in deploy/kubernetes/worker.yaml. */
-const STOP_SECONDS = 75;
 /** Between looks by name after a submission whose outcome is not known. */
 const LOOK_PAUSE_MS = 2000;
 
@@ -197,11 +196,12 @@ class Dstack implements Driver {
       // Runs are ended by name: another one of that name is not what was meant.
       if (!run || (external_id !== null && run.id !== external_id)) return { kind: 'terminated' };
       const names = { runs_names: [runNameOf(name)] };
-      // What has ended is forgotten, so that it is listed no more.
-      const answer = FINISHED.has(run.status)
+      const hasEnded = FINISHED.has(run.status);
+      // A stop is only the order to end. What has ended is forgotten, so that it is listed no more.
+      const answer = hasEnded
         ? await this.#inProject('delete', names, until)
         : await this.#inProject('stop', { ...names, abort: false }, until);
-      if (answer.status === 200) return { kind: 'terminated' };
+      if (answer.status === 200) return { kind: hasEnded ? 'terminated' : 'terminating' };
       return { kind: 'unknown', detail: this.#api.said(what, answer) };
     } catch (error) {
       return unknownFrom(error);
@@ -262,7 +262,7 @@ function runSpecOf(request: LaunchRequest) {
     // The scheduler is the policy, and waits for no machine.
     retry: false,
     max_duration: 'off',
-    stop_duration: STOP_SECONDS,
+    stop_duration: secondsToEnd(env),
     // A machine that no run is on would go on being paid for.
     idle_duration: 0,
     ...(price_per_hour === null ? {} : { max_price: price_per_hour }),

@@ -23,7 +23,7 @@ export type { FailureCause, LaunchState };
  *             → terminating                     it failed, or its provider lost it
  * draining    → ready                           needed again before it was terminated
  *             → terminating                     it runs nothing any more, or its drain limit passed
- * terminating → gone                            the provider said so, or two complete lists do not show it
+ * terminating → gone                            the provider said that it is gone, or two complete lists do not show it
  *             → failed(cause)                   the same, where a cause was noted on the way
  * ```
  * `gone` and `failed` are final. Whatever state it is in once it was asked for, what two complete lists do not show is

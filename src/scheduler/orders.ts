@@ -9,6 +9,8 @@ import type { Stray } from './strays.ts';
 const AGAIN_AFTER_MS = 60_000;
 /** And so long after its effect was not known. */
 const AGAIN_AFTER_UNKNOWN_MS = 15_000;
+/** Whether a machine that was told to end is gone is asked so often, ms: another may wait for its place. */
+const AGAIN_AFTER_TERMINATING_MS = 5000;
 /** A launch is asked for so often at most; then only the provider's lists tell what became of it. */
 const MOST_LAUNCH_ORDERS = 3;
 
@@ -118,6 +120,9 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       // Of one that was not to end: its launcher has ended, and its processes with it.
       if (launch.state === 'intended') return;
       return core.launches.save(ended(launch, now));
+    case 'terminating':
+      if (launch.state !== 'terminating' || !isNewest) return;
+      return core.launches.save({ ...launch, order_due_at: now + AGAIN_AFTER_TERMINATING_MS });
     case 'unknown': {
       if (!isNewest || launch.order_due_at === null) return;
       const order_due_at = Math.min(launch.order_due_at, now + AGAIN_AFTER_UNKNOWN_MS);

@@ -58,7 +58,10 @@ export const LauncherReport = z.object({
           }),
           z.object({ kind: z.literal('no_capacity'), detail: z.string().max(2000) }),
           z.object({ kind: z.literal('rejected'), detail: z.string().max(2000) }),
+          /** It is gone. */
           z.object({ kind: z.literal('terminated') }),
+          /** It is told to end and has not yet: it still takes its place, and may be paid for. */
+          z.object({ kind: z.literal('terminating') }),
           /** It may or may not have happened. */
           z.object({ kind: z.literal('unknown'), detail: z.string().max(2000) }),
         ]),

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { LabelValue, PodSpec } from './pod-spec.ts';
 
 /**
  * What an operator writes in fleet.yaml: which models are served, on what machines, for how much at most. The command
@@ -74,10 +75,9 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
         'A context of the kubeconfig; left out: the service account inside a cluster, else the current context.',
       ),
     namespace: z.string().optional(),
-    pod: z
-      .record(z.string(), z.unknown())
-      .optional()
-      .describe("Merged into each pod's spec: nodeSelector, tolerations, volumes and the like."),
+    pod: PodSpec.optional().describe(
+      "Merged into each pod's spec: nodeSelector, tolerations, volumes and the like.",
+    ),
   }),
   z.strictObject({
     driver: z.literal('runpod'),
@@ -217,8 +217,13 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
       fault([id, 'min'], `min is ${min}, more than max, ${max}`);
     }
     for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
-      const { provider } = record(machine);
-      if (typeof provider !== 'string' || known.includes(provider)) continue;
+      const { provider, kind } = record(machine);
+      if (typeof provider !== 'string') continue;
+      if (record(record(providers)[provider]).driver === 'kubernetes' && typeof kind === 'string') {
+        const wrong = LabelValue.safeParse(kind).error?.issues[0];
+        if (wrong) fault([id, 'machines', index, 'kind'], `${wrong.message}, not ${JSON.stringify(kind)}`);
+      }
+      if (known.includes(provider)) continue;
       const names = known.join(', ') || 'none';
       fault(
         [id, 'machines', index, 'provider'],

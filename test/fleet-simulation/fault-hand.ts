@@ -80,6 +80,8 @@ export class FaultHand {
         return during(accidents, 'list_lag_ms', 60_000, 0);
       case 'slow_starts':
         return during(accidents, 'start_takes_ms', 400_000, 0);
+      case 'slow_ends':
+        return during(accidents, 'end_takes_ms', 30_000 * size, 0);
       case 'stuck_starts':
         return during(accidents, 'stuck_loading', true, false);
       case 'restarts_for_ever':

@@ -36,7 +36,7 @@ const FAULT_KINDS = [
   'clock_back',
 ] as const;
 /** Of these a plan has one each now and then, whatever else it has. */
-const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty'] as const;
+const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends'] as const;
 type FaultKind = (typeof FAULT_KINDS)[number] | (typeof RARE_KINDS)[number];
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
@@ -121,6 +121,7 @@ function drawFault(random: Random, kind: FaultKind): Fault {
     no_capacity: random.int(60, 900),
     stale_lists: 600,
     slow_starts: 600,
+    slow_ends: 900,
     stuck_starts: 300,
     restarts_for_ever: 900,
     worker_away: random.int(5, 300),

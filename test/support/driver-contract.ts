@@ -1,40 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
 import type { Accidents } from '../../src/providers/fakes/accidents.ts';
-import type { FakeMachine } from '../../src/providers/fakes/fake-provider.ts';
 import type { LaunchOutcome } from '../../src/scheduler/rpc.ts';
 import { idOf, letPass } from './driver-calls.ts';
-import type { VirtualClock } from './virtual-clock.ts';
-
-/** A machine seen from above. */
-type SeenMachine = Pick<FakeMachine, 'name' | 'env'>;
-
-/** A provider seen from above: FakeProvider, or something real that tells the same of itself. */
-export interface SeenProvider {
-  readonly accidents: Accidents;
-  readonly alive: SeenMachine[];
-  end(machine: SeenMachine, exitCode: number, detail?: string): void | Promise<void>;
-  vanish(machine: SeenMachine): void | Promise<void>;
-}
-
-export interface DriverUnderTest {
-  driver: Driver;
-  provider: SeenProvider;
-  /** Of the provider, and of the driver where it pauses. */
-  clock: VirtualClock;
-  close?(): Promise<void>;
-}
-
-export interface ContractOptions {
-  kind?: string;
-  image?: string | null;
-  /** Of each machine; 0 where the provider has machines without. */
-  gpus?: number;
-  /** Accidents that cannot happen to this provider, each with the reason. */
-  impossible?: Partial<Record<keyof Accidents, string>>;
-  /** Whether the provider tells a container's exit code. */
-  tellsExitCodes?: boolean;
-}
+import type { ContractOptions, DriverUnderTest, SeenMachine } from './driver-under-test.ts';
 
 /** What each machine gets, so that leaks of it are seen. */
 const SECRET = 'the-secret-of-this-machine';
@@ -56,7 +25,10 @@ export function driverContract(
 
   interface Tools extends DriverUnderTest {
     launch(id: string, more?: Partial<LaunchRequest>): Promise<LaunchOutcome>;
+    /** One order. */
     terminate(id: string, externalId?: string | null): Promise<LaunchOutcome>;
+    /** Orders until it is gone. */
+    end(id: string, externalId?: string | null): Promise<LaunchOutcome>;
     list(): ReturnType<Driver['list']>;
     /** Those of this name that exist at the provider, seen from above. */
     named(id: string): SeenMachine[];
@@ -81,19 +53,24 @@ export function driverContract(
         image,
         env: { CASOLA_INSTANCE_ID: nameOf(id), CASOLA_API_TOKEN: SECRET },
       });
+      const terminate = (id: string, external_id: string | null = null) =>
+        settle(driver.terminate({ name: nameOf(id), external_id }));
+      const insist: Tools['insist'] = async (give) => {
+        for (let times = 0; ; times++) {
+          const outcome = await give(times > 0);
+          const isOver = outcome.kind !== 'unknown' && outcome.kind !== 'terminating';
+          if (isOver || times === 10) return outcome;
+          await clock.advance(61_000);
+        }
+      };
       await run({
         ...made,
         launch: async (id, more) => withoutSecret(await settle(driver.launch({ ...request(id), ...more }))),
-        terminate: (id, external_id = null) => settle(driver.terminate({ name: nameOf(id), external_id })),
+        terminate,
         list: () => settle(driver.list(PREFIX)),
         named: (id) => provider.alive.filter((machine) => machine.name === nameOf(id)),
-        insist: async (give) => {
-          for (let times = 0; ; times++) {
-            const outcome = await give(times > 0);
-            if (outcome.kind !== 'unknown' || times === 10) return outcome;
-            await clock.advance(61_000);
-          }
-        },
+        insist,
+        end: (id, externalId) => insist(() => terminate(id, externalId)),
       });
     });
   }
@@ -121,16 +98,29 @@ export function driverContract(
     promise('a termination ends its machine alone, and may be ordered again', [], async (t) => {
       const first = await t.launch('1');
       await t.launch('2');
-      expect(await t.terminate('1', idOf(first))).toEqual({ kind: 'terminated' });
+      expect(await t.end('1', idOf(first))).toEqual({ kind: 'terminated' });
       expect(await t.terminate('1', idOf(first))).toEqual({ kind: 'terminated' });
       expect(t.provider.alive.map((machine) => machine.name)).toEqual([nameOf('2')]);
       expect(await t.list()).toMatchObject([{ name: nameOf('2') }]);
     });
 
+    promise('what was told to end is not gone before it is', ['end_takes_ms'], async (t) => {
+      t.provider.accidents.end_takes_ms = 50_000;
+      const id = idOf(await t.launch('1'));
+      expect(await t.terminate('1', id)).toEqual({ kind: 'terminating' });
+      await t.clock.advance(40_000);
+      expect(await t.terminate('1', id)).toEqual({ kind: 'terminating' });
+      expect(await t.list()).toMatchObject([{ external_id: id }]);
+      expect(t.named('1')).toHaveLength(1);
+      await t.clock.advance(15_000);
+      expect(await t.terminate('1', id)).toEqual({ kind: 'terminated' });
+      expect(await t.list()).toEqual([]);
+    });
+
     promise('a machine is terminated by its name where its id is not known', [], async (t) => {
       await t.launch('1');
       await t.launch('11');
-      expect(await t.terminate('1')).toEqual({ kind: 'terminated' });
+      expect(await t.end('1')).toEqual({ kind: 'terminated' });
       expect(t.provider.alive.map((machine) => machine.name)).toEqual([nameOf('11')]);
     });
 
@@ -201,7 +191,7 @@ export function driverContract(
       const launches = ids.map((id) => t.insist((may_exist) => t.launch(id, { may_exist })));
       for (const outcome of await Promise.all(launches)) expect(outcome).toMatchObject({ kind: 'launched' });
       expect(t.provider.alive).toHaveLength(4);
-      const ends = ids.map((id) => t.insist(() => t.terminate(id)));
+      const ends = ids.map((id) => t.end(id));
       for (const outcome of await Promise.all(ends)) expect(outcome).toEqual({ kind: 'terminated' });
       expect(t.provider.alive).toEqual([]);
     });
@@ -228,7 +218,7 @@ export function driverContract(
       const outcome = await t.launch('1');
       await t.clock.advance(3600_000);
       expect(await t.list()).toMatchObject([{ state: 'starting', started_at: null }]);
-      expect(await t.terminate('1', idOf(outcome))).toEqual({ kind: 'terminated' });
+      expect(await t.end('1', idOf(outcome))).toEqual({ kind: 'terminated' });
       expect(t.provider.alive).toEqual([]);
     });
 
@@ -236,7 +226,7 @@ export function driverContract(
       await t.launch('1');
       await t.provider.end(t.named('1')[0]!, 9, 'the model does not exist');
       expect(await t.list()).toMatchObject([{ state: 'ended', ...(tellsExitCodes ? { exit_code: 9 } : {}) }]);
-      expect(await t.terminate('1')).toEqual({ kind: 'terminated' });
+      expect(await t.end('1')).toEqual({ kind: 'terminated' });
       expect(t.provider.alive).toEqual([]);
     });
 
@@ -246,7 +236,7 @@ export function driverContract(
       t.provider.end(t.named('1')[0]!, 9);
       await t.clock.advance(10_000);
       expect(await t.list()).toMatchObject([{ external_id: idOf(outcome) }]);
-      expect(await t.terminate('1', idOf(outcome))).toEqual({ kind: 'terminated' });
+      expect(await t.end('1', idOf(outcome))).toEqual({ kind: 'terminated' });
       expect(await t.list()).toEqual([]);
     });
 
@@ -265,7 +255,7 @@ export function driverContract(
       expect(await t.terminate('1', idOf(outcome))).toMatchObject({ kind: 'unknown' });
       expect(await t.list()).toHaveLength(1);
       t.provider.accidents.destroy_fails = 2;
-      expect(await t.insist(() => t.terminate('1', idOf(outcome)))).toEqual({ kind: 'terminated' });
+      expect(await t.end('1', idOf(outcome))).toEqual({ kind: 'terminated' });
       expect(t.provider.alive).toEqual([]);
     });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { DriverPorts } from '../../src/providers/driver.ts';
 import { NO_ACCIDENTS } from '../../src/providers/fakes/accidents.ts';
 import { ProcessDriver } from '../../src/providers/process/driver.ts';
-import type { SeenProvider } from './driver-contract.ts';
+import type { SeenProvider } from './driver-under-test.ts';
 import { until } from './poll.ts';
 
 interface SeenProcess {

@@ -21,6 +21,8 @@ export interface Accidents {
   stuck_loading: boolean;
   /** A container that ends is started again, whatever its exit code. */
   restarts_for_ever: boolean;
+  /** From the destroy until it is gone: it runs, and is paid for meanwhile. */
+  end_takes_ms: number;
   /** Destroys that answer 5xx and leave the machine. */
   destroy_fails: number;
   /** Nothing can be created for lack of money. */
@@ -43,6 +45,7 @@ export const NO_ACCIDENTS: Readonly<Accidents> = {
   start_takes_ms: 0,
   stuck_loading: false,
   restarts_for_ever: false,
+  end_takes_ms: 0,
   destroy_fails: 0,
   no_money: false,
   clock_skew_ms: 0,

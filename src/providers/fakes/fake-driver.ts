@@ -59,11 +59,14 @@ export class FakeDriver implements Driver {
   async terminate({ name, external_id }: MachineKey): Promise<LaunchOutcome> {
     try {
       const ids = external_id === null ? this.#named(name).map(({ id }) => id) : [external_id];
+      let isThere = false;
       for (const id of ids) {
         this.#call('destroy');
-        if (this.#provider.destroy(id) === 'failed') return { kind: 'unknown', detail: 'HTTP 500' };
+        const reply = this.#provider.destroy(id);
+        if (reply === 'failed') return { kind: 'unknown', detail: 'HTTP 500' };
+        isThere ||= reply === 'leaving';
       }
-      return { kind: 'terminated' };
+      return { kind: isThere ? 'terminating' : 'terminated' };
     } catch (error) {
       return unknown(error);
     }

@@ -11,9 +11,16 @@ const RunSpec = z.object({
     env: z.record(z.string(), z.string()),
     resources: z.object({ gpu: z.string(), disk: z.string() }),
     max_price: z.number().optional(),
+    stop_duration: z.number().int().optional(),
   }),
 });
 type RunSpec = z.output<typeof RunSpec>;
+
+interface ListBody {
+  prev_run_id?: string;
+  limit: number;
+  only_active: boolean;
+}
 
 const STATUSES: Record<MachineState, string> = {
   starting: 'provisioning',
@@ -28,7 +35,10 @@ export class FakeDstack {
   readonly fetch: Fetch;
   /** Runs are taken and fail at once, as where no machine is found for them. */
   findsNoMachine = false;
+  /** From a stop until the run has ended and its machine is gone, ms. */
+  endsAfterMs = 1000;
   readonly #provider: FakeProvider;
+  readonly #deleted = new Set<string>();
   readonly #token: string;
 
   /** @param provider with unique names */
@@ -46,7 +56,7 @@ export class FakeDstack {
       return json(403, { detail: [{ msg: 'Access denied', code: null }] });
     }
     if (fault) return new Response('Too Many Requests', { status: 429 });
-    if (path === '/runs/list') return this.#list(body as { prev_run_id?: string; limit: number });
+    if (path === '/runs/list') return this.#list(body as ListBody);
     if (!path.startsWith('/project/main/runs/'))
       return json(404, { detail: { msg: 'Not found', code: null } });
     switch (verb) {
@@ -59,8 +69,9 @@ export class FakeDstack {
         return run ? json(200, this.#run(run)) : refusal('Run not found', 'resource_not_exists');
       }
       case 'stop':
+        return this.#stop((body as { runs_names: string[] }).runs_names);
       case 'delete':
-        return this.#end((body as { runs_names: string[] }).runs_names);
+        return this.#delete((body as { runs_names: string[] }).runs_names);
       default:
         return json(404, { detail: { msg: 'Not found', code: null } });
     }
@@ -98,22 +109,37 @@ export class FakeDstack {
       case 'name_taken':
         return refusal('Failed to apply plan. Resource has been changed. Try again or use force apply.');
       default:
-        return new Response('Internal Server Error', { status: 500 });
+        return failed();
     }
   }
 
-  #end(names: string[]): Response {
-    for (const name of names) {
-      const run = this.#named(name);
-      if (run && this.#provider.destroy(run.id) === 'failed') {
-        return new Response('Internal Server Error', { status: 500 });
-      }
+  /** The order to end; the run goes on until it has. */
+  #stop(names: string[]): Response {
+    for (const run of names.flatMap((name) => this.#named(name) ?? [])) {
+      if (this.#isFinished(run)) continue;
+      if (this.#provider.destroy(run.id, this.endsAfterMs) === 'failed') return failed();
     }
     return json(200, null);
   }
 
-  #list({ prev_run_id, limit }: { prev_run_id?: string; limit: number }): Response {
-    const newest = this.#provider.list().toReversed();
+  #delete(names: string[]): Response {
+    const runs = names.flatMap((name) => this.#named(name) ?? []);
+    const active = runs.filter((run) => !this.#isFinished(run)).map(({ name }) => name);
+    if (active.length > 0) return refusal(`Cannot delete active runs: ${JSON.stringify(active)}`);
+    for (const run of runs) {
+      // Of one that ended by itself.
+      if (this.#provider.destroy(run.id) === 'failed') return failed();
+      this.#deleted.add(run.id);
+    }
+    return json(200, null);
+  }
+
+  #list({ prev_run_id, limit, only_active }: ListBody): Response {
+    const shown = new Set(this.#provider.list());
+    const newest = this.#provider.machines
+      .filter((run) => !this.#deleted.has(run.id) && (shown.has(run) || run.gone !== null))
+      .filter((run) => !only_active || !this.#isFinished(run))
+      .toReversed();
     const start = newest.findIndex(({ id }) => id === prev_run_id) + 1;
     return json(
       200,
@@ -122,33 +148,54 @@ export class FakeDstack {
   }
 
   #named(name: string): FakeMachine | undefined {
-    return this.#provider.alive.find(({ request }) => (request as RunSpec).run_name === name);
+    return this.#provider.machines.findLast(
+      ({ id, request }) => !this.#deleted.has(id) && (request as RunSpec).run_name === name,
+    );
+  }
+
+  #isFinished(run: FakeMachine): boolean {
+    const state = this.#provider.stateOf(run);
+    return run.gone !== null || state === 'ended' || state === 'stopped';
+  }
+
+  #statusOf(run: FakeMachine): { status: string; termination_reason: string | null } {
+    const status = STATUSES[this.#provider.stateOf(run)];
+    if (run.gone?.by === 'itself') return { status: 'failed', termination_reason: 'job_failed' };
+    if (run.gone) return { status: 'terminated', termination_reason: 'stopped_by_user' };
+    if (run.ended) return { status, termination_reason: 'job_failed' };
+    if (run.leaving) return { status: 'terminating', termination_reason: 'stopped_by_user' };
+    return { status, termination_reason: null };
   }
 
   #run(machine: FakeMachine): object {
     const state = this.#provider.stateOf(machine);
+    const told = this.#statusOf(machine);
     const instant = (at: number) => new Date(this.#provider.timeOf(at)).toISOString();
-    const { ended } = machine;
-    const reason = this.findsNoMachine ? 'failed_to_start_due_to_no_capacity' : 'container_exited_with_error';
+    const { ended, gone } = machine;
+    const exited = this.findsNoMachine ? 'failed_to_start_due_to_no_capacity' : 'container_exited_with_error';
+    const reason = gone?.by === 'itself' ? 'instance_unreachable' : gone ? 'terminated_by_user' : exited;
     return {
       id: machine.id,
       project_name: 'main',
-      status: STATUSES[state],
+      ...told,
       submitted_at: instant(machine.createdAt),
-      termination_reason: ended ? 'job_failed' : null,
       run_spec: machine.request,
       deleted: false,
       cost: 0,
       latest_job_submission: {
-        status: STATUSES[state],
-        termination_reason: ended ? reason : null,
+        status: told.status,
+        termination_reason: ended || gone ? reason : null,
         termination_reason_message: ended?.detail ?? null,
         exit_status: ended && !this.findsNoMachine ? ended.exitCode : null,
-        finished_at: ended ? instant(ended.at) : null,
+        finished_at: ended || gone ? instant((ended ?? gone)!.at) : null,
         job_provisioning_data: state === 'starting' ? null : { price: machine.price },
       },
     };
   }
+}
+
+function failed(): Response {
+  return new Response('Internal Server Error', { status: 500 });
 }
 
 function json(status: number, body: unknown): Response {

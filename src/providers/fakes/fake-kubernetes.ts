@@ -10,6 +10,7 @@ const NewPod = z.object({
     labels: z.record(z.string(), z.string().max(63)).default({}),
   }),
   spec: z.looseObject({
+    terminationGracePeriodSeconds: z.number().int().min(0).default(30),
     containers: z
       .array(
         z.looseObject({
@@ -53,6 +54,10 @@ export class FakeKubernetes {
   waiting = { reason: 'ContainerCreating', message: '' };
   /** The most that a page of a list holds. */
   page = 20;
+  /** From a pod's delete until its containers have ended, ms; infinite: its node is lost. */
+  endsAfterMs = 1000;
+  /** Lists to come whose second page is asked for too late. */
+  oldPages = 0;
   readonly #provider: FakeProvider;
   readonly #namespace: string;
   readonly #token: string;
@@ -130,6 +135,11 @@ export class FakeKubernetes {
   #list(query: URLSearchParams): Reply {
     const [label = '', value] = (query.get('labelSelector') ?? '').split('=');
     const after = Number(query.get('continue') ?? 0);
+    if (after > 0 && this.oldPages > 0) {
+      this.oldPages--;
+      const message = 'The provided continue parameter is too old to display a consistent list result.';
+      return refusal(410, message);
+    }
     const found = this.#provider
       .list()
       .filter(({ request }) => label === '' || (request as NewPod).metadata.labels[label] === value);
@@ -144,18 +154,27 @@ export class FakeKubernetes {
       const message = `the UID in the precondition (${wanted}) does not match the UID in record (${machine.id})`;
       return refusal(409, message, 'Conflict');
     }
-    const pod = this.#pod(machine);
-    if (this.#provider.destroy(machine.id) === 'failed') return refusal(500, 'etcdserver: request timed out');
-    return { status: 200, body: pod };
+    // Nothing runs that would have to end first.
+    const state = this.#provider.stateOf(machine);
+    const isPlaced = state !== 'ended' && !(state === 'starting' && this.unschedulable !== null);
+    const reply = this.#provider.destroy(machine.id, isPlaced ? this.endsAfterMs : 0);
+    if (reply === 'failed') return refusal(500, 'etcdserver: request timed out');
+    return { status: 200, body: this.#pod(machine) };
   }
 
   #pod(machine: FakeMachine): object {
     const { metadata, spec } = machine.request as NewPod;
+    const grace = spec.terminationGracePeriodSeconds;
+    const deletion = machine.leaving && {
+      deletionTimestamp: this.#time(machine.leaving.since + 1000 * grace),
+      deletionGracePeriodSeconds: grace,
+    };
     return {
       apiVersion: 'v1',
       kind: 'Pod',
       metadata: {
         ...metadata,
+        ...deletion,
         namespace: this.#namespace,
         uid: machine.id,
         creationTimestamp: this.#time(machine.createdAt),

@@ -15,6 +15,8 @@ export interface FakeMachine {
   ended: { at: number; exitCode: number; detail: string } | null;
   /** Created but not started, because of an error. */
   isStopped: boolean;
+  /** It was told to end, and when it will have; infinite: never. */
+  leaving: { since: number; until: number } | null;
   /** It is gone, and by whom. */
   gone: { at: number; by: 'us' | 'itself' } | null;
   /** What else the request said, for fakes that answer with it. */
@@ -68,7 +70,7 @@ export class FakeProvider {
 
   /** Those that exist now, whatever their state: each costs money. */
   get alive(): FakeMachine[] {
-    return this.machines.filter(({ gone }) => gone === null);
+    return this.#now().filter(({ gone }) => gone === null);
   }
 
   /** An instant as the provider's clock tells it, epoch ms. */
@@ -106,6 +108,7 @@ export class FakeProvider {
         : now + this.accidents.start_takes_ms,
       ended: null,
       isStopped: false,
+      leaving: null,
       gone: null,
       request,
     };
@@ -119,7 +122,7 @@ export class FakeProvider {
   /** What a list shows: as it was `list_lag_ms` ago. */
   list(): FakeMachine[] {
     const at = this.#clock.now() - this.accidents.list_lag_ms;
-    return this.machines.filter(({ createdAt, gone }) => createdAt <= at && (gone === null || gone.at > at));
+    return this.#now().filter(({ createdAt, gone }) => createdAt <= at && (gone === null || gone.at > at));
   }
 
   /** One that exists, at once and without lag. */
@@ -127,17 +130,22 @@ export class FakeProvider {
     return this.alive.find((machine) => machine.id === id);
   }
 
-  /** @returns `failed`: a 5xx, and it is still there */
-  destroy(id: string): 'destroyed' | 'not_found' | 'failed' {
+  /**
+   * @param takesMs what its end takes where no accident makes it longer
+   * @returns `leaving`: it is told to end; `failed`: a 5xx, and it is still there
+   */
+  destroy(id: string, takesMs = 0): 'destroyed' | 'leaving' | 'not_found' | 'failed' {
     const machine = this.find(id);
     if (!machine) return 'not_found';
     if (this.#happens('destroy_fails')) return 'failed';
-    machine.gone = { at: this.#clock.now(), by: 'us' };
-    return 'destroyed';
+    const since = this.#clock.now();
+    machine.leaving ??= { since, until: since + Math.max(takesMs, this.accidents.end_takes_ms) };
+    return this.find(id) ? 'leaving' : 'destroyed';
   }
 
   stateOf(machine: FakeMachine): MachineState {
     const now = this.#clock.now();
+    this.#now();
     if (this.accidents.odd_state) return 'odd';
     if (machine.isStopped) return 'stopped';
     if (machine.ended && this.accidents.restarts_for_ever && now - machine.ended.at >= RESTART_MS) {
@@ -156,6 +164,16 @@ export class FakeProvider {
   /** It is gone without notice: a spot machine taken back, or somebody at the console. */
   vanish(machine: FakeMachine): void {
     machine.gone = { at: this.#clock.now(), by: 'itself' };
+  }
+
+  /** All that ever existed, as they are now. */
+  #now(): FakeMachine[] {
+    for (const machine of this.machines) {
+      const { gone, leaving } = machine;
+      if (gone || !leaving || leaving.until > this.#clock.now()) continue;
+      machine.gone = { at: leaving.until, by: 'us' };
+    }
+    return this.machines;
   }
 
   #happens(

@@ -120,6 +120,7 @@ export class FakeRunpod {
   #destroy(id: string): Response {
     switch (this.#provider.destroy(id)) {
       case 'destroyed':
+      case 'leaving':
         return new Response(null, { status: 204 });
       case 'not_found':
         return problem(404, 'pod not found');

@@ -256,6 +256,7 @@ export class FakeVast {
   #destroy(id: number): Response {
     switch (this.#provider.destroy(`fake-${id - FIRST_ID}`)) {
       case 'destroyed':
+      case 'leaving':
         return json(200, { success: true });
       case 'not_found':
         return json(404, { success: false, error: 'no_such_instance', msg: `Instance ${id} not found.` });

@@ -60,7 +60,17 @@ function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
     }
     config.setCurrentContext(context);
   }
-  if (!config.getCurrentCluster()) throw new UserError('The kubeconfig names no cluster: set KUBECONFIG.');
+  const cluster = config.getCurrentCluster();
+  if (!cluster) throw new UserError('The kubeconfig names no cluster: set KUBECONFIG.');
+  // The client would refuse each call.
+  if (
+    !cluster.server?.startsWith('https://') &&
+    !(cluster.server?.startsWith('http://') && cluster.skipTLSVerify)
+  ) {
+    throw new UserError(
+      `The kubeconfig's cluster "${cluster.name}" has the server ${cluster.server}: an address with https:// is needed, or insecure-skip-tls-verify: true beside http://.`,
+    );
+  }
   return config;
 }
 
@@ -127,12 +137,22 @@ class Kubernetes implements Driver {
       );
       return read('the pod', PodShape, pod);
     } catch (error) {
-      if (error instanceof RefusedError && error.status === 404) return null;
+      if (isNotFound(error)) return null;
       throw error;
     }
   }
 
   async list(prefix: string): Promise<Machine[]> {
+    const now = this.#ports.clock.now();
+    const pods = await this.#pods().catch((error) => {
+      if (error instanceof RefusedError && error.status === 410) return this.#pods();
+      throw error;
+    });
+    return pods.filter(({ metadata }) => metadata.name.startsWith(prefix)).map((pod) => machineOf(pod, now));
+  }
+
+  /** Pages are of the moment of the first one, which the API server forgets after minutes: 410 then. */
+  async #pods(): Promise<PodShape[]> {
     const pods: PodShape[] = [];
     let _continue: string | undefined;
     do {
@@ -151,11 +171,13 @@ class Kubernetes implements Driver {
       pods.push(...items);
       _continue = metadata?._continue || undefined;
     } while (_continue);
-    const now = this.#ports.clock.now();
-    return pods.filter(({ metadata }) => metadata.name.startsWith(prefix)).map((pod) => machineOf(pod, now));
+    return pods;
   }
 
-  /** The pod has its 75 s to end; it is listed until it has. */
+  /**
+   * A delete that was accepted ends nothing yet: the pod is there until its node says that its containers have ended,
+   * at once where it has none, within its grace, or never while the node is lost.
+   */
   async terminate({ name, external_id }: MachineKey): Promise<LaunchOutcome> {
     const namespace = this.#namespace;
     // Another pod of that name is not what was meant.
@@ -163,12 +185,14 @@ class Kubernetes implements Driver {
     try {
       await this.#call('delete a pod', (options) =>
         this.#api.deleteNamespacedPod({ name, namespace, body }, options),
-      );
-      return { kind: 'terminated' };
+      ).catch((error) => {
+        // What is there now tells whether it was another pod's id.
+        if (!(isNotFound(error) || (error instanceof RefusedError && error.status === 409))) throw error;
+      });
+      const pod = await this.#find(name);
+      const isThere = pod !== null && (external_id === null || pod.metadata.uid === external_id);
+      return { kind: isThere ? 'terminating' : 'terminated' };
     } catch (error) {
-      if (error instanceof RefusedError && (error.status === 404 || error.status === 409)) {
-        return { kind: 'terminated' };
-      }
       return unknownFrom(error);
     }
   }
@@ -206,6 +230,11 @@ class RefusedError extends NoAnswerError {
     this.status = code;
     this.reason = reason;
   }
+}
+
+/** By the API server's own word: a proxy before it has 404s too. */
+function isNotFound(error: unknown): boolean {
+  return error instanceof RefusedError && error.status === 404 && error.reason === 'NotFound';
 }
 
 /** The client hands over the text of an error. */

@@ -1,5 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { LaunchRequest } from '../driver.ts';
+import { GRACE_SECONDS, secondsToEnd } from '../grace.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
 
 /** All pods of all installations have it; the name tells whose one is. */
@@ -8,23 +9,19 @@ export const CONTAINER = 'worker';
 /** Of a candidate that does not name one: any node will do. */
 const ANY_KIND = 'local';
 
-/** Time between SIGTERM and SIGKILL, and what of it is for running jobs; the sum is in deploy/kubernetes/worker.yaml. */
-const TERMINATION_SECONDS = 75;
-const SHUTDOWN_SECONDS = '60';
-
 type Plain = Record<string, unknown>;
 
 /** A pod for one worker, as deploy/kubernetes/worker.yaml has it. @param extra merged into its spec */
 export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
   const { name, kind, gpus, disk_gb, image, env } = request;
-  const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: SHUTDOWN_SECONDS, ...env };
+  const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(GRACE_SECONDS), ...env };
   const resources = {
     ...(disk_gb === null ? {} : { requests: { 'ephemeral-storage': `${disk_gb}G` } }),
     ...(gpus === 0 ? {} : { limits: { 'nvidia.com/gpu': String(gpus) } }),
   };
   const spec = {
     restartPolicy: 'Never',
-    terminationGracePeriodSeconds: TERMINATION_SECONDS,
+    terminationGracePeriodSeconds: secondsToEnd(given),
     automountServiceAccountToken: false,
     // Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
     enableServiceLinks: false,

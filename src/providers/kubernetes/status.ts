@@ -62,6 +62,9 @@ const HOPELESS = new Set([
 /** A node autoscaler may be at it for so long, ms. */
 const UNSCHEDULABLE_MS = 15 * 60_000;
 
+/** A pod that was to be gone before so long is on a node that does not answer, ms. */
+const LATE_MS = 30_000;
+
 /** @param now epoch ms */
 export function machineOf(pod: PodShape, now: number): Machine {
   const { metadata, status } = pod;
@@ -76,6 +79,16 @@ export function machineOf(pod: PodShape, now: number): Machine {
     price_per_hour: null,
     exit_code: terminated?.exitCode ?? null,
     ...judge(pod, now),
+    ...whyStillThere(pod, now),
+  };
+}
+
+/** The time of its deletion is the end of its grace. */
+function whyStillThere({ metadata: { deletionTimestamp } }: PodShape, now: number): { detail?: string } {
+  if (!deletionTimestamp || now - deletionTimestamp.getTime() < LATE_MS) return {};
+  const due = deletionTimestamp.toISOString();
+  return {
+    detail: `Kubernetes was told to delete it by ${due}, and its node has not said that its containers have ended`,
   };
 }
 

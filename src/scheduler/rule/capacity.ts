@@ -23,11 +23,13 @@ export interface Capacity {
   lost: Launch[];
 }
 
+/** @param isHeard whether its provider has told lately what it has */
 export function capacityOf(
   launches: Launch[],
   sessions: ObservedSession[],
   awaySince: Record<string, number>,
   start: StartSeconds,
+  isHeard: (launch: Launch) => boolean,
   now: number,
 ): Capacity {
   const byId = new Map(sessions.map((session) => [session.worker_id, session]));
@@ -35,14 +37,15 @@ export function capacityOf(
   const isLeaving = ({ name }: Launch) => byId.get(name)?.state === 'draining';
   const names = new Set(launches.map(({ name }) => name));
   const starting = launches.filter(isStarting);
+  const isReliable = (launch: Launch) => isReliedUpon(launch, start, isHeard(launch), now);
   const ready = launches.filter(({ state }) => state === 'ready');
   return {
     ready: ready.filter((launch) => !isLeaving(launch) && awayMs(launch) <= AWAY_MS),
     others: sessions.filter(
       ({ worker_id, state, slots }) => !names.has(worker_id) && state !== 'draining' && slots > 0,
     ).length,
-    starting: starting.filter((launch) => isReliedUpon(launch, start, now)),
-    late: starting.filter((launch) => !isReliedUpon(launch, start, now)),
+    starting: starting.filter(isReliable),
+    late: starting.filter((launch) => !isReliable(launch)),
     draining: launches.filter((launch) => launch.state === 'draining' && !isLeaving(launch)),
     lost: ready.filter((launch) => awayMs(launch) > LOST_MS),
   };

@@ -1,6 +1,6 @@
 import { capacityOf } from './capacity.ts';
 import { remember } from './memory.ts';
-import { type Answer, type Asked, Round } from './round.ts';
+import { type Answer, type Asked, isHeard, Round } from './round.ts';
 import { startSeconds } from './starts.ts';
 import { canShrink, kept, wanted } from './wanted.ts';
 
@@ -14,7 +14,14 @@ export function decideConfig(asked: Asked): Answer {
   const { demand } = config;
   const ready = mine.filter(({ state }) => state === 'ready');
   const memory = demand ? remember(asked.memory, demand, sessions, ready, now) : asked.memory;
-  const capacity = capacityOf(mine, sessions, memory?.away_since ?? {}, start, now);
+  const capacity = capacityOf(
+    mine,
+    sessions,
+    memory?.away_since ?? {},
+    start,
+    (launch) => isHeard(observed, launch),
+    now,
+  );
   const round = new Round(asked, mine, start, capacity);
   if (!demand || !memory) {
     round.text = 'The queue does not say what waits, so everything stays as it is.';

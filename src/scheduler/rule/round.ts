@@ -4,7 +4,7 @@ import { type Breaker, configBreaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
 import { type Candidate, candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
 import type { Capacity } from './capacity.ts';
-import { isOverdue, isStarting, type StartSeconds } from './starts.ts';
+import { isOverdue, isStarting, isUnanswered, type StartSeconds } from './starts.ts';
 import { inOrderOfVictims } from './victims.ts';
 import { plural } from './words.ts';
 
@@ -92,6 +92,11 @@ export class Round {
     const most = isProbe ? 1 - this.#capacity.starting.length : Math.max(2, this.have);
     const count = Math.min(missing, spec.max - alive, most);
     for (let n = 0; n < count && this.#launch(why); n++);
+    this.#replaceUnanswered();
+    const ending = this.#launches.filter(({ state }) => state === 'terminating').length;
+    if (missing > 0 && spec.max <= alive && ending > 0) {
+      this.text = `${why} Places are free once ${plural(ending, 'worker')} that ${ending === 1 ? 'ends is' : 'end are'} gone.`;
+    }
     if (this.#launched > 0) this.text = `${why} ${plural(this.#launched, 'worker')} launched.`;
     else if (this.#takenBack.size > 0) this.text = `${why} ${this.#takenBack.size} taken back.`;
   }
@@ -133,6 +138,14 @@ export class Round {
       machines: this.#candidates.map(({ learned }) => learned),
     };
     return { decisions: this.#decisions, summary, memory };
+  }
+
+  /** Those that were just launched take the places of orders that nobody has answered: these are not to come too. */
+  #replaceUnanswered(): void {
+    const reason = 'Nobody has answered its order, and another was launched in its place.';
+    for (const launch of this.#capacity.late.filter(isUnanswered).slice(0, this.#launched)) {
+      this.#end(launch, null, reason);
+    }
   }
 
   /** False: no more can be launched now, and the text says why. */
@@ -182,9 +195,8 @@ export class Round {
     this.#decide({ kind: 'terminate', launch_id: launch.id, cause, reason, inputs: this.inputs });
   }
 
-  /** Of a provider that does not answer nothing is known: what it has is left alone. */
-  #isHeard({ provider }: Launch): boolean {
-    return this.#asked.observed.providers.find(({ name }) => name === provider)?.is_fresh ?? false;
+  #isHeard(launch: Launch): boolean {
+    return isHeard(this.#asked.observed, launch);
   }
 
   #isDismissed(id: string): boolean {
@@ -199,4 +211,9 @@ export class Round {
   #seconds(until: number): string {
     return `${Math.max(1, Math.round((until - this.#asked.market.now) / 1000))} s`;
   }
+}
+
+/** Of a provider that does not answer nothing is known: what it has is left alone. */
+export function isHeard({ providers }: Observed, { provider }: Launch): boolean {
+  return providers.find(({ name }) => name === provider)?.is_fresh ?? false;
 }

@@ -42,9 +42,20 @@ export function isStarting({ state }: Launch): boolean {
   return STARTING.has(state);
 }
 
-/** Counts as capacity that is to come. One that takes much longer than others is not relied upon. */
-export function isReliedUpon(launch: Launch, start: StartSeconds, now: number): boolean {
-  return isStarting(launch) && now - launch.intended_at < Math.max(60, 3 * start.p80) * 1000;
+/** Nobody has told of a machine of it: whether there is one, or will be, is not known. */
+export function isUnanswered({ state }: Launch): boolean {
+  return state === 'intended' || state === 'requested';
+}
+
+/**
+ * Counts as capacity that is to come. One that takes much longer than others is not relied upon, unless it is only
+ * unanswered by a provider that is heard: its order is given again soon, or lists tell that there is nothing, and one
+ * more launched meanwhile would be a second machine.
+ */
+export function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boolean, now: number): boolean {
+  if (isUnanswered(launch) && isHeard) return true;
+  const since = launch.accepted_at ?? launch.intended_at;
+  return isStarting(launch) && now - since < Math.max(60, 3 * start.p80) * 1000;
 }
 
 /**

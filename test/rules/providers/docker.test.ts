@@ -80,6 +80,7 @@ driverContract(
       list_lag_ms: LOCAL,
       start_takes_ms: 'a start is over when its answer comes; the pull before it has tests of its own',
       stuck_loading: 'the same',
+      end_takes_ms: 'a stop is answered when the container has ended',
       restarts_for_ever: 'containers are created without a restart policy',
     },
   },

@@ -49,7 +49,10 @@ describe('the driver of dstack', () => {
     expect(await launch({ name })).toMatchObject({ kind: 'launched' });
     expect(provider.alive[0]!.request).toMatchObject({ run_name: 'wv-abc1234567-0000000001' });
     expect(await letPass(clock, driver.list('wv-abc1234567-'))).toMatchObject([{ name }]);
-    await letPass(clock, driver.terminate({ name, external_id: null }));
+    const end = () => letPass(clock, driver.terminate({ name, external_id: null }));
+    expect(await end()).toEqual({ kind: 'terminating' });
+    await clock.advance(2000);
+    expect(await end()).toEqual({ kind: 'terminated' });
     expect(provider.alive).toEqual([]);
   });
 
@@ -79,6 +82,31 @@ describe('the driver of dstack', () => {
       detail: expect.stringContaining('project other'),
     });
     expect(() => setUp({}, '')).toThrow(/^DSTACK_TOKEN is not set/);
+  });
+
+  it('says that a run is terminated when it has ended, not when it was told to', async () => {
+    const { clock, provider, dstack, driver, launch } = setUp();
+    dstack.endsAfterMs = 70_000;
+    await launch();
+    const end = () => letPass(clock, driver.terminate({ name: REQUEST.name, external_id: null }));
+    for (let n = 0; n < 6; n++) {
+      expect(await end()).toEqual({ kind: 'terminating' });
+      expect(provider.alive).toHaveLength(1);
+      await clock.advance(10_000);
+    }
+    await clock.advance(20_000);
+    expect(await end()).toEqual({ kind: 'terminated' });
+    expect(await letPass(clock, driver.list('wv-'))).toEqual([]);
+  });
+
+  it('has a run ended within the grace of its config', async () => {
+    const stopOf = async (env: Record<string, string>) => {
+      const { provider, launch } = setUp();
+      await launch({ env });
+      return (provider.alive[0]!.request as { configuration: object }).configuration;
+    };
+    expect(await stopOf({})).toMatchObject({ stop_duration: 75 });
+    expect(await stopOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '300' })).toMatchObject({ stop_duration: 315 });
   });
 
   it('asks for the GPUs, the disk and the price that are wanted', async () => {

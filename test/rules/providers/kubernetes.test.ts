@@ -8,7 +8,7 @@ import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { makeKubernetes } from '../../../src/providers/kubernetes/kubernetes.ts';
 import { podOf } from '../../../src/providers/kubernetes/pod.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
-import { letPass } from '../../support/driver-calls.ts';
+import { idOf, letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
@@ -125,6 +125,84 @@ describe('the driver of Kubernetes', () => {
     const outcome = await driver.terminate({ name: REQUEST.name, external_id: 'uid-of-one-before' });
     expect(outcome).toEqual({ kind: 'terminated' });
     expect(provider.alive).toHaveLength(1);
+  });
+
+  it('says that a pod is terminated when it is gone, not when its delete was accepted', async () => {
+    const { clock, provider, kubernetes, make } = await setUp();
+    kubernetes.endsAfterMs = 50_000;
+    const driver = make();
+    const external_id = idOf(await letPass(clock, driver.launch(REQUEST)));
+    const end = () => letPass(clock, driver.terminate({ name: REQUEST.name, external_id }));
+    for (let n = 0; n < 5; n++) {
+      expect(await end()).toEqual({ kind: 'terminating' });
+      expect(await letPass(clock, driver.list('wv-'))).toMatchObject([{ external_id, state: 'running' }]);
+      await clock.advance(10_000);
+    }
+    expect(await end()).toEqual({ kind: 'terminated' });
+    expect(provider.alive).toEqual([]);
+  });
+
+  it('never says so of a pod whose node is lost, and says why it is still there', async () => {
+    const { clock, kubernetes, make } = await setUp();
+    kubernetes.endsAfterMs = Number.POSITIVE_INFINITY;
+    const driver = make();
+    await driver.launch(REQUEST);
+    const end = () => letPass(clock, driver.terminate({ name: REQUEST.name, external_id: null }));
+    await end();
+    await clock.advance(3600_000);
+    expect(await end()).toEqual({ kind: 'terminating' });
+    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([
+      { state: 'running', detail: expect.stringContaining('its node has not said') },
+    ]);
+  });
+
+  it('ends at once what no node has', async () => {
+    const { clock, provider, kubernetes, make } = await setUp();
+    provider.accidents.stuck_loading = true;
+    kubernetes.unschedulable = '0/3 nodes are available: 3 Insufficient nvidia.com/gpu.';
+    const driver = make();
+    await driver.launch(REQUEST);
+    const outcome = await letPass(clock, driver.terminate({ name: REQUEST.name, external_id: null }));
+    expect(outcome).toEqual({ kind: 'terminated' });
+  });
+
+  it('takes no list for whole of which the API server has forgotten a page', async () => {
+    const { clock, kubernetes, make } = await setUp();
+    kubernetes.page = 1;
+    const driver = make();
+    for (const name of ['wv-a-1', 'wv-a-2', 'wv-a-3']) await driver.launch({ ...REQUEST, name });
+    kubernetes.oldPages = 1;
+    expect(await letPass(clock, driver.list('wv-'))).toHaveLength(3);
+    kubernetes.oldPages = 10;
+    await expect(letPass(clock, driver.list('wv-'))).rejects.toThrow('410');
+  });
+
+  it('gives a pod the grace of its config to end', () => {
+    const graceOf = (env: Record<string, string>, pod = {}) =>
+      podOf({ ...REQUEST, env }, pod).spec!.terminationGracePeriodSeconds;
+    expect(graceOf({})).toBe(75);
+    expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '300.5' })).toBe(316);
+    expect(graceOf({ CASOLA_SHUTDOWN_GRACE_PERIOD: '5' })).toBe(20);
+    expect(graceOf({}, { terminationGracePeriodSeconds: 600 })).toBe(600);
+  });
+
+  it('refuses a kubeconfig that no call could be made by', async () => {
+    const { ports, spec } = await setUp();
+    const made = (server: string, more = {}) => {
+      const config = kubeconfigOf(server);
+      const { name } = config.clusters[0]!;
+      writeFileSync(
+        ports.env.KUBECONFIG!,
+        JSON.stringify({ ...config, clusters: [{ name, cluster: { server, ...more } }] }),
+      );
+      return () => makeKubernetes(spec as Extract<ProviderSpec, { driver: 'kubernetes' }>, ports);
+    };
+    expect(made('http://10.0.0.1:8080')).toThrow(
+      'has the server http://10.0.0.1:8080: an address with https://',
+    );
+    expect(made('10.0.0.1:6443')).toThrow('https://');
+    expect(made('http://10.0.0.1:8080', { 'insecure-skip-tls-verify': true })).not.toThrow();
+    expect(made('https://10.0.0.1:6443')).not.toThrow();
   });
 
   it('says what it lacks: a namespace, a token, a context', async () => {

@@ -42,7 +42,10 @@ driverContract('runpod', setUp, {
   kind: KIND,
   gpus: 1,
   tellsExitCodes: false,
-  impossible: { created_but_error: 'an error of RunPod names no pod' },
+  impossible: {
+    created_but_error: 'an error of RunPod names no pod',
+    end_takes_ms: 'a pod is gone with the answer',
+  },
 });
 
 describe('the driver of RunPod', () => {

@@ -36,7 +36,12 @@ const REQUEST: LaunchRequest = {
   env: { CASOLA_CONFIG_ID: 'small' },
 };
 
-driverContract('vast', setUp, { kind: KIND, gpus: 1, tellsExitCodes: false });
+driverContract('vast', setUp, {
+  kind: KIND,
+  gpus: 1,
+  tellsExitCodes: false,
+  impossible: { end_takes_ms: 'an instance is gone with the answer' },
+});
 
 describe('the driver of Vast', () => {
   it('takes the next offer when somebody else was faster, and the cheapest first', async () => {

@@ -7,6 +7,7 @@ import {
   newLaunch,
   TRANSITIONS,
 } from '../../../src/scheduler/launch.ts';
+import { FleetSpec } from '../../../src/scheduler/spec.ts';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
 const STATES = Object.keys(TRANSITIONS) as LaunchState[];
@@ -84,6 +85,37 @@ describe('orders to launchers', () => {
     expect(fleet.row(id)).toMatchObject({ state: 'requested', detail: 'the connection broke' });
     fleet.now += 15_000;
     expect(fleet.sync().orders).toMatchObject([{ launch_id: id, order: 2, may_exist: true }]);
+  });
+
+  it('make one machine where one is wanted, however long its first order is not answered', () => {
+    const fleet = new SchedulerHarness();
+    fleet.apply();
+    const { id } = fleet.requested();
+    fleet.waiting = 1;
+    // The launcher is killed in its create, and is back after more than a start usually takes.
+    fleet.now += 600_000;
+    expect(fleet.list([]).orders).toMatchObject([{ launch_id: id, order: 2, may_exist: true }]);
+    fleet.tick();
+    expect(fleet.rows()).toHaveLength(1);
+    fleet.result(id, 2, { kind: 'launched', external_id: 'x-1', price_per_hour: 1 });
+    fleet.tick();
+    expect(fleet.rows()).toMatchObject([{ id, state: 'accepted' }]);
+  });
+
+  it('are taken back where nobody answers and another provider takes their place', () => {
+    const fleet = new SchedulerHarness();
+    const two = { here: { driver: 'runpod' }, there: { driver: 'vast' } };
+    const machines = [{ provider: 'here' }, { provider: 'there' }];
+    const configs = { chat: { model: 'tiny', slots: 4, max: 3, machines } };
+    fleet.scheduler.applySpec(FleetSpec.parse({ providers: two, configs }), false);
+    const { id } = fleet.requested();
+    fleet.waiting = 1;
+    fleet.now += 600_000;
+    const lists = [{ provider: 'there', age_ms: 0, machines: [], error: null }];
+    fleet.sync({ drivers: ['vast'], lists }, 'l-2');
+    fleet.tick();
+    expect(fleet.row(id)).toMatchObject({ state: 'terminating', provider: 'here' });
+    expect(fleet.rows()).toMatchObject([{ id }, { state: 'intended', provider: 'there' }]);
   });
 
   it('stay with the machine whose launcher took them', () => {

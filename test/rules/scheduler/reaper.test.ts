@@ -131,6 +131,32 @@ describe('a list of a provider', () => {
     expect(fleet.row(id).state).toBe('failed');
   });
 
+  it('keeps a launch that is told to end until its machine is gone, and asks for that every 5 s', () => {
+    const fleet = fleetWithSpec();
+    fleet.apply({ max: 1 });
+    const { id, name } = fleet.accepted();
+    fleet.scheduler.control('chat', 'drain', false);
+    fleet.tick();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', order: 2 }]);
+    fleet.scheduler.control('chat', 'resume', false);
+    fleet.waiting = 3;
+    for (let order = 2; order < 12; order++) {
+      fleet.result(id, order, { kind: 'terminating' });
+      fleet.tick(4);
+      expect(fleet.list([{ name }]).orders).toEqual([]);
+      fleet.tick(1);
+      expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id, order: order + 1 }]);
+      expect(fleet.rows()).toMatchObject([{ id, state: 'terminating' }]);
+    }
+    expect(fleet.scheduler.scaling()?.configs.get('chat')?.decision?.text).toMatch(
+      /Places are free once 1 worker that ends is gone\.$/,
+    );
+    fleet.result(id, 12, { kind: 'terminated' });
+    expect(fleet.row(id).state).toBe('gone');
+    fleet.tick();
+    expect(fleet.rows().filter(({ state }) => state !== 'gone')).toMatchObject([{ state: 'intended' }]);
+  });
+
   it('of a launcher’s own machine needs no minute', () => {
     const fleet = fleetWithSpec('process');
     const { id } = fleet.ready();

@@ -72,6 +72,34 @@ configs:
     ]);
   });
 
+  it('is told what Kubernetes would drop or refuse', () => {
+    const { spec, faults } = said(`
+providers:
+  pods:
+    driver: kubernetes
+    pod:
+      nodeSelektor: { pool: gpu }
+      nodeSelector: { pool: "two words" }
+      containers:
+        - name: worker
+          resources: { limit: { memory: 16Gi } }
+      volumes:
+        - { name: models, persistentVolumeClaim: { claimname: models } }
+      priorityClassName: high
+configs:
+  llama: { model: m, machines: [{ provider: pods, kind: NVIDIA L4 }] }
+`);
+    expect(spec).toBeNull();
+    const label = 'expected the value of a label of Kubernetes';
+    expect(faults).toEqual([
+      '6:7: providers.pods.pod.nodeSelektor: is not known here; did you mean nodeSelector?',
+      expect.stringMatching(`^7:29: providers.pods.pod.nodeSelector.pool: ${label}.*, not "two words"$`),
+      '10:24: providers.pods.pod.containers[0].resources.limit: is not known here; did you mean limits?',
+      '12:52: providers.pods.pod.volumes[0].persistentVolumeClaim.claimname: is not known here; did you mean claimName?',
+      expect.stringMatching(`^15:57: configs.llama.machines\\[0\\].kind: ${label}.*, not "NVIDIA L4"$`),
+    ]);
+  });
+
   it('has what it lacks told at the place around it, and an empty one what it must have', () => {
     expect(said('').faults).toEqual(['1:1: providers: is missing', '1:1: configs: is missing']);
   });
