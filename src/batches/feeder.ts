@@ -41,6 +41,8 @@ export class Feeder {
   readonly #sizes: RunnerSizes;
   /** By model and tenant: the queue takes no more of it until then, epoch ms. After that a single line asks again. */
   readonly #paused = new Map<string, number>();
+  /** By batch: its file cannot be read until then, epoch ms. */
+  readonly #unreadable = new Map<string, number>();
 
   constructor(ports: BatchPorts, pace: Pace, sizes: RunnerSizes) {
     this.#ports = ports;
@@ -87,8 +89,9 @@ export class Feeder {
     { waiting, submitted }: { waiting: number; submitted: number },
     config: string,
   ): Candidate {
-    const { tenant, expires_at } = stored.batch;
+    const { id, tenant, expires_at } = stored.batch;
     const now = this.#ports.now();
+    if ((this.#unreadable.get(id) ?? 0) > now) waiting = 0;
     const latest_start = expires_at - this.#pace.timeFor(config, waiting + submitted, now);
     const paused = this.#paused.get(pauseKey({ model, tenant }));
     const may = paused === undefined ? waiting : Math.min(waiting, paused > now ? 0 : 1);
@@ -141,16 +144,33 @@ export class Feeder {
     this.#paused.set(pauseKey(candidate), this.#ports.now() + PAUSE_MS);
   }
 
-  /** Their jobs, by one call to each file. Null: the line cannot be read any more. */
+  /**
+   * Their jobs, by one call to each file; those of a file that cannot be read now are left out. Null: the line cannot be
+   * read any more.
+   */
   async #read(chosen: readonly Chosen[]): Promise<(Chosen & { job: LineJob | null })[]> {
     const read = [...Map.groupBy(chosen, ({ candidate }) => candidate.stored)].map(
       async ([{ batch }, of]) => {
         const parts = of.map(({ line: { offset, length } }) => ({ offset, length }));
-        const lines = await this.#ports.files.readLines(batch.input_file_id, parts);
-        return of.map((one, index) => ({ ...one, job: this.#jobOf(batch, one.line, lines[index]!) }));
+        try {
+          const lines = await this.#ports.files.readLines(batch.input_file_id, parts);
+          return of.map((one, index) => ({ ...one, job: this.#jobOf(batch, one.line, lines[index]!) }));
+        } catch (error) {
+          this.#putOff(batch, error);
+          return [];
+        }
       },
     );
     return (await Promise.all(read)).flat();
+  }
+
+  /** No other batch waits for its file. */
+  #putOff(batch: Batch, error: unknown): void {
+    this.#unreadable.set(batch.id, this.#ports.now() + PAUSE_MS);
+    this.#ports.log('warn', 'a batch waits: its file cannot be read', {
+      batch_id: batch.id,
+      error: String((error as Error)?.message ?? error),
+    });
   }
 
   #jobOf(batch: Batch, { number, length }: StoredLine, bytes: Uint8Array): LineJob | null {

@@ -44,6 +44,8 @@ export class BatchRunner {
   #isListening = false;
   readonly #pace = new Pace();
   readonly #feeder: Feeder;
+  /** Batches whose last step failed, which is repeated then, epoch ms: no other waits for it. */
+  readonly #failing = new Map<string, number>();
   #isEnding = false;
 
   /** @param sizes others than in production make a small world meet what a large one does */
@@ -76,7 +78,7 @@ export class BatchRunner {
       if (active.length === 0) return;
       try {
         if (!this.#isListening) await this.#listenAgain(active);
-        for (const { batch } of active) await this.#step(batch.id);
+        for (const { batch } of active) await this.#tryStep(batch.id);
         await this.#feeder.feed(inProgress(this.#ports));
         await this.#collect();
       } catch (error) {
@@ -112,6 +114,24 @@ export class BatchRunner {
     this.#isListening = true;
   }
 
+  async #tryStep(id: string): Promise<void> {
+    if (this.#isFailing(id)) return;
+    try {
+      await this.#step(id);
+      this.#failing.delete(id);
+    } catch (error) {
+      this.#failing.set(id, this.#ports.now() + PAUSE_MS);
+      this.#ports.log('warn', 'a batch waits: the queue or a file of it cannot be reached', {
+        batch_id: id,
+        error: String((error as Error)?.message ?? error),
+      });
+    }
+  }
+
+  #isFailing(id: string): boolean {
+    return (this.#failing.get(id) ?? 0) > this.#ports.now();
+  }
+
   async #step(id: string): Promise<void> {
     const stored = findBatch(this.#ports.sql, id, null);
     if (stored === null || isOver(stored.batch.status)) return;
@@ -125,7 +145,10 @@ export class BatchRunner {
 
   async #collect(): Promise<void> {
     const { sql } = this.#ports;
-    const waitMs = activeBatches(sql).some((stored) => hasNextStep(this.#ports, stored)) ? 0 : QUESTION_MS;
+    const goesOn = activeBatches(sql).some(
+      (stored) => !this.#isFailing(stored.batch.id) && hasNextStep(this.#ports, stored),
+    );
+    const waitMs = goesOn ? 0 : QUESTION_MS;
     const open = lineCounts(sql);
     if (open.every(({ submitted }) => submitted === 0)) {
       // Nothing can settle.

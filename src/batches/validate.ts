@@ -35,6 +35,11 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
       about('file_not_found', `There is no file ${input_file_id}; it may have expired.`),
     ]);
   }
+  if (piece.byteLength === 0 && scanned_bytes < size) {
+    return fail(ports, stored, [
+      about('file_not_found', `The content of ${input_file_id} is lost: upload it again.`),
+    ]);
+  }
   const { batch } = stored;
   const isLast = scanned_bytes + piece.byteLength >= size;
   const before = { bytes: scanned_bytes, lines: batch.scanned_lines };

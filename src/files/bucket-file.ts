@@ -37,6 +37,11 @@ interface Part {
   etag: string;
 }
 
+/** The bucket has nothing under the key of a file that was put there. */
+export class LostError extends BucketError {
+  override name = 'LostError';
+}
+
 /**
  * The bytes of one file in the bucket. A row says what may lie there, and is committed before anything does: with the id
  * of the upload while it is not complete, so that whoever comes after a crash can end it; without, it is whole.
@@ -44,37 +49,31 @@ interface Part {
 export class BucketFile {
   readonly #sql: Sql;
   readonly #bucket: FileBucket | null;
+  readonly #id: string;
   readonly #key: string;
 
   /** @param bucket null: none is bound, so that nothing is put there, and what is there cannot be had */
-  constructor(sql: Sql, bucket: FileBucket | null, key: string) {
+  constructor(sql: Sql, bucket: FileBucket | null, id: string) {
     this.#sql = sql;
     this.#bucket = bucket;
-    this.#key = key;
-    this.createTable();
+    this.#id = id;
+    this.#key = `files/${id}`;
   }
 
-  /** Also after everything in the object was deleted. */
-  createTable(): void {
-    this.#sql.exec(`CREATE TABLE IF NOT EXISTS in_bucket (upload_id TEXT, bytes INTEGER NOT NULL)`);
+  get isWhole(): boolean {
+    return this.#uploadId === null;
   }
 
-  get isBound(): boolean {
-    return this.#bucket !== null;
-  }
-
-  /** Of a whole one; null: there is none. */
-  get bytes(): number | null {
-    const [row] = this.#sql.exec(`SELECT bytes FROM in_bucket WHERE upload_id IS NULL`);
-    return row ? Number(row.bytes) : null;
+  /** Whether something of it may lie there. */
+  get isThere(): boolean {
+    return this.#uploadId !== undefined;
   }
 
   /** Takes the file's bytes. What was begun before must be removed. */
   writer(): BucketWriter {
-    return new BucketWriter(this.#bound, this.#key, (uploadId, bytes) => {
-      this.#sql.exec(`DELETE FROM in_bucket`);
-      this.#sql.exec(`INSERT INTO in_bucket (upload_id, bytes) VALUES (?, ?)`, uploadId, bytes);
-    });
+    return new BucketWriter(this.#bound, this.#key, (uploadId) =>
+      this.#sql.exec(`INSERT OR REPLACE INTO in_bucket (id, upload_id) VALUES (?, ?)`, this.#id, uploadId),
+    );
   }
 
   /** @throws BucketError */
@@ -90,21 +89,29 @@ export class BucketFile {
 
   /** What is unfinished is aborted, what is whole deleted. May be repeated. */
   async remove(): Promise<void> {
-    const [row] = this.#sql.exec(`SELECT upload_id FROM in_bucket`);
-    if (row === undefined) return;
-    if (row.upload_id) {
+    const uploadId = this.#uploadId;
+    if (uploadId === undefined) return;
+    if (uploadId) {
       // It may have been completed, or aborted before.
-      const upload = this.#bound.resumeMultipartUpload(this.#key, String(row.upload_id));
+      const upload = this.#bound.resumeMultipartUpload(this.#key, uploadId);
       await upload.abort().catch(() => {});
     }
     await this.#bound.delete(this.#key);
-    this.#sql.exec(`DELETE FROM in_bucket`);
+    this.#sql.exec(`DELETE FROM in_bucket WHERE id = ?`, this.#id);
   }
 
   async #get(options?: { range: { offset: number; length: number } }) {
     const found = await this.#bound.get(this.#key, options).catch(asBucketError);
-    if (found === null) throw new BucketError(`the bucket has no object ${this.#key}`);
+    if (found === null) throw new LostError(`the bucket has no object ${this.#key}`);
     return found;
+  }
+
+  /** Undefined: nothing of it is there; null: all of it. */
+  get #uploadId(): string | null | undefined {
+    return this.#sql.exec(`SELECT upload_id FROM in_bucket WHERE id = ?`, this.#id)[0]?.upload_id as
+      | string
+      | null
+      | undefined;
   }
 
   get #bound(): FileBucket {
@@ -117,21 +124,17 @@ export class BucketFile {
 class BucketWriter {
   readonly #bucket: FileBucket;
   readonly #key: string;
-  readonly #note: (uploadId: string | null, bytes: number) => void;
+  readonly #note: (uploadId: string | null) => void;
   readonly #cutter = new PieceCutter(PART_BYTES, (piece) => this.#full.push(piece.slice()));
   /** Parts that are full and have not been sent. */
   #full: Uint8Array[] = [];
   #upload: MultipartUpload | null = null;
   readonly #parts: Part[] = [];
 
-  constructor(bucket: FileBucket, key: string, note: (uploadId: string | null, bytes: number) => void) {
+  constructor(bucket: FileBucket, key: string, note: (uploadId: string | null) => void) {
     this.#bucket = bucket;
     this.#key = key;
     this.#note = note;
-  }
-
-  get bytes(): number {
-    return this.#cutter.bytes;
   }
 
   push(bytes: Uint8Array): void {
@@ -152,7 +155,7 @@ class BucketWriter {
     for (let part = this.#full.shift(); part !== undefined; part = this.#full.shift()) {
       if (this.#upload === null) {
         this.#upload = await this.#bucket.createMultipartUpload(this.#key);
-        this.#note(this.#upload.uploadId, 0);
+        this.#note(this.#upload.uploadId);
       }
       this.#parts.push(await this.#upload.uploadPart(this.#parts.length + 1, part));
     }
@@ -162,12 +165,12 @@ class BucketWriter {
     this.#cutter.end();
     if (this.#upload === null && this.#full.length <= 1) {
       // Noted as one that may be there: after a crash it is deleted.
-      this.#note('', 0);
+      this.#note('');
       await this.#bucket.put(this.#key, this.#full[0] ?? new Uint8Array());
     } else {
       await this.#send();
       await this.#upload?.complete(this.#parts);
     }
-    this.#note(null, this.bytes);
+    this.#note(null);
   }
 }

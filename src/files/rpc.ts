@@ -16,37 +16,32 @@ export interface FileRecord {
   expires_at: number | null;
 }
 
-/** How an upload ended. */
-export type UploadAnswer =
-  | { ok: true; filename: string | null; fields: Record<string, string>; bytes: number }
-  | { ok: false; status: 400 | 413; message: string };
-
-/** Header of an upload on its way to its object: most bytes that it may have. */
-export const MOST_BYTES_HEADER = 'x-most-bytes';
+/** Length of the pieces of an upload; the last may be shorter. A row holds at most 2 MB on Cloudflare. */
+export const PIECE_BYTES = 128 * 1024;
 
 /**
- * The object of one file. Its bytes come and go by `fetch`: PUT with a multipart form or the bytes as they are answers
- * an UploadAnswer as JSON, GET the content.
+ * The object that holds the bytes of a queue id's files, by their ids, and lets them expire. Every call may be made
+ * twice with the same effect as once. `fetch` of `https://files/ID` answers the content of one.
  */
 export interface FileRpc {
-  /** It is listed now, and kept until then, epoch ms; null: until it is removed. */
-  keep(expiresAt: number | null): Promise<void>;
-  /** Its bytes; null: nothing was ever uploaded, or it is gone. */
-  size(): Promise<number | null>;
-  /** A part of an uploaded file, at most READ_BYTES; shorter only at its end. */
-  read(offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
-  /** Lines of an uploaded file, together at most READ_BYTES, or a single one; shorter only at its end. */
-  readLines(lines: { offset: number; length: number }[]): Promise<Uint8Array<ArrayBuffer>[]>;
+  /**
+   * Stores a piece of an upload, which is removed unless the next piece, or `keep`, comes within minutes.
+   * @param number from 0; the first begins the file
+   * @returns false: what came before is gone
+   */
+  put(fileId: string, number: number, piece: Uint8Array): Promise<boolean>;
+  /** Nothing is added to it any more, and it is kept until then, epoch ms; null: until it is removed. */
+  keep(fileId: string, expiresAt: number | null): Promise<void>;
+  /** Its bytes; null: nothing was ever stored under this id, or it is gone. */
+  size(fileId: string): Promise<number | null>;
+  /** A part of an uploaded file, at most READ_BYTES; shorter at its end, and empty where its bytes are lost. */
+  read(fileId: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>>;
+  /** Lines of an uploaded file, together at most READ_BYTES, or a single one; each as `read`. */
+  readLines(fileId: string, lines: { offset: number; length: number }[]): Promise<Uint8Array<ArrayBuffer>[]>;
   /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */
-  append(lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
-  /** Everything in it is forgotten. */
-  remove(): Promise<void>;
+  append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
+  remove(fileId: string): Promise<void>;
 }
 
 /** Most that one call carries, but for a longer line. */
 export const READ_BYTES = 8 * 1024 * 1024;
-
-/** The name of the object of one file: ids are random, so that no queue can name another's. */
-export function fileObjectName(queueId: string, fileId: string): string {
-  return `${queueId}/${fileId}`;
-}

@@ -1,5 +1,5 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
-import { fileObjectName } from '../files/rpc.ts';
+import type { FileRpc } from '../files/rpc.ts';
 import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
@@ -98,9 +98,14 @@ export function callBatches<T>(
   return onceMore(queueId, () => call(objectNamed(env.BATCHES, queueId)));
 }
 
-/** The object that holds one file's bytes. */
-export function fileObject(env: Env, queueId: string, fileId: string) {
-  return objectNamed(env.FILE, fileObjectName(queueId, fileId));
+/** The same for the object that holds the bytes of a queue's files. */
+export function callFiles<T>(env: Env, queueId: string, call: (files: FileRpc) => Promise<T>): Promise<T> {
+  return onceMore(queueId, () => call(objectNamed(env.FILE, queueId)));
+}
+
+/** The content of a file: 404 where there is none, 503 where the bucket does not give it. */
+export function fetchFile(env: Env, queueId: string, fileId: string): Promise<Response> {
+  return onceMore(queueId, () => objectNamed(env.FILE, queueId).fetch(`https://files/${fileId}`));
 }
 
 async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>): Promise<T> {

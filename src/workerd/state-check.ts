@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { MIGRATIONS as BATCHES_MIGRATIONS } from '../batches/migrations.ts';
+import { FILE_MIGRATIONS } from '../files/piece-table.ts';
 import { MIGRATIONS as FLEET_MIGRATIONS } from '../fleet/migrations.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { MIGRATIONS as QUEUE_MIGRATIONS } from '../queue/store/migrations.ts';
@@ -30,6 +31,7 @@ const KNOWN_SCHEMAS: Record<string, number> = {
   'worker-vllm-queue': QUEUE_MIGRATIONS.length,
   'worker-vllm-fleet': FLEET_MIGRATIONS.length,
   'worker-vllm-batches': BATCHES_MIGRATIONS.length,
+  'worker-vllm-file': FILE_MIGRATIONS.length,
 };
 
 /** A start reads every page of databases up to this size; of larger ones the header and the schema. */

@@ -102,3 +102,30 @@ it('a batch reads its lines from the bucket, and what it wrote is there once it 
   await queue.bind(true);
   expect(await (await client.files.content(id)).text()).toBe(lines.join('\n'));
 }, 120_000);
+
+it('a batch whose file the bucket has lost fails, and holds up no other', async () => {
+  const client = clientOf('lost');
+  const worker = await (await new RawWorker(queue.url, TOKEN).connect('lost')).register('w');
+  const { stop } = answerLines(worker, () => ({ body: {} }));
+  const line = { method: 'POST', url: '/v1/chat/completions', body: { model: 'tiny', messages: [] } };
+  const begin = async (name: string, isLost: boolean) => {
+    const text = JSON.stringify({ custom_id: name, ...line });
+    const { id } = await upload(client, new TextEncoder().encode(text) as never);
+    if (isLost) await queue.lose(`files/${id}`);
+    const asked = { endpoint: '/v1/chat/completions', completion_window: '24h' } as const;
+    return await client.batches.create({ input_file_id: id, ...asked });
+  };
+  const become = (id: string, status: string) =>
+    until(async () => {
+      const batch = await client.batches.retrieve(id);
+      return batch.status === status ? batch : null;
+    }, `a batch that is ${status}`);
+  const lost = await begin('lost', true);
+  const other = await begin('other', false);
+  expect((await become(other.id, 'completed')).request_counts?.completed).toBe(1);
+  const { errors } = await become(lost.id, 'failed');
+  expect(errors?.data).toMatchObject([
+    { code: 'file_not_found', message: expect.stringContaining('upload it again') },
+  ]);
+  stop();
+});

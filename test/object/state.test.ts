@@ -147,6 +147,12 @@ describe('a state that a queue cannot use', () => {
 });
 
 describe('a full disk', () => {
+  const upload = (url: string, bytes: number) =>
+    fetch(`${url}/v1/files?purpose=batch`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/jsonl' },
+      body: 'x'.repeat(bytes),
+    });
   let mount: string | null = null;
   beforeEach((context) => {
     const path = join(folder, 'small');
@@ -167,6 +173,7 @@ describe('a full disk', () => {
   it('is named in the answer and the log, what was stored stays, and nothing has to be started again', async () => {
     const workerd = await start(mount!);
     expect((await submit(workerd.url, 'first')).status).toBe(201);
+    expect((await upload(workerd.url, 1)).status).toBe(200);
     for (let i = 0; ; i += 1) {
       const response = await submit(workerd.url, `fill-${i}`, 'x'.repeat(200_000));
       if (response.status === 201) continue;
@@ -176,9 +183,14 @@ describe('a full disk', () => {
       });
       break;
     }
+    const full = await upload(workerd.url, 8_000_000);
+    // Which of the two depends on the statement that meets it first.
+    const code = expect.stringMatching(/^(disk_full|queue_failed)$/);
+    expect([full.status, await full.json()]).toMatchObject([503, { error: { code } }]);
     await until(() => logged.some((line) => /disk of the queue's state is full/.test(line)), 'it is logged');
     expect((await fetch(`${workerd.url}/api/jobs/first`)).status).toBe(200);
     execFileSync('mount', ['-o', 'remount,size=16m', mount!]);
     await until(async () => (await submit(workerd.url, 'last')).status === 201, 'there is room again');
+    await until(async () => (await upload(workerd.url, 1000)).status === 200, 'for files too');
   });
 });

@@ -11,6 +11,8 @@ export interface MiniflareQueue {
   url: string;
   /** Keys of all that lies in the bucket. */
   keys(): Promise<string[]>;
+  /** Deletes an object of the bucket, as its owner could. */
+  lose(key: string): Promise<void>;
   /** Statement on the database of a queue's object. */
   sql(queueId: string, query: string): Promise<Record<string, unknown>[]>;
   /** Binds the bucket or takes it away, as another deployment would. */
@@ -68,6 +70,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   return {
     url,
     keys: async () => (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key),
+    lose: async (key) => (await miniflare.getR2Bucket('FILES')).delete(key),
     sql: async (name, query) =>
       (await miniflare.unsafeGetDurableObjectStorage('queue', 'QueueObject', { name })).exec(query),
     bind: (isBound) => miniflare.setOptions(options(isBound)),

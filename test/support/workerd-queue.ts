@@ -10,6 +10,7 @@ export interface TestWorkerd {
   /** Without a trailing slash. */
   readonly url: string;
   readonly stateDir: string;
+  readonly pid: number;
   /** What it has logged, a line each. */
   readonly logged: string[];
   queue(token?: string): TestQueue;
@@ -58,6 +59,9 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
     },
     get stateDir() {
       return stateDir;
+    },
+    get pid() {
+      return running.pid;
     },
     queue: (token) => {
       const id = `q${++queues}`;

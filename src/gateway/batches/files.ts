@@ -1,15 +1,14 @@
 import type { BatchFiles } from '../../batches/ports.ts';
 import type { Env } from '../env.ts';
-import { fileObject } from '../objects.ts';
+import { callFiles } from '../objects.ts';
 
-/** The files of a queue id's batches, each in an object of its own. */
+/** The files of a queue id's batches. */
 export function batchFiles(env: Env, queueId: string): BatchFiles {
-  const object = (id: string) => fileObject(env, queueId, id);
   return {
-    size: (id) => object(id).size(),
-    read: (id, offset, length) => object(id).read(offset, length),
-    readLines: (id, lines) => object(id).readLines(lines),
-    append: (id, lines) => object(id).append(lines),
-    keep: (id, expiresAt) => object(id).keep(expiresAt),
+    size: (id) => callFiles(env, queueId, (files) => files.size(id)),
+    read: (id, offset, length) => callFiles(env, queueId, (files) => files.read(id, offset, length)),
+    readLines: (id, lines) => callFiles(env, queueId, (files) => files.readLines(id, lines)),
+    append: (id, lines) => callFiles(env, queueId, (files) => files.append(id, lines)),
+    keep: (id, expiresAt) => callFiles(env, queueId, (files) => files.keep(id, expiresAt)),
   };
 }

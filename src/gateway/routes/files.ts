@@ -1,17 +1,11 @@
-import {
-  FILE_PURPOSES,
-  type FilePurpose,
-  type FileRecord,
-  MOST_BYTES_HEADER,
-  type UploadAnswer,
-} from '../../files/rpc.ts';
+import { FILE_PURPOSES, type FilePurpose, type FileRecord } from '../../files/rpc.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth.ts';
-import { discardBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { callBatches, fileObject, queueIdOf } from '../objects.ts';
+import { callBatches, callFiles, fetchFile, queueIdOf } from '../objects.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
+import { storeUpload, type Uploaded } from '../upload.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
 /** Files of a page, as asked for and at most: OpenAI's number. */
@@ -29,26 +23,20 @@ export function fileRoutes(app: Gateway): void {
     const { env, executionCtx, req } = context;
     const queueId = queueIdOf(env, req.raw);
     const most = Number(env.MAX_FILE_BYTES || QUEUE_SETTINGS.max_file_bytes.default);
-    if (Number(req.header('content-length')) > most + FORM_BYTES) {
-      await discardBody(req.raw);
-      throw tooLarge(most);
-    }
+    const tenant = tenantOf(context.get('token'));
     const id = randomId('file-');
-    const object = fileObject(env, queueId, id);
+    // What could not be removed now ends by itself: nobody told the object to keep it.
+    const abandon = () =>
+      executionCtx.waitUntil(callFiles(env, queueId, (files) => files.remove(id)).catch(() => {}));
     try {
-      const headers = new Headers(req.raw.headers);
-      headers.set(MOST_BYTES_HEADER, String(most));
-      const upload = new Request('https://file/', { method: 'PUT', headers, body: req.raw.body });
-      const response = await object.fetch(upload);
-      if (!response.ok) throw bucketFails();
-      const answer = (await response.json()) as UploadAnswer;
-      const file = recordOf(id, answer, context, Date.now());
+      const uploaded = await storeUpload(req.raw, env, { queueId, id, tenant, most }, abandon);
+      const file = recordOf(id, uploaded, context, Date.now());
       // In this order: one that is listed is kept, whatever fails in between.
-      await object.keep(file.expires_at);
+      await callFiles(env, queueId, (files) => files.keep(id, file.expires_at));
       await callBatches(env, queueId, (batches) => batches.addFile(file));
       return context.json(fileView(file));
     } catch (error) {
-      executionCtx.waitUntil(object.remove().catch(() => {}));
+      abandon();
       throw error;
     }
   });
@@ -85,11 +73,7 @@ export function fileRoutes(app: Gateway): void {
   app.get('/v1/files/:id/content', needs('submit'), async (context) => {
     const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
     // Of what a batch has written so far its object alone knows the length.
-    const {
-      ok,
-      body,
-      headers: known,
-    } = await fileObject(context.env, queueId, file.id).fetch('https://file/');
+    const { ok, body, headers: known } = await fetchFile(context.env, queueId, file.id);
     if (!ok) throw bucketFails();
     const headers = {
       'content-type': 'application/octet-stream',
@@ -109,13 +93,10 @@ export function fileRoutes(app: Gateway): void {
       const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
       throw new HttpError(409, message, 'file_in_use');
     }
-    await fileObject(context.env, queueId, file.id).remove();
+    await callFiles(context.env, queueId, (files) => files.remove(file.id));
     return context.json({ id: file.id, object: 'file', deleted: true });
   });
 }
-
-/** What a form has beside the bytes of its file, at most. */
-const FORM_BYTES = 64 * 1024;
 
 async function findFile(
   context: GatewayContext,
@@ -131,18 +112,14 @@ async function findFile(
 /**
  * What is known of an upload once all of it has come: clients send the fields before the file or after it. A body that
  * is the file itself has them in the address.
- * @throws HttpError 400, 413
+ * @throws HttpError 400
  */
-function recordOf(id: string, uploaded: UploadAnswer, context: GatewayContext, now: number): FileRecord {
-  if (!uploaded.ok) {
-    throw new HttpError(
-      uploaded.status,
-      uploaded.message,
-      uploaded.status === 413 ? 'too_large' : 'invalid_form',
-    );
-  }
+function recordOf(id: string, uploaded: Uploaded, context: GatewayContext, now: number): FileRecord {
   if (uploaded.filename === null) throw invalidParameter('file: expected a file in the form');
-  const { purpose, filename, ...more } = { ...context.req.query(), ...uploaded.fields };
+  const { purpose, filename, ...more } = {
+    ...context.req.query(),
+    ...Object.fromEntries(uploaded.fields),
+  };
   const seconds = more['expires_after[seconds]'];
   const anchor = more['expires_after[anchor]'];
   if (seconds === undefined && anchor !== undefined)
@@ -193,9 +170,4 @@ function notFound(id: string): HttpError {
 function bucketFails(): HttpError {
   const message = 'The bucket of files cannot be used at the moment; the log of the queue says why.';
   return new HttpError(503, message, 'bucket_unreadable', { 'retry-after': '5' });
-}
-
-function tooLarge(most: number): HttpError {
-  const message = `The file is larger than ${Math.floor(most / 1024 / 1024)} MiB. The variable QUEUE_MAX_FILE_BYTES of the queue sets this limit.`;
-  return new HttpError(413, message, 'too_large');
 }

@@ -1,9 +1,10 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
 import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
 import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
-import { discardBody, parseBody, readBody } from '../body.ts';
+import { parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
+import { discardBody } from '../receive.ts';
 import type { Gateway, GatewayContext } from './types.ts';
 
 /**

@@ -10,7 +10,7 @@ const LINE = JSON.stringify({ custom_id: 'a', url: '/v1/chat/completions', body:
 /** A feeder over the tables, and a queue that answers as the test says. */
 function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const sql = batchTables();
-  const state = { now: NOW, slots: 1, file: new TextEncoder().encode(LINE) };
+  const state = { now: NOW, slots: 1, file: new TextEncoder().encode(LINE), unreadable: '' };
   const submitted: LineJob[] = [];
   const calls: number[] = [];
   const reads: string[] = [];
@@ -32,6 +32,7 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
   const files: Partial<BatchPorts['files']> = {
     readLines: async (file, lines) => {
       reads.push(file);
+      if (file === state.unreadable) throw new Error('the bucket does not answer');
       return lines.map(({ offset, length }) => state.file.subarray(offset, offset + length));
     },
     append: async (file, lines) => {
@@ -63,6 +64,21 @@ describe('lines on their way to the queue', () => {
       { waiting: 160, submitted: 40 },
       { waiting: 0, submitted: 40 },
     ]);
+  });
+
+  it('of one batch wait while its file cannot be read, and those of others do not', async () => {
+    const { state, submitted, feeder, batch } = fed();
+    const stuck = batch('batch_stuck', ['m', 'm'], { expires_at: NOW + HOUR_MS });
+    const other = batch('batch_other', ['m']);
+    state.unreadable = 'file-batch_stuck';
+    await feeder.feed([stuck, other]);
+    expect(submitted.map(({ id }) => id)).toEqual(['batch_other.1']);
+    state.unreadable = '';
+    await feeder.feed([stuck, other]);
+    expect(submitted).toHaveLength(1);
+    state.now += 2000;
+    await feeder.feed([stuck, other]);
+    expect(submitted).toHaveLength(3);
   });
 
   it('wait where the queue takes none, and then ask with one alone', async () => {

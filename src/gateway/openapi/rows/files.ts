@@ -16,7 +16,7 @@ export const files: RouteRow[] = [
     },
     body: [{ type: 'multipart/form-data' }, { type: 'application/jsonl' }],
     answers: { 200: { description: 'The file.', content: { schema: 'StoredFile' } } },
-    errors: [400, 413, 503],
+    errors: [400, 408, 413, 429, 503],
   },
   {
     method: 'GET',

@@ -1,0 +1,142 @@
+import { freeBytes } from '../durable/free-bytes.ts';
+import { HttpError } from './errors.ts';
+
+/** How bodies come: in pieces, within a time, and what becomes of those that nobody wants. */
+
+/**
+ * How much of a body that is not taken is read and thrown away. A client that is still sending when it is
+ * answered sees a broken connection instead of the answer.
+ */
+const DISCARDED_BYTES = 256 * 1024 * 1024;
+/** One that has sent nothing for so long, ms, waits for its answer. */
+const DISCARD_IDLE_MS = 1000;
+
+/** A body is late after this time without a byte, ms. So many bytes give a second more, up to this time again. */
+export const BODY_WITHIN_MS = 30_000;
+const SLOWEST_BYTES_PER_SECOND = 32 * 1024;
+
+/** While a piece is being stored, its sender is not late, ms. */
+const LOOK_AGAIN_MS = 1000;
+
+/** Bytes of a body that are read at a time. */
+export const RECEIVE_BYTES = 64 * 1024;
+
+/**
+ * Bodies that are read and thrown away side by side; others wait in the kernel, where they cost no memory of ours:
+ * 600 of 2 MiB at once cost 220 MB.
+ */
+const MOST_DISCARDS = 16;
+/** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
+const DISCARD_POLL_MS = { first: 20, most: 1000 };
+let discards = 0;
+
+/**
+ * Gives each piece to `take` as it comes, until that returns false: the rest can be discarded. Each lies in the same
+ * buffer as the one before. The time that `take` needs is not the sender's.
+ * @throws HttpError 408
+ */
+export async function receive(
+  body: ReadableStream<Uint8Array>,
+  take: (piece: Uint8Array) => boolean | Promise<boolean>,
+): Promise<void> {
+  const reader = body.getReader({ mode: 'byob' });
+  let buffer = new Uint8Array(RECEIVE_BYTES);
+  let lateAt = Date.now() + BODY_WITHIN_MS;
+  let isLate = false;
+  let isTaken = false;
+  let timer: ReturnType<typeof setTimeout>;
+  const watch = () => {
+    const leftMs = isTaken ? LOOK_AGAIN_MS : lateAt - Date.now();
+    if (leftMs > 0) {
+      // Looked at again when a body of which nothing more comes would be late.
+      timer = setTimeout(watch, leftMs);
+      return;
+    }
+    isLate = true;
+    void reader.cancel().catch(() => {});
+  };
+  watch();
+  try {
+    for (;;) {
+      // A read that waits when the stream is cancelled ends, or fails in workerd.
+      const { done, value } = await reader.read(buffer).catch((error: unknown) => {
+        throw isLate ? tooSlow() : error;
+      });
+      if (isLate) throw tooSlow();
+      // At the end too: an empty part of it, or none where the stream was cancelled.
+      if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
+      if (done) return;
+      // What came fast gives no more than the time that there was at the beginning: no sender may then stand still.
+      const moreMs = (value.byteLength / SLOWEST_BYTES_PER_SECOND) * 1000;
+      const leftMs = Math.min(lateAt - Date.now() + moreMs, BODY_WITHIN_MS);
+      isTaken = true;
+      const goesOn = await take(value);
+      isTaken = false;
+      lateAt = Date.now() + leftMs;
+      if (!goesOn) return reader.releaseLock();
+    }
+  } finally {
+    freeBytes(buffer);
+    clearTimeout(timer!);
+  }
+}
+
+/**
+ * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws.
+ * @param most bytes that are read
+ * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
+ */
+export async function discardBody(
+  request: Request,
+  { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
+): Promise<void> {
+  if (!request.body || request.body.locked) return;
+  // Polled: a promise that another request resolves is of no use to this one's runtime.
+  const begunAt = Date.now();
+  for (
+    let pollMs = DISCARD_POLL_MS.first;
+    discards >= MOST_DISCARDS;
+    pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
+  ) {
+    if (Date.now() - begunAt >= waitMs) return;
+    // Spread, or all would look at the same moments, and find what the first of them took.
+    await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
+  }
+  discards += 1;
+  let isOver = false;
+  const over = () => {
+    if (!isOver) discards -= 1;
+    isOver = true;
+  };
+  // As in `readBody`: of a request that is dropped nothing below runs.
+  request.signal.addEventListener('abort', over);
+  const reader = request.body.getReader({ mode: 'byob' });
+  const end = () => void reader.cancel().catch(() => {});
+  const timer = setTimeout(end, BODY_WITHIN_MS);
+  let idle: ReturnType<typeof setTimeout>;
+  // One buffer for all of it: what is refused for want of memory must not need any.
+  let buffer = new Uint8Array(RECEIVE_BYTES);
+  try {
+    for (let size = 0; size <= most; ) {
+      idle = setTimeout(end, DISCARD_IDLE_MS);
+      const { done, value } = await reader.read(buffer);
+      clearTimeout(idle);
+      if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
+      if (done) break;
+      size += value.byteLength;
+    }
+  } catch {
+    // Nobody sends any more.
+  } finally {
+    freeBytes(buffer);
+    over();
+    clearTimeout(idle!);
+    clearTimeout(timer);
+    end();
+  }
+}
+
+export function tooSlow(): HttpError {
+  const message = `The body came too slowly: ${SLOWEST_BYTES_PER_SECOND / 1024} KiB a second are expected, with pauses of up to ${BODY_WITHIN_MS / 1000} s.`;
+  return new HttpError(408, message, 'body_too_slow', { connection: 'close' });
+}
