@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 
 /** Modules lie two folders deep in every layout: `src/process/`, and `dist/programs/` once they are bundled. */
 const ROOT = new URL('../../', import.meta.url);
-const IS_BUNDLED = !import.meta.url.endsWith('.ts');
 
 /** Of this package. */
 export const manifest: { version: string; description: string } = JSON.parse(
@@ -18,9 +17,8 @@ export function packagePath(path: string): string {
 /** MB of the worker's young generation, half of V8's own. docs/decisions/package.md has the figures. */
 const WORKER_SEMI_SPACE = 8;
 
-/** What Node is to be started with to run one of this package's programs, from the layout that runs now. */
+/** What Node is to be started with to run one of this package's programs: its bundle, also where sources run. */
 export function programArguments(name: 'supervisor' | 'worker' | 'simulator'): string[] {
   const flags = name === 'worker' ? [`--max-semi-space-size=${WORKER_SEMI_SPACE}`] : [];
-  if (!IS_BUNDLED) return [...flags, packagePath(`src/${name}/main.ts`)];
   return [...flags, packagePath(`dist/programs/${name}.js`)];
 }

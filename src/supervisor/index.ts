@@ -37,22 +37,14 @@ const PHASE_LINE_EVERY_MS = 5000;
 
 /**
  * Runs engine and worker until both have ended.
- * @param options.worker arguments of Node that start the worker, for tests
  * @returns the exit code; the caller is to exit with it at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
-export function runSupervisor(
-  given: NodeJS.ProcessEnv,
-  { worker = programArguments('worker') }: { worker?: readonly string[] } = {},
-): Promise<number> {
-  return withLogging('supervisor', given, (logging) => supervise(given, worker, logging));
+export function runSupervisor(given: NodeJS.ProcessEnv): Promise<number> {
+  return withLogging('supervisor', given, (logging) => supervise(given, logging));
 }
 
-async function supervise(
-  given: NodeJS.ProcessEnv,
-  worker: readonly string[],
-  logging: Logging,
-): Promise<number> {
+async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<number> {
   const settled = readSettledEnvironment(given);
   const { env } = settled;
   const values = readContainerVariables(env);
@@ -74,7 +66,6 @@ async function supervise(
     env,
     log,
     logging,
-    worker,
     configuration,
     engine,
     given: command?.arguments ?? [],
@@ -118,7 +109,6 @@ interface Ports {
   env: NodeJS.ProcessEnv;
   log: Logger;
   logging: Logging;
-  worker: readonly string[];
   configuration: EngineConfiguration;
   engine: EngineDescription;
   /** What the engine is started with. */
@@ -167,14 +157,14 @@ class Supervisor {
   }
 
   #startBoth(): void {
-    const { env, worker, configuration, start, engine, given } = this.#ports;
+    const { env, configuration, start, engine, given } = this.#ports;
     const engineRequests = requestsSideBySide(
       engine,
       given.flatMap(({ words }) => words),
     );
     // The worker goes first: it reports how the start goes.
     const created = String(Math.floor(performance.timeOrigin));
-    this.#worker = startWorker([...worker, String(engineRequests), created], env, {
+    this.#worker = startWorker([...programArguments('worker'), String(engineRequests), created], env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
         this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),

@@ -1,6 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
+import { bundle } from '../support/bundles.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -13,7 +13,6 @@ import {
 } from '../support/road.ts';
 
 /** The road over an engine in FastDeploy's dialect: `ENGINE=fastdeploy`, its command, ports and health. */
-const SIMULATOR = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
 let queue: QueueProcess;
 
 beforeAll(async () => {
@@ -25,7 +24,7 @@ it('runs jobs on FastDeploy, and ends when its server says that its workers are 
   const worker = await readyWorker(queue.url, 'paddle', {
     env: {
       ENGINE: 'fastdeploy',
-      VLLM_SERVE_COMMAND: `${process.execPath} ${SIMULATOR} --dialect fastdeploy`,
+      VLLM_SERVE_COMMAND: `${process.execPath} ${bundle('simulator')} --dialect fastdeploy`,
       ENGINE_HANG_SECONDS: '1',
     },
   });

