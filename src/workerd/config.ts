@@ -34,6 +34,8 @@ export interface WorkerdConfig {
   modules: { main: string; dashboard: string };
   /** Variables of workerd's own environment that the worker sees under the same name. */
   variables: string[];
+  /** Authorities, as PEM, by which the hosts that it calls are known. */
+  trustedCertificates: string[];
 }
 
 /** The configuration as Cap'n Proto text. */
@@ -41,7 +43,13 @@ export function workerdConfig(config: WorkerdConfig): string {
   const variables = config.variables.map(
     (name) => `        (name = ${text(name)}, fromEnvironment = ${text(name)}),`,
   );
+  const certificates = config.trustedCertificates.map((pem) => `  ${text(pem)},`);
   return `using Workerd = import "/workerd/workerd.capnp";
+
+# Not workerd's own trust in what the machine has: without any certificate there it would not start.
+const tls :Workerd.TlsOptions = (trustedCertificates = [
+${certificates.join('\n')}
+]);
 
 const config :Workerd.Config = (
   services = [
@@ -72,10 +80,8 @@ ${variables.join('\n')}
       ],
     )),
     # Requests from the code reach public addresses alone, but for these: webhooks to hosts that the operator named.
-    (name = "private-network", network = (
-      allow = ["public", "private"],
-      tlsOptions = (trustBrowserCas = true),
-    )),
+    (name = "internet", network = (allow = ["public"], tlsOptions = .tls)),
+    (name = "private-network", network = (allow = ["public", "private"], tlsOptions = .tls)),
     (name = "data", disk = (path = ${text(config.dataDir)}, writable = true)),
   ],
   v8Flags = [${V8_FLAGS.map(text).join(', ')}],

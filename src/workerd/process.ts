@@ -8,6 +8,7 @@ import { guardGroup } from '../process/child.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
 import { bundle, MODULES } from './bundle.ts';
+import { trustedCertificates } from './certificates.ts';
 import { workerdConfig } from './config.ts';
 import { descriptorLimit, warnOfLowLimit, watchDescriptors } from './descriptors.ts';
 import { fileKeySecret } from './file-key-secret.ts';
@@ -126,7 +127,13 @@ async function spawnWorkerd(
   const names = Object.keys(variables);
   await writeFile(
     source,
-    workerdConfig({ address, dataDir: folders.data, modules: MODULES, variables: names }),
+    workerdConfig({
+      address,
+      dataDir: folders.data,
+      modules: MODULES,
+      variables: names,
+      trustedCertificates: trustedCertificates(),
+    }),
   );
   const config = join(folders.program, 'config.bin');
   await writeFile(config, await compiled(program, source));

@@ -3,13 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { MODULES } from '../../../src/workerd/bundle.ts';
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS, workerdConfig } from '../../../src/workerd/config.ts';
 
+const PLACE = { address: 'a:1', dataDir: '/d', modules: MODULES, trustedCertificates: [] };
+
 describe('the configuration of workerd', () => {
   it('has the same date, flags and classes as the one for Cloudflare', () => {
     const text = readFileSync(new URL('../../../wrangler.jsonc', import.meta.url), 'utf8');
     const cloudflare = JSON.parse(text.replace(/^\s*\/\/.*$/gm, ''));
     expect(cloudflare.compatibility_date).toBe(COMPATIBILITY_DATE);
     expect(cloudflare.compatibility_flags).toEqual(COMPATIBILITY_FLAGS);
-    const config = workerdConfig({ address: 'a:1', dataDir: '/d', modules: MODULES, variables: [] });
+    const config = workerdConfig({ ...PLACE, variables: [] });
     for (const { name, class_name } of cloudflare.durable_objects.bindings) {
       expect(config).toContain(`(name = "${name}", durableObjectNamespace = "${class_name}")`);
       expect(config).toMatch(
@@ -19,7 +21,7 @@ describe('the configuration of workerd', () => {
   });
 
   it('names variables without holding their values', () => {
-    const config = workerdConfig({ address: 'a:1', dataDir: '/d', modules: MODULES, variables: ['TOKENS'] });
+    const config = workerdConfig({ ...PLACE, variables: ['TOKENS'] });
     expect(config).toContain('(name = "TOKENS", fromEnvironment = "TOKENS")');
   });
 });
