@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-#
 # The image of a GPU container: an engine, and the worker that feeds it.
 #
 #   ./build.sh                                                      vLLM
@@ -50,8 +48,8 @@ ARG TOKENIZER_REVISION
 ARG QUANTIZATION
 ARG BASE_PATH
 RUN --mount=type=bind,source=scripts/bake_model.py,target=/bake_model.py \
-    --mount=type=secret,id=HF_TOKEN,env=HF_TOKEN \
-    python3 /bake_model.py
+    --mount=type=secret,id=HF_TOKEN \
+    HF_TOKEN_PATH=/run/secrets/HF_TOKEN python3 /bake_model.py
 
 # hadolint ignore=DL3006
 FROM engine-${ENGINE} AS worker

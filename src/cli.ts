@@ -87,8 +87,10 @@ program
 
 program
   .command('health')
-  .description('Ask the engine of this container once whether it is healthy (exit code 0) or not (1).')
-  .action(async () => finish((await import('./engine/check-health.ts')).checkHealth(env)));
+  .description(
+    'Say whether what runs in this container does its work (exit code 0) or not (1): the engine, the queue, or the way to the queue.',
+  )
+  .action(async () => finish((await import('./commands/health.ts')).runHealth(env)));
 
 program
   .command('simulate')

@@ -1,0 +1,63 @@
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { checkHealth } from '../engine/check-health.ts';
+import { reasonOf } from '../process/http.ts';
+import { EXIT } from '../process/index.ts';
+import { dialableHost } from '../process/network.ts';
+import { DEFAULT_QUEUE_URL } from './command-line.ts';
+
+/** Below the time-out of the images' HEALTHCHECK, ms. */
+const PROBE_MS = 4000;
+
+/**
+ * `worker-vllm health`, for a container's health check: whether what runs in it does its work. That is read off the
+ * command line of process 1, since both images run several commands and a check is part of the image: a queue has to
+ * answer, a `schedule` or `launcher` has to reach its queue, a worker's engine has to be healthy.
+ * @param commandLine of process 1
+ * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
+ */
+export async function runHealth(env: NodeJS.ProcessEnv, commandLine = commandLineOfFirst()): Promise<number> {
+  const program = commandLine.findIndex((word) => /(^|\/)worker-vllm(\.js)?$/.test(word));
+  const [command, ...args] = program < 0 ? [] : commandLine.slice(program + 1);
+  const { values } = parseArgs({
+    args,
+    strict: false,
+    options: { host: { type: 'string' }, port: { type: 'string' }, url: { type: 'string' } },
+  });
+  // Without `strict` an option without a value is `true`; the command itself has refused that.
+  const { host, port, url } = values as Record<string, string | undefined>;
+  switch (command) {
+    case 'queue':
+    case 'up': {
+      const listening = dialableHost(host ?? (env.QUEUE_HOST || '127.0.0.1'));
+      return await answers(`http://${listening}:${port ?? (env.QUEUE_PORT || 8788)}`);
+    }
+    case 'schedule':
+    case 'launcher':
+      return await answers(url ?? (env.QUEUE_URL || DEFAULT_QUEUE_URL));
+    default:
+      return await checkHealth(env);
+  }
+}
+
+async function answers(url: string): Promise<number> {
+  try {
+    const { ok, status } = await fetch(`${url.replace(/\/+$/, '')}/health`, {
+      signal: AbortSignal.timeout(PROBE_MS),
+    });
+    process.stdout.write(`the queue at ${url}: ${ok ? 'healthy' : `HTTP ${status}`}\n`);
+    return ok ? EXIT.ok : EXIT.unexpected;
+  } catch (error) {
+    process.stdout.write(`the queue at ${url}: ${reasonOf(error)}\n`);
+    return EXIT.unexpected;
+  }
+}
+
+/** Without `/proc` there is no container. */
+function commandLineOfFirst(): string[] {
+  try {
+    return readFileSync('/proc/1/cmdline', 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
+import { until } from '../support/poll.ts';
+import { docker, health, newName, newNetwork, removeAll, start, stateOf } from './containers.ts';
+import { IMAGES } from './images.ts';
+import { startQueue, startWorker, TOKEN, untilReady } from './road.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'wv-health-'));
+const fleet = join(folder, 'fleet.yaml');
+writeFileSync(
+  fleet,
+  stringify({
+    providers: { here: { driver: 'process' } },
+    configs: { cfg: { engine: 'simulator', model: 'tiny', slots: 1, machines: [{ provider: 'here' }] } },
+  }),
+);
+
+afterEach(removeAll);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('the health check of the images', () => {
+  it.each([[], ['--init']])('asks the queue where a queue runs %s', async (...more) => {
+    const queue = await startQueue(await newNetwork(), ...more);
+    expect(await health(queue.name)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
+    // It answers nobody while it stands still.
+    const workerd = await docker('exec', queue.name, 'pgrep', '-x', 'workerd');
+    await docker('exec', queue.name, 'kill', '-STOP', ...workerd.split('\n'));
+    expect(await health(queue.name)).toMatchObject({ code: 1 });
+  });
+
+  it.each([['schedule', '/fleet.yaml'], ['launcher']])(
+    'asks for the queue where `%s` runs',
+    async (...command) => {
+      const network = await newNetwork();
+      const queue = await startQueue(network);
+      const name = await start(
+        newName(command[0]!),
+        ...[
+          '--network',
+          network,
+          '--env',
+          `CASOLA_API_TOKEN=${TOKEN}`,
+          '--volume',
+          `${fleet}:/fleet.yaml:ro`,
+        ],
+        ...[IMAGES.queue, ...command, '--url', `http://${queue.name}:8788`],
+      );
+      await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+      await docker('stop', queue.name);
+      expect(await health(name)).toMatchObject({ code: 1, stdout: expect.stringContaining(queue.name) });
+      expect(await stateOf(name)).toMatchObject({ Status: 'running' });
+    },
+  );
+
+  it("is right for a launcher in the worker's image, given by its variables", async () => {
+    const network = await newNetwork();
+    const queue = await startQueue(network);
+    const name = await start(
+      newName('launcher'),
+      ...[
+        '--network',
+        network,
+        '--env',
+        `CASOLA_API_TOKEN=${TOKEN}`,
+        '--env',
+        `QUEUE_URL=http://${queue.name}:8788`,
+      ],
+      ...['--entrypoint', 'worker-vllm', IMAGES.worker, 'launcher'],
+    );
+    await until(async () => (await health(name)).code === 0, 'it is healthy', { everyMs: 300 });
+  });
+
+  it('asks the engine where a worker runs', async () => {
+    const network = await newNetwork();
+    const queue = await startQueue(network);
+    const worker = await startWorker(network, queue, { VLLM_EXTRA_ARGS: '--startup-seconds 5' });
+    expect(await health(worker)).toMatchObject({ code: 1 });
+    await untilReady(queue);
+    expect(await health(worker)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
+  });
+});

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+/** `npm run test:docker`: images, compose and the driver of Docker over a real daemon. */
+export default defineConfig({
+  test: {
+    include: ['test/docker/**/*.test.ts'],
+    globalSetup: ['test/docker/global-setup.ts'],
+    maxWorkers: 2,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+  },
+});
