@@ -30,6 +30,11 @@ Environment variables: see "worker-vllm queue --help" for a queue, README.md for
   )
   .exitOverride();
 
+program.hook('preAction', async () => {
+  const { misspeltVariables } = await import('./commands/misspelt-variables.ts');
+  for (const line of misspeltVariables(env)) process.stderr.write(`warning: ${line}\n`);
+});
+
 withQueueOptions(program.command('up'))
   .option('--fleet <file>', 'start and end workers by need, as this file says, instead of one worker')
   .description(

@@ -1,9 +1,10 @@
 /**
  * The known name that an unknown one was probably meant for; null: none is near.
  * A third of its letters may be off, three at most.
+ * @param atMost how many may be off in any case
  */
-export function closestName(name: string, known: Iterable<string>): string | null {
-  const most = Math.min(3, Math.ceil(name.length / 3));
+export function closestName(name: string, known: Iterable<string>, atMost = 3): string | null {
+  const most = Math.min(atMost, Math.ceil(name.length / 3));
   let closest: { name: string; off: number } | null = null;
   for (const candidate of known) {
     if (Math.abs(candidate.length - name.length) > most) continue;

@@ -81,8 +81,13 @@ export function readWorkerConfiguration(
   env: NodeJS.ProcessEnv,
   engineRequests?: number,
 ): WorkerConfiguration {
-  const schema = withCrossChecks(z.object({ ...engineVariables(env), ...workerVariables }));
-  const given = readEnvironment(schema, env, WORKER_SECRETS);
+  const { VLLM_MODEL, ENGINE, ENGINE_URL } = env;
+  const isAlone = engineRequests === undefined;
+  // A worker alone starts no engine, so what it lacks is the address of one.
+  const lacksEngine = isAlone && ![VLLM_MODEL, ENGINE, ENGINE_URL].some((value) => value?.trim());
+  const asked = lacksEngine ? { ...env, ENGINE: 'external' } : env;
+  const schema = withCrossChecks(z.object({ ...engineVariables(asked), ...workerVariables }));
+  const given = readEnvironment(schema, asked, WORKER_SECRETS);
   const workerId = instanceIdOf(given);
   const engine = engineConfiguration(given);
   const sideBySide =

@@ -61,7 +61,11 @@ const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_E
 export function engineVariables(env: NodeJS.ProcessEnv) {
   const engine = chosenEngine(env);
   const isExternal = engine === 'external';
-  const model = variable.text().describe('the model to serve, a local folder or owner/name on Hugging Face');
+  const model = variable
+    .text()
+    .describe(
+      'the model to serve, a local folder or owner/name on Hugging Face; or set ENGINE_URL for an engine that runs already',
+    );
   const url = variable
     .url('http:', 'https:')
     .describe('the address of the engine that runs already, e.g. http://127.0.0.1:11434');

@@ -87,7 +87,7 @@ test('every fault is named at once, with what was given and what is expected, an
   expect(problem).toMatch(/CASOLA_RENEW_LEASE_AFTER="10": expected fewer seconds than CASOLA_LEASE_SECONDS/);
   expect(problem).toMatch(/CASOLA_API_URL="queue.example": expected a URL/);
   expect(problem).toMatch(/VLLM_PORT="99999": expected a port/);
-  expect(problem).toMatch(/VLLM_MODEL is not set/);
+  expect(problem).toMatch(/ENGINE_URL is not set/);
   expect(problem).toMatch(/RESUME_THRESHOLD="3": expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD/);
   expect(problem).toMatch(/CASOLA_BACKPRESSURE_KV_CACHE="95": expected a number from 0 to 1/);
   expect(problem).toMatch(/WORKER_PAYLOAD_HOSTS="https:\/\/files.example": expected host names/);
