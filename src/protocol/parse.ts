@@ -60,7 +60,9 @@ export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
   if (parsed.success) return { ok: true, value: parsed.data };
   const issue = parsed.error.issues[0];
   if (issue?.code === 'invalid_union' && issue.path.join('.') === 'type') {
-    const type = String((data as { type?: unknown }).type);
+    const named = (data as { type?: unknown }).type;
+    // An object may bring a `toString` that is no function.
+    const type = typeof named === 'string' ? named : `${JSON.stringify(named)}`;
     return { ok: false, message: `unknown frame type "${type}"`, unknownType: type };
   }
   const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';

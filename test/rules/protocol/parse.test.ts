@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
-import { limits, parseJson } from '../../../src/protocol/index.ts';
+import { limits, parseJson, parseWorkerFrames } from '../../../src/protocol/index.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 const parse = (text: string) => parseJson(z.object({ a: z.unknown() }), text);
@@ -18,4 +18,11 @@ test('a long text that is nested too deep is refused without being parsed', () =
 test('brackets in strings nest nothing', () => {
   const text = `${FILLER}${'['.repeat(10_000)}\\"${'{'.repeat(10_000)}`;
   expect(parse(JSON.stringify({ a: text })).ok).toBe(true);
+});
+
+test('a type that is no text is named as it came, even where it cannot be made one', () => {
+  for (const type of ['{"toString":1}', '["job"]', '1', 'null']) {
+    const [parsed] = parseWorkerFrames(`{"type":${type}}`);
+    expect(parsed).toMatchObject({ ok: false, message: `unknown frame type "${type}"`, unknownType: type });
+  }
 });
