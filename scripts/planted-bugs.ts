@@ -87,12 +87,6 @@ const BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
-    name: 'settlements that an answer socket swallowed are not sent again',
-    file: 'src/worker/answers/answers.ts',
-    line: 'if (hasSettled) this.#events.settlementsLost();',
-    becomes: '',
-  },
-  {
     name: 'a restart hands out the same fences again',
     file: 'src/queue/store/jobs-table.ts',
     line: 'SET value = CAST(value AS INTEGER) + ? RETURNING',

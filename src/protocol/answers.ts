@@ -71,9 +71,7 @@ export type AnswerRecord =
   | { type: 'pause'; stream: number }
   | { type: 'resume'; stream: number }
   | { type: 'taken'; stream: number; offset: number }
-  | { type: 'cancel'; stream: number; reason: string }
-  /** What a message of the control socket would say to settle jobs. Of no stream: 0. */
-  | { type: 'settlements'; stream: number; text: string };
+  | { type: 'cancel'; stream: number; reason: string };
 
 const TYPE_NUMBER = {
   head: 1,
@@ -84,7 +82,6 @@ const TYPE_NUMBER = {
   resume: 6,
   taken: 7,
   cancel: 8,
-  settlements: 9,
 } as const;
 const TYPE_NAME = Object.fromEntries(
   Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name]),
@@ -182,8 +179,6 @@ function bodyOf(record: AnswerRecord): Uint8Array {
       return encoder.encode(JSON.stringify(record.reason));
     case 'cancel':
       return encoder.encode(record.reason);
-    case 'settlements':
-      return encoder.encode(record.text);
     default:
       return NOTHING;
   }
@@ -208,8 +203,6 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
       return { type, stream, reason: json(type, body, BrokenReason) };
     case 'cancel':
       return { type, stream, reason: decoder.decode(body) };
-    case 'settlements':
-      return { type, stream, text: decoder.decode(body) };
     default:
       return { type, stream };
   }

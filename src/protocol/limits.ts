@@ -121,9 +121,6 @@ export const RELAY_UNCLAIMED_MOST_BYTES = 4 * RELAY_UNCLAIMED_BYTES;
  */
 export const SENT_WHILE_PAUSED_BYTES = 2 * ANSWER_WINDOW_BYTES;
 
-/** Characters of the settlements that go with answers in one message: most have some 300, and the bytes come first. */
-export const ANSWER_SETTLEMENTS_CHARACTERS = 64 * 1024;
-
 /** Levels of nested JSON that are taken: more than any request has, while parsers of engines give up at a thousand. */
 export const JSON_DEPTH = 512;
 

@@ -22,7 +22,6 @@ export const FEATURES = [
   'usage',
   'trace',
   'frames',
-  'answer_settlements',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 

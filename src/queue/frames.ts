@@ -1,7 +1,6 @@
-import type { JobError, JobResult, JobResultRef, Parsed, WorkerFrame } from '../protocol/index.ts';
-import { workerOfRelay } from '../relay/calls.ts';
+import type { Parsed, WorkerFrame } from '../protocol/index.ts';
 import type { Core } from './state/state.ts';
-import { hasFeature, profileOf, setLoad, type Worker } from './state/worker.ts';
+import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
 import { register } from './verbs/register.ts';
 import { release } from './verbs/release.ts';
@@ -66,24 +65,6 @@ export class Frames {
     }
   }
 
-  /**
-   * Whose settlements come on the answer socket of this relay, and whether that was agreed on.
-   * @param relay of relayName @returns null: its worker has no control socket at the moment
-   */
-  settlerAt(relay: string): { connection: Connection; isGranted: boolean } | null {
-    const worker = this.#core.fleet.byId(workerOfRelay(this.#core.settings.queue_id, relay));
-    return worker && { connection: worker.connection, isGranted: hasFeature(worker, 'answer_settlements') };
-  }
-
-  /** A settlement that came on the answer socket: it proves nothing of the control socket. */
-  hearSettlement(connection: Connection, parsed: Parsed<WorkerFrame>): void {
-    const worker = this.#core.fleet.byConnection(connection);
-    if (!worker) return;
-    if (!parsed.ok) sendError(connection, `settlement not understood: ${parsed.message}`);
-    else if (isSettlement(parsed.value)) this.#handle(worker, parsed.value);
-    else sendError(connection, `"${parsed.value.type}" on the answer socket: say it on the control socket`);
-  }
-
   #handle(worker: Worker, frame: Exclude<WorkerFrame, { type: 'register' }>): void {
     const core = this.#core;
     switch (frame.type) {
@@ -126,10 +107,6 @@ function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; dra
   worker.connection.save(worker.session);
   core.fleet.changes += 1;
   core.openings.worker(worker);
-}
-
-function isSettlement(frame: WorkerFrame): frame is JobResult | JobResultRef | JobError {
-  return frame.type === 'job_result' || frame.type === 'job_result_ref' || frame.type === 'job_error';
 }
 
 function sendError(connection: Connection, message: string): void {

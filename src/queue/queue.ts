@@ -163,11 +163,6 @@ export class Queue {
     this.#do(() => this.frames.hear(connection, frame, newSessionId));
   }
 
-  /** A settlement from the answer socket of the worker whose control socket this is. */
-  onSettlement(connection: Connection, frame: Parsed<WorkerFrame>): void {
-    this.#do(() => this.frames.hearSettlement(connection, frame));
-  }
-
   onClose(connection: Connection): void {
     if (!this.#isLeaving) this.#do(() => loseConnection(this.#core, connection, 'the connection closed'));
   }

@@ -5,8 +5,6 @@ export type QueueSettings = {
   queue_id: string;
   /** What the keys of its files begin with (protocol/file-keys.ts); empty where no secret is configured. */
   file_key_mac: string;
-  /** The relays of its workers are where it is: they can settle on their answer sockets. */
-  has_relays: boolean;
 } & QueueSettingValues;
 
 /** Settings as given; what is left out has its default. */
@@ -16,7 +14,6 @@ export function completeSettings(given: GivenSettings): QueueSettings {
   return {
     queue_id: given.queue_id,
     file_key_mac: given.file_key_mac ?? '',
-    has_relays: given.has_relays ?? false,
     ...completeQueueSettings(given),
   };
 }

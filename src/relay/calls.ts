@@ -5,11 +5,6 @@ export function relayName(queueId: string, workerId: string): string {
   return `${queueId}/${workerId}`;
 }
 
-/** The worker whose answers it holds. @param name of relayName, in this queue */
-export function workerOfRelay(queueId: string, name: string): string {
-  return name.slice(queueId.length + 1);
-}
-
 /**
  * What others may ask of a relay object.
  *

@@ -7,10 +7,3 @@ export interface AnswerSocket {
 export interface RelaySettings {
   reconnect_grace_seconds: number;
 }
-
-/**
- * Takes to the queue what a worker settles beside its answers.
- * @param text as a message of the control socket
- * @returns whether this worker may
- */
-export type Settle = (text: string) => boolean;

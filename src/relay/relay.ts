@@ -8,7 +8,7 @@ import {
   limits,
 } from '../protocol/index.ts';
 import { CANCELLED, type CallerSink, type CallerStream, type Opening } from './caller-stream.ts';
-import type { AnswerSocket, RelaySettings, Settle } from './ports.ts';
+import type { AnswerSocket, RelaySettings } from './ports.ts';
 import type { Reply } from './replies.ts';
 import { type Entry, Streams } from './streams.ts';
 import { Tapes } from './tapes.ts';
@@ -40,7 +40,6 @@ export class Relay {
   readonly #streams: Streams;
   readonly #now: () => number;
   readonly #settings: RelaySettings;
-  readonly #settle: Settle | null;
   #socket: AnswerSocket | null = null;
   /** Epoch ms since when there is no socket, or nothing was heard on it. */
   #heardAt: number;
@@ -49,11 +48,9 @@ export class Relay {
   #canWait = true;
   readonly #tapes: Tapes;
 
-  /** @param settle null: the queue is elsewhere */
-  constructor(now: () => number, settings: RelaySettings, settle: Settle | null = null) {
+  constructor(now: () => number, settings: RelaySettings) {
     this.#now = now;
     this.#settings = settings;
-    this.#settle = settle;
     this.#heardAt = now();
     const reply = (record: Reply) => this.#reply(record);
     this.#streams = new Streams(now, { reply, replyLater: (record) => void this.#replies.push(record) });
@@ -224,7 +221,6 @@ export class Relay {
   }
 
   #onRecord(record: AnswerRecord): void {
-    if (record.type === 'settlements') return this.#onSettlements(record.text);
     // One that was given up before its head said that it is a tape stays given up: its worker may not end it.
     if (!this.#streams.has(record.stream) && this.#tapes.take(record)) return;
     switch (record.type) {
@@ -240,18 +236,6 @@ export class Relay {
         return this.#received(record.stream, (stream) => stream.onBroken(record.reason));
       default:
       // The rest is ours to send, not the worker's.
-    }
-  }
-
-  /** The worker says on its control socket what a socket that ends has swallowed. */
-  #onSettlements(text: string): void {
-    if (text.length > limits.ANSWER_SETTLEMENTS_CHARACTERS) {
-      this.#socket?.close(
-        CLOSE.tooLarge,
-        `settlements over ${limits.ANSWER_SETTLEMENTS_CHARACTERS} characters`,
-      );
-    } else if (!this.#settle?.(text)) {
-      this.#socket?.close(1007, 'settlements without the feature answer_settlements');
     }
   }
 

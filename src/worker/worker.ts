@@ -51,8 +51,6 @@ export class Worker {
     this.#session = this.#createSession();
     this.#answers = new Answers(ports, settings, {
       changed: () => this.#drain?.check(),
-      takeSettlements: () => this.#session.takeSettlements(),
-      settlementsLost: () => this.#outbox.repeatAll(),
     });
     this.#outbox = this.#createOutbox();
     this.status = this.#createStatus(post);
@@ -225,7 +223,7 @@ export class Worker {
     return new Outbox({
       ...this.#ports,
       peer: () => this.#session.peer,
-      sendText: (text, mayGoWithAnswer) => this.#session.sendSettlement(text, mayGoWithAnswer),
+      sendText: (text) => this.#session.sendSettlement(text),
       upload: (url, text, signal) => uploadResult(this.#ports, files, url, text, signal),
       isRunning: (jobId) => this.#jobs.isRunning(jobId),
       changed: () => this.#jobs.update(),

@@ -98,7 +98,6 @@ export class QueueHost {
         lease_seconds: plan.leaseSeconds,
         reconnect_grace_seconds: plan.graceSeconds,
         retention_seconds: RETENTION_SECONDS,
-        has_relays: plan.relaysInQueue,
       });
     });
     if (!this.#isWatched) this.disk.watch();
@@ -161,17 +160,6 @@ export class QueueHost {
         this.#do((queue) => queue.onClose(connection));
       },
     });
-  }
-
-  /** From the answer socket of a worker, where this object holds the relays. */
-  settle(relay: string, message: string): boolean {
-    const settler = this.#queue?.frames.settlerAt(relay) ?? null;
-    if (settler === null) return true;
-    if (!settler.isGranted) return false;
-    for (const text of framesIn(message)) this.oracle.frameHeard(text);
-    for (const frame of parseWorkerFrames(message))
-      this.#do((queue) => queue.onSettlement(settler.connection, frame));
-    return true;
   }
 
   /** Lets something out when the commit that it speaks of is on disk. */

@@ -2,7 +2,7 @@ import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import type { CallerSink } from '../../src/relay/caller-stream.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';
-import type { AnswerSocket, Settle } from '../../src/relay/ports.ts';
+import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
 import type { Link } from './network.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
@@ -89,10 +89,9 @@ export class RelayHost {
   readonly #bodies = new Set<CallerBody>();
   readonly #opening = new Set<(error: Error) => void>();
 
-  /** @param settle null: the queue object is another one */
-  constructor(timeline: ProcessTimeline, graceSeconds: number, settle: Settle | null) {
+  constructor(timeline: ProcessTimeline, graceSeconds: number) {
     this.#timeline = timeline;
-    this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds }, settle);
+    this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds });
   }
 
   get isBusy(): boolean {

@@ -253,8 +253,7 @@ export class Server {
   #relay(name: string): RelayHost {
     const known = this.#relays.get(name);
     if (known) return known;
-    const settle = this.#ports.plan.relaysInQueue ? (text: string) => this.queue.settle(name, text) : null;
-    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds, settle);
+    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds);
     this.#relays.set(name, relay);
     return relay;
   }

@@ -64,8 +64,6 @@ export function recordText(record: AnswerRecord): string {
             ? record.reason.code
             : record.type === 'cancel'
               ? record.reason
-              : record.type === 'settlements'
-                ? brief(record.text)
-                : '';
+              : '';
   return `${record.type} s${record.stream} ${more}`;
 }

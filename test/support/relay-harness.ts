@@ -1,6 +1,6 @@
 import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
 import type { CallerSink, Opening } from '../../src/relay/caller-stream.ts';
-import type { AnswerSocket, Settle } from '../../src/relay/ports.ts';
+import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
 
 /** The head of an event stream. */
@@ -36,8 +36,8 @@ export class RelayHarness {
   closed: { code: number; reason: string } | null = null;
   socket: AnswerSocket;
 
-  constructor(settle: Settle | null = null) {
-    this.relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 }, settle);
+  constructor() {
+    this.relay = new Relay(() => this.nowMs, { reconnect_grace_seconds: 10 });
     this.socket = this.connect();
   }
 

@@ -22,21 +22,6 @@ export class Hearing {
     await Promise.all(taken);
   }
 
-  /** The same from the answer socket of a worker. @returns false: it was not granted that */
-  settle(relay: string, text: string): boolean {
-    const queue = this.#queue();
-    const settler = queue.frames.settlerAt(relay);
-    if (settler !== null && !settler.isGranted) return false;
-    // Without its control socket it says the same again once it has another.
-    if (settler === null) return true;
-    const { connection } = settler;
-    for (const frame of parseWorkerFrames(text)) {
-      // What throws is dealt with by Commits.
-      this.#take(connection, frame, () => queue.onSettlement(connection, frame)).catch(() => {});
-    }
-    return true;
-  }
-
   #take(connection: Connection, frame: Parsed<WorkerFrame>, take: () => void): Promise<void> {
     const needsCommit = this.#commits.isGathering || !this.#queue().frames.staysInMemory(connection, frame);
     return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);

@@ -74,7 +74,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   });
   #alarm!: StoredAlarm;
   /** Null: they have objects of their own. */
-  readonly #relays = Relays.of(this.env, (relay, text) => this.#hearing.settle(relay, text));
+  readonly #relays = Relays.of(this.env);
   readonly #resets = new Resets(this.ctx, this.#relays);
   readonly #requestPorts = {
     // In no batch: a dispatch writes nothing, and the caller waits for its first token.

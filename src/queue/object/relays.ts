@@ -10,30 +10,21 @@ const LEFT: BrokenReason = {
   retryable: true,
 };
 
-/**
- * A worker settles beside its answers.
- * @param relay its name
- * @returns whether it may
- */
-type SettleAtRelay = (relay: string, text: string) => boolean;
-
 /** The relays of a queue's workers, where the queue's own object holds them (docs/decisions/one-hop.md). */
 export class Relays {
   readonly #settings: RelaySettings;
-  readonly #settle: SettleAtRelay;
   readonly #hosts = new Map<string, RelayHost>();
   /** Bytes that hosts received which are gone since. */
   #receivedBefore = 0;
 
   /** Null: this object holds none. */
-  static of(env: QueueEnv, settle: SettleAtRelay): Relays | null {
+  static of(env: QueueEnv): Relays | null {
     const grace = Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
-    return env.RELAYS_IN_QUEUE ? new Relays({ reconnect_grace_seconds: grace }, settle) : null;
+    return env.RELAYS_IN_QUEUE ? new Relays({ reconnect_grace_seconds: grace }) : null;
   }
 
-  private constructor(settings: RelaySettings, settle: SettleAtRelay) {
+  private constructor(settings: RelaySettings) {
     this.#settings = settings;
-    this.#settle = settle;
   }
 
   /** @param name of relayName */
@@ -42,7 +33,7 @@ export class Relays {
     if (known) return known;
     // Few workers, and a new one is rare.
     for (const [other, host] of this.#hosts) if (host.isIdle) this.#forget(other, host);
-    const host = new RelayHost(this.#settings, (text) => this.#settle(name, text));
+    const host = new RelayHost(this.#settings);
     this.#hosts.set(name, host);
     return host;
   }

@@ -9,6 +9,5 @@ export async function givenSettings(
 ): Promise<ConstructorParameters<typeof Queue>[1]> {
   const secret = env.FILE_KEY_SECRET;
   const file_key_mac = secret ? await fileKeyMac(secret, queue_id) : '';
-  const has_relays = Boolean(env.RELAYS_IN_QUEUE);
-  return { queue_id, file_key_mac, has_relays, ...settingsFromBindings(env) };
+  return { queue_id, file_key_mac, ...settingsFromBindings(env) };
 }

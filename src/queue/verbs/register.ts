@@ -63,14 +63,13 @@ function replaceOlder(core: Core, connection: Connection, workerId: string): voi
 function sessionOf(core: Core, frame: Register, sessionId: string): Session {
   const extended = frame.protocol !== undefined && frame.protocol >= 1;
   const { features } = profileOf({ session: { extended } });
-  const isOffered = (feature: string) => feature !== 'answer_settlements' || core.settings.has_relays;
   return {
     session_id: sessionId,
     worker_id: frame.worker_id,
     config_id: frame.config_id,
     capacity: frame.capacity,
     extended,
-    features: features.filter((feature) => isOffered(feature) && frame.features?.includes(feature)),
+    features: features.filter((feature) => frame.features?.includes(feature)),
     paused: false,
     draining: false,
     boot_id: frame.instance?.boot_id ?? null,

@@ -1,7 +1,7 @@
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
-import type { AnswerSocket, RelaySettings, Settle } from '../ports.ts';
+import type { AnswerSocket, RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
 import { type BodyWriter, brokenResponse, quietly, streamedResponse, wholeResponse } from './responses.ts';
 
@@ -21,9 +21,8 @@ export class RelayHost {
   /** Bytes that the worker sent. */
   received = 0;
 
-  /** @param settle null: the queue is elsewhere */
-  constructor(settings: RelaySettings, settle: Settle | null = null) {
-    this.#relay = new Relay(() => Date.now(), settings, settle);
+  constructor(settings: RelaySettings) {
+    this.#relay = new Relay(() => Date.now(), settings);
   }
 
   /** Neither connected nor in use: nothing is lost with it. */

@@ -36,10 +36,6 @@ export interface AnswersSettings {
 export interface AnswersEvents {
   /** An answer is out of the way. */
   changed(): void;
-  /** Settlements that are to go with the answers that leave now; null: none. */
-  takeSettlements(): string | null;
-  /** A connection ended on which settlements went. */
-  settlementsLost(): void;
 }
 
 /**
@@ -69,8 +65,6 @@ export class Answers {
   #socket: ReconnectingSocket | null = null;
   #url: string | null = null;
   #flushPlanned = false;
-  /** Settlements went on the present connection. */
-  #hasSettled = false;
 
   constructor(ports: Ports, settings: AnswersSettings, events: AnswersEvents) {
     this.#ports = ports;
@@ -92,8 +86,6 @@ export class Answers {
     if (this.#socket && this.#url === url && this.#socket.state !== 'closed') return;
     void this.#socket?.close();
     this.#url = url;
-    // Whatever was not acknowledged is said anew to a queue that names a new address.
-    this.#hasSettled = false;
     const socket = new ReconnectingSocket(this.#ports, 'answer', {
       opened: () => {
         socket.proven();
@@ -102,7 +94,7 @@ export class Answers {
       },
       text: () => {},
       binary: (data) => this.#receive(data),
-      closed: () => this.#closed(),
+      closed: () => 'redial',
     });
     this.#socket = socket;
     socket.open({ url, token: this.#settings.token });
@@ -157,13 +149,6 @@ export class Answers {
     await this.#socket?.close();
   }
 
-  #closed(): 'redial' {
-    const hasSettled = this.#hasSettled;
-    this.#hasSettled = false;
-    if (hasSettled) this.#events.settlementsLost();
-    return 'redial';
-  }
-
   #reconnected(): void {
     for (const stream of this.#streams.values()) {
       stream.reconnected();
@@ -188,9 +173,6 @@ export class Answers {
     const records: AnswerRecord[] = [];
     for (const stream of this.#waiting) stream.collect(records);
     this.#waiting.clear();
-    const text = records.length > 0 ? this.#events.takeSettlements() : null;
-    if (text !== null) records.push({ type: 'settlements', stream: 0, text });
-    this.#hasSettled ||= text !== null;
     for (const message of messagesOf(records)) this.#socket.send(encodeRecords(message));
     this.#events.changed();
   }

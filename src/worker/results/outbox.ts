@@ -12,8 +12,8 @@ const DISK_WITHIN_MS = 5000;
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
   /** What was agreed with the queue last, also while the socket is down. */
   peer(): Peer | null;
-  /** False when nothing can be sent at the moment. @param mayGoWithAnswer or beside what the caller is answered */
-  sendText(text: string, mayGoWithAnswer: boolean): boolean;
+  /** False when nothing can be sent at the moment. */
+  sendText(text: string): boolean;
   /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
   /** Whether this process is running an attempt at the job. */
@@ -104,7 +104,7 @@ export class Outbox {
       upload: null,
     };
     this.#byJob.set(settlement.job_id, kept);
-    this.#send(kept, !isPersisted);
+    this.#send(kept);
     if (hasCopy && this.#isKept(kept)) void this.#spool(kept).then(() => this.#copied(kept));
   }
 
@@ -123,11 +123,6 @@ export class Outbox {
     if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
       this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
     }
-    this.repeatAll();
-  }
-
-  /** Sends again all that the queue has not acknowledged. */
-  repeatAll(): void {
     for (const kept of [...this.#byJob.values()]) this.#send(kept);
   }
 
@@ -216,7 +211,7 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  #send(kept: Kept, mayGoWithAnswer = false): void {
+  #send(kept: Kept): void {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#ports.peer();
     if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return;
@@ -228,7 +223,7 @@ export class Outbox {
       kept.uploadUrl = undefined;
     }
     const text = frameText(settlement, peer);
-    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer), mayGoWithAnswer);
+    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer));
     if (isSent && text === null) {
       const { job_id } = settlement;
       this.#ports.log.warn(

@@ -132,16 +132,11 @@ export class Session {
   }
 
   /** @param text of a frame that is said again if this connection ends before it is acknowledged */
-  sendSettlement(text: string, mayGoWithAnswer: boolean): boolean {
+  sendSettlement(text: string): boolean {
     if (!this.#connected || !this.#socket.isOpen) return false;
     if (!grants(this.#peer, 'frames')) return this.#socket.send(text);
-    this.#settlements.add(text, mayGoWithAnswer && grants(this.#peer, 'answer_settlements'));
+    this.#settlements.add(text);
     return true;
-  }
-
-  /** What settles jobs, and goes with answers now; null: nothing does. */
-  takeSettlements(): string | null {
-    return this.#settlements.take();
   }
 
   #wake(reason: WakeReason): void {

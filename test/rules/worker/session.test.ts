@@ -33,7 +33,6 @@ test('the worker dials while the engine loads, and offers its slots the moment i
         'stored_stream',
         'usage',
         'frames',
-        'answer_settlements',
       ],
       instance: { id: 'w', boot_id: 'b', models: ['tiny', 'alias'] },
       jobs: [],
