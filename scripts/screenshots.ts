@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { PING_TEXT } from '../src/protocol/index.ts';
-import { launchBrowser, openPage } from '../test/support/browser.ts';
+import { openPage } from '../test/support/browser.ts';
 import { until } from '../test/support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 import { startQueue, tearDown } from '../test/support/road.ts';
+import { ensureBrowser, launchBrowser } from './browser/setup.ts';
 import { startDemoQueue } from './demo/queue.ts';
 import { startDemoFleet } from './demo-fleet.ts';
 
@@ -35,6 +36,7 @@ interface Shot {
 
 async function main(): Promise<void> {
   mkdirSync(FOLDER, { recursive: true });
+  await ensureBrowser();
   const browser = await launchBrowser();
   const empty = await startQueue();
   await shootAll(browser, empty.url, [{ name: 'empty', path: '' }]).finally(tearDown);

@@ -1,136 +1,114 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { type Browser, chromium } from 'playwright-core';
 import { UserError } from '../../src/process/index.ts';
 import { SetupSteps } from '../setup-steps.ts';
 
-/** A Chromium without a screen, and fonts that look the same on every machine. */
-export interface BrowserInstall {
-  /** The program. */
-  executablePath: string;
-  /** Variables that it needs besides the usual environment. */
-  env: Record<string, string>;
-}
-
-/** Debian's packages; what they need beyond what the machine has is fetched with them. */
-const BROWSER = 'chromium-headless-shell';
-const FONTS = ['fonts-inter', 'fonts-dejavu-core'];
-
-/** Raised whenever what is written below changes: an older installation is then made anew. */
-const RECIPE = 1;
+/** Debian's packages: a Chromium without a screen, what it cannot start without, and fonts for the tests. */
+const PACKAGES = ['chromium-headless-shell', 'chromium-common', 'fonts-inter', 'fonts-dejavu-core'];
+const PROGRAM = '/usr/lib/chromium/chromium-headless-shell';
+/** The same fonts whatever else the machine has, or screenshots differ. */
+const FONTS = join(import.meta.dirname, 'fonts.conf');
 
 const setup = new SetupSteps('browser');
 
+/** A browser for the tests: the one that `CHROMIUM` names, with the machine's own fonts, else Debian's. */
+export async function launchBrowser(): Promise<Browser> {
+  const { CHROMIUM } = process.env;
+  return await chromium.launch({
+    executablePath: CHROMIUM || PROGRAM,
+    // Containers have no sandbox to offer, and little shared memory.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    env: { ...process.env, ...(CHROMIUM ? {} : { FONTCONFIG_FILE: FONTS }) } as Record<string, string>,
+  });
+}
+
 /**
- * Makes the installation in `<stateDir>/browser/` if it is not there yet (half a minute, 300 MB), and says so on
- * stderr: packages are downloaded and unpacked, nothing is installed on the machine. Where `CHROMIUM` names a
- * program, that one is used with the machine's own fonts. Safe to call from several processes at once: one installs,
- * the others wait.
- * @throws UserError naming the step that failed, with the last lines of its output
+ * Sees to it that there is a browser that renders pages. Where none does, Debian's packages are installed on this machine
+ * (100 MB to download), and once more over what is there already: a part of them may be missing. Safe to call from several
+ * processes at once: one installs, the others wait.
+ * @param stateDir for the log of the installation
+ * @throws UserError naming what failed, and what to do
  */
-export async function ensureBrowser(stateDir = '.worker-vllm'): Promise<BrowserInstall> {
-  if (process.env.CHROMIUM) return { executablePath: process.env.CHROMIUM, env: {} };
+export async function ensureBrowser(stateDir = '.worker-vllm'): Promise<void> {
+  const { CHROMIUM } = process.env;
+  if (CHROMIUM) {
+    const fault = await whyItDoesNotRender();
+    if (fault) throw new UserError(`CHROMIUM=${CHROMIUM} shows no page: ${fault}`);
+    return;
+  }
+  if (existsSync(PROGRAM) && !(await whyItDoesNotRender())) return;
   const home = resolve(stateDir, 'browser');
-  const root = join(home, 'root');
-  const install: BrowserInstall = {
-    executablePath: join(root, 'usr/lib/chromium', BROWSER),
-    env: { LD_LIBRARY_PATH: libraryPath(root), FONTCONFIG_FILE: join(home, 'fonts.conf') },
-  };
-  if (isComplete(home)) return install;
   mkdirSync(home, { recursive: true });
   const unlock = await setup.lock(join(home, 'lock.sqlite'));
   try {
-    if (!isComplete(home)) await make(home, root);
+    if (!existsSync(PROGRAM) || (await whyItDoesNotRender())) await install(home);
   } finally {
     unlock();
   }
-  return { ...install, env: { ...install.env, LD_LIBRARY_PATH: libraryPath(root) } };
-}
-
-function isComplete(home: string): boolean {
-  const marker = join(home, 'complete');
-  return existsSync(marker) && readFileSync(marker, 'utf8') === `recipe ${RECIPE}\n`;
-}
-
-/** Where Debian keeps libraries: a folder for the architecture, and folders in it. */
-function libraryPath(root: string): string {
-  const lib = join(root, 'usr/lib');
-  if (!existsSync(lib)) return '';
-  const ofArchitecture = readdirSync(lib).filter((name) => name.endsWith('-linux-gnu'));
-  return ofArchitecture
-    .flatMap((name) => [join(lib, name), join(lib, name, 'pulseaudio')])
-    .filter((folder) => existsSync(folder))
-    .join(':');
-}
-
-async function make(home: string, root: string): Promise<void> {
-  const log = join(home, 'install.log');
-  const packages = join(home, 'packages');
-  for (const old of [root, packages, log]) rmSync(old, { recursive: true, force: true });
-  mkdirSync(root);
-  // apt's own folders, so that no rights are needed and old lists of packages do no harm.
-  for (const folder of ['lists/partial', 'cache/archives/partial']) {
-    mkdirSync(join(packages, folder), { recursive: true });
-  }
-  const apt = [
-    ...['-o', `Dir::State::lists=${join(packages, 'lists')}`, '-o', `Dir::Cache=${join(packages, 'cache')}`],
-    ...['-o', 'APT::Sandbox::User=root', '-o', 'Debug::NoLocking=true'],
-  ];
-  setup.say(`unpacking Debian's ${BROWSER} under ${home}: once, about 90 MB to download (log: ${log})`);
-  if (spawnSync('apt-get', ['--version'], { stdio: 'ignore' }).status !== 0)
-    throw notDebian('there is no apt-get');
-  await setup.step('reading the lists of packages', log, 'apt-get', [...apt, 'update']);
-  const names = [...missingPackages(apt), ...FONTS];
-  // It downloads to where it stands.
-  const download = ['-c', 'cd "$0" && exec apt-get "$@"', packages, ...apt, 'download', ...names];
-  await setup.step(`downloading ${names.length} packages`, log, 'sh', download);
-  const unpack = [
-    '-c',
-    'for file in "$0"/*.deb; do dpkg-deb -x "$file" "$1" || exit 1; done',
-    packages,
-    root,
-  ];
-  await setup.step('unpacking them', log, 'sh', unpack);
-  rmSync(packages, { recursive: true });
-  writeFileSync(join(home, 'fonts.conf'), fontSettings(home, root));
-  writeFileSync(join(home, 'complete'), `recipe ${RECIPE}\n`);
+  const fault = await whyItDoesNotRender();
+  if (fault) throw new UserError(`The browser of Debian's packages shows no page: ${fault}`);
   setup.say('the browser is ready');
 }
 
-/** The browser and the libraries that are not on this machine. */
-function missingPackages(apt: string[]): string[] {
-  const args = [...apt, '--simulate', '--no-install-recommends', '--reinstall', 'install', BROWSER];
-  const asked = spawnSync('apt-get', args, { encoding: 'utf8' });
-  const names = [...asked.stdout.matchAll(/^Inst (\S+)/gm)].map((match) => match[1]!);
-  if (!names.includes(BROWSER)) throw notDebian(asked.stderr.trim() || `apt-get knows no ${BROWSER}`);
-  return names;
+/** Null: it does. A browser that can start may still miss what it draws with. */
+async function whyItDoesNotRender(): Promise<string | null> {
+  try {
+    const browser = await launchBrowser();
+    try {
+      const page = await browser.newPage();
+      await page.setContent('<h1>Hello</h1>');
+      await page.screenshot();
+      return (await page.textContent('h1')) === 'Hello' ? null : 'the page is empty';
+    } finally {
+      await browser.close();
+    }
+  } catch (error) {
+    return faultIn((error as Error).message);
+  }
 }
 
-function notDebian(why: string): UserError {
-  return new UserError(
-    `The browser for the tests comes from Debian's packages, and that failed: ${why}. Set CHROMIUM to the program of a Chromium or Chrome that is installed.`,
-  );
+/** Playwright's message has the whole command line, twice: its first line and what the browser itself said. */
+function faultIn(message: string): string {
+  const said = [...message.matchAll(/\[pid=\d+\]\[err\] (.+)/g)].map(([, line]) => line);
+  return [message.split('\n', 1)[0], ...new Set(said)].slice(0, 6).join('\n');
 }
 
-/** The same fonts whatever the machine has, or screenshots differ. */
-function fontSettings(home: string, root: string): string {
-  const prefer = (family: string, font: string) =>
-    `<alias binding="same"><family>${family}</family><prefer><family>${font}</family></prefer></alias>`;
-  return `<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-  <dir>${join(root, 'usr/share/fonts')}</dir>
-  <cachedir>${join(home, 'font-cache')}</cachedir>
-  ${prefer('sans-serif', 'Inter')}
-  ${prefer('system-ui', 'Inter')}
-  ${prefer('monospace', 'DejaVu Sans Mono')}
-</fontconfig>
-`;
+async function install(home: string): Promise<void> {
+  const log = join(home, 'install.log');
+  rmSync(log, { force: true });
+  const hint =
+    `\nThe browser for the tests comes from Debian's packages (${PACKAGES.join(', ')}), which only root can install. ` +
+    'Elsewhere set CHROMIUM to the program of a Chromium or Chrome.';
+  const rights = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
+  const run = async (what: string, ...words: string[]) => {
+    const [command = '', ...args] = [...rights, ...words];
+    await setup.step(what, log, command, args, { hintFor: () => hint });
+  };
+  // Lists and downloads of its own: apt-get waits for another one, of another set-up perhaps, only while that installs.
+  const own = join(home, 'apt');
+  for (const folder of ['lists/partial', 'cache/archives/partial']) {
+    mkdirSync(join(own, folder), { recursive: true });
+  }
+  const options = [
+    ...['-o', `Dir::State::lists=${join(own, 'lists')}`, '-o', `Dir::Cache=${join(own, 'cache')}`],
+    ...['-o', 'APT::Sandbox::User=root', '-o', 'DPkg::Lock::Timeout=600'],
+  ];
+  const apt = (what: string, ...args: string[]) =>
+    run(what, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', ...options, ...args);
+  setup.say(`installing Debian's ${PACKAGES[0]}: once, about 100 MB to download (log: ${log})`);
+  await apt('reading the lists of packages', 'update');
+  const install = ['install', '--yes', '--no-install-recommends'];
+  await apt('installing', ...install, ...PACKAGES);
+  if (await whyItDoesNotRender()) {
+    await apt('installing anew what was there', ...install, '--reinstall', ...PACKAGES);
+  }
+  await run('removing what was downloaded', 'rm', '-rf', own);
 }
 
 if (import.meta.main) {
   try {
-    console.log(JSON.stringify(await ensureBrowser(process.argv[2]), null, 2));
+    await ensureBrowser(process.argv[2]);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     console.error(error.message);

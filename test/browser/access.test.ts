@@ -2,7 +2,8 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { connect } from 'node:net';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { type OpenPage, openPage } from '../support/browser.ts';
 import { type QueueProcess, startQueue, startWorker, tearDown } from '../support/road.ts';
 
 /** Who may see the page, and what stands between it and the queue. */

@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { accessibilityFaults, launchBrowser, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { accessibilityFaults, openPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
 
 /** Batches on the page, from the upload of a file to the download of its answers. */

@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { accessibilityFaults, launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 

@@ -1,6 +1,6 @@
 import { ensureBrowser } from '../../scripts/browser/setup.ts';
 
-/** Unpacks the browser before the first file, where its progress shows at once and no hook's limit runs. */
+/** Installs the browser before the first file, where its progress shows at once and no hook's limit runs. */
 export default async function setup(): Promise<void> {
   await ensureBrowser();
 }

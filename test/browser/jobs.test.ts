@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { type OpenPage, openPage } from '../support/browser.ts';
 import { closeRawWorkers, type RawWorker, RawWorker as Worker } from '../support/raw-worker.ts';
 import { chatJob, type QueueProcess, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
 

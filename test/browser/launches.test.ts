@@ -1,7 +1,8 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { startDemoLaunches } from '../../scripts/demo/launches.ts';
-import { accessibilityFaults, launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { openPage } from '../support/browser.ts';
 import { until } from '../support/poll.ts';
 import { chatJob, startQueue, submit, tearDown } from '../support/road.ts';
 

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { launchBrowser, type OpenPage, openPage } from '../support/browser.ts';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { type OpenPage, openPage } from '../support/browser.ts';
 import { stopAllProcesses } from '../support/processes.ts';
 import { chatJob, startQueue, startWorker, submit, tearDown, untilReady } from '../support/road.ts';
 

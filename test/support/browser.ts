@@ -1,21 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { AxeResults } from 'axe-core';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
-import { ensureBrowser } from '../../scripts/browser/setup.ts';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 
 const require = createRequire(import.meta.url);
-
-/** A Chromium of this test file; close it at the end. */
-export async function launchBrowser(): Promise<Browser> {
-  const { executablePath, env } = await ensureBrowser();
-  return await chromium.launch({
-    executablePath,
-    // Containers have no sandbox to offer, and little shared memory.
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-    env: { ...process.env, ...env } as Record<string, string>,
-  });
-}
 
 export interface OpenPage {
   page: Page;
