@@ -11,6 +11,9 @@ const SILENT_AFTER_MS = 30_000;
 /** One that is silent for so long is gone, ms. */
 const GONE_AFTER_MS = 300_000;
 
+/** Whether one whose page is signed in still is, is asked again after this time, ms. */
+const SIGN_IN_CHECKED_EVERY_MS = 10_000;
+
 /** What a viewer looks at; stays with its socket while the object sleeps. */
 export interface Watching {
   isPaused: boolean;
@@ -23,6 +26,8 @@ export interface Watching {
   sentAt: number;
   /** Epoch ms of its last message, pings aside. */
   heardAt: number;
+  /** Whose cookie opened it (sign-in-table.ts), and when it was last found to be good; left out: a token did. */
+  signIn?: { id: string; goodAt: number };
 }
 
 export interface ViewerSocket {
@@ -38,6 +43,7 @@ export interface LiveViewersPorts {
   sockets(): ViewerSocket[];
   view: Pick<Projection, 'epoch' | 'version' | 'refresh' | 'frame'>;
   now(): number;
+  isSignedIn(id: string): Promise<boolean>;
   /** Runs something later, ms; keeps the object awake until then. */
   after(ms: number, run: () => void): void;
 }
@@ -53,15 +59,25 @@ export class LiveViewers {
   #changedAt = 0;
   /** Counts looks, so that of several planned ones only the newest happens. */
   #looks = 0;
+  /** Sign-ins that are being asked about. */
+  readonly #checking = new Set<string>();
 
   constructor(ports: LiveViewersPorts) {
     this.#ports = ports;
   }
 
-  /** A socket was opened: nothing is sent before it asks. */
-  opened(socket: ViewerSocket): void {
-    const heardAt = this.#ports.now();
-    socket.save({ isPaused: true, epoch: null, version: 0, sentAt: 0, heardAt });
+  /** A socket was opened: nothing is sent before it asks. @param signIn id of the sign-in whose cookie opened it */
+  opened(socket: ViewerSocket, signIn: string | null = null): void {
+    const now = this.#ports.now();
+    const watching = { isPaused: true, epoch: null, version: 0, sentAt: 0, heardAt: now };
+    socket.save({ ...watching, ...(signIn !== null && { signIn: { id: signIn, goodAt: now } }) });
+  }
+
+  /** Nobody looks with it any more. */
+  signedOut(signIn: string): void {
+    for (const socket of this.#ports.sockets()) {
+      if (socket.load().signIn?.id === signIn) socket.close(1008, 'signed out');
+    }
   }
 
   onMessage(socket: ViewerSocket, text: string): void {
@@ -95,13 +111,31 @@ export class LiveViewers {
     view.refresh(at);
     if (view.version !== before) this.#changedAt = at;
     for (const { socket, viewer } of watching) {
-      if (at - viewer.sentAt >= FRAME_EVERY_MS) this.#send(socket, viewer, at);
+      if (viewer.signIn && at - viewer.signIn.goodAt >= SIGN_IN_CHECKED_EVERY_MS) {
+        void this.#checkSignIn(viewer.signIn.id);
+      } else if (at - viewer.sentAt >= FRAME_EVERY_MS) this.#send(socket, viewer, at);
     }
     this.#looks += 1;
     const planned = this.#looks;
     after(FRAME_EVERY_MS, () => {
       if (planned === this.#looks) this.#look();
     });
+  }
+
+  /** Those who look with it are sent nothing until it is found to be good. */
+  async #checkSignIn(id: string): Promise<void> {
+    if (this.#checking.has(id)) return;
+    this.#checking.add(id);
+    // One that cannot be asked about is asked about again at the next look.
+    const isGood = await this.#ports.isSignedIn(id).catch(() => null);
+    this.#checking.delete(id);
+    if (isGood === false) this.signedOut(id);
+    if (isGood !== true) return;
+    for (const socket of this.#ports.sockets()) {
+      const viewer = socket.load();
+      if (viewer.signIn?.id === id) socket.save({ ...viewer, signIn: { id, goodAt: this.#ports.now() } });
+    }
+    this.#look();
   }
 
   /** Those who look now, and keep up. */

@@ -5,29 +5,32 @@ import type { FleetView, Heartbeat } from '../protocol/index.ts';
 import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
+  DEFAULT_QUEUE,
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
-import { LiveViewers, type ViewerSocket, type Watching } from './live-viewers.ts';
+import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { FleetRegistry } from './registry.ts';
-import type {
-  ConfigChoice,
-  ConfigStart,
-  FleetEvent,
-  FleetRpc,
-  KnownModel,
-  KnownWorker,
-  QueueShare,
-  QueueTells,
-  RecordAnswer,
-  RefusedWorker,
-  ResponseOwner,
-  SessionShare,
+import {
+  type ConfigChoice,
+  type ConfigStart,
+  type FleetEvent,
+  type FleetRpc,
+  type KnownModel,
+  type KnownWorker,
+  type QueueShare,
+  type QueueTells,
+  type RecordAnswer,
+  type RefusedWorker,
+  type ResponseOwner,
+  type SessionShare,
+  SIGN_IN_HEADER,
 } from './rpc.ts';
 import { Scheduling } from './scheduling.ts';
 import type { SignInRow } from './sign-in-table.ts';
+import { viewerSocket } from './viewer-socket.ts';
 
 /** What is new, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
@@ -40,6 +43,7 @@ const MOST_VIEWERS = 1000;
 interface FleetEnv extends QueueSettingBindings {
   QUEUE: DurableObjectNamespace;
   BATCHES: DurableObjectNamespace;
+  FLEET: DurableObjectNamespace;
 }
 
 /**
@@ -87,9 +91,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
         configsOf: (models) => this.#registry.configsOf(models),
       });
       this.#viewers = new LiveViewers({
-        sockets: () => ctx.getWebSockets().map((socket) => this.#viewerOf(socket)),
+        sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
         view: this.#registry.view,
         now: () => Date.now(),
+        isSignedIn: async (id) => (await this.#signIns.signedIn(id)) !== null,
         after: (ms, run) => void setTimeout(run, ms),
       });
     });
@@ -138,7 +143,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   /** `GET /api/fleet/live`: the socket of one who looks at the fleet. */
-  override async fetch(_upgrade: Request): Promise<Response> {
+  override async fetch(upgrade: Request): Promise<Response> {
     if (this.ctx.getWebSockets().length >= MOST_VIEWERS) {
       return new Response(`${MOST_VIEWERS} viewers look at this fleet already; poll GET /api/fleet instead`, {
         status: 503,
@@ -146,18 +151,18 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
-    this.#viewers.opened(this.#viewerOf(server));
+    this.#viewers.opened(viewerSocket(this.ctx, server), upgrade.headers.get(SIGN_IN_HEADER));
     return new Response(null, { status: 101, webSocket: client });
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     await this.#hearOfQueue();
-    this.#viewers.onMessage(this.#viewerOf(socket), typeof message === 'string' ? message : '');
+    this.#viewers.onMessage(viewerSocket(this.ctx, socket), typeof message === 'string' ? message : '');
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
     // 1005 and 1006 say what was missing and may not be sent.
-    this.#viewerOf(socket).close(code === 1005 || code === 1006 ? 1000 : code, '');
+    viewerSocket(this.ctx, socket).close(code === 1005 || code === 1006 ? 1000 : code, '');
   }
 
   async sessions(): Promise<SessionShare[]> {
@@ -187,6 +192,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   async signOut(idSha256: string): Promise<void> {
     this.#commit(() => this.#registry.signOut(idSha256));
+    this.#viewers.signedOut(idSha256);
   }
 
   async models(): Promise<KnownModel[]> {
@@ -268,23 +274,21 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
   }
 
+  /** Of all queues they are kept in one place. */
+  get #signIns(): Pick<FleetRpc, 'signedIn'> {
+    const { FLEET } = this.env;
+    return this.#queueId === DEFAULT_QUEUE
+      ? this
+      : (FLEET.get(FLEET.idFromName(DEFAULT_QUEUE)) as unknown as FleetRpc);
+  }
+
   get #batches(): Pick<BatchesRpc, 'backlog'> {
     const { BATCHES } = this.env;
     return BATCHES.get(BATCHES.idFromName(this.#queueId)) as unknown as BatchesRpc;
   }
 
-  #viewerOf(socket: WebSocket): ViewerSocket {
-    return {
-      load: () => socket.deserializeAttachment() as Watching,
-      save: (watching) => socket.serializeAttachment(watching),
-      pingedAt: () => this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0,
-      send: (text) => quietly(() => socket.send(text)),
-      close: (code, reason) => quietly(() => socket.close(code, reason)),
-    };
-  }
-
   get #queueId(): string {
-    return this.ctx.id.name ?? 'vllm-queue';
+    return this.ctx.id.name ?? DEFAULT_QUEUE;
   }
 
   /** At the latest; what is due earlier takes all else along. */
@@ -306,14 +310,5 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
       this.#registry.scheduler.reload();
       throw error;
     }
-  }
-}
-
-/** A socket that is gone throws on use. */
-function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by webSocketClose.
   }
 }

@@ -189,7 +189,7 @@ export class FleetRegistry {
   }
 
   signIn(signIn: SignInRow): void {
-    saveSignIn(this.#ports.sql, signIn, this.#ports.now(), limits.SIGN_INS);
+    saveSignIn(this.#ports.sql, signIn, this.#ports.now(), limits.SIGN_INS_OF_TOKEN);
   }
 
   signedIn(idSha256: string): SignInRow | null {

@@ -232,3 +232,6 @@ export interface TelemetryPage {
   /** There are more, in the direction that was asked for. */
   has_more: boolean;
 }
+
+/** Header of a viewer's upgrade on its way to the object: the hash of the sign-in whose cookie opens it. */
+export const SIGN_IN_HEADER = 'x-sign-in';

@@ -11,7 +11,7 @@ export interface SignInRow {
   expires_at: number;
 }
 
-/** @param most who are signed in at a time; beyond it those that expire first are forgotten, as all that expired are */
+/** @param most who are signed in with one token; beyond it those that expire first are forgotten, as all that expired are */
 export function saveSignIn(
   sql: Sql,
   { id_sha256, token_sha256, expires_at }: SignInRow,
@@ -26,8 +26,11 @@ export function saveSignIn(
   );
   sql.exec(
     `DELETE FROM sign_ins WHERE expires_at <= ?1
-       OR id_sha256 IN (SELECT id_sha256 FROM sign_ins ORDER BY expires_at DESC LIMIT -1 OFFSET ?2)`,
+       OR id_sha256 IN (
+         SELECT id_sha256 FROM sign_ins WHERE token_sha256 = ?2 ORDER BY expires_at DESC LIMIT -1 OFFSET ?3
+       )`,
     now,
+    token_sha256,
     most,
   );
 }

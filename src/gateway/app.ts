@@ -73,7 +73,7 @@ function told(error: Error, context: GatewayContext): Response {
 }
 
 /** A name or an address, with a port or without: the runtime makes the URL of a request of whatever stands there. */
-const HOST = /^(?:\[[\da-f:.]+\]|[^\s/?#@\\[\]:<>%^|]+)(?::\d{1,5})?$/i;
+const HOST = /^(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
 
 const rejectOddHosts: MiddlewareHandler = async (context, next) => {
   const host = context.req.header('host');

@@ -29,10 +29,10 @@ export function readTokens(text: string | undefined): TokenEntry[] {
 export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
 
 /**
- * Who asks: a token's entry, whether a page shows it that was signed in with the token, and of a worker that the
+ * Who asks: a token's entry, of a page that was signed in with the token the id of the sign-in (its hash), and of a worker that the
  * scheduler launched the only queue that its token is for.
  */
-export type Caller = TokenEntry & { signed_in?: true; queue_id?: string };
+export type Caller = TokenEntry & { signed_in?: string; queue_id?: string };
 
 /**
  * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in

@@ -1,6 +1,6 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
 import type { FileRpc } from '../files/rpc.ts';
-import type { ConfigChoice, FleetRpc } from '../fleet/rpc.ts';
+import { type ConfigChoice, type FleetRpc, SIGN_IN_HEADER } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
@@ -20,15 +20,12 @@ import {
 } from '../queue/rpc.ts';
 import { RELAY_HEADER, relayName } from '../relay/calls.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
-import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
+import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { type ModelAliases, modelAliases } from './model-aliases.ts';
 import { storageFault } from './storage-faults.ts';
-
-/** The queue of a request that names none. */
-export const DEFAULT_QUEUE = 'vllm-queue';
 
 /**
  * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
@@ -272,9 +269,20 @@ export async function dialQueue(
   }
 }
 
-/** Passes the upgrade of one who looks at a fleet to its object. */
-export function watchFleet(env: Env, queueId: string, request: Request): Promise<Response> {
-  return objectNamed(env.FLEET, queueId).fetch(new Request(request));
+/**
+ * Passes the upgrade of one who looks at a fleet to its object.
+ * @param signIn id of the sign-in with whose cookie it is asked for: the socket ends with it
+ */
+export function watchFleet(
+  env: Env,
+  queueId: string,
+  request: Request,
+  signIn: string | undefined,
+): Promise<Response> {
+  const headers = new Headers(request.headers);
+  headers.delete(SIGN_IN_HEADER);
+  if (signIn !== undefined) headers.set(SIGN_IN_HEADER, signIn);
+  return objectNamed(env.FLEET, queueId).fetch(new Request(request, { headers }));
 }
 
 /** Passes the upgrade of a worker's answer socket to its relay. */

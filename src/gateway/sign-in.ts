@@ -1,7 +1,8 @@
+import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
-import { callFleet, DEFAULT_QUEUE } from './objects.ts';
+import { callFleet } from './objects.ts';
 
 /**
  * Signing in to the page: a token is posted once, and a cookie stands for it. The cookie holds a random id; its hash
@@ -55,13 +56,13 @@ export async function signedIn(
   request: Request,
   env: Pick<Env, 'FLEET'>,
   tokens: readonly TokenEntry[],
-): Promise<{ entry: TokenEntry; expires_at: number } | null> {
+): Promise<{ id_sha256: string; entry: TokenEntry; expires_at: number } | null> {
   const id = idIn(request);
   if (id === null) return null;
   const hash = await sha256Of(id);
   const row = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signedIn(hash));
   const entry = row && tokens.find(({ sha256 }) => sha256 === row.token_sha256);
-  return entry ? { entry, expires_at: row.expires_at } : null;
+  return entry ? { id_sha256: hash, entry, expires_at: row.expires_at } : null;
 }
 
 /**
@@ -72,13 +73,13 @@ export async function entryOfCookie(
   request: Request,
   env: Pick<Env, 'FLEET'>,
   tokens: readonly TokenEntry[],
-): Promise<(TokenEntry & { signed_in: true }) | null> {
+): Promise<(TokenEntry & { signed_in: string }) | null> {
   if (idIn(request) === null) return null;
   // Answers to others cannot be read, so only what changes something, or opens a socket, is of use to them.
   const onlyReads = request.method === 'GET' || request.method === 'HEAD';
   if (!onlyReads || request.headers.has('upgrade')) requireOwnPage(request);
   const found = await signedIn(request, env, tokens);
-  return found && { ...found.entry, signed_in: true };
+  return found && { ...found.entry, signed_in: found.id_sha256 };
 }
 
 /**

@@ -103,8 +103,8 @@ export const MODEL_CARD_CHARACTERS = 4096;
 /** Responses of which is remembered whose engine keeps them. */
 export const KNOWN_RESPONSES = 10_000;
 
-/** Browsers that are signed in to the page at a time. */
-export const SIGN_INS = 1000;
+/** Browsers that are signed in to the page with one token at a time. */
+export const SIGN_INS_OF_TOKEN = 100;
 
 /** Workers remembered of a queue, connected or not: with the longest last words all of them fit one answer. */
 export const KNOWN_WORKERS = 2000;

@@ -4,6 +4,9 @@ import { checkBasePath } from './base-path.ts';
 import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
 
+/** The queue of a request that names none. */
+export const DEFAULT_QUEUE = 'vllm-queue';
+
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that
  * `worker-vllm queue` and `up` read, their help, the bindings of the gateway and its objects, the defaults of
@@ -43,7 +46,7 @@ export const QUEUE_SETTINGS = {
   queue_ids: {
     variable: 'QUEUE_IDS',
     kind: 'text',
-    default: 'vllm-queue',
+    default: DEFAULT_QUEUE,
     help: 'ids that queues may have, comma-separated, `*` for any characters: `vllm-queue,team-*`; other ids are answered 404',
   },
   lease_seconds: {

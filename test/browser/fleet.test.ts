@@ -132,6 +132,12 @@ describe('the fleet on the page', () => {
     expect(new URL(page.url()).search).toBe('');
   });
 
+  it('shows all workers for a state that there is not', async () => {
+    const page = await look('?state=constructor');
+    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    expect(open.faults).toEqual([]);
+  });
+
   it('shows exact times in UTC to whoever wants that, also the next time', async () => {
     const page = await look('workers/broken');
     const time = () => page.locator('.log time').first().textContent();

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import type { JobView } from '../../src/protocol/index.ts';
+import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
@@ -57,6 +58,34 @@ describe('signing in', () => {
     expect((await signIn('reader', {})).status).toBe(403);
     expect((await signIn('reader', { origin: 'https://evil.example' })).status).toBe(403);
     expect((await signIn('reader', { origin: workerd.url })).status).toBe(200);
+  });
+
+  it('of one token a hundred times signs nobody else out, and its first browser alone after that', async () => {
+    const other = await signIn('reader');
+    const first = await signIn('app');
+    for (let n = 0; n < 10; n++) await Promise.all(Array.from({ length: 110 }, () => signIn('app')));
+    const newest = await signIn('app');
+    expect((await ask('/api/jobs', first.pair)).status).toBe(401);
+    expect((await ask('/api/jobs', newest.pair)).status).toBe(200);
+    expect((await ask('/api/workers', other.pair)).status).toBe(200);
+  });
+
+  it('out ends what is shown live, of every queue', async () => {
+    const { pair } = await signIn('reader');
+    const live = (query: string) => {
+      const url = `${workerd.url.replace('http', 'ws')}/api/fleet/live${query}`;
+      const socket = new WebSocket(url, { headers: { cookie: pair, ...OWN } });
+      socket.on('error', () => {});
+      const shown = { isClosed: false };
+      socket.once('open', () => socket.send('{"type":"watch"}'));
+      socket.once('close', () => {
+        shown.isClosed = true;
+      });
+      return new Promise<typeof shown>((done) => socket.once('message', () => done(shown)));
+    };
+    const [here, elsewhere] = await Promise.all([live(''), live('?queue_id=other')]);
+    await ask('/api/session', pair, { method: 'DELETE', headers: OWN });
+    await until(() => here.isClosed && elsewhere.isClosed, 'both to be closed');
   });
 
   it('ends with signing out, and with the revocation of the token, and outlasts a restart', async () => {
@@ -158,6 +187,23 @@ describe('payloads and results', () => {
     await workerd.restart({ TOKENS: JSON.stringify(TOKENS), SHOW_PAYLOADS: '1' });
     expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(await cookieOf('reader'))).toEqual(['succeeded', null, true, 403, 403]);
+  });
+
+  it('of a job that has ended are not shown to another tenant that cancels it in the form of RunPod', async () => {
+    const body = JSON.stringify({ input: { prompt: 'secret' } });
+    const worker = await (await new RawWorker(workerd.url, 'gpu').connect()).register('r', {
+      config_id: 'pod',
+    });
+    const run = await fetch(`${workerd.url}/v2/pod/run`, { method: 'POST', headers: bearer('app'), body });
+    const { id } = (await run.json()) as { id: string };
+    worker.result(await worker.job(), { output: [{ text: 'whispered' }] });
+    await worker.next('ack');
+    const cancel = async (token: string) => {
+      const init = { method: 'POST', headers: bearer(token) };
+      return await (await fetch(`${workerd.url}/v2/pod/cancel/${id}`, init)).text();
+    };
+    expect(await cancel('app')).toContain('whispered');
+    expect(await cancel('watching-app')).not.toContain('whispered');
   });
 
   it('come over the socket of programs to whoever submitted them alone', async () => {

@@ -98,7 +98,7 @@ describe('workerd', () => {
     expect(await readFile(path, 'utf8')).toBe(secret);
   });
 
-  it.each(['a b', '[', '127.0.0.1/v1/chat', 'user@127.0.0.1'])(
+  it.each(['a b', '[', '127.0.0.1/v1/chat', 'user@127.0.0.1', "a;script-src 'unsafe-inline'", 'a;b', 'a,b'])(
     'answers the Host header %j with 400',
     async (host) => {
       const workerd = await start();

@@ -16,7 +16,7 @@ export function FleetView() {
   const view = fleet.value;
   if (!view) return null;
   if (!view.scaling && view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
-  const state = query.value.get('state') as WorkerState | null;
+  const state = WORKER_STATES.find((known) => known === query.value.get('state')) ?? null;
   const config = query.value.get('config_id');
   const sort = query.value.get('sort');
   const ofConfig = view.workers.filter(({ config_id }) => config === null || config_id === config);
@@ -43,7 +43,7 @@ export function FleetView() {
         />
       ) : (
         <p class="notice">
-          No worker {state && <>is {WORKER_LOOKS[state]?.word.toLowerCase() ?? state}</>}
+          No worker {state && <>is {WORKER_LOOKS[state].word.toLowerCase()}</>}
           {config && <> in the config {config}</>}; {plural(view.workers.length, 'worker')} hidden.{' '}
           <button type="button" onClick={() => filter({ state: null, config_id: null })}>
             Show all

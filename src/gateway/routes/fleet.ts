@@ -38,7 +38,8 @@ export function fleetRoutes(app: Gateway): void {
       context,
       'This address is for WebSocket connections of viewers: poll GET /api/fleet instead.',
     );
-    return watchFleet(context.env, queueIdOf(context.env, context.req.raw), context.req.raw);
+    const queueId = queueIdOf(context.env, context.req.raw);
+    return watchFleet(context.env, queueId, context.req.raw, context.get('token')?.signed_in);
   });
 
   app.get('/api/workers', needs('read'), async (context) => {

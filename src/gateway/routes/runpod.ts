@@ -72,7 +72,8 @@ export function runpodRoutes(app: Gateway): void {
     const { id } = await jobOf(context);
     const viewer = viewerOf(context.get('token'));
     const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
-    return context.json(shownJob(job as JobView));
+    const reader = readerOf(context.get('token'), context.env);
+    return context.json(shownJob(withheldFrom(reader, job as JobView)));
   });
 
   app.post('/v2/:endpoint/retry/:id', needs('submit'), async (context) => {

@@ -34,6 +34,8 @@ for (const [network, bits] of [
   // Unspecified, loopback, and IPv4 addresses in an old notation.
   ['::', 96],
   ['64:ff9b:1::', 48],
+  // IPv4 behind a translator of the old kind (SIIT).
+  ['::ffff:0:0:0', 96],
   // Tunnels that hold an IPv4 address: Teredo and 6to4.
   ['2001::', 32],
   ['2002::', 16],

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { LiveViewers, type ViewerSocket, type Watching } from '../../../src/fleet/live-viewers.ts';
 import type { FleetFrame } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
+import { settled } from '../../support/virtual-clock.ts';
 
 /** A viewer without a network. */
 class Viewer implements ViewerSocket {
@@ -28,12 +29,13 @@ class Theatre {
   readonly fleet = new FleetHarness();
   readonly sockets: Viewer[] = [];
   planned: { at: number; run: () => void }[] = [];
+  signedIn = true;
   viewers = this.#viewers();
 
-  open(): Viewer {
+  open(signIn: string | null = null): Viewer {
     const viewer = new Viewer();
     this.sockets.push(viewer);
-    this.viewers.opened(viewer);
+    this.viewers.opened(viewer, signIn);
     return viewer;
   }
 
@@ -74,6 +76,7 @@ class Theatre {
       sockets: () => this.sockets.filter(({ closed }) => closed === null),
       view: this.fleet.registry.view,
       now: () => this.fleet.nowMs,
+      isSignedIn: async () => this.signedIn,
       after: (ms, run) => void this.planned.push({ at: this.fleet.nowMs + ms, run }),
     });
   }
@@ -114,6 +117,29 @@ describe('viewers of the fleet', () => {
     const before = viewer.frames.length;
     theatre.advance(0.5);
     expect(viewer.frames.length - before).toBeLessThanOrEqual(1);
+  });
+
+  it('are closed when they are signed out, at once or when that is noticed, and sent nothing after that', async () => {
+    const theatre = new Theatre();
+    const [leaving, elsewhere, staying] = [theatre.open('a'), theatre.open('b'), theatre.open()];
+    for (const viewer of [leaving, elsewhere, staying]) theatre.watch(viewer);
+    theatre.viewers.signedOut('a');
+    expect([leaving, elsewhere, staying].map(({ closed }) => closed)).toEqual([1008, null, null]);
+    theatre.beat(1);
+    theatre.advance(11);
+    await settled();
+    theatre.beat(2);
+    theatre.advance(2);
+    expect(elsewhere.frames.at(-1)).toMatchObject({ workers: [{ tokens_per_second: 2 }] });
+    // Signed out of another queue's page.
+    theatre.signedIn = false;
+    theatre.advance(10);
+    const before = elsewhere.frames.length;
+    theatre.beat(3);
+    theatre.advance(2);
+    await settled();
+    expect([elsewhere.closed, staying.closed]).toEqual([1008, null]);
+    expect(elsewhere.frames).toHaveLength(before);
   });
 
   it('see a worker fall silent, though nothing comes', () => {
