@@ -2,6 +2,7 @@ import pino, { type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import * as z from 'zod';
 import { readEnvironment } from './environment.ts';
+import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
 
 export type { Logger } from 'pino';
 
@@ -25,7 +26,8 @@ const MOST_UNWRITTEN = 1024 ** 2;
 
 /**
  * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
- * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`.
+ * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`. In a worker of a RunPod endpoint
+ * lines are as its console wants them.
  * @param name the component, e.g. `worker`
  * @param also gets each line too, as JSON; must not throw
  * @throws UserError when there is no such level
@@ -37,7 +39,7 @@ export function createLogger(
 ): Logger {
   const options: pino.LoggerOptions = {
     base: { name },
-    level: readEnvironment(z.object(logVariables), env).LOG_LEVEL,
+    level: readEnvironment(z.object(logVariables), { LOG_LEVEL: runpodLogLevel(env), ...set(env) }).LOG_LEVEL,
     redact: { paths: SECRET_FIELDS, censor: '(secret)' },
     formatters: { level: (label) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
@@ -51,12 +53,21 @@ export function createLogger(
   return pino(options, { write });
 }
 
+/** What is set to nothing does not hide what lies beneath. */
+function set({ LOG_LEVEL }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return LOG_LEVEL?.trim() ? { LOG_LEVEL } : {};
+}
+
 function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
   // In this thread: a transport thread would lose the last lines when the process exits.
   const output = pino.destination({ dest: 1, sync: true, maxLength: MOST_UNWRITTEN });
   // A full disk, which a log may be the first to meet, ends nothing; lines that wait are written once there is room.
   output.on('error', () => {});
+  if (isRunpodWorker(env) && !env.LOG_FORMAT) {
+    const form = runpodLines(env);
+    return { write: (line) => output.write(form(line)) };
+  }
   if (!wantsPretty) return output;
   const pretty = prettyFactory({
     colorize: env.NO_COLOR === undefined,

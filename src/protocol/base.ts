@@ -121,6 +121,13 @@ export const EXTENDED_QUEUE: QueueProfile = {
   repeatsAttempts: true,
 };
 
+/** RunPod's queue, as the worker sees it (worker/runpod/): a job that fails is not given to another. */
+export const RUNPOD_QUEUE: QueueProfile = {
+  ...EXTENDED_QUEUE,
+  choosesByModel: false,
+  repeatsAttempts: false,
+};
+
 /**
  * An engine's error as the only text that a base worker sends of it, in the words of the OpenAI client for
  * Python: `Error code: 404 - The model does not exist`.

@@ -4,7 +4,7 @@ import {
   engineConfiguration,
   readEngineConfiguration,
 } from '../engine/command/configuration.ts';
-import { readSettledEnvironment } from '../engine/command/familiar-names.ts';
+import { readSettledEnvironment, type SettledEnvironment } from '../engine/command/familiar-names.ts';
 import type { Argument } from '../engine/command/flag-arguments.ts';
 import { inVariables } from '../engine/command/flag-faults.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
@@ -15,6 +15,7 @@ import { END_SIGNALS, EXIT, endSignals, type Logger, type Logging, withLogging }
 import { programArguments } from '../process/package.ts';
 import { systemTimers } from '../process/timeout.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
+import { withQueueDefaults } from '../worker/queue-choice.ts';
 import {
   type Action,
   type DecideSettings,
@@ -45,7 +46,7 @@ export function runSupervisor(given: NodeJS.ProcessEnv): Promise<number> {
 }
 
 async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<number> {
-  const settled = readSettledEnvironment(given);
+  const settled = withDefaults(readSettledEnvironment(given));
   const { env } = settled;
   const values = readContainerVariables(env);
   const configuration = engineConfiguration(values);
@@ -84,7 +85,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
  * @throws UserError as a start would: bad variables, no engine program
  */
 export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
-  const settled = readSettledEnvironment(env);
+  const settled = withDefaults(readSettledEnvironment(env));
   const configuration = readEngineConfiguration(settled.env);
   const tell = (text: string) => process.stderr.write(`${text}\n`);
   const command = await prepareCommand(configuration, describeEngine(configuration.engine), settled, tell);
@@ -92,6 +93,11 @@ export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
   if (command) process.stdout.write(describeCommand(command, settled));
   else tell(`the engine at ${configuration.url} runs already: there is no command`);
   return EXIT.ok;
+}
+
+/** With what the chosen queue need not be told. @throws UserError when the choice is not clear */
+function withDefaults(settled: SettledEnvironment): SettledEnvironment {
+  return { ...settled, env: withQueueDefaults(settled.env) };
 }
 
 /** Null for an engine that is already running. @throws UserError when the port is in use */

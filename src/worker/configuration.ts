@@ -13,6 +13,7 @@ import { instanceIdOf, readEnvironment } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
 import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
+import type { RunpodQueueSettings } from './runpod/settings.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 import {
   hostsIn,
@@ -66,6 +67,8 @@ export interface WorkerConfiguration {
   metricsUrl: string | null;
   /** Where this worker's own metrics and health are served; null: nowhere. */
   localPort: { host: string; port: number } | null;
+  /** Null: jobs come from a queue of ours. */
+  runpodQueue: RunpodQueueSettings | null;
   /** How answers of `runpod` jobs look. */
   runpod: RunpodSettings;
   engine: EngineConfiguration;
@@ -131,8 +134,21 @@ export function readWorkerConfiguration(
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    runpodQueue: given.QUEUE === 'runpod' ? runpodQueueOf(given, workerId) : null,
     runpod: runpodOf(given),
     engine,
+  };
+}
+
+function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
+  const { RUNPOD_WEBHOOK_GET_JOB: take, RUNPOD_WEBHOOK_POST_OUTPUT: done } = given;
+  const { RUNPOD_WEBHOOK_POST_STREAM: stream, RUNPOD_WEBHOOK_PING: ping } = given;
+  return {
+    addresses: take && done && stream ? { take, done, stream, ping: ping ?? null } : null,
+    workerId: given.RUNPOD_POD_ID ?? workerId,
+    apiKey: given.RUNPOD_AI_API_KEY,
+    pingIntervalMs: given.RUNPOD_PING_INTERVAL,
+    refreshes: given.RUNPOD_REFRESH_WORKER,
   };
 }
 
@@ -144,6 +160,7 @@ function runpodOf(given: Own): RunpodSettings {
       minSize: given.DEFAULT_MIN_BATCH_SIZE ?? minSize,
       growthFactor: given.DEFAULT_BATCH_SIZE_GROWTH_FACTOR ?? growthFactor,
     },
+    form: given.RUNPOD_OUTPUT,
     isRawOpenAI: given.RAW_OPENAI_OUTPUT,
     allowsOpenAIFormat: given.ALLOW_OPENAI_FORMAT,
     routes: inferenceRoutes(given.INFERENCE_ROUTES),

@@ -15,11 +15,11 @@ import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { FORCE_SECONDS } from './jobs/drain.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
+import { openQueue, type QueueAccess } from './queue-access.ts';
+import { withQueueDefaults } from './queue-choice.ts';
 import { QueueWatch } from './queue-watch.ts';
 import { DiskSpool } from './results/disk-spool.ts';
-import { dialWebSocket } from './session/dial.ts';
 import { gpuReader } from './telemetry/gpu-readings.ts';
-import { heartbeatPoster } from './telemetry/heartbeat.ts';
 import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
@@ -56,8 +56,9 @@ export async function runWorker(
 ): Promise<number> {
   // Not on the command line: a Node that no longer knew one of them would not start.
   for (const flag of [PARSER_BUDGET, HEAP_GROWTH]) setFlagsFromString(flag);
-  const configuration = readWorkerConfiguration(env, engineRequests);
-  return await withLogging('worker', env, (logging) => work(env, configuration, containerMs, logging));
+  const given = withQueueDefaults(env);
+  const configuration = readWorkerConfiguration(given, engineRequests);
+  return await withLogging('worker', given, (logging) => work(given, configuration, containerMs, logging));
 }
 
 async function work(
@@ -76,20 +77,19 @@ async function work(
   const { spoolFolder, spoolBytes } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log) : null;
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
+  const outside = { clock: systemClock, fetch, random: Math.random, log };
+  const queue = await openQueue(configuration, outside, () => end());
   const ports: Ports = {
-    clock: systemClock,
-    dial: dialWebSocket,
+    ...outside,
+    dial: queue.dial,
     engine,
-    fetch,
     fetchPublic: createPublicFetch(),
     gpus: gpuReader(env, systemClock),
     spool,
-    random: Math.random,
-    log,
     ...(tracing && { tracer: tracing.tracer }),
   };
   const ended = Promise.withResolvers<number>();
-  const worker = createWorker(ports, configuration, containerMs, {
+  const worker = createWorker(ports, configuration, queue, containerMs, {
     engineDoubted: (message) => watch.doubt(message),
     ended: ended.resolve,
   });
@@ -105,10 +105,13 @@ async function work(
   const metrics = createMetrics(ports, worker, configuration);
   const localPort = await openPort(configuration, worker, engine);
   const signals = endSignals();
-  void signals.first.then(() => {
-    logging.mustEndWithin((configuration.graceSeconds + KILLED_AFTER_SECONDS) * 1000);
-    worker.drain();
-  });
+  const end = () => {
+    const graceMs = configuration.graceSeconds * 1000;
+    logging.mustEndWithin(graceMs + KILLED_AFTER_SECONDS * 1000);
+    const endsAt = systemClock.now() + graceMs;
+    void queue.stopTaking(graceMs).then(() => worker.drain(Math.max(0, endsAt - systemClock.now()) / 1000));
+  };
+  void signals.first.then(end);
   void signals.second.then(() => {
     logging.mustEndWithin(0);
     worker.force();
@@ -146,20 +149,21 @@ function originOf({ instanceId, engine }: WorkerConfiguration): SpanOrigin {
 function createWorker(
   ports: Ports,
   configuration: WorkerConfiguration,
+  queue: QueueAccess,
   containerMs: number,
   { engineDoubted, ended }: Pick<WorkerEvents, 'engineDoubted' | 'ended'>,
 ): Worker {
   const { log } = ports;
-  const { apiUrl, token, instanceId, createdAt } = configuration;
-  const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
+  const { instanceId, createdAt } = configuration;
   const settings = {
     ...configuration,
     workerId: instanceId,
+    queueProfile: queue.profile,
     instance: instanceOf(configuration),
     createdAtMs: createdAt === null ? containerMs : createdAt * 1000,
   };
   let isFirst = true;
-  return new Worker(ports, settings, post, {
+  return new Worker(ports, settings, queue.post, {
     ready: (models) => {
       const { capacity, engineRequests } = configuration;
       const times = isFirst ? sinceCreated(createdAt) : {};

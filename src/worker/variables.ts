@@ -1,7 +1,8 @@
-import type * as z from 'zod';
+import * as z from 'zod';
 import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
+import { QUEUES } from './queue-choice.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
 /** A reader takes a stream that stands still longer for one that hangs. */
@@ -9,6 +10,9 @@ const MOST_INTERVAL_MS = 10_000;
 /** Unless it is set: long enough to join a few tokens, too short to be seen; docs/decisions/joined-pieces.md. */
 const INTERVAL_MAX_MS = 20;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
+
+/** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
+const address = variable.url('http:', 'https:');
 
 /** `auto`: as many as the engine runs side by side. */
 const jobsAtATime = variable.integerOr('auto', 1, 100_000);
@@ -40,6 +44,15 @@ export const workerVariables = {
   DEFAULT_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_MIN_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_BATCH_SIZE_GROWTH_FACTOR: variable.number(0).optional(),
+  QUEUE: z.enum(QUEUES, { error: `expected ${QUEUES.join(' or ')}` }).optional(),
+  RUNPOD_WEBHOOK_GET_JOB: address.optional(),
+  RUNPOD_WEBHOOK_POST_OUTPUT: address.optional(),
+  RUNPOD_WEBHOOK_POST_STREAM: address.optional(),
+  RUNPOD_WEBHOOK_PING: address.optional(),
+  RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
+  RUNPOD_AI_API_KEY: variable.text().optional(),
+  RUNPOD_REFRESH_WORKER: variable.flag().default(false),
+  RUNPOD_OUTPUT: z.enum(['engine', 'tokens'], { error: 'expected engine or tokens' }).default('tokens'),
   RAW_OPENAI_OUTPUT: variable.flag().default(true),
   ALLOW_OPENAI_FORMAT: variable.flag().default(true),
   INFERENCE_ROUTES: variable.checkedText(inferenceRoutes).optional(),
@@ -56,7 +69,7 @@ type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 type JobsAtATime = Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>;
 
 /** Variables whose values no message may show, the engine's included. */
-export const WORKER_SECRETS = ['CASOLA_API_TOKEN', ...ENGINE_SECRETS];
+export const WORKER_SECRETS = ['CASOLA_API_TOKEN', 'RUNPOD_AI_API_KEY', ...ENGINE_SECRETS];
 
 export function hostsIn(list: string): string[] {
   return list.split(',').map((host) => host.trim());
@@ -70,6 +83,12 @@ function isHostList(list: string): boolean {
 export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(schema: S): S {
   const always = { when: () => true };
   return schema
+    .refine((given) => !isPartOfPlatform(given), {
+      path: ['RUNPOD_WEBHOOK_POST_OUTPUT'],
+      error:
+        'without it and RUNPOD_WEBHOOK_POST_STREAM no result of a job from RUNPOD_WEBHOOK_GET_JOB could be given',
+      ...always,
+    })
     .refine((given) => !((given.CASOLA_RENEW_LEASE_AFTER ?? 0) >= given.CASOLA_LEASE_SECONDS), {
       path: ['CASOLA_RENEW_LEASE_AFTER'],
       error: 'expected fewer seconds than CASOLA_LEASE_SECONDS, or the lease runs out before it is renewed',
@@ -89,6 +108,13 @@ export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(s
       error: 'expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD (a quarter of the slots if left out)',
       ...always,
     });
+}
+
+/** RunPod sets all of its addresses or none. */
+function isPartOfPlatform(given: Own): boolean {
+  const { QUEUE, RUNPOD_WEBHOOK_GET_JOB: take } = given;
+  const { RUNPOD_WEBHOOK_POST_OUTPUT: output, RUNPOD_WEBHOOK_POST_STREAM: stream } = given;
+  return QUEUE === 'runpod' && take !== undefined && (output === undefined || stream === undefined);
 }
 
 /** Between two pieces of a stream while many run, ms. */

@@ -9,12 +9,14 @@ const FIRST_PAUSE_MS = 500;
 const MAY_PASS = new Set(['engine_error', 'engine_overloaded', 'engine_unreachable', 'engine_died']);
 
 /**
- * Runs a job again whose engine failed it for a reason that may pass: a base queue makes no other attempt.
+ * Runs a job again whose engine failed it for a reason that may pass, for queues that make no other attempt.
+ * @param hasYielded a reader has a part of its answer, which another try would not continue
  * @throws what the last of them threw
  */
 export async function withEngineRetries<T>(
   clock: Ports['clock'],
   signal: AbortSignal,
+  hasYielded: () => boolean,
   run: () => Promise<T>,
 ): Promise<T> {
   for (let tries = 1; ; tries++) {
@@ -22,7 +24,7 @@ export async function withEngineRetries<T>(
       return await run();
     } catch (error) {
       const { code, retryable } = failureOf(error);
-      if (tries >= TRIES || signal.aborted || !retryable || !MAY_PASS.has(code)) throw error;
+      if (tries >= TRIES || signal.aborted || !retryable || !MAY_PASS.has(code) || hasYielded()) throw error;
       await new Promise<void>((resolve) => clock.setTimeout(resolve, FIRST_PAUSE_MS * 2 ** (tries - 1)));
       if (signal.aborted) throw error;
     }

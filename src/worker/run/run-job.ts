@@ -45,7 +45,12 @@ export async function runJob(
     const attempt = attemptAt(running, payload, ports);
     const result = ports.peer?.repeatsAttempts
       ? await runKind(attempt, stream, ports)
-      : await withEngineRetries(ports.clock, running.signal, () => runKind(attempt, stream, ports));
+      : await withEngineRetries(
+          ports.clock,
+          running.signal,
+          () => (stream?.size ?? 0) > 0,
+          () => runKind(attempt, stream, ports),
+        );
     const { job_id, fence_token } = job;
     return { type: 'job_result', job_id, fence_token, result };
   } catch (error) {

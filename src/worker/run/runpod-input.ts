@@ -13,6 +13,11 @@ import { samplingDefaults, samplingFields } from './runpod-sampling.ts';
 export interface RunpodSettings {
   /** DEFAULT_BATCH_SIZE, DEFAULT_MIN_BATCH_SIZE and DEFAULT_BATCH_SIZE_GROWTH_FACTOR. */
   batching: Batching;
+  /**
+   * RUNPOD_OUTPUT: `engine` gives the engine's own bodies and events, as RunPod's worker since 2.24; `tokens` the forms
+   * of 0.2 and 2.x before that.
+   */
+  form: 'engine' | 'tokens';
   /** RAW_OPENAI_OUTPUT: streams of `openai_route` as text of events, else as lists of their data. */
   isRawOpenAI: boolean;
   /** ALLOW_OPENAI_FORMAT: jobs may ask for `use_openai_format`. */
@@ -22,6 +27,7 @@ export interface RunpodSettings {
 }
 
 export const RUNPOD_DEFAULTS: RunpodSettings = {
+  form: 'tokens',
   batching: RUNPOD_BATCHING,
   isRawOpenAI: true,
   allowsOpenAIFormat: true,
@@ -36,7 +42,8 @@ export const RUNPOD_DEFAULTS: RunpodSettings = {
  *   made one whose `delta.content` is a list
  * - `events` (`openai_route`): the engine's body; streamed, the text of its events, several together
  * - `chunks` (the same with RAW_OPENAI_OUTPUT=0): the engine's body; streamed, lists of the data of its events
- * - `passed` (`route`): the engine's body; streamed, the text of its events as they come
+ * - `passed` (`route`, and everything with RUNPOD_OUTPUT=engine): the engine's body; streamed, the text of its events
+ *   as they come
  */
 type RunpodForm = 'tokens' | 'openai_batches' | 'events' | 'chunks' | 'passed';
 
@@ -71,7 +78,7 @@ export function readRunpodInput(
   const { openai_route, openai_input, route, messages, prompt } = input;
   if (openai_input || openai_route) {
     const path = textOf(openai_route ?? CHAT, 'openai_route');
-    const form = settings.isRawOpenAI || !isCompletion(path) ? 'events' : 'chunks';
+    const form = formOfRoute(path, settings);
     return call(input, 'openai_route', { path, body: openai_input }, form, settings, servedModel);
   }
   if (route) {
@@ -84,7 +91,45 @@ export function readRunpodInput(
       'input: expected openai_route with openai_input, route with body, or prompt or messages',
     );
   }
-  return shorthand(input, settings, servedModel);
+  const read = settings.form === 'engine' ? passedShorthand : shorthand;
+  return read(input, settings, servedModel);
+}
+
+function formOfRoute(path: string, { form, isRawOpenAI }: RunpodSettings): RunpodForm {
+  if (form === 'engine') return 'passed';
+  return isRawOpenAI || !isCompletion(path) ? 'events' : 'chunks';
+}
+
+/** `prompt` or `messages`, with the engine's own defaults. */
+function passedShorthand(
+  input: RunpodInput,
+  settings: RunpodSettings,
+  servedModel: string | undefined,
+): RunpodCall {
+  const given = textIn(input);
+  const isChat = Array.isArray(given);
+  const body = {
+    ...samplingFields(samplingIn(input), isChat ? 'chat' : 'completions'),
+    ...(isChat ? { messages: given } : { prompt: given }),
+    stream: input.stream === true,
+  };
+  const asked = { path: isChat ? CHAT : COMPLETIONS, body };
+  return call(input, 'prompt', asked, 'passed', settings, servedModel);
+}
+
+/** @throws JobFailure */
+function textIn({ messages, prompt }: RunpodInput): string | unknown[] {
+  const given = messages ?? prompt;
+  if (typeof given === 'string' || Array.isArray(given)) return given;
+  const name = messages === undefined ? 'prompt' : 'messages';
+  throw finalFailure('invalid_request', `input.${name}: expected a text or a list of messages`);
+}
+
+/** @throws JobFailure */
+function samplingIn({ sampling_params }: RunpodInput): Fields {
+  const params = sampling_params ?? {};
+  if (isObject(params)) return params;
+  throw finalFailure('invalid_request', 'input.sampling_params: expected an object');
 }
 
 /** `prompt` or `messages` with `sampling_params`. */
@@ -93,25 +138,17 @@ function shorthand(
   settings: RunpodSettings,
   servedModel: string | undefined,
 ): RunpodCall {
-  const { use_openai_format, apply_chat_template, batch_size, sampling_params } = input;
-  const given = input.messages ?? input.prompt;
-  if (typeof given !== 'string' && !Array.isArray(given)) {
-    const name = input.messages === undefined ? 'prompt' : 'messages';
-    throw finalFailure('invalid_request', `input.${name}: expected a text or a list of messages`);
-  }
+  const { use_openai_format, apply_chat_template, batch_size } = input;
+  const given = textIn(input);
   if (use_openai_format && !settings.allowsOpenAIFormat) {
     const message = 'input.use_openai_format: this worker does not allow it (ALLOW_OPENAI_FORMAT)';
     throw finalFailure('invalid_request', message);
-  }
-  const params = sampling_params ?? {};
-  if (!isObject(params)) {
-    throw finalFailure('invalid_request', 'input.sampling_params: expected an object');
   }
   const isChat = Array.isArray(given) || Boolean(apply_chat_template) || Boolean(use_openai_format);
   const text = { role: 'user', content: given };
   const body = {
     ...(use_openai_format ? {} : samplingDefaults(batch_size ? '0.2' : '2.x')),
-    ...samplingFields(params, isChat ? 'chat' : 'completions'),
+    ...samplingFields(samplingIn(input), isChat ? 'chat' : 'completions'),
     ...(isChat ? { messages: Array.isArray(given) ? given : [text] } : { prompt: given }),
     ...(input.stream
       ? { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } }

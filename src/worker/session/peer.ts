@@ -37,12 +37,16 @@ export const BASE_PEER: Peer = {
   pingSeconds: limits.PING_SECONDS,
 };
 
-/** What a `registered` frame grants. */
-export function peerFrom(registered: Registered, wsUrl: string): Peer {
+/** What a `registered` frame grants. @param profile what else is known of a queue that answers */
+export function peerFrom(
+  registered: Registered,
+  wsUrl: string,
+  profile: QueueProfile = EXTENDED_QUEUE,
+): Peer {
   const granted = new Set(FEATURES.filter((feature) => registered.features.includes(feature)));
   const answers = granted.has('answer') ? registered.answers_url : undefined;
   return {
-    ...EXTENDED_QUEUE,
+    ...profile,
     granted,
     answersUrl: answers === undefined ? undefined : webSocketUrl(answers, wsUrl),
     renewAfterSeconds: registered.renew_after_seconds,

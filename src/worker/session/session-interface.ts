@@ -1,4 +1,4 @@
-import type { Ack, Job, JobRef, Registered, Renewed } from '../../protocol/index.ts';
+import type { Ack, Job, JobRef, QueueProfile, Registered, Renewed } from '../../protocol/index.ts';
 import type { Peer } from './peer.ts';
 import type { SessionState } from './session-state.ts';
 
@@ -9,6 +9,8 @@ export interface SessionSettings {
   configId: string;
   workerId: string;
   capacity: number;
+  /** What the queue is like that answers `register`; left out: as ours. */
+  queueProfile?: QueueProfile | undefined;
 }
 
 export interface SessionEvents {

@@ -251,7 +251,7 @@ export class Session {
   #handle(frame: QueueFrame): void {
     switch (frame.type) {
       case 'registered':
-        return this.#agree(peerFrom(frame, this.#url()), frame, WAKE.registered);
+        return this.#agree(peerFrom(frame, this.#url(), this.#settings.queueProfile), frame, WAKE.registered);
       case 'job':
         if (!this.#connected) this.#agree(BASE_PEER, null, WAKE.jobBeforeAnswer);
         return this.#events.job(frame);

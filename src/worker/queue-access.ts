@@ -1,0 +1,40 @@
+import { type QueueProfile, RUNPOD_QUEUE } from '../protocol/index.ts';
+import type { WorkerConfiguration } from './configuration.ts';
+import type { Ports } from './ports.ts';
+import { dialWebSocket } from './session/dial.ts';
+import type { Dial } from './session/socket.ts';
+import { heartbeatPoster, type PostHeartbeat } from './telemetry/heartbeat.ts';
+
+/** What the open request for jobs of RunPod's queue gets after a signal, ms: one that comes with it is run. */
+const LINGER_MS = 300;
+
+/** The queue that this worker takes jobs from, as its process reaches it. */
+export interface QueueAccess {
+  dial: Dial;
+  /** Null: nobody listens to heartbeats. */
+  post: PostHeartbeat | null;
+  /** What the queue is like; undefined: it tells. */
+  profile?: QueueProfile;
+  /** Before a drain: no more jobs come. Resolves when none is on its way any more, or after `limitMs`. */
+  stopTaking(limitMs: number): Promise<void>;
+}
+
+/** @param end the worker is to end, with nothing left to do */
+export async function openQueue(
+  { runpodQueue, apiUrl, token }: WorkerConfiguration,
+  ports: Pick<Ports, 'clock' | 'fetch' | 'random' | 'log'>,
+  end: () => void,
+): Promise<QueueAccess> {
+  if (runpodQueue === null) {
+    const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
+    return { dial: dialWebSocket, post, stopTaking: async () => {} };
+  }
+  const { openRunpodQueue } = await import('./runpod/open.ts');
+  const { queue, post } = openRunpodQueue(runpodQueue, ports, end);
+  return {
+    dial: queue.dial,
+    post,
+    profile: RUNPOD_QUEUE,
+    stopTaking: (limitMs) => queue.stopTaking(LINGER_MS, limitMs),
+  };
+}

@@ -1,0 +1,92 @@
+import { reasonOf, type Web } from '../../process/http.ts';
+import { manifest } from '../../process/package.ts';
+import { withTimeout } from '../../process/timeout.ts';
+import type { Addresses } from './addresses.ts';
+import type { Platform, PlatformAnswer } from './platform.ts';
+
+/** A poll without an answer is given up, ms: as RunPod's SDK does, so that the platform may count on it. */
+const POLL_WITHIN_MS = 90_000;
+/** For the largest results over slow networks, ms. */
+const POST_WITHIN_MS = 120_000;
+/** The version of RunPod's SDK whose requests these are, which pings name. */
+export const SDK_VERSION = '1.12.0';
+const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
+/** A ping's list of jobs is cut there, as by the SDK. */
+const PING_CHARACTERS = 65_535;
+/** Of a text that the platform answers with, in messages. */
+const SHOWN_CHARACTERS = 300;
+
+export interface HttpPlatformSettings {
+  addresses: Addresses;
+  /** Sent as it is, without `Bearer`. */
+  apiKey: string | undefined;
+  pingIntervalMs: number;
+}
+
+/** The platform over HTTP. */
+export function httpPlatform(web: Web, settings: HttpPlatformSettings): Platform {
+  const { addresses, apiKey, pingIntervalMs } = settings;
+  const { stop, ping } = addresses;
+  const headers = { 'user-agent': USER_AGENT, ...(apiKey && { authorization: apiKey }) };
+
+  async function ask(
+    url: string,
+    init: RequestInit,
+    limitMs: number,
+    ended?: AbortSignal,
+  ): Promise<PlatformAnswer> {
+    try {
+      return await withTimeout(
+        web.clock,
+        limitMs,
+        async (signal) => {
+          const response = await web.fetch(url, { ...init, signal });
+          return answerOf(response.status, await response.text());
+        },
+        { signal: ended },
+      );
+    } catch (error) {
+      return { status: null, body: undefined, problem: reasonOf(error) };
+    }
+  }
+
+  const poll = (url: string, signal: AbortSignal) =>
+    ask(url, { headers: { ...headers, 'content-type': 'application/json' } }, POLL_WITHIN_MS, signal);
+
+  return {
+    take: (wanted, isBusy, signal) => poll(addresses.take(wanted, isBusy), signal),
+    stops: stop && ((isBusy, signal) => poll(stop(isBusy), signal)),
+    post: ({ to, jobId, body }, signal) =>
+      ask(
+        to === 'stream' ? addresses.stream(jobId) : addresses.done(jobId, true),
+        {
+          method: 'POST',
+          headers: {
+            ...headers,
+            'content-type': 'application/x-www-form-urlencoded',
+            charset: 'utf-8',
+            'x-request-id': jobId,
+          },
+          body,
+        },
+        POST_WITHIN_MS,
+        signal,
+      ),
+    ping:
+      ping &&
+      ((jobIds) => {
+        const parameters = new URLSearchParams({ runpod_version: SDK_VERSION });
+        if (jobIds.length > 0) parameters.set('job_id', jobIds.join(',').slice(0, PING_CHARACTERS));
+        return ask(ping(parameters), { headers }, 2 * pingIntervalMs);
+      }),
+  };
+}
+
+function answerOf(status: number, text: string): PlatformAnswer {
+  const problem = `HTTP ${status}${text ? `: ${text.slice(0, SHOWN_CHARACTERS)}` : ''}`;
+  try {
+    return { status, body: JSON.parse(text), problem };
+  } catch {
+    return { status, body: undefined, problem };
+  }
+}

@@ -1,0 +1,55 @@
+import type { Clock } from '../clock.ts';
+import type { Socket, SocketEvents } from '../session/socket.ts';
+
+export interface InsideEvents {
+  text(text: string): void;
+  binary(data: Uint8Array): void;
+  /** The worker has closed it. */
+  closed(): void;
+}
+
+/** A connection whose other end is in this process: what the session and the answers dial in the place of a queue. */
+export class InsideConnection {
+  readonly socket: Socket;
+  readonly #clock: Pick<Clock, 'setImmediate'>;
+  readonly #worker: SocketEvents;
+  #isOpen = true;
+
+  constructor(clock: Pick<Clock, 'setImmediate'>, worker: SocketEvents, own: InsideEvents) {
+    this.#clock = clock;
+    this.#worker = worker;
+    const close = (code: number, reason: string) => {
+      if (!this.#isOpen) return;
+      this.#isOpen = false;
+      own.closed();
+      clock.setImmediate(() => worker.closed({ code, reason }));
+    };
+    this.socket = {
+      send: (data) => {
+        if (!this.#isOpen) return;
+        if (typeof data === 'string') own.text(data);
+        else own.binary(data);
+      },
+      ping: () => clock.setImmediate(() => this.#isOpen && worker.pong()),
+      close,
+      destroy: () => close(1006, ''),
+    };
+    // A dial returns its socket before it opens.
+    clock.setImmediate(() => this.#isOpen && worker.opened());
+  }
+
+  text(text: string): void {
+    this.#later(() => this.#worker.text(text));
+  }
+
+  binary(data: Uint8Array): void {
+    this.#later(() => this.#worker.binary(data));
+  }
+
+  /** As over a network, an answer never comes in the middle of what it answers. */
+  #later(deliver: () => void): void {
+    this.#clock.setImmediate(() => {
+      if (this.#isOpen) deliver();
+    });
+  }
+}

@@ -1,0 +1,151 @@
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import { takeJoined } from './outputs.ts';
+import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
+
+/** The platform takes no larger results; at a job's end it would answer 400, and the caller see no output. */
+const MOST_BYTES = 20_000_000;
+/** A result that is refused with 400 and is larger was most likely refused for that: the limit of jobs nobody waits for. */
+const LARGE_BYTES = 10_000_000;
+/** Of one piece of a stream, which is in the result as well. */
+const STREAM_TRIES = 3;
+
+/** How a job ended. */
+export type JobOutcome =
+  /** All that it yielded. */
+  { output: unknown[] } | { error: string };
+
+export interface JobAnswerPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
+  platform: Pick<Platform, 'post'>;
+  /** The platform is to replace this worker after the job. */
+  refreshes: boolean;
+  /** The platform has the outcome, or will never take it. */
+  over(hasTaken: boolean): void;
+}
+
+/**
+ * What one job answers, on its way to the platform: things that it yielded in their order, one post at a time, then its
+ * end. What is yielded while a post is under way is joined, so a slow platform gets fewer and larger posts.
+ */
+export class JobAnswer {
+  readonly #jobId: string;
+  readonly #ports: JobAnswerPorts;
+  readonly #dropped = new AbortController();
+  /** Yielded and not posted. */
+  readonly #waiting: unknown[] = [];
+  /** As they were posted: the end repeats all of them. */
+  readonly #posted: unknown[] = [];
+  #yielded = 0;
+  #outcome: JobOutcome | null = null;
+  #isPosting = false;
+
+  constructor(jobId: string, ports: JobAnswerPorts) {
+    this.#jobId = jobId;
+    this.#ports = ports;
+  }
+
+  get isSettled(): boolean {
+    return this.#outcome !== null;
+  }
+
+  /** The job has yielded something. */
+  yielded(output: unknown): void {
+    if (this.#outcome !== null) return;
+    this.#yielded += 1;
+    this.#waiting.push(output);
+    this.#post();
+  }
+
+  /** The job has ended. Told again, it changes nothing. */
+  settle(outcome: JobOutcome): void {
+    if (this.#outcome !== null) return;
+    this.#outcome = outcome;
+    if ('output' in outcome) this.#waiting.push(...outcome.output.slice(this.#yielded));
+    this.#post();
+  }
+
+  /** Nothing more of it is posted. */
+  drop(): void {
+    this.#dropped.abort();
+  }
+
+  #post(): void {
+    if (this.#isPosting || this.#dropped.signal.aborted) return;
+    this.#isPosting = true;
+    void this.#postAll().finally(() => {
+      this.#isPosting = false;
+    });
+  }
+
+  async #postAll(): Promise<void> {
+    const { signal } = this.#dropped;
+    while (this.#waiting.length > 0 && !signal.aborted) {
+      const output = takeJoined(this.#waiting);
+      this.#posted.push(output);
+      await this.#postOutput(output);
+    }
+    if (this.#outcome === null || signal.aborted) return;
+    const hasTaken = await this.#postEnd(this.#outcome);
+    if (!signal.aborted) this.#ports.over(hasTaken);
+  }
+
+  async #postOutput(output: unknown): Promise<void> {
+    const refusal = await this.#try('stream', JSON.stringify({ output }), STREAM_TRIES);
+    if (refusal === null || this.#dropped.signal.aborted) return;
+    this.#ports.log.warn(
+      { job_id: this.#jobId, problem: refusal },
+      'RunPod did not take a piece of a stream: its result will have it',
+    );
+  }
+
+  async #postEnd(outcome: JobOutcome): Promise<boolean> {
+    const { log } = this.#ports;
+    const said = 'output' in outcome ? { output: this.#posted } : outcome;
+    const body = JSON.stringify({ ...said, ...(this.#ports.refreshes && { stopPod: true }) });
+    const bytes = Buffer.byteLength(body);
+    if (bytes > MOST_BYTES) return await this.#postTooLarge(bytes);
+    const refusal = await this.#try('done', body, Number.POSITIVE_INFINITY);
+    if (refusal === null || this.#dropped.signal.aborted) return refusal === null;
+    log.error({ job_id: this.#jobId, problem: refusal, bytes }, 'RunPod refused the result of a job');
+    return bytes > LARGE_BYTES && (await this.#postTooLarge(bytes));
+  }
+
+  async #postTooLarge(bytes: number): Promise<boolean> {
+    const error = `the result has ${bytes} bytes, more than RunPod takes (10 MB of /run, 20 MB of /runsync)`;
+    this.#ports.log.error({ job_id: this.#jobId, bytes }, 'job failed: its result is too large for RunPod');
+    return (await this.#try('done', JSON.stringify({ error }), Number.POSITIVE_INFINITY)) === null;
+  }
+
+  /** @returns null: taken, else why it was not */
+  async #try(to: PlatformPost['to'], body: string, tries: number): Promise<string | null> {
+    const { platform, random, log } = this.#ports;
+    const { signal } = this.#dropped;
+    for (let failures = 1; ; failures++) {
+      const answer = await platform.post({ to, jobId: this.#jobId, body }, signal);
+      if (isTaken(answer)) return null;
+      if (signal.aborted || failures >= tries || !mayPass(answer)) return answer.problem;
+      const pauseMs = pauseAfterFailure(failures, random);
+      const fields = { job_id: this.#jobId, problem: answer.problem, again_in_ms: Math.round(pauseMs) };
+      log.warn(
+        fields,
+        `RunPod did not take ${to === 'done' ? 'the end' : 'a piece'} of a job; it is posted again`,
+      );
+      await this.#pause(pauseMs);
+      if (signal.aborted) return answer.problem;
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    const { clock } = this.#ports;
+    const { signal } = this.#dropped;
+    return new Promise((resolve) => {
+      const done = () => {
+        clock.clearTimeout(timer);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer: Timer = clock.setTimeout(done, ms);
+      signal.addEventListener('abort', done);
+    });
+  }
+}

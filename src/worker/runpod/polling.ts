@@ -1,0 +1,134 @@
+import { Outage } from '../../process/outage.ts';
+import type { Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import { isTaken, type PlatformAnswer, pauseAfterFailure } from './platform.ts';
+
+/** A poll that was held so long is no busy loop, and is made again at once, ms. */
+const HELD_MS = 1000;
+/** After an empty answer that came at once, ms; doubled with each in a row. */
+const EMPTY_PAUSE_MS = 50;
+const LONGEST_EMPTY_PAUSE_MS = 1000;
+/** After 400, by which the platform says that it has put its workers to sleep (FlashBoot), ms. */
+const ASLEEP_PAUSE_MS = 1000;
+/** After 429, ms, as RunPod's SDK waits. */
+const TOO_MANY_PAUSE_MS = 5000;
+
+export interface PollingPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
+  /** Null: there is nothing to ask for, until `wake`. */
+  ask(signal: AbortSignal): Promise<PlatformAnswer> | null;
+  /** @returns whether the answer brought anything */
+  received(body: unknown): boolean;
+  /** Least pause after an answer that brought nothing, ms. */
+  idlePauseMs: number;
+  /** For the log, when no answer comes any more, and when one does. */
+  says: { begins: string; ends: string };
+}
+
+/** Asks the platform again and again, one request at a time, never faster than makes sense. */
+export class Polling {
+  readonly #ports: PollingPorts;
+  readonly #outage: Outage;
+  readonly #ended = new AbortController();
+  readonly #over = Promise.withResolvers<void>();
+  #isStarted = false;
+  #isStopping = false;
+  #failures = 0;
+  #empty = 0;
+  #timer: Timer = null;
+  /** Waits for something to ask for. */
+  #isIdle = false;
+  #resume: (() => void) | null = null;
+
+  constructor(ports: PollingPorts) {
+    this.#ports = ports;
+    this.#outage = new Outage(ports.log, ports.says);
+  }
+
+  start(): void {
+    if (this.#isStarted || this.#isStopping) return;
+    this.#isStarted = true;
+    void this.#run().finally(this.#over.resolve);
+  }
+
+  /** There may be something to ask for now. */
+  wake(): void {
+    if (this.#isIdle) this.#resume?.();
+  }
+
+  /**
+   * No further request. The open one gets this long: what the platform gives to a connection that is given up is lost.
+   * Resolves when nothing can come any more.
+   */
+  async stop(lingerMs: number): Promise<void> {
+    this.#isStopping = true;
+    this.#resume?.();
+    if (!this.#isStarted) return;
+    const timer = this.#ports.clock.setTimeout(() => this.end(), lingerMs);
+    await this.#over.promise;
+    this.#ports.clock.clearTimeout(timer);
+  }
+
+  /** At once. */
+  end(): void {
+    this.#isStopping = true;
+    this.#ended.abort();
+    this.#resume?.();
+  }
+
+  async #run(): Promise<void> {
+    const { clock } = this.#ports;
+    while (!this.#isStopping) {
+      const asked = this.#ports.ask(this.#ended.signal);
+      if (asked === null) {
+        await this.#wait(null);
+        continue;
+      }
+      const askedAtMs = clock.now();
+      const answer = await asked;
+      if (this.#ended.signal.aborted && answer.status === null) return;
+      const hasBrought = isTaken(answer) && this.#ports.received(answer.body);
+      const pauseMs = hasBrought ? this.#bringing() : this.#pauseAfter(answer, clock.now() - askedAtMs);
+      if (pauseMs > 0 && !this.#isStopping) await this.#wait(pauseMs);
+    }
+  }
+
+  #bringing(): number {
+    this.#failures = 0;
+    this.#empty = 0;
+    this.#outage.report(null);
+    return 0;
+  }
+
+  #pauseAfter(answer: PlatformAnswer, tookMs: number): number {
+    const { idlePauseMs, random } = this.#ports;
+    // Without an answer after so long nothing is wrong: the platform had nothing to say.
+    const isQuiet = answer.status === null && tookMs >= HELD_MS * 30;
+    if (isTaken(answer) || isQuiet) {
+      this.#failures = 0;
+      this.#outage.report(null);
+      this.#empty = tookMs >= HELD_MS ? 0 : this.#empty + 1;
+      if (this.#empty === 0) return idlePauseMs;
+      const step = EMPTY_PAUSE_MS * 2 ** Math.min(this.#empty - 1, 16);
+      return Math.max(idlePauseMs, Math.min(LONGEST_EMPTY_PAUSE_MS, step));
+    }
+    if (answer.status === 400) return ASLEEP_PAUSE_MS;
+    if (answer.status === 429) return TOO_MANY_PAUSE_MS;
+    this.#failures += 1;
+    this.#outage.report(answer.problem);
+    return pauseAfterFailure(this.#failures, random);
+  }
+
+  /** @param ms null: until `wake` */
+  #wait(ms: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      this.#isIdle = ms === null;
+      this.#resume = () => {
+        this.#resume = null;
+        this.#isIdle = false;
+        this.#ports.clock.clearTimeout(this.#timer);
+        resolve();
+      };
+      if (ms !== null) this.#timer = this.#ports.clock.setTimeout(() => this.#resume?.(), ms);
+    });
+  }
+}

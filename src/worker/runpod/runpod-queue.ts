@@ -1,0 +1,323 @@
+import { Outage } from '../../process/outage.ts';
+import { type Job, PING_TEXT, PONG_TEXT, type QueueFrame, type WorkerFrame } from '../../protocol/index.ts';
+import type { Clock, Timer } from '../clock.ts';
+import type { Ports } from '../ports.ts';
+import type { Dial, Socket, SocketEvents } from '../session/socket.ts';
+import { InsideConnection } from './inside-connection.ts';
+import { JobAnswer, type JobOutcome } from './job-answer.ts';
+import { isTaken, type Platform } from './platform.ts';
+import { Polling } from './polling.ts';
+import { readTakenJob, type TakenJob } from './taken-job.ts';
+import { Tapes } from './tapes.ts';
+
+/** What the worker dials; nothing outside of this process is meant. */
+export const RUNPOD_URL = 'ws://runpod';
+const ANSWERS_URL = `${RUNPOD_URL}/answers`;
+/** The platform has neither leases nor fences: one attempt is like the other. */
+const FENCE = 1;
+/** Between two questions for jobs to stop, ms, as RunPod's SDK pauses. */
+const STOP_PAUSE_MS = 1000;
+/** A job that the worker gave back because it cannot run it now is given to it again then, ms. */
+const GIVE_AGAIN_MS = 250;
+
+export interface RunpodQueuePorts extends Pick<Ports, 'random' | 'log'> {
+  clock: Clock;
+  platform: Platform;
+  pingIntervalMs: number;
+  /** One job a worker: its result asks the platform for a new one. */
+  refreshes: boolean;
+  /** This worker's job is over, where it is to be replaced after each. */
+  refresh(): void;
+}
+
+/** A job that the platform counts as this worker's. */
+interface HeldJob {
+  /** Null: its result was left by an earlier process. */
+  job: TakenJob | null;
+  answer: JobAnswer;
+  stream: number;
+  /** The worker runs it. */
+  isRunning: boolean;
+}
+
+/**
+ * RunPod's queue as a peer of the worker. It stands between the two: to the worker it is a queue in this process, at the
+ * other end of both its sockets, which grants acknowledgements, releases and tapes; to the platform it is the loop of
+ * RunPod's SDK. So slots, drain, outbox and spool are those of any queue.
+ *
+ * What the platform gives beyond the free slots, or while the engine is away, waits here and is named in pings. A job
+ * that the worker releases waits here again; at the end of a drain nothing is said of it, so that the platform gives it
+ * to another.
+ */
+export class RunpodQueue {
+  readonly #ports: RunpodQueuePorts;
+  readonly #held = new Map<string, HeldJob>();
+  readonly #byStream = new Map<number, HeldJob>();
+  readonly #tapes: Tapes;
+  readonly #takes: Polling;
+  readonly #stops: Polling | null;
+  readonly #pingOutage: Outage;
+  #control: InsideConnection | null = null;
+  #capacity = 0;
+  #isPaused = false;
+  #nextStream = 1;
+  #pings: Timer = null;
+  #isPinging = false;
+  #isClosed = false;
+  #quiet: (() => void) | null = null;
+
+  constructor(ports: RunpodQueuePorts) {
+    const { clock, platform } = ports;
+    this.#ports = ports;
+    this.#pingOutage = new Outage(ports.log, {
+      begins: 'pings do not arrive: RunPod may take this worker for dead',
+      ends: 'pings arrive again',
+    });
+    this.#tapes = new Tapes(clock, (stream, output) => this.#yielded(stream, output));
+    this.#takes = new Polling({
+      ...ports,
+      ask: (signal) => {
+        const wanted = this.#wanted;
+        return wanted > 0 ? platform.take(wanted, this.#held.size > 0, signal) : null;
+      },
+      received: (body) => this.#received(body),
+      idlePauseMs: 0,
+      says: { begins: 'RunPod gives no jobs; asking again', ends: 'RunPod answers again' },
+    });
+    const { stops } = platform;
+    this.#stops =
+      stops &&
+      new Polling({
+        ...ports,
+        ask: (signal) => stops(this.#held.size > 0, signal),
+        received: (body) => this.#stopAll(body),
+        idlePauseMs: STOP_PAUSE_MS,
+        says: {
+          begins: 'RunPod does not say which jobs to stop',
+          ends: 'RunPod says which jobs to stop again',
+        },
+      });
+  }
+
+  readonly dial: Dial = ({ url }, worker) =>
+    url.startsWith(ANSWERS_URL) ? this.#tapes.connect(worker) : this.#connect(worker);
+
+  /** Jobs that are running or waiting here, or whose outcome the platform does not have yet. */
+  get held(): string[] {
+    return [...this.#held.keys()];
+  }
+
+  /**
+   * Asks for no more jobs, and gives those that wait here to the worker as its slots get free.
+   * @param lingerMs what the open request gets: a job that comes with the signal is run
+   * @param limitMs after which jobs are left waiting
+   */
+  async stopTaking(lingerMs: number, limitMs: number): Promise<void> {
+    const { clock } = this.#ports;
+    await this.#takes.stop(Math.min(lingerMs, limitMs));
+    if (this.#waiting.length === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = clock.setTimeout(resolve, limitMs);
+      this.#quiet = () => {
+        clock.clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  get #waiting(): HeldJob[] {
+    return [...this.#held.values()].filter(({ isRunning, answer }) => !isRunning && !answer.isSettled);
+  }
+
+  /** Slots that no job has or will have. */
+  get #wanted(): number {
+    if (this.#isPaused) return 0;
+    const unsettled = [...this.#held.values()].filter(({ answer }) => !answer.isSettled).length;
+    return this.#capacity - unsettled;
+  }
+
+  #connect(worker: SocketEvents): Socket {
+    const connection = new InsideConnection(this.#ports.clock, worker, {
+      text: (text) => this.#hear(text),
+      binary: () => {},
+      closed: () => this.#close(),
+    });
+    this.#control = connection;
+    return connection.socket;
+  }
+
+  #tell(frame: QueueFrame): void {
+    this.#control?.text(JSON.stringify(frame));
+  }
+
+  #hear(text: string): void {
+    if (text === PING_TEXT) return this.#control?.text(PONG_TEXT);
+    const frame = JSON.parse(text) as WorkerFrame;
+    switch (frame.type) {
+      case 'register':
+        return this.#register(frame.capacity, frame.jobs?.map(({ job_id }) => job_id) ?? []);
+      case 'pause':
+      case 'resume':
+        this.#isPaused = frame.type === 'pause';
+        return this.#goOn();
+      case 'drain':
+        return this.#takes.end();
+      case 'renew':
+        return this.#tell({ type: 'renewed', lease_seconds: 3600, lost: [] });
+      case 'job_release':
+        return this.#released(frame.job_id, frame.reason === 'draining');
+      case 'job_result':
+        return this.#settle(frame.job_id, { output: frame.result.output as unknown[] });
+      case 'job_error':
+        return this.#settle(frame.job_id, { error: frame.error });
+    }
+  }
+
+  #register(capacity: number, resumed: string[]): void {
+    this.#capacity = capacity;
+    this.#isPaused = false;
+    this.#tell({
+      type: 'registered',
+      protocol: 1,
+      features: ['ack', 'release', 'renew', 'answer', 'stored_stream'],
+      session_id: 'runpod',
+      answers_url: ANSWERS_URL,
+      lease_seconds: 3600,
+      renew_after_seconds: 3600,
+      ping_seconds: 3600,
+      resumed,
+      revoked: [],
+    });
+    if (capacity === 0) return;
+    // The engine is healthy: from now on the platform hears of this worker.
+    if (!this.#isPinging) this.#ping();
+    this.#takes.start();
+    this.#stops?.start();
+    this.#goOn();
+  }
+
+  /** @returns whether there was a job */
+  #received(body: unknown): boolean {
+    const given = Array.isArray(body) ? body : body ? [body] : [];
+    for (const one of given) this.#accept(one);
+    this.#goOn();
+    return given.length > 0;
+  }
+
+  #accept(given: unknown): void {
+    const { log } = this.#ports;
+    const job = readTakenJob(given);
+    if (job === null) return log.error({}, 'RunPod gave a job without an id: nobody can answer it');
+    // It runs, or its result is on its way.
+    if (this.#held.has(job.id)) return;
+    log.info({ job_id: job.id, ...job.notes }, 'job taken');
+    const held = this.#hold(job.id, job);
+    if (!job.hasInput) held.answer.settle({ error: 'the job has no input' });
+  }
+
+  #hold(jobId: string, job: TakenJob | null): HeldJob {
+    const answer = new JobAnswer(jobId, {
+      ...this.#ports,
+      over: (hasTaken) => {
+        this.#forget(jobId);
+        const outcome = hasTaken ? 'accepted' : 'unknown';
+        this.#tell({ type: 'ack', job_id: jobId, fence_token: FENCE, outcome });
+        if (this.#ports.refreshes) this.#ports.refresh();
+        this.#goOn();
+      },
+    });
+    const held = { job, answer, stream: this.#nextStream++, isRunning: false };
+    this.#held.set(jobId, held);
+    this.#byStream.set(held.stream, held);
+    return held;
+  }
+
+  #forget(jobId: string): void {
+    const held = this.#held.get(jobId);
+    if (!held) return;
+    held.answer.drop();
+    this.#held.delete(jobId);
+    this.#byStream.delete(held.stream);
+  }
+
+  /** Gives what waits to the worker, and asks for what still has room. */
+  #goOn(): void {
+    if (!this.#isPaused) {
+      const running = [...this.#held.values()].filter(
+        ({ isRunning, answer }) => isRunning && !answer.isSettled,
+      );
+      const free = Math.max(0, this.#capacity - running.length);
+      for (const held of this.#waiting.slice(0, free)) this.#give(held);
+    }
+    if (this.#waiting.length === 0) this.#quiet?.();
+    this.#takes.wake();
+  }
+
+  #give(held: HeldJob): void {
+    const { id, payload } = held.job!;
+    held.isRunning = true;
+    const frame: Job = {
+      type: 'job',
+      job_id: id,
+      mode: 'persisted',
+      job_type: 'runpod',
+      payload,
+      fence_token: FENCE,
+      stream_id: held.stream,
+    };
+    this.#tell(frame);
+  }
+
+  #yielded(stream: number, output: unknown): void {
+    this.#byStream.get(stream)?.answer.yielded(output);
+  }
+
+  #settle(jobId: string, outcome: JobOutcome): void {
+    const held = this.#held.get(jobId) ?? this.#hold(jobId, null);
+    held.answer.settle(outcome);
+    this.#goOn();
+  }
+
+  #released(jobId: string, isForGood: boolean): void {
+    const held = this.#held.get(jobId);
+    if (!held) return;
+    if (isForGood) return this.#forget(jobId);
+    held.isRunning = false;
+    this.#ports.clock.setTimeout(() => this.#goOn(), GIVE_AGAIN_MS);
+  }
+
+  /** @returns whether any were named */
+  #stopAll(body: unknown): boolean {
+    const { jobsToStop } = Object(body) as { jobsToStop?: unknown };
+    const ids = Array.isArray(jobsToStop) ? jobsToStop.map(String) : [];
+    for (const id of ids) this.#stop(id);
+    this.#goOn();
+    return ids.length > 0;
+  }
+
+  /** Nothing more is said of it, whatever it has come to. */
+  #stop(jobId: string): void {
+    if (!this.#held.has(jobId)) return;
+    this.#ports.log.info({ job_id: jobId }, 'RunPod stops a job');
+    this.#forget(jobId);
+    this.#tell({ type: 'job_revoked', job_id: jobId, reason: 'cancelled' });
+  }
+
+  #ping(): void {
+    const { clock, platform, pingIntervalMs } = this.#ports;
+    if (this.#isClosed || !platform.ping) return;
+    this.#isPinging = true;
+    void platform.ping(this.held).then((answer) => {
+      this.#pingOutage.report(isTaken(answer) ? null : answer.problem);
+      if (!this.#isClosed) this.#pings = clock.setTimeout(() => this.#ping(), pingIntervalMs);
+    });
+  }
+
+  #close(): void {
+    this.#isClosed = true;
+    this.#ports.clock.clearTimeout(this.#pings);
+    this.#takes.end();
+    this.#stops?.end();
+    for (const jobId of this.held) this.#forget(jobId);
+  }
+}

@@ -1,0 +1,33 @@
+import type { Web } from '../../process/http.ts';
+import { withTimeout } from '../../process/timeout.ts';
+import type { PostHeartbeat } from '../telemetry/heartbeat.ts';
+import type { Addresses } from './addresses.ts';
+import { SDK_VERSION } from './http-platform.ts';
+
+/** As RunPod's SDK: it ends right after. */
+const WITHIN_MS = 2000;
+const REASON_CHARACTERS = 256;
+
+/** Takes heartbeats for one thing alone: a start that has failed is said to the platform, with its reason. */
+export function unhealthyPinger(
+  web: Web,
+  ping: NonNullable<Addresses['ping']>,
+  apiKey: string | undefined,
+): PostHeartbeat {
+  let isSaid = false;
+  return async ({ status, error_message: reason = 'unknown' }) => {
+    if (isSaid || (status !== 'failed' && status !== 'fatal')) return;
+    isSaid = true;
+    const parameters = new URLSearchParams({
+      status: 'unhealthy',
+      check: 'engine',
+      reason: reason.slice(0, REASON_CHARACTERS),
+      runpod_version: SDK_VERSION,
+    });
+    const headers = apiKey ? { authorization: apiKey } : {};
+    await withTimeout(web.clock, WITHIN_MS, async (signal) => {
+      const response = await web.fetch(ping(parameters), { headers, signal });
+      await response.body?.cancel();
+    });
+  };
+}
