@@ -53,7 +53,8 @@ const STATES: Record<string, Machine['state']> = {
 };
 const FINISHED = new Set(['terminated', 'failed', 'done']);
 const ENDED_BY_US = new Set(['stopped_by_user', 'aborted_by_user']);
-const NO_CAPACITY = 'failed_to_start_due_to_no_capacity';
+/** No machine was found, or the one that it ran on was taken back. */
+const NO_CAPACITY = new Set(['failed_to_start_due_to_no_capacity', 'interrupted_by_no_capacity']);
 
 /** dstack's limit, `^[a-z][a-z0-9-]{1,40}$`. */
 const MAX_NAME = 41;
@@ -277,7 +278,7 @@ function isOver({ status, termination_reason, deleted }: Run): boolean {
 
 function machineOf(run: Run): Machine {
   const job = run.latest_job_submission;
-  const isFull = job?.termination_reason === NO_CAPACITY;
+  const isFull = NO_CAPACITY.has(job?.termination_reason ?? '');
   const said = [run.termination_reason, job?.termination_reason, job?.termination_reason_message];
   return {
     external_id: run.id,

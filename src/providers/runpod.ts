@@ -19,7 +19,11 @@ const Pod = z.object({
   runtime: z.object({ uptime: z.number().nullish() }).nullish(),
 });
 type Pod = z.output<typeof Pod>;
-const PodList = z.object({ pods: z.array(Pod) });
+const PodList = z.object({
+  pods: z.array(Pod),
+  // RunPod's other lists have pages. A part of the pods is no list, so one that says there is more is refused.
+  pagination: z.object({ hasNextPage: z.literal(false) }).nullish(),
+});
 
 const Catalog = z.object({
   gpus: z.array(
@@ -42,6 +46,9 @@ const STATES: Record<string, Machine['state']> = {
   ERROR: 'ended',
   TERMINATED: 'ended',
 };
+
+/** What a 400 says of a kind that is out of stock. Every other 400 is a request that breaks a rule. */
+const OUT_OF_STOCK = /no longer any instances|capacity|in stock|not available|unavailable|no available/i;
 
 /** RunPod's limit. */
 const MAX_VARIABLES = 50;
@@ -124,8 +131,7 @@ class RunPod implements Driver {
       case 402:
         return { kind: 'rejected', detail: `${said} (RunPod asks for the money of an hour to be there)` };
       case 400:
-        // A rule broken or no capacity: only the words tell which.
-        return { kind: 'no_capacity', detail: said };
+        return { kind: OUT_OF_STOCK.test(said) ? 'no_capacity' : 'rejected', detail: said };
       case 403:
         return { kind: 'no_capacity', detail: `${said} (this account may not use ${request.kind})` };
       case 429:
@@ -243,15 +249,17 @@ class RunPod implements Driver {
   }
 
   #bodyOf({ name, kind, gpus, disk_gb, image, env }: LaunchRequest) {
-    const { cloud, data_centers, network_volume } = this.#spec;
+    const { cloud, data_centers, network_volume, min_cuda_version, registry } = this.#spec;
     return {
       name,
       cloud,
       image: image ?? DEFAULT_IMAGE,
       // No `entrypoint` and no `args`: the image starts as it is.
-      gpu: { id: kind, count: gpus },
+      // A host with an older driver is found out only when the engine starts there, and billed until then.
+      gpu: { id: kind, count: gpus, minCudaVersion: min_cuda_version },
       disk: disk_gb ?? DEFAULT_DISK_GB,
       env,
+      ...(registry ? { registry } : {}),
       ...(data_centers ? { dataCenterIds: data_centers } : {}),
       ...(network_volume ? { mounts: { network: [{ volumeId: network_volume, path: VOLUME_PATH }] } } : {}),
     };

@@ -27,7 +27,7 @@ export const LauncherReport = z.object({
               name: z.string().max(256),
               /** `unknown`: a state that the driver does not know, never taken for an end. */
               state: z.enum(['starting', 'running', 'ended', 'unknown']),
-              /** With `ended`: it never ran, since there was no room for it. As a launch answered `no_capacity`. */
+              /** With `ended`: there was no room for it, or none any more. As a launch answered `no_capacity`. */
               no_capacity: z.boolean().optional(),
               /** Epoch ms by the provider's clock. */
               created_at: z.number().nullable(),

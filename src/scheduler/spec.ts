@@ -89,6 +89,16 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
       .string()
       .optional()
       .describe('Id of the volume with the models; it ties pods to its data center.'),
+    min_cuda_version: z
+      .string()
+      .regex(/^\d+\.\d+$/, 'expected a CUDA version such as "12.8", in quotes')
+      .default('12.8')
+      .describe("The oldest CUDA version that a host's driver may have: the one of the image."),
+    registry: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Id of the registry credentials at RunPod, for an image that is not public.'),
     url: z.url().optional(),
   }),
   z.strictObject({

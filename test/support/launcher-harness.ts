@@ -10,7 +10,7 @@ import type {
   Order,
   OrderResult,
 } from '../../src/scheduler/rpc.ts';
-import { ConfigSpec } from '../../src/scheduler/spec.ts';
+import { ConfigSpec, ProviderSpec } from '../../src/scheduler/spec.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 const PREFIX = 'wv-abc123-';
@@ -35,7 +35,7 @@ export class LauncherHarness {
     endsMachines: false,
   };
   providers: LauncherAnswer['providers'] = [
-    { name: 'cloud', spec: { driver: 'runpod', api_key_variable: 'K', cloud: 'SECURE' }, kinds: ['h100'] },
+    { name: 'cloud', spec: ProviderSpec.parse({ driver: 'runpod', api_key_variable: 'K' }), kinds: ['h100'] },
   ];
   readonly #stopped = new AbortController();
   #run: Promise<void> | undefined;

@@ -37,6 +37,8 @@ export class FakeDstack {
   findsNoMachine = false;
   /** From a stop until the run has ended and its machine is gone, ms. */
   endsAfterMs = 1000;
+  /** Why a run's job ends, as dstack names it. */
+  endReason = 'container_exited_with_error';
   readonly #provider: FakeProvider;
   readonly #deleted = new Set<string>();
   readonly #token: string;
@@ -172,7 +174,7 @@ export class FakeDstack {
     const told = this.#statusOf(machine);
     const instant = (at: number) => new Date(this.#provider.timeOf(at)).toISOString();
     const { ended, gone } = machine;
-    const exited = this.findsNoMachine ? 'failed_to_start_due_to_no_capacity' : 'container_exited_with_error';
+    const exited = this.findsNoMachine ? 'failed_to_start_due_to_no_capacity' : this.endReason;
     const reason = gone?.by === 'itself' ? 'instance_unreachable' : gone ? 'terminated_by_user' : exited;
     return {
       id: machine.id,

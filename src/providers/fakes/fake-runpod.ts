@@ -8,7 +8,15 @@ const NewPod = z.strictObject({
   name: z.string().min(1),
   image: z.string().min(1),
   cloud: z.enum(['SECURE', 'COMMUNITY']).default('SECURE'),
-  gpu: z.strictObject({ id: z.string(), count: z.number().int().min(1).default(1) }),
+  gpu: z.strictObject({
+    id: z.string(),
+    count: z.number().int().min(1).default(1),
+    minCudaVersion: z
+      .string()
+      .regex(/^\d+\.\d+$/)
+      .optional(),
+  }),
+  registry: z.string().nullable().default(null),
   disk: z.number().int().min(1).optional(),
   env: z
     .record(z.string(), z.string())
@@ -29,6 +37,8 @@ const STATUSES: Record<MachineState, string> = {
   odd: 'HIBERNATING',
 };
 
+const NO_INSTANCES = 'There are no longer any instances available with the requested specifications.';
+
 const TITLES: Record<number, string> = {
   400: 'Bad Request',
   401: 'Unauthorized',
@@ -48,10 +58,16 @@ export class FakeRunpod {
   saysRetryAfter = true;
   /** What all answers say of the account's quota; null: they say nothing. */
   rateLimit: string | null = '"minute";r=59;t=30, "hour";r=2800;t=1812';
+  /** CUDA version that the drivers of its hosts have. */
+  hostCuda = '12.8';
+  /** Pods of a list; the documented interface has one page. */
+  pageSize = Number.POSITIVE_INFINITY;
   /** Answers 200 with something else than was documented. */
   answersOddly = false;
   /** Kinds that this account may not use: 403. */
   readonly forbidden = new Set<string>();
+  /** Network volumes in data centers that the request does not name: 400. */
+  readonly volumesElsewhere = new Set<string>();
   /** What the catalog says of stock; a kind that is missing is in good supply. */
   readonly availability = new Map<string, 'NONE' | 'LOW' | 'MEDIUM' | 'HIGH'>();
   readonly #provider: FakeProvider;
@@ -87,8 +103,7 @@ export class FakeRunpod {
     if (room === 'catalog') return json(200, { gpus: this.#gpus() });
     if (room !== 'pods') return problem(404, 'resource not found');
     if (method === 'POST' && !id) return this.#create(request.body);
-    if (method === 'GET' && !id)
-      return json(200, { pods: this.#provider.list().map((one) => this.#pod(one)) });
+    if (method === 'GET' && !id) return json(200, this.#list());
     if (method === 'DELETE' && id) return this.#destroy(id);
     return problem(405, 'the request method is not supported for the target path');
   }
@@ -101,13 +116,17 @@ export class FakeRunpod {
     }
     const { name, gpu, env } = wanted.data;
     if (this.forbidden.has(gpu.id)) return problem(403, 'access denied');
+    const [volume] = wanted.data.mounts?.network ?? [];
+    if (volume && this.volumesElsewhere.has(volume.volumeId))
+      return problem(400, `network volume ${volume.volumeId} is in another data center`);
+    if (Number(gpu.minCudaVersion ?? 0) > Number(this.hostCuda)) return problem(400, NO_INSTANCES);
     const created = this.#provider.create({ name, kind: gpu.id, env, request: wanted.data });
     switch (created.reply) {
       case 'created':
       case 'name_taken':
         return json(201, this.#pod(created.machine));
       case 'no_capacity':
-        return problem(400, 'There are no longer any instances available with the requested specifications.');
+        return problem(400, NO_INSTANCES);
       case 'no_money':
         return problem(402, 'Your balance does not cover an hour of this pod.');
       case 'failed':
@@ -115,6 +134,12 @@ export class FakeRunpod {
       case 'created_with_error':
         return problem(503, `pod ${created.machine.id} could not be started`);
     }
+  }
+
+  #list(): object {
+    const pods = this.#provider.list().map((one) => this.#pod(one));
+    if (pods.length <= this.pageSize) return { pods };
+    return { pods: pods.slice(0, this.pageSize), pagination: { nextCursor: 'next', hasNextPage: true } };
   }
 
   #destroy(id: string): Response {
@@ -145,11 +170,11 @@ export class FakeRunpod {
       mounts: wanted.mounts ?? {},
       ports: [],
       env: machine.env,
-      registry: null,
+      registry: wanted.registry,
       cloud: wanted.cloud,
       gpu: wanted.gpu,
       dataCenterId: wanted.dataCenterIds?.[0] ?? 'EU-RO-1',
-      cudaVersion: '12.8',
+      cudaVersion: this.hostCuda,
       ssh: { proxy: null, direct: null },
       template: null,
       cost: state === 'ended' || state === 'stopped' ? 0 : machine.price * wanted.gpu.count,

@@ -57,6 +57,8 @@ const STATES: Record<MachineState, { actual_status: string; contract: string }> 
 export class FakeVast {
   readonly fetch: Fetch;
   saysRetryAfter = false;
+  /** What all instances are said to do; null: what they do. */
+  actualStatus: string | null = null;
   /** Accepts to come whose offer somebody else has taken meanwhile. */
   taken = 0;
   /** Of the day. */
@@ -242,7 +244,7 @@ export class FakeVast {
       id: numberOf(machine),
       machine_id: 500_000 + offer,
       label: machine.name,
-      actual_status,
+      actual_status: this.actualStatus ?? actual_status,
       cur_state: contract,
       next_state: contract,
       intended_status: contract,

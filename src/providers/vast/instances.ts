@@ -24,8 +24,11 @@ const STATES: Record<string, Machine['state']> = {
   created: 'starting',
   loading: 'starting',
   running: 'running',
+  rebooting: 'starting',
   exited: 'ended',
   stopped: 'ended',
+  // Its GPUs are billed all the same, and nobody here thaws it.
+  frozen: 'ended',
 };
 
 export function machineOf(instance: VastInstance): Machine {
@@ -40,8 +43,12 @@ export function machineOf(instance: VastInstance): Machine {
     ended_at: null,
     price_per_hour: dph_total ?? null,
     exit_code: null,
-    detail: status_msg?.trim() || (state === 'unknown' ? `Vast says ${instance.actual_status}` : null),
+    detail: status_msg?.trim() || (isPlain(state) ? null : `Vast says ${instance.actual_status}`),
   };
+}
+
+function isPlain(state: Machine['state']): boolean {
+  return state === 'running' || state === 'starting';
 }
 
 /** What is not listed here is no end: `offline` and `unknown` only say that Vast has not heard of the host lately. */

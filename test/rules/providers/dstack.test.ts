@@ -72,6 +72,14 @@ describe('the driver of dstack', () => {
     ]);
   });
 
+  it('tells of a run whose machine was taken back', async () => {
+    const { clock, provider, driver, dstack, launch } = setUp();
+    await launch();
+    dstack.endReason = 'interrupted_by_no_capacity';
+    provider.end(provider.alive[0]!, 137);
+    expect(await letPass(clock, driver.list('wv-'))).toMatchObject([{ state: 'ended', no_capacity: true }]);
+  });
+
   it('says what dstack refuses: a token, a project', async () => {
     expect(await setUp({}, 'another').launch()).toMatchObject({
       kind: 'rejected',

@@ -50,13 +50,18 @@ driverContract('runpod', setUp, {
 
 describe('the driver of RunPod', () => {
   it('asks for one GPU type, the image as it is, and a network volume where one is named', async () => {
-    const { provider, launch } = setUp({ network_volume: 'vol_1', data_centers: ['EU-RO-1'] });
+    const { provider, launch } = setUp({
+      network_volume: 'vol_1',
+      data_centers: ['EU-RO-1'],
+      registry: 'reg_1',
+    });
     await launch({ gpus: 2, disk_gb: 40 });
     expect(provider.alive[0]!.request).toEqual({
       name: REQUEST.name,
       image: 'ghcr.io/worker-vllm/worker-vllm:latest',
       cloud: 'SECURE',
-      gpu: { id: KIND, count: 2 },
+      gpu: { id: KIND, count: 2, minCudaVersion: '12.8' },
+      registry: 'reg_1',
       disk: 40,
       env: REQUEST.env,
       dataCenterIds: ['EU-RO-1'],
@@ -84,6 +89,38 @@ describe('the driver of RunPod', () => {
     });
     runpod.forbidden.add(KIND);
     expect(await launch()).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('403') });
+  });
+
+  it('takes no host whose driver is too old for the image', async () => {
+    const { runpod, launch } = setUp({ min_cuda_version: '13.0' });
+    expect(await launch()).toMatchObject({ kind: 'no_capacity' });
+    runpod.hostCuda = '13.0';
+    expect(await launch()).toMatchObject({ kind: 'launched' });
+  });
+
+  it('tells a request that breaks a rule from a kind that is out of stock, which are both a 400', async () => {
+    const { provider, runpod, launch } = setUp({ network_volume: 'vol_1' });
+    runpod.volumesElsewhere.add('vol_1');
+    expect(await launch()).toMatchObject({
+      kind: 'rejected',
+      detail: expect.stringContaining('network volume vol_1 is in another data center'),
+    });
+    runpod.volumesElsewhere.clear();
+    provider.accidents.no_capacity = 1;
+    expect(await launch()).toMatchObject({
+      kind: 'no_capacity',
+      detail: expect.stringContaining('no longer any instances'),
+    });
+  });
+
+  it('takes no part of the pods for their list', async () => {
+    const { clock, driver, runpod, launch } = setUp();
+    for (const id of ['1', '2']) {
+      await launch({ name: `wv-abc123-small-000000000${id}` });
+      await clock.advance(1000);
+    }
+    runpod.pageSize = 1;
+    await expect(letPass(clock, driver.list('wv-'))).rejects.toThrow(/hasNextPage/);
   });
 
   it('refuses more variables than RunPod takes, before it asks', async () => {

@@ -97,6 +97,20 @@ describe('the driver of Vast', () => {
     expect(second).toMatchObject({ kind: 'launched', price_per_hour: 0.4 * 1.001 });
   });
 
+  it('gives up an instance that is frozen, which is billed, and waits for one that reboots', async () => {
+    const { clock, driver, vast, launch } = setUp();
+    await launch('1');
+    for (const [actualStatus, state] of [
+      ['rebooting', 'starting'],
+      ['frozen', 'ended'],
+      ['offline', 'unknown'],
+    ] as const) {
+      vast.actualStatus = actualStatus;
+      const detail = state === 'starting' ? null : `Vast says ${actualStatus}`;
+      expect(await letPass(clock, driver.list('wv-'))).toMatchObject([{ state, detail }]);
+    }
+  });
+
   it('says which filters Vast refuses', async () => {
     const { launch } = setUp({ search: { gpu_name: 'not a filter', num_gpus: 'nor this' } });
     expect(await launch('1', { gpus: 1 })).toMatchObject({ kind: 'launched' });
