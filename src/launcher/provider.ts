@@ -1,7 +1,14 @@
 import { reasonOf } from '../process/http.ts';
 import { MASK } from '../process/secrets.ts';
 import type { Driver } from '../providers/driver.ts';
-import type { LauncherReport, LaunchOutcome, MachineList, Order, OrderResult } from '../scheduler/rpc.ts';
+import {
+  type LauncherReport,
+  type LaunchOutcome,
+  type MachineList,
+  MOST_PRICE_PER_HOUR,
+  type Order,
+  type OrderResult,
+} from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 import { Orders } from './orders.ts';
 import { backoffMs } from './pauses.ts';
@@ -107,7 +114,11 @@ export class Provider {
     const beganAt = this.#ports.clock.now();
     try {
       const machines = await (await this.#useDriver()).list(prefix);
-      const shown = machines.map((machine) => ({ ...machine, detail: cut(machine.detail) }));
+      const shown = machines.map((machine) => ({
+        ...machine,
+        price_per_hour: priceOf(machine.price_per_hour),
+        detail: cut(machine.detail),
+      }));
       this.#list = { beganAt, machines: shown, error: null };
       return true;
     } catch (error) {
@@ -122,7 +133,9 @@ export class Provider {
     this.#pricesDueAt = clock.now() + everyMs;
     const ask = async () => {
       const prices = (await (await this.#useDriver()).prices?.(kinds)) ?? [];
-      this.#prices = prices.map((price) => ({ provider: this.#name, ...price }));
+      this.#prices = prices.flatMap(({ kind, price_per_hour }) =>
+        priceOf(price_per_hour) === null ? [] : [{ provider: this.#name, kind, price_per_hour }],
+      );
     };
     ask().catch((error) => {
       // Where there is a budget, nothing is launched before.
@@ -162,7 +175,7 @@ export class Provider {
     const about = { launch: order.launch_id, name: order.name, provider: this.#name };
     log.info({ ...about, order: order.order }, order.kind === 'launch' ? 'launching' : 'terminating');
     const secrets = this.#secretsOf(order);
-    const outcome = withoutSecrets(await this.#outcomeOf(order), secrets);
+    const outcome = tellable(await this.#outcomeOf(order), secrets);
     const level = AS_WANTED.has(outcome.kind) ? 'info' : 'warn';
     log[level](
       { ...about, ...outcome },
@@ -215,8 +228,14 @@ export class Provider {
   }
 }
 
+/** The queue takes no report with a price that cannot be. */
+function priceOf(told: number | null): number | null {
+  return told !== null && told >= 0 && told <= MOST_PRICE_PER_HOUR ? told : null;
+}
+
 /** Providers quote requests in their errors. */
-function withoutSecrets(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
+function tellable(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
+  if (outcome.kind === 'launched') return { ...outcome, price_per_hour: priceOf(outcome.price_per_hour) };
   if (!('detail' in outcome)) return outcome;
   const detail = secrets.reduce((text, secret) => text.replaceAll(secret, MASK), outcome.detail);
   return { ...outcome, detail: cut(detail) };

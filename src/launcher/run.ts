@@ -5,7 +5,7 @@ import { reasonOf } from '../process/http.ts';
 import { createLogger, EXIT, endSignals, type Logger, UserError } from '../process/index.ts';
 import { steadyNow, systemTimers, withTimeout } from '../process/timeout.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
-import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
+import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
 
 export interface LauncherOptions {
@@ -111,11 +111,21 @@ function sync(
   if (queueId) headers['x-queue-id'] = queueId;
   return withTimeout(systemTimers, SYNC_LIMIT_MS, async (signal) => {
     const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(report), signal });
-    if (response.ok) return (await response.json()) as LauncherAnswer;
+    if (response.ok) return ordersIn(await response.json());
     const why = messageIn(await response.text());
     if (response.status === 401 || response.status === 403) refused(why);
     throw new Error(`HTTP ${response.status}: ${why}`);
   });
+}
+
+/** @throws Error when this launcher does not know the form: nothing of it is carried out */
+function ordersIn(body: unknown): LauncherAnswer {
+  const parsed = LauncherAnswer.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new Error(
+    `its orders have a form that this launcher does not know (${issue?.path.join('.') || 'the answer'}: ${issue?.message}): run queue and launcher in the same version`,
+  );
 }
 
 function messageIn(body: string): string {

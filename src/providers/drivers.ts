@@ -1,11 +1,10 @@
-import { UserError } from '../process/exit-codes.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 import type { Driver, DriverPorts, MakeDriver } from './driver.ts';
 
 type Kind = ProviderSpec['driver'];
 
 /** Every driver; each is loaded when a provider of the spec asks for it. */
-const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
+const DRIVERS: { [K in Kind]: () => Promise<MakeDriver<K>> } = {
   process: async () => {
     const { ProcessDriver } = await import('./process/driver.ts');
     return (spec, ports) => new ProcessDriver(spec, ports);
@@ -23,10 +22,8 @@ const DRIVERS: { [K in Kind]?: () => Promise<MakeDriver<K>> } = {
 /** Names of the drivers there are. */
 export const DRIVER_NAMES = Object.keys(DRIVERS) as Kind[];
 
-/** @throws UserError when there is no such driver, or it cannot work here */
+/** @throws UserError when it cannot work here */
 export async function makeDriver(spec: ProviderSpec, ports: DriverPorts): Promise<Driver> {
-  const load = DRIVERS[spec.driver] as (() => Promise<MakeDriver>) | undefined;
-  if (!load)
-    throw new UserError(`This launcher has no driver "${spec.driver}", only ${DRIVER_NAMES.join(', ')}.`);
+  const load = DRIVERS[spec.driver] as () => Promise<MakeDriver>;
   return await (await load())(spec, ports);
 }

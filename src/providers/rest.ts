@@ -10,6 +10,8 @@ export const CALL_LIMIT_MS = 30_000;
 /** A single request; what is left of the call's time is for finding out by name what came of it. */
 const REQUEST_LIMIT_MS = 20_000;
 const SHOWN_CHARACTERS = 500;
+/** Of an answer: lists of some ten thousand machines. */
+const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 
 export interface Answer {
   status: number;
@@ -83,7 +85,7 @@ export class RestApi {
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         };
         const response = await fetch(`${this.#url}${path}`, init);
-        return { status: response.status, headers: response.headers, body: parsed(await response.text()) };
+        return { status: response.status, headers: response.headers, body: parsed(await textOf(response)) };
       });
     } catch (error) {
       throw new NoAnswerError(
@@ -128,6 +130,20 @@ export function isQuota({ body }: Answer): boolean {
 /** The fields of an answer whose form nobody promises. */
 export function fieldsOf(body: unknown): Record<string, unknown> {
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {};
+}
+
+/** @throws Error when it is longer than any answer that a driver asks for */
+async function textOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  // Leaving the loop cancels what is still to come.
+  for await (const piece of body ?? []) {
+    bytes += piece.length;
+    if (bytes > MOST_ANSWER_BYTES) throw new Error(`the answer is longer than ${MOST_ANSWER_BYTES} bytes`);
+    text += decoder.decode(piece, { stream: true });
+  }
+  return text + decoder.decode();
 }
 
 function parsed(text: string): unknown {

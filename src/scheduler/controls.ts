@@ -18,34 +18,54 @@ export interface Control {
 
 const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
 
-/** By config, in one row. */
+/** By config, in one row, which is read once. */
 export class Controls {
   readonly #sql: Sql;
+  #known: Record<string, Control> | null = null;
 
   constructor(sql: Sql) {
     this.#sql = sql;
   }
 
   of(configId: string): Control {
-    return this.#all()[configId] ?? UNTOUCHED;
+    return { ...UNTOUCHED, ...this.#all()[configId] };
   }
 
   change(configId: string, change: Partial<Control>): void {
-    const all = this.#all();
-    writeState(this.#sql, 'controls', { ...all, [configId]: { ...UNTOUCHED, ...all[configId], ...change } });
+    this.changeAll(new Map([[configId, change]]));
+  }
+
+  /** @param changes by config */
+  changeAll(changes: ReadonlyMap<string, Partial<Control>>): void {
+    if (changes.size === 0) return;
+    const all = { ...this.#all() };
+    for (const [id, change] of changes) all[id] = { ...UNTOUCHED, ...all[id], ...change };
+    writeState(this.#sql, 'controls', all);
+    this.#known = all;
   }
 
   /** The clock was set back. */
   moveBack(byMs: number): void {
-    for (const [configId, { forgiven_at, at_least }] of Object.entries(this.#all())) {
-      this.change(configId, {
-        forgiven_at: forgiven_at === null ? null : forgiven_at - byMs,
-        at_least: at_least && { ...at_least, until: at_least.until - byMs },
-      });
-    }
+    this.changeAll(
+      new Map(
+        Object.entries(this.#all()).map(([id, { forgiven_at, at_least }]) => [
+          id,
+          {
+            forgiven_at: forgiven_at === null ? null : forgiven_at - byMs,
+            at_least: at_least && { ...at_least, until: at_least.until - byMs },
+          },
+        ]),
+      ),
+    );
+  }
+
+  /** After a commit that was rolled back. */
+  reload(): void {
+    this.#known = null;
   }
 
   #all(): Record<string, Control> {
-    return readState(this.#sql, 'controls') ?? {};
+    this.#known ??= readState(this.#sql, 'controls') ?? {};
+    return this.#known;
   }
 }

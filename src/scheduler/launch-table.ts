@@ -1,6 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import { bookCost } from './cost.ts';
-import { isFinal, type LaunchRecord } from './launch.ts';
+import { isFinal, type LaunchRecord, launchIn } from './launch.ts';
 
 /** Ended launches are kept so long, ms, and so many of them: the rule reads failures and start times off them. */
 const KEPT_MS = 24 * 3_600_000;
@@ -20,7 +20,7 @@ export class Launches {
   reload(): void {
     this.#byId.clear();
     for (const { launch } of this.#sql.exec(`SELECT launch FROM launches`)) {
-      const one = JSON.parse(String(launch)) as LaunchRecord;
+      const one = launchIn(String(launch));
       this.#byId.set(one.id, one);
     }
   }

@@ -127,37 +127,51 @@ const REACHED = {
   terminating: 'terminating_at',
 } as const satisfies Partial<Record<LaunchState, keyof Launch>>;
 
-export function newLaunch(
-  of: Pick<LaunchRecord, 'id' | 'name' | 'config_id' | 'provider' | 'machine' | 'price_per_hour'> &
-    Pick<LaunchRecord, 'reason' | 'inputs' | 'revision'>,
-  now: number,
-): LaunchRecord {
+type Decided = Pick<
+  LaunchRecord,
+  'id' | 'name' | 'config_id' | 'provider' | 'machine' | 'price_per_hour' | 'reason' | 'inputs' | 'revision'
+>;
+type Begun = Decided & Pick<LaunchRecord, 'kind' | 'state' | 'state_at' | 'intended_at'>;
+
+/** Of a launch that nothing is known of yet: what a row lacks that an earlier version has written. */
+const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
+  external_id: null,
+  requested_at: null,
+  accepted_at: null,
+  started_at: null,
+  registered_at: null,
+  ready_at: null,
+  draining_at: null,
+  terminating_at: null,
+  ended_at: null,
+  cause: null,
+  exit_code: null,
+  detail: null,
+  order: 0,
+  missed_lists: 0,
+  missed_since: null,
+  host: null,
+  order_due_at: null,
+  ordered_at: null,
+  clear_at: null,
+};
+
+export function newLaunch(of: Decided, now: number): LaunchRecord {
+  const { kind } = of.machine;
   return {
+    ...NOTHING_KNOWN,
     ...of,
-    kind: of.machine.kind,
+    kind,
     state: 'intended',
     state_at: now,
-    external_id: null,
     intended_at: now,
-    requested_at: null,
-    accepted_at: null,
-    started_at: null,
-    registered_at: null,
-    ready_at: null,
-    draining_at: null,
-    terminating_at: null,
-    ended_at: null,
-    cause: null,
-    exit_code: null,
-    detail: null,
-    order: 0,
-    missed_lists: 0,
-    missed_since: null,
-    host: null,
     order_due_at: now,
-    ordered_at: null,
-    clear_at: null,
   };
+}
+
+/** A launch from the text of its row. */
+export function launchIn(text: string): LaunchRecord {
+  return { ...NOTHING_KNOWN, ...(JSON.parse(text) as Begun & Partial<LaunchRecord>) };
 }
 
 /**

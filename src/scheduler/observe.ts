@@ -1,10 +1,10 @@
 import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { spentToday } from './cost.ts';
+import { DRIVERS } from './drivers.ts';
 import type { Answers, BacklogFacts, ConfigFacts, FleetFacts } from './facts.ts';
 import { isFinal } from './launch.ts';
 import type { Demand, Observed, ObservedConfig } from './observed.ts';
-import { tellsPrices } from './providers.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { ProviderSpec } from './spec.ts';
 
@@ -47,7 +47,7 @@ export function observe(core: Core, known: Known): Observed {
       max: max ?? null,
       is_fresh: core.providers.isFresh(name, now),
       prices: core.providers.prices(name),
-      tells_prices: tellsPrices(driver),
+      tells_prices: DRIVERS[driver].tellsPrices,
     })),
     launches: core.launches.all(),
     sessions: facts.sessions.map(({ worker_id, config_id, state, capacity, running }) => ({

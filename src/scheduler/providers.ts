@@ -1,4 +1,5 @@
 import type { ScalingLauncher } from '../protocol/index.ts';
+import { DRIVERS, type DriverName } from './drivers.ts';
 import type { LauncherReport, MachineList } from './rpc.ts';
 
 /** A list older than this says nothing of now, in intervals between lists. */
@@ -7,12 +8,6 @@ const FRESH_LISTS = 3;
 export const LIST_EVERY_MS = 15_000;
 /** Launchers that were not heard for so long are forgotten, ms. */
 const LAUNCHER_KEPT_MS = 3_600_000;
-
-/** Drivers whose machines are only to be reached from the launcher's own machine. */
-const BOUND_DRIVERS = new Set(['process', 'docker']);
-
-/** Drivers whose machines have a price that only the provider knows. */
-const PRICED_DRIVERS = new Set(['runpod', 'vast', 'dstack']);
 
 interface Listed {
   /** When the call of the newest complete list began, epoch ms; null: none was complete. */
@@ -101,10 +96,6 @@ export class Providers {
 }
 
 /** Where the machines of a driver are, as this launcher sees them; null: it is the same from everywhere. */
-export function hostOf(driver: string, report: Pick<LauncherReport, 'host'>): string | null {
-  return BOUND_DRIVERS.has(driver) ? (report.host ?? null) : null;
-}
-
-export function tellsPrices(driver: string): boolean {
-  return PRICED_DRIVERS.has(driver);
+export function hostOf(driver: DriverName, report: Pick<LauncherReport, 'host'>): string | null {
+  return DRIVERS[driver].isBoundToHost ? (report.host ?? null) : null;
 }

@@ -1,6 +1,7 @@
 import type { Core } from './core.ts';
 import { ended, isFinal, type LaunchRecord, listsApartMs, moved, terminated } from './launch.ts';
 import type { Machine } from './rpc.ts';
+import { newStray } from './strays.ts';
 
 /** A provider's complete list. */
 export interface CompleteList {
@@ -103,8 +104,7 @@ function takeStray(core: Core, machine: Machine, { provider, host, begun_at }: C
   const known = core.strays.find({ provider, external_id });
   if (!known) {
     const id = core.newId();
-    const first = { first_seen_at: begun_at, is_sure: false, order: 0, order_due_at: 0, clear_at: null };
-    core.strays.save({ id, provider, external_id, name, host, ...first });
+    core.strays.save(newStray({ id, provider, external_id, name, host, first_seen_at: begun_at }));
   } else if (!known.is_sure && begun_at - known.first_seen_at >= listsApartMs(host)) {
     core.strays.save({ ...known, is_sure: true });
   }

@@ -1,6 +1,13 @@
 import * as z from 'zod';
 import type { ScalingControl } from '../protocol/index.ts';
-import type { ConfigSpec, FleetSpec, ProviderSpec } from './spec.ts';
+import { type FleetSpec, KnownProviderSpec } from './spec.ts';
+
+/**
+ * US dollars an hour that any machine may cost, many times what the dearest does: with less than nothing, or as much as
+ * one likes, a report would outweigh every budget.
+ */
+export const MOST_PRICE_PER_HOUR = 10_000;
+const ReportedPrice = z.number().min(0).max(MOST_PRICE_PER_HOUR);
 
 /**
  * What a launcher and the scheduler say to each other: `POST /api/launchers/{id}/sync` with a token of the scope
@@ -33,7 +40,7 @@ export const LauncherReport = z.object({
               created_at: z.number().nullable(),
               started_at: z.number().nullable(),
               ended_at: z.number().nullable(),
-              price_per_hour: z.number().nullable(),
+              price_per_hour: ReportedPrice.nullable(),
               exit_code: z.number().int().nullable(),
               detail: z.string().max(2000).nullable(),
             }),
@@ -54,7 +61,7 @@ export const LauncherReport = z.object({
           z.object({
             kind: z.literal('launched'),
             external_id: z.string().max(256),
-            price_per_hour: z.number().nullable(),
+            price_per_hour: ReportedPrice.nullable(),
           }),
           z.object({ kind: z.literal('no_capacity'), detail: z.string().max(2000) }),
           z.object({ kind: z.literal('rejected'), detail: z.string().max(2000) }),
@@ -70,7 +77,9 @@ export const LauncherReport = z.object({
     .max(1000),
   /** Prices an hour that providers tell: provider, kind, US dollars. */
   prices: z
-    .array(z.object({ provider: z.string().max(32), kind: z.string().max(128), price_per_hour: z.number() }))
+    .array(
+      z.object({ provider: z.string().max(32), kind: z.string().max(128), price_per_hour: ReportedPrice }),
+    )
     .max(1000),
 });
 export type LauncherReport = z.infer<typeof LauncherReport>;
@@ -79,47 +88,71 @@ export type Machine = NonNullable<MachineList['machines']>[number];
 export type OrderResult = LauncherReport['results'][number];
 export type LaunchOutcome = OrderResult['outcome'];
 
-export interface LauncherAnswer {
-  /** Names of this installation's machines begin with it: what a driver lists. */
-  prefix: string;
-  /** Providers of the spec that this launcher has drivers for: they are to be listed. Empty without a spec. */
-  providers: {
-    name: string;
-    spec: ProviderSpec;
-    /** Kinds of machines that the spec's configs name there: their prices are asked for. */
-    kinds: string[];
-  }[];
-  orders: Order[];
-  /** When to come again. */
-  sync_after_ms: number;
-  /** How often to list each provider. */
-  list_every_ms: number;
-}
+const OrderOf = {
+  launch_id: z.string(),
+  /** Counts the orders of a launch. */
+  order: z.number().int().min(1),
+  /** Key of `providers` in the spec. */
+  provider: z.string(),
+  /** Idempotency key at the provider, the worker's id, and the key by which it is found again. */
+  name: z.string().min(1),
+};
 
-export type Order =
-  | {
-      kind: 'launch';
-      launch_id: string;
-      order: number;
-      provider: string;
-      /** Idempotency key at the provider, the worker's id, and the key by which it is found again. */
-      name: string;
-      /** The order was given before, to this launcher or another: ask by name before anything is created. */
-      may_exist: boolean;
-      machine: { kind: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
-      config_id: string;
-      config: Pick<ConfigSpec, 'engine' | 'model' | 'image' | 'env' | 'secrets' | 'slots'>;
-      /** The worker's own token, void when the launch has ended. Where the queue asks for none, it takes any. */
-      token: string;
-    }
-  | {
-      kind: 'terminate';
-      launch_id: string;
-      order: number;
-      provider: string;
-      name: string;
-      external_id: string | null;
-    };
+const LaunchOrder = z.object({
+  kind: z.literal('launch'),
+  ...OrderOf,
+  /** The order was given before, to this launcher or another: ask by name before anything is created. */
+  may_exist: z.boolean(),
+  machine: z.object({
+    kind: z.string(),
+    gpus: z.number().int().min(0),
+    disk_gb: z.number().nullable(),
+    /** Not accepted above this, US dollars an hour; null: any. */
+    price_per_hour: z.number().nullable(),
+  }),
+  config_id: z.string(),
+  /** What its worker is started with, as the spec has it. */
+  config: z.object({
+    engine: z.string(),
+    model: z.string(),
+    image: z.string().optional(),
+    env: z.record(z.string(), z.string()),
+    secrets: z.array(z.string()),
+    slots: z.number().int().min(1),
+  }),
+  /** The worker's own token, void when the launch has ended. Where the queue asks for none, it takes any. */
+  token: z.string(),
+});
+
+const TerminateOrder = z.object({
+  kind: z.literal('terminate'),
+  ...OrderOf,
+  /** Null: every machine of that name. */
+  external_id: z.string().nullable(),
+});
+
+const Order = z.discriminatedUnion('kind', [LaunchOrder, TerminateOrder]);
+export type Order = z.output<typeof Order>;
+
+/** What a launcher is to do. It costs money, and the queue may be of another version: launchers parse it. */
+export const LauncherAnswer = z.object({
+  /** Names of this installation's machines begin with it: what a driver lists. */
+  prefix: z.string().min(1),
+  /** Providers of the spec that this launcher has drivers for: they are to be listed. Empty without a spec. */
+  providers: z.array(
+    z.object({
+      name: z.string(),
+      spec: KnownProviderSpec,
+      /** Kinds of machines that the spec's configs name there: their prices are asked for. */
+      kinds: z.array(z.string()),
+    }),
+  ),
+  orders: z.array(Order),
+  /** When to come again, and how often to list each provider, ms. */
+  sync_after_ms: z.number().min(0),
+  list_every_ms: z.number().min(0),
+});
+export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 
 /** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */
 export interface SchedulerRpc {

@@ -3,7 +3,7 @@ import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index
 import { act, clear, cordonOf, giveUp, join } from './act.ts';
 import { followClock } from './clock.ts';
 import { control } from './control.ts';
-import { Controls } from './controls.ts';
+import { type Control, Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
@@ -26,7 +26,8 @@ import type {
 import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
-import { readState, removeState, writeState } from './state-table.ts';
+import { readFormerProviders, readSpec, writeFormerProviders, writeSpec } from './spec-table.ts';
+import { readState, writeState } from './state-table.ts';
 import { Strays } from './strays.ts';
 import { type LastDecision, launchRows, scalingOf } from './view.ts';
 
@@ -79,13 +80,14 @@ export class Scheduler {
     };
     this.#controls = new Controls(sql);
     this.#secrets = new Secrets(sql, ports.randomText);
-    this.#rule = readState<RuleState>(sql, 'rule') ?? EMPTY_STATE;
+    this.#rule = { ...EMPTY_STATE, ...readState<RuleState>(sql, 'rule') };
     this.#ruleSavedAt = now();
   }
 
   /** After a commit that was rolled back. */
   reload(): void {
     this.#applied = undefined;
+    this.#controls.reload();
     this.#core.launches.reload();
     this.#core.strays.reload();
   }
@@ -103,7 +105,7 @@ export class Scheduler {
 
   spec(): AppliedSpec | null {
     // It is looked at many times a second, and changes when an operator changes it.
-    if (this.#applied === undefined) this.#applied = readState<AppliedSpec>(this.#ports.sql, 'spec');
+    if (this.#applied === undefined) this.#applied = readSpec(this.#ports.sql);
     return this.#applied;
   }
 
@@ -218,23 +220,25 @@ export class Scheduler {
     );
     if (!dryRun) {
       const providers = this.#providers();
+      const changed = new Map<string, Partial<Control>>();
       for (const [id, config] of Object.entries(after?.configs ?? {})) {
         const { revision, removed } = this.#controls.of(id);
         const known = before?.configs[id] ?? removed;
         if (!known || isSame(known, config)) continue;
         const isAnother = isAnotherWorker(known, config);
-        this.#controls.change(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
+        changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
         for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
       }
+      const launched = new Set(this.#core.launches.all().map(({ config_id }) => config_id));
       for (const [id, removed] of Object.entries(before?.configs ?? {})) {
-        if (!after?.configs[id]) this.#controls.change(id, { removed });
+        if (!after?.configs[id] && launched.has(id)) changed.set(id, { removed });
       }
-      if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
-      else removeState(sql, 'spec');
+      this.#controls.changeAll(changed);
+      writeSpec(sql, after, now());
       this.#applied = undefined;
       // Machines are still to be listed and ended there.
-      writeState(sql, 'providers_before', this.#stillUsed(providers, after));
+      writeFormerProviders(sql, this.#stillUsed(providers, after));
     }
     const learned = (provider: string, kind: string) => this.#core.providers.prices(provider)[kind] ?? 0;
     return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
@@ -242,7 +246,7 @@ export class Scheduler {
 
   /** Those of the spec, and those that it no longer names as long as they have machines of ours. */
   #providers(): Record<string, ProviderSpec> {
-    const before = readState<Record<string, ProviderSpec>>(this.#ports.sql, 'providers_before') ?? {};
+    const before = readFormerProviders(this.#ports.sql);
     const after = this.spec()?.spec ?? null;
     return { ...this.#stillUsed(before, after), ...after?.providers };
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { DRIVERS } from './drivers.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
 
 /**
@@ -47,8 +48,9 @@ const Common = {
   max: z.number().int().min(1).optional().describe('Machines of all configs there at once.'),
 };
 
-/** Where machines come from: one of the drivers in src/providers, with what it needs to know. */
-export const ProviderSpec = z.discriminatedUnion('driver', [
+const AnyPod = z.record(z.string(), z.unknown()).optional();
+
+const PROVIDERS = [
   z.strictObject({
     driver: z.literal('process'),
     ...Common,
@@ -82,7 +84,7 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
   z.strictObject({
     driver: z.literal('runpod'),
     ...Common,
-    api_key_variable: VariableName.default('RUNPOD_API_KEY').describe(KEY),
+    api_key_variable: VariableName.default(DRIVERS.runpod.keyVariable).describe(KEY),
     cloud: z.enum(['SECURE', 'COMMUNITY']).default('SECURE'),
     data_centers: z.array(z.string()).optional().describe('Left out: any.'),
     network_volume: z
@@ -104,7 +106,7 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
   z.strictObject({
     driver: z.literal('vast'),
     ...Common,
-    api_key_variable: VariableName.default('VAST_API_KEY').describe(KEY),
+    api_key_variable: VariableName.default(DRIVERS.vast.keyVariable).describe(KEY),
     search: z
       .record(z.string(), z.unknown())
       .optional()
@@ -116,9 +118,12 @@ export const ProviderSpec = z.discriminatedUnion('driver', [
     ...Common,
     url: z.url(),
     project: z.string().default('main'),
-    token_variable: VariableName.default('DSTACK_TOKEN').describe(KEY),
+    token_variable: VariableName.default(DRIVERS.dstack.keyVariable).describe(KEY),
   }),
-]);
+] as const;
+
+/** Where machines come from: one of the drivers in src/providers, with what it needs to know. */
+export const ProviderSpec = z.discriminatedUnion('driver', PROVIDERS);
 export type ProviderSpec = z.output<typeof ProviderSpec>;
 
 /** One kind of machine that a config may run on. */
@@ -196,16 +201,15 @@ export const ConfigSpec = z.strictObject({
 });
 export type ConfigSpec = z.output<typeof ConfigSpec>;
 
+const Budget = z.strictObject({
+  per_hour: Price.optional().describe('Of all machines that run at once.'),
+  per_day: Price.optional().describe('Of a day of UTC.'),
+});
+
 export const FleetSpec = z
   .strictObject({
     $schema: z.string().optional(),
-    budget: z
-      .strictObject({
-        per_hour: Price.optional().describe('Of all machines that run at once.'),
-        per_day: Price.optional().describe('Of a day of UTC.'),
-      })
-      .default({})
-      .describe('US dollars, over everything that this fleet launches.'),
+    budget: Budget.default({}).describe('US dollars, over everything that this fleet launches.'),
     providers: z.record(Name, ProviderSpec).describe('Where machines come from, by a name of your own.'),
     configs: z
       .record(Name, ConfigSpec)
@@ -214,6 +218,28 @@ export const FleetSpec = z
   // Whatever else is wrong, so that all faults are told at once.
   .superRefine(checkReferences, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
+
+/**
+ * A provider as a queue or a scheduler of another version has written it: what it lacks has its default, and what is
+ * not known here is left out. A pod's fields are for the API server to judge by then.
+ */
+export const KnownProviderSpec = z.discriminatedUnion(
+  'driver',
+  PROVIDERS.map((provider) => {
+    const known = provider.strip();
+    return 'pod' in known.shape ? known.extend({ pod: AnyPod }) : known;
+  }) as unknown as typeof PROVIDERS,
+);
+
+/** The same of a whole spec. */
+export const KnownFleetSpec = z.object({
+  budget: Budget.strip().default({}),
+  providers: z.record(z.string(), KnownProviderSpec),
+  configs: z.record(
+    z.string(),
+    ConfigSpec.strip().extend({ machines: z.array(CandidateSpec.strip()).min(1) }),
+  ),
+});
 
 /** What no field shows by itself. The value may be anything yet: its own faults are told beside these. */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {

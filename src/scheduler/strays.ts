@@ -32,7 +32,7 @@ export class Strays {
   reload(): void {
     this.#byKey.clear();
     for (const row of this.#sql.exec(`SELECT stray FROM stray_machines`)) {
-      const stray = JSON.parse(String(row.stray)) as Stray;
+      const stray = strayIn(String(row.stray));
       this.#byKey.set(keyOf(stray), stray);
     }
   }
@@ -64,6 +64,25 @@ export class Strays {
       stray.external_id,
     );
   }
+}
+
+type Seen = Pick<Stray, 'id' | 'provider' | 'external_id' | 'name' | 'first_seen_at'>;
+
+/** Until more is known of it: what a row lacks that an earlier version has written. */
+const NOTHING_KNOWN: Omit<Stray, keyof Seen> = {
+  host: null,
+  is_sure: false,
+  order: 0,
+  order_due_at: 0,
+  clear_at: null,
+};
+
+export function newStray(seen: Seen & Pick<Stray, 'host'>): Stray {
+  return { ...NOTHING_KNOWN, ...seen };
+}
+
+function strayIn(text: string): Stray {
+  return { ...NOTHING_KNOWN, ...(JSON.parse(text) as Seen & Partial<Stray>) };
 }
 
 function keyOf({ provider, external_id }: Pick<Stray, 'provider' | 'external_id'>): string {

@@ -1,3 +1,4 @@
+import { DRIVERS } from '../../scheduler/drivers.ts';
 import type { CandidateSpec, ConfigSpec, FleetSpec } from '../../scheduler/spec.ts';
 
 /** What workers cost, US dollars an hour. */
@@ -30,7 +31,7 @@ export function totalCost(spec: FleetSpec, workersOf: (config: ConfigSpec) => nu
 function priceOf(spec: FleetSpec, { provider, price_per_hour }: CandidateSpec): number | null {
   if (price_per_hour !== undefined) return price_per_hour;
   const driver = spec.providers[provider]?.driver;
-  return driver === 'process' || driver === 'docker' || driver === 'kubernetes' ? 0 : null;
+  return driver === undefined || DRIVERS[driver].tellsPrices ? null : 0;
 }
 
 /** `2.07`, `2.07–3.00`, `at least 2.07`, `?`. */

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
+import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
 import { didYouMean, fieldOf, type Remark, shown } from './issues.ts';
 
@@ -73,17 +74,11 @@ export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark
       (name) => fieldOf(provider, name) !== undefined,
     );
     if (field !== undefined) return missing(['providers', id, field], fieldOf(provider, field));
-    return missing(['providers', id, 'driver'], USUAL_KEY[String(fieldOf(provider, 'driver'))]);
+    const facts = fieldOf(DRIVERS, String(fieldOf(provider, 'driver')));
+    return missing(['providers', id, 'driver'], fieldOf(facts, 'keyVariable'));
   });
   return [...ofProviders, ...ofConfigs];
 }
-
-/** Of drivers that need a key: the variable's default. */
-const USUAL_KEY: Record<string, string> = {
-  runpod: 'RUNPOD_API_KEY',
-  vast: 'VAST_API_KEY',
-  dstack: 'DSTACK_TOKEN',
-};
 
 function nameFault(name: string, shape: z.ZodRawShape): string | null {
   if (Object.hasOwn(SET_BY_THE_LAUNCHER, name)) return `cannot be set here: ${SET_BY_THE_LAUNCHER[name]}`;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import * as protocol from '../../protocol/index.ts';
-import { LauncherReport } from '../../scheduler/rpc.ts';
+import { LauncherAnswer, LauncherReport } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { BatchRequest } from '../batch-request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
@@ -198,7 +198,7 @@ export const SCHEMAS = {
     results: [],
     prices: [],
   }),
-  LauncherAnswer: sent(scaling.LauncherAnswer, 'What a launcher is to do, and when to come again.'),
+  LauncherAnswer: sent(LauncherAnswer, 'What a launcher is to do, and when to come again.'),
   Ok: sent(answers.Ok, 'It was taken.', { status: 'ok' }),
   Model: sent(
     answers.Model,

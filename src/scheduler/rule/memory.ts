@@ -28,7 +28,7 @@ export function remember(
   const elapsed = now - (before?.at ?? 0);
   const isContinuous = before !== undefined && elapsed >= 0 && elapsed <= GAP_MS;
   const memory: ConfigMemory = isContinuous
-    ? { ...before, at: now }
+    ? { ...fresh(now), ...before, at: now }
     : { ...fresh(now), ...(before && { busy_slot_ms: before.busy_slot_ms, ended: before.ended }) };
   countArrivals(memory, demand.submitted, now);
   learnService(memory, demand, isContinuous ? elapsed : 0);

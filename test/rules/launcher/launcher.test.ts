@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LauncherReport } from '../../../src/scheduler/rpc.ts';
 import { LauncherHarness } from '../../support/launcher-harness.ts';
 
 describe('the launcher', () => {
@@ -14,6 +15,31 @@ describe('the launcher', () => {
     await h.clock.advance(3000);
     expect(h.results.at(-1)).toEqual({ launch_id: 'a', order: 2, outcome: { kind: 'terminated' } });
     expect(h.provider.alive.map(({ id }) => id)).toEqual(['fake-2']);
+    await h.stop();
+  });
+
+  it('tells no price that cannot be, which the queue would refuse with all that it tells', async () => {
+    const h = new LauncherHarness();
+    h.provider.prices.set('h100', -1e9);
+    h.start();
+    h.orders = [h.launchOrder('a')];
+    await h.clock.advance(30_000);
+    expect(h.results).toMatchObject([{ outcome: { kind: 'launched', price_per_hour: null } }]);
+    expect(h.reports.flatMap(({ lists }) => lists[0]?.machines ?? [])[0]).toMatchObject({
+      price_per_hour: null,
+    });
+    for (const report of h.reports) expect(LauncherReport.safeParse(report).success).toBe(true);
+    const told = (price_per_hour: number) => ({
+      drivers: [],
+      lists: [],
+      results: [],
+      prices: [{ provider: 'cloud', kind: 'h100', price_per_hour }],
+    });
+    expect([-0.01, 2.5, 1e9].map((price) => LauncherReport.safeParse(told(price)).success)).toEqual([
+      false,
+      true,
+      false,
+    ]);
     await h.stop();
   });
 

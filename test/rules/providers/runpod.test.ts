@@ -170,6 +170,22 @@ describe('the driver of RunPod', () => {
     expect(clock.now() - before).toBeGreaterThanOrEqual(12_000);
   });
 
+  it('reads no more of an answer than any list is long', async () => {
+    const { clock, spec, ports } = setUp();
+    let sent = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        sent += 1024 * 1024;
+        // Were it read to its end, this would be it.
+        if (sent > 256 * 1024 * 1024) controller.close();
+        else controller.enqueue(new Uint8Array(1024 * 1024).fill(32));
+      },
+    });
+    const driver = makeRunpod(spec, { ...ports, fetch: async () => new Response(endless) }) as Driver;
+    await expect(letPass(clock, driver.list('wv-'))).rejects.toThrow(/longer than 33554432 bytes/);
+    expect(sent).toBeLessThan(64 * 1024 * 1024);
+  });
+
   it('takes an answer in another form for no list', async () => {
     const { clock, driver, runpod } = setUp();
     runpod.answersOddly = true;
