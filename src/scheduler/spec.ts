@@ -178,7 +178,7 @@ export const ConfigSpec = z.strictObject({
     'How long a worker stays after it was last needed. Left out: 5 min, or two starts where these take longer.',
   ),
   keep_warm: Duration.optional().describe(
-    'How long the last worker stays without work. Left out: as long as a start takes, at least 5 min.',
+    'How long the last worker stays without work. Left out: as long as `scale_down_after` says for the others.',
   ),
   wanted_wait: Duration.default(15).describe(
     'How long a job should wait at most, once there is a worker. Less costs more.',

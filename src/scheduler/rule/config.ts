@@ -44,10 +44,12 @@ export function decideConfig(asked: Asked): Answer {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {
     const most = config.spec.max + capacity.others;
+    const isWaiting = demand.waiting > 0 && !config.spec.batch_only;
     // What was needed lately counts within the limit alone, which may have been lowered since.
     if (round.have > most) round.shrinkTo(most, `${config.spec.max} at most are to run`, memory);
     else if (want.workers > round.have && want.isPressing) round.growTo(want.workers, want.why);
-    else if (keep < round.have && canShrink(config.spec, memory, start, now)) {
+    // Workers that take nothing now, their cache being full, may again before any other does.
+    else if (!isWaiting && keep < round.have && canShrink(config.spec, memory, start, now)) {
       round.shrinkTo(keep, `no more than ${keep} were needed lately`, memory);
     }
   }

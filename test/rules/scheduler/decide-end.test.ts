@@ -120,6 +120,32 @@ describe('what the rule gives up', () => {
     expect(decide(idle, EMPTY_STATE, NOW).decisions).toEqual([]);
   });
 
+  it('gives up nothing while callers wait: workers whose cache is full take none of it, and may again soon', () => {
+    const four = Array.from({ length: 4 }, () => launch('ready', long));
+    const of = (waiting: number, spec: object = {}) =>
+      observed({
+        configs: [{ ...config(spec), demand: demand({ running: 4, waiting }) }],
+        launches: four,
+        sessions: four.map((one) => session(one, { state: 'paused', running: 1 })),
+      });
+    expect(kinds(of(2))).toEqual([]);
+    expect(kinds(of(0))).toEqual(['drain', 'drain', 'drain']);
+    // Beyond its limits they go all the same, and those that are for batches alone are not for callers.
+    expect(kinds(of(2, { max: 3 }))).toEqual(['drain']);
+    expect(kinds(of(2, { batch_only: true }))).toHaveLength(4);
+  });
+
+  it('keeps the last worker as long as the others, where keep_warm says nothing', () => {
+    const mine = launch('ready', long);
+    const idle = observed({
+      configs: [config({ scale_down_after: 60 })],
+      launches: [mine],
+      sessions: [session(mine)],
+    });
+    expect(kinds(idle, MINUTE - 10_000)).toEqual([]);
+    expect(kinds(idle, MINUTE + 10_000)).toEqual(['drain']);
+  });
+
   it('keeps one that is up for lines of a batch, however few', () => {
     const mine = launch('ready', long);
     const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
