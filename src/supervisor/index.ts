@@ -177,7 +177,8 @@ class Supervisor {
       onExit: (code) => this.#happen({ event: 'worker_exited', code }),
     });
     if (start) void this.#checkMachine();
-    else this.#log.info(`attached to the engine at ${configuration.url}`);
+    else
+      this.#log.info(`the engine is the one at ${configuration.url}; it is neither started nor stopped here`);
   }
 
   async #checkMachine(): Promise<void> {

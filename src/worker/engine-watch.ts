@@ -2,6 +2,7 @@ import { askCanary } from '../engine/client/canary.ts';
 import { HangWatch } from '../engine/client/hang.ts';
 import { EngineHealth, type HealthState } from '../engine/client/health.ts';
 import type { ModelCard } from '../protocol/index.ts';
+import { AwaitedEngine, type AwaitedSettings, type Trouble } from './awaited-engine.ts';
 import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
@@ -12,6 +13,8 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine'> {
   canarySeconds: number;
   /** Kills the engine, so that it is restarted or the worker ends; null: it is not ours to kill. */
   reportHang: ((message: string) => void) | null;
+  /** Null: it is started beside this worker, by who tells how its start goes. */
+  awaited: AwaitedSettings | null;
 }
 
 /** Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. */
@@ -19,12 +22,15 @@ export class EngineWatch {
   readonly #ports: EngineWatchPorts;
   readonly #health: EngineHealth;
   readonly #hang: HangWatch;
+  readonly #awaited: AwaitedEngine | null;
   #models: string[] = [];
   #cards: ModelCard[] = [];
 
   constructor(ports: EngineWatchPorts) {
     const { worker } = ports;
     this.#ports = ports;
+    const tell = ({ message, advice }: Trouble) => worker.engineAwaited(message, advice);
+    this.#awaited = ports.awaited && new AwaitedEngine({ ...ports, tell }, ports.awaited);
     this.#health = new EngineHealth({
       probe: ports.engine.probe,
       startupTimeoutMs: ports.startupTimeoutMs,
@@ -47,10 +53,12 @@ export class EngineWatch {
 
   start(): void {
     this.#health.start();
+    this.#awaited?.start();
   }
 
   stop(): void {
     this.#health.stop();
+    this.#awaited?.stop();
     this.#hang.stop();
   }
 
@@ -68,7 +76,11 @@ export class EngineWatch {
 
   async #healthChanged(state: HealthState, message: string): Promise<void> {
     const { engine, worker } = this.#ports;
-    if (state === 'failed') worker.engineFailed(message, false);
+    this.#awaited?.stop();
+    if (state === 'failed') {
+      const trouble = this.#awaited?.gaveUp(this.#ports.startupTimeoutMs);
+      worker.engineFailed(trouble?.message ?? message, false, 'transient', trouble?.advice);
+    }
     if (state === 'doubted' || state === 'unhealthy') worker.engineUnhealthy(message);
     if (state === 'unhealthy') this.#hang.unhealthy();
     if (state !== 'healthy') return;

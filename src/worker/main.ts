@@ -7,6 +7,7 @@ import { postJson } from '../process/http.ts';
 import { EXIT, endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
 import { type Instance, parseValue } from '../protocol/index.ts';
+import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { EngineWatch } from './engine-watch.ts';
@@ -100,6 +101,7 @@ async function work(
     hangSeconds: configuration.hangSeconds,
     canarySeconds: configuration.canarySeconds,
     reportHang: isOurs(engineConfiguration) ? reportHang : null,
+    awaited: isOurs(engineConfiguration) ? null : awaitedOf(engineConfiguration),
   });
   const queueWatch = new QueueWatch(ports.clock, worker, configuration.queueLostSeconds);
   const metrics = createMetrics(ports, worker, configuration);
@@ -233,6 +235,11 @@ function instanceOf({ instanceId, host, engine, engineRequests }: WorkerConfigur
 /** A supervisor started it and hears us. */
 function isOurs(engine: EngineConfiguration): boolean {
   return engine.settings !== null && process.send !== undefined;
+}
+
+function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSettings {
+  const variables = settings === null ? 'ENGINE_URL' : 'VLLM_HOST and VLLM_PORT';
+  return { url, healthPaths: describeEngine(engine).healthPaths, variables };
 }
 
 function reportHang(message: string): void {

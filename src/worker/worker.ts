@@ -115,6 +115,12 @@ export class Worker {
     this.#session.engineHealthy(models, cards);
   }
 
+  /** The engine, which is started elsewhere, is not healthy yet. */
+  engineAwaited(message: string, advice: string): void {
+    this.#ports.log.warn({}, message);
+    this.status.engineAwaited(wordsOf(message, advice));
+  }
+
   engineUnhealthy(message: string): void {
     this.#ports.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
     if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';

@@ -146,7 +146,7 @@ describe('the supervisor', () => {
     await supervisor.waitForLine(/worker pid/);
     supervisor.kill('SIGTERM');
     expect((await supervisor.exited).code).toBe(0);
-    expect(supervisor.output()).toContain('attached to the engine at http://127.0.0.1:1');
+    expect(supervisor.output()).toContain('the engine is the one at http://127.0.0.1:1;');
   });
 });
 

@@ -191,7 +191,14 @@ function Doing({ worker }: { worker: WorkerRow }) {
         {model === undefined ? format.UNKNOWN : model.slice(model.lastIndexOf('/') + 1) + more}
       </span>
       {state === 'starting' || state === 'loading' ? (
-        <StartOf worker={worker} />
+        <>
+          <StartOf worker={worker} />
+          {error && (
+            <small class="warn" title={error.message}>
+              {error.message}
+            </small>
+          )}
+        </>
       ) : (
         <small class={state === 'error' ? 'warn' : undefined} title={error?.message}>
           {state === 'error'

@@ -87,7 +87,9 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
       if (call.signal.aborted) throw abortError();
       const message = messageOf(error);
       if (error instanceof Error && connectErrors.has(error)) {
-        throw new EngineUnreachable(`no connection to the engine at ${address}: ${message}`);
+        throw new EngineUnreachable(`no connection to the engine at ${address}: ${message}`, {
+          cause: error,
+        });
       }
       if (error instanceof errors.InvalidArgumentError) {
         throw new EngineRequestInvalid(`the request cannot be sent to an engine: ${message}`);

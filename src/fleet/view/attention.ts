@@ -19,6 +19,9 @@ const JOBS_FOR_A_RATE = 20;
 const TOLD_FOR_MS = 10 * 60_000;
 const LOST_TOLD_FOR_MS = 60 * 60_000;
 
+/** Those that say what keeps them. */
+const TROUBLED: ReadonlySet<WorkerRow['state']> = new Set(['error', 'starting', 'loading']);
+
 /** What the items are made of. */
 export interface Shown extends ScalingShown {
   workers: readonly WorkerRow[];
@@ -65,9 +68,9 @@ function howToGetOne(config: ConfigRow, shown: Shown, now: number): string {
     .map((worker) => startTimes(worker, now)?.left ?? null);
   const left = Math.min(...lefts.filter((ms) => ms !== null));
   if (left > 0 && left < Number.POSITIVE_INFINITY) return `Expected in about ${span(left + 30_000)}.`;
-  if (lefts.length > 0) return 'Follow the log of the worker that loads.';
-  const failed = workers.find(({ state, error }) => state === 'error' && error?.advice);
+  const failed = workers.find(({ state, error }) => TROUBLED.has(state) && error?.advice);
   if (failed?.error?.advice) return failed.error.advice;
+  if (lefts.length > 0) return 'Follow the log of the worker that loads.';
   if (config.scaling) return howItIsStarted(config, config.scaling, shown, now);
   return `Start a worker with CASOLA_CONFIG_ID=${config.config_id}.`;
 }
@@ -151,6 +154,11 @@ function missing(worker: WorkerRow, now: number): Item | null {
 }
 
 function slowStart(worker: WorkerRow, now: number): Item | null {
+  if (worker.error) {
+    const text = `${worker.worker_id} is not up: ${firstLine(worker.error.message)}.`.replace(/\.\.$/, '.');
+    const advice = worker.error.advice ?? 'Read the last lines of its log.';
+    return { code: 'worker_error', severity: 'warning', text, advice };
+  }
   const times = startTimes(worker, now);
   if (!times) return null;
   const usual = worker.expected_start_ms;

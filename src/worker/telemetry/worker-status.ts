@@ -52,6 +52,8 @@ export class WorkerStatus {
   readonly #reader: Reader;
   #rate = new RateMeter();
   readonly #heartbeats: Heartbeats;
+  /** What keeps the engine from being healthy. */
+  #awaited: Omit<Beat, 'status'> = {};
   /** The engine's counter of generated tokens is more exact than ours, but not every engine has one. */
   #engineCounts = false;
 
@@ -104,7 +106,14 @@ export class WorkerStatus {
     if (change === 'progress') this.#heartbeats.saySoon();
   }
 
+  /** It is not healthy yet, and why; kept until it is. */
+  engineAwaited(why: Omit<Beat, 'status'>): void {
+    this.#awaited = why;
+    this.changed();
+  }
+
   engineHealthy(): void {
+    this.#awaited = {};
     this.#start.healthy(this.#ports.clock.now());
   }
 
@@ -128,6 +137,7 @@ export class WorkerStatus {
   #current(): Beat | null {
     const status = this.#ports.status();
     if (!status) return null;
+    if (status === 'starting' && this.#awaited.error_message) return { status, ...this.#awaited };
     const outage = this.#ports.outage();
     return outage ? { status, error_message: outage } : { status };
   }

@@ -18,6 +18,7 @@ async function watched() {
     hangSeconds: 120,
     canarySeconds: 0,
     reportHang: (message) => hung.push(message),
+    awaited: null,
   });
   watch.start();
   await settled();
