@@ -67,18 +67,27 @@ program
   .command('supervise')
   .description('Start an engine and its worker on a GPU machine, and watch both.')
   .option('--print-command', "print the engine's command and the source of each argument; start nothing")
+  .option('--test_input <json>', 'as RunPod\'s SDK: run one job, {"input": ...}, print its result and end')
+  .option('--rp_serve_api', "as RunPod's SDK: serve its local API")
+  .option('--rp_api_host <host>', 'where that listens (localhost)')
+  .option('--rp_api_port <port>', 'and at which port (8000)')
+  .option('--rp_api_concurrency <jobs>', 'jobs at a time')
+  .option('--rp_log_level <level>', 'of the log: DEBUG, INFO, WARN or ERROR')
   .addHelpText(
     'after',
     `
-Everything is set by environment variables. Required are
+Everything is set by environment variables. In a serverless endpoint of RunPod, which sets its own, the
+model (MODEL_NAME) is enough. Else required are
   CASOLA_WS_URL     address of the queue: wss://queue.example.com
   CASOLA_CONFIG_ID  name of the jobs that this worker takes
   VLLM_MODEL        the model to serve, or ENGINE_URL for an engine that is already running
 README.md lists the others, and the exit codes.`,
   )
-  .action(async ({ printCommand }) => {
+  .action(async ({ printCommand, ...options }) => {
+    const { withLocalMode } = await import('./commands/runpod-local.ts');
     const supervisor = await import('./supervisor/index.ts');
-    return finish(printCommand ? supervisor.printCommand(env) : supervisor.runSupervisor(env));
+    const given = withLocalMode(env, options);
+    return finish(printCommand ? supervisor.printCommand(given) : supervisor.runSupervisor(given));
   });
 
 program

@@ -9,7 +9,7 @@ import {
 } from '../engine/command/configuration.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { instanceIdOf, readEnvironment } from '../process/index.ts';
+import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
 import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
@@ -141,15 +141,30 @@ export function readWorkerConfiguration(
 }
 
 function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
-  const { RUNPOD_WEBHOOK_GET_JOB: take, RUNPOD_WEBHOOK_POST_OUTPUT: done } = given;
-  const { RUNPOD_WEBHOOK_POST_STREAM: stream, RUNPOD_WEBHOOK_PING: ping } = given;
   return {
-    addresses: take && done && stream ? { take, done, stream, ping: ping ?? null } : null,
+    at: platformOf(given),
     workerId: given.RUNPOD_POD_ID ?? workerId,
     apiKey: given.RUNPOD_AI_API_KEY,
     pingIntervalMs: given.RUNPOD_PING_INTERVAL,
     refreshes: given.RUNPOD_REFRESH_WORKER,
   };
+}
+
+/** @throws UserError when RunPod's queue is asked for and nothing says where it is */
+function platformOf(given: Own): RunpodQueueSettings['at'] {
+  const { RUNPOD_TEST_INPUT: testInput, RUNPOD_SERVE_API: api } = given;
+  if (testInput) return { testInput };
+  if (api) {
+    const { hostname: host, port } = new URL(`http://${api}`);
+    return { host, port: Number(port || 80) };
+  }
+  const { RUNPOD_WEBHOOK_GET_JOB: take, RUNPOD_WEBHOOK_POST_OUTPUT: done } = given;
+  const { RUNPOD_WEBHOOK_POST_STREAM: stream, RUNPOD_WEBHOOK_PING: ping = null } = given;
+  if (take && done && stream) return { take, done, stream, ping };
+  throw new UserError(
+    'QUEUE=runpod needs RUNPOD_WEBHOOK_GET_JOB, RUNPOD_WEBHOOK_POST_OUTPUT and RUNPOD_WEBHOOK_POST_STREAM, ' +
+      'which RunPod sets in the workers of an endpoint.',
+  );
 }
 
 function runpodOf(given: Own): RunpodSettings {

@@ -128,8 +128,9 @@ async function work(
   try {
     const code = await ended.promise;
     if (code === EXIT.queueLost) await terminateOwnMachine(env, ports, log);
-    return code;
+    return code || (queue.exitCode() ?? code);
   } finally {
+    queue.close();
     watch.stop();
     queueWatch.stop();
     metrics?.stop();

@@ -17,6 +17,9 @@ export interface QueueAccess {
   profile?: QueueProfile;
   /** Before a drain: no more jobs come. Resolves when none is on its way any more, or after `limitMs`. */
   stopTaking(limitMs: number): Promise<void>;
+  /** Where it decides with what the process ends; null: the worker does. */
+  exitCode(): number | null;
+  close(): void;
 }
 
 /** @param end the worker is to end, with nothing left to do */
@@ -27,13 +30,13 @@ export async function openQueue(
 ): Promise<QueueAccess> {
   if (runpodQueue === null) {
     const post = apiUrl ? heartbeatPoster(ports, apiUrl, token) : null;
-    return { dial: dialWebSocket, post, stopTaking: async () => {} };
+    return { dial: dialWebSocket, post, stopTaking: async () => {}, exitCode: () => null, close: () => {} };
   }
   const { openRunpodQueue } = await import('./runpod/open.ts');
-  const { queue, post } = openRunpodQueue(runpodQueue, ports, end);
+  const { queue, ...opened } = await openRunpodQueue(runpodQueue, ports, end);
   return {
+    ...opened,
     dial: queue.dial,
-    post,
     profile: RUNPOD_QUEUE,
     stopTaking: (limitMs) => queue.stopTaking(LINGER_MS, limitMs),
   };

@@ -51,6 +51,11 @@ export const workerVariables = {
   RUNPOD_WEBHOOK_PING: address.optional(),
   RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
   RUNPOD_AI_API_KEY: variable.text().optional(),
+  RUNPOD_TEST_INPUT: variable.text().optional(),
+  RUNPOD_SERVE_API: variable
+    .text()
+    .refine((text) => /^[\w.-]+:\d{1,5}$/.test(text), { error: 'expected host:port' })
+    .optional(),
   RUNPOD_REFRESH_WORKER: variable.flag().default(false),
   RUNPOD_OUTPUT: z.enum(['engine', 'tokens'], { error: 'expected engine or tokens' }).default('tokens'),
   RAW_OPENAI_OUTPUT: variable.flag().default(true),

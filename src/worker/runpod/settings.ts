@@ -1,9 +1,10 @@
 import type { AddressTemplates } from './addresses.ts';
+import type { LocalMode } from './local.ts';
 
 /** How this worker belongs to a RunPod endpoint. */
 export interface RunpodQueueSettings {
-  /** Null: in a local mode of RunPod's SDK, without a platform. */
-  addresses: AddressTemplates | null;
+  /** The platform, or one of the local modes of RunPod's SDK, which stands in for it. */
+  at: AddressTemplates | LocalMode;
   /** As the platform calls this worker. */
   workerId: string;
   apiKey: string | undefined;

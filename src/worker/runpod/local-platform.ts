@@ -1,0 +1,50 @@
+import type { Platform, PlatformAnswer, PlatformPost } from './platform.ts';
+
+/** How a job ended, as it would be posted. */
+export interface LocalOutcome {
+  /** Pieces as they came. */
+  stream: unknown[];
+  output?: unknown;
+  error?: string;
+}
+
+const TAKEN: PlatformAnswer = { status: 200, body: undefined, problem: '' };
+
+/** Stands in for the platform on this machine: jobs come from whoever submits them here. */
+export class LocalPlatform implements Platform {
+  readonly stops = null;
+  readonly ping = null;
+  readonly #queued: { id: string }[] = [];
+  readonly #running = new Map<string, { stream: unknown[]; end: (outcome: LocalOutcome) => void }>();
+  #wake: (() => void) | null = null;
+
+  /** @param job as the platform would give it */
+  submit(job: { id: string; input: unknown }): Promise<LocalOutcome> {
+    return new Promise((end) => {
+      this.#running.set(job.id, { stream: [], end });
+      this.#queued.push(job);
+      this.#wake?.();
+    });
+  }
+
+  async take(wanted: number, _isBusy: boolean, signal: AbortSignal): Promise<PlatformAnswer> {
+    if (this.#queued.length === 0 && !signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
+    return { ...TAKEN, body: this.#queued.splice(0, wanted) };
+  }
+
+  async post({ to, jobId, body }: PlatformPost): Promise<PlatformAnswer> {
+    const job = this.#running.get(jobId);
+    const said = JSON.parse(body) as { output?: unknown; error?: string };
+    if (to === 'stream') job?.stream.push(said.output);
+    else {
+      this.#running.delete(jobId);
+      job?.end({ ...said, stream: job.stream });
+    }
+    return TAKEN;
+  }
+}

@@ -1,0 +1,57 @@
+import { EXIT, UserError } from '../../process/index.ts';
+import type { Ports } from '../ports.ts';
+import { LocalApi } from './local-api.ts';
+import { LocalPlatform } from './local-platform.ts';
+
+/** A local mode of RunPod's SDK. */
+export type LocalMode =
+  /** One job, whose result is printed. */
+  | { testInput: string }
+  /** An API on this machine. */
+  | { host: string; port: number };
+
+export interface OpenedLocally {
+  platform: LocalPlatform;
+  /** Of the process; null: that of the worker. */
+  exitCode(): number | null;
+  close(): void;
+}
+
+/**
+ * @param end the worker has nothing more to do
+ * @throws UserError when the test input is none, or the port is in use
+ */
+export async function openLocally(
+  mode: LocalMode,
+  ports: Pick<Ports, 'fetch' | 'log'>,
+  end: () => void,
+): Promise<OpenedLocally> {
+  const platform = new LocalPlatform();
+  if ('host' in mode) {
+    const api = new LocalApi(platform, ports);
+    await api.listen(mode.host, mode.port);
+    return { platform, exitCode: () => null, close: () => api.close() };
+  }
+  let exitCode: number | null = null;
+  const job = readTestInput(mode.testInput);
+  void platform.submit(job).then(({ stream: _stream, ...outcome }) => {
+    exitCode = outcome.error === undefined ? EXIT.ok : EXIT.unexpected;
+    process.stdout.write(`${JSON.stringify({ id: job.id, ...outcome })}\n`);
+    end();
+  });
+  return { platform, exitCode: () => exitCode, close: () => {} };
+}
+
+/** @throws UserError, with the exit code of RunPod's SDK */
+function readTestInput(given: string): { id: string; input: unknown } {
+  let job: Record<string, unknown>;
+  try {
+    job = Object(JSON.parse(given));
+  } catch (error) {
+    throw new UserError(`The test input is no JSON: ${(error as Error).message}`, EXIT.unexpected);
+  }
+  if (job.input === undefined) {
+    throw new UserError('The test input has no "input": expected {"input": {…}}.', EXIT.unexpected);
+  }
+  return { id: typeof job.id === 'string' ? job.id : 'local_test', input: job.input };
+}
