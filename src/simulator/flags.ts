@@ -11,7 +11,7 @@ export const IGNORED_SWITCHES = words(`
   enable-log-outputs enable-log-requests enable-lora enable-per-request-metrics enable-prefix-caching
   enable-prompt-tokens-details enable-request-id-headers enable-scale-out enable-server-load-tracking
   enable-sleep-mode enforce-eager fail-on-environ-validation fully-sharded-loras kv-cache-metrics
-  language-model-only skip-mm-profiling skip-tokenizer-init trust-remote-code use-tqdm-on-load`);
+  language-model-only ray-workers-use-nsight skip-mm-profiling skip-tokenizer-init trust-remote-code use-tqdm-on-load`);
 
 /** Flags that are given or not. */
 export const IGNORED_STORE_TRUE = words('aggregate-engine-logging disable-log-stats headless');
@@ -24,8 +24,8 @@ export const IGNORED_VALUES = words(`
   device-ids disable-access-log-for-endpoints distributed-executor-backend download-dir dtype
   generation-config gpu-memory-utilization hf-config-path hf-overrides hf-token kv-cache-dtype
   kv-cache-memory-bytes kv-events-config kv-offloading-backend kv-offloading-size kv-transfer-config
-  limit-mm-per-prompt load-format log-level logging-config max-cpu-loras max-cudagraph-capture-size
-  max-log-len max-logprobs max-lora-rank max-loras max-num-batched-tokens max-num-queued-tokens
+  limit-mm-per-prompt load-format log-level logging-config lora-dtype max-cpu-loras max-cudagraph-capture-size
+  max-log-len max-logprobs max-lora-rank max-loras max-num-batched-tokens max-num-queued-tokens max-parallel-loading-workers
   media-io-kwargs middleware mm-processor-cache-gb mm-processor-kwargs model-impl
   model-loader-extra-config moe-backend nnodes node-rank num-gpu-blocks-override optimization-level
   otlp-traces-endpoint override-generation-config pipeline-parallel-size pooler-config quantization

@@ -20,8 +20,19 @@ export const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([famili
 /** What other workers are told and this one has no use for, and why. */
 const OF_NO_USE: Record<string, string> = {
   WORKER_CUDA_VERSION: 'an image has the CUDA of its engine, which its tag says',
+  REQUEST_TIMEOUT: 'executionTimeout of a job or of its endpoint bounds it',
+  VLLM_BASE_URL:
+    'VLLM_HOST and VLLM_PORT say where the engine listens, ENGINE_URL names one that runs already',
 };
 export const NAMES_OF_NO_USE: ReadonlySet<string> = new Set(Object.keys(OF_NO_USE));
+
+/** Why a name is ignored; undefined: it is not. */
+export function whyOfNoUse(name: string): string | undefined {
+  return OF_NO_USE[name];
+}
+
+/** By which RunPod's forms say that nothing is set. */
+const UNSET: Record<string, string> = { MAX_NUM_BATCHED_TOKENS: '0', QUANTIZATION: 'None' };
 
 /** The volume that RunPod mounts, and where on it models are kept. */
 const VOLUME = '/runpod-volume';
@@ -62,6 +73,7 @@ export function settleEnvironment(
   for (const name of Object.keys(upper.env)) if (!upper.origins.has(name)) origins.delete(name);
   // What is set to nothing stays so where nothing lies beneath: an empty CUDA_VISIBLE_DEVICES means no GPU.
   const merged: NodeJS.ProcessEnv = { ...env, ...lower.env, ...upper.env };
+  for (const [name, unset] of Object.entries(UNSET)) if (merged[name]?.trim() === unset) delete merged[name];
   const base = merged.BASE_PATH?.trim() || (exists(VOLUME) ? VOLUME : null);
   if (base !== null && !merged.HF_HOME?.trim()) {
     merged.HF_HOME = join(base, MODEL_CACHE);
@@ -83,7 +95,9 @@ interface Layer {
 
 /** Empty variables count as unset, or they would hide what lies beneath. */
 function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[]): Layer {
-  const env = Object.fromEntries(Object.entries(given).filter(([, value]) => value?.trim()));
+  const isSet = ([name, value]: [string, string | undefined]) =>
+    value?.trim() && value.trim() !== UNSET[name];
+  const env = Object.fromEntries(Object.entries(given).filter(isSet));
   const origins = new Map(where ? Object.keys(env).map((name) => [name, name + where]) : []);
   for (const [familiar, name] of FAMILIAR) {
     const value = env[familiar];
