@@ -44,6 +44,8 @@ export interface StreamPorts {
   reply(record: Reply): void;
   /** The same for what the worker need not hear at once. */
   replyLater(record: Reply): void;
+  /** The caller was given the bytes as they came, not a copy. */
+  passedOn(): void;
   /** The relay holds too much that no caller has asked for. */
   isCrowded(): boolean;
 }
@@ -257,6 +259,7 @@ export class CallerStream {
 
   #give(data: Uint8Array): void {
     if (this.#sink) {
+      this.#ports.passedOn();
       if (!this.#sink.write(data)) this.#pause();
       return;
     }

@@ -47,13 +47,21 @@ export class Relay {
   /** All that is to be said can wait. */
   #canWait = true;
   readonly #tapes: Tapes;
+  /** A caller was given bytes of the message that is being read. */
+  #isPassedOn = false;
 
   constructor(now: () => number, settings: RelaySettings) {
     this.#now = now;
     this.#settings = settings;
     this.#heardAt = now();
     const reply = (record: Reply) => this.#reply(record);
-    this.#streams = new Streams(now, { reply, replyLater: (record) => void this.#replies.push(record) });
+    this.#streams = new Streams(now, {
+      reply,
+      replyLater: (record) => void this.#replies.push(record),
+      passedOn: () => {
+        this.#isPassedOn = true;
+      },
+    });
     this.#tapes = new Tapes(now, reply, (id) => this.#streams.rememberBroken(id));
   }
 
@@ -82,8 +90,10 @@ export class Relay {
     this.#heardAt = this.#now();
   }
 
-  onMessage(socket: AnswerSocket, message: ArrayBuffer): void {
-    if (this.#socket !== socket) return;
+  /** @returns whether bytes of the message itself are on their way to a caller; else nobody reads it any more */
+  onMessage(socket: AnswerSocket, message: ArrayBuffer): boolean {
+    if (this.#socket !== socket) return false;
+    this.#isPassedOn = false;
     this.#heardAt = this.#now();
     let records: AnswerRecord[];
     try {
@@ -92,10 +102,11 @@ export class Relay {
       if (!(error instanceof AnswerFormatError)) throw error;
       // What follows cannot be told apart any more: a new socket starts from known offsets.
       socket.close(1007, error.message);
-      return;
+      return false;
     }
     for (const record of records) this.#onRecord(record);
     this.#flush();
+    return this.#isPassedOn;
   }
 
   /** Any sign of life that carries no record. */

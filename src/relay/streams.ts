@@ -25,9 +25,9 @@ export class Streams {
   readonly #ports: StreamPorts;
   #unclaimedBytes = 0;
 
-  constructor(now: () => number, replies: Pick<StreamPorts, 'reply' | 'replyLater'>) {
+  constructor(now: () => number, ports: Omit<StreamPorts, 'isCrowded'>) {
     this.#now = now;
-    this.#ports = { ...replies, isCrowded: () => this.isCrowded };
+    this.#ports = { ...ports, isCrowded: () => this.isCrowded };
   }
 
   get size(): number {

@@ -116,7 +116,9 @@ export class RelayHost {
       },
       binary: (data) => {
         if (!this.#isAlive) return;
-        this.#relay.onMessage(socket, data.slice().buffer as ArrayBuffer);
+        const message = data.slice();
+        // As the host frees it.
+        if (!this.#relay.onMessage(socket, message.buffer)) message.fill(0);
         this.#arm();
       },
       closed: () => {

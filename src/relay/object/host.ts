@@ -1,3 +1,4 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
@@ -88,7 +89,9 @@ export class RelayHost {
     server.addEventListener('message', ({ data }) => {
       if (typeof data !== 'string') {
         this.received += (data as ArrayBuffer).byteLength;
-        this.#relay.onMessage(socket, data as ArrayBuffer);
+        // A worker that sends faster than garbage is collected would fill the memory with what nobody reads.
+        if (!this.#relay.onMessage(socket, data as ArrayBuffer))
+          freeBytes(new Uint8Array(data as ArrayBuffer));
         this.#arm();
       } else if (data === PING_TEXT) {
         this.#relay.onPing();
