@@ -26,7 +26,7 @@ export async function runToken(options: TokenOptions): Promise<number> {
   const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
   process.stderr.write(
     `The token "${name}" has the scope ${scope.join(', ')}${where}. It is shown only this once: ${options.state}/tokens.json ` +
-      'keeps its SHA-256. A queue that is running already learns of it at its next start.\n',
+      'keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.\n',
   );
   return 0;
 }

@@ -5,7 +5,7 @@ import type { LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import type { RunningWorkerd } from '../workerd/process.ts';
-import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
+import { addToken, bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
 import { makeToken } from '../workerd/tokens.ts';
 import type { QueueTarget } from './ask-queue.ts';
 import { removeFleet } from './fleet/control.ts';
@@ -45,7 +45,7 @@ export async function runUpFleet(
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
-    if (asksForTokens) settings.tokens.push(own.entry);
+    if (asksForTokens) addToken(settings, own.entry);
     const workerd = await keepServing({
       ...settings,
       bindings: bindingsOf(settings),

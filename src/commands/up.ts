@@ -9,6 +9,7 @@ import { readContainerVariables } from '../supervisor/variables.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import type { RunningWorkerd } from '../workerd/process.ts';
 import {
+  addToken,
   bindingsOf,
   QUEUE_SECRETS,
   type QueueOptions,
@@ -50,7 +51,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     const own = makeToken('up', ['worker', 'read']);
     const asksForTokens = settings.tokens.length > 0;
-    if (asksForTokens) settings.tokens.push(own.entry);
+    if (asksForTokens) addToken(settings, own.entry);
     const token = asksForTokens ? own.token : undefined;
     const workerd = await keepServing({
       ...settings,

@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import type { BatchesRpc } from '../batches/rpc.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
-import type { FleetView, Heartbeat } from '../protocol/index.ts';
+import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
 import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
@@ -193,6 +193,12 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   async signOut(idSha256: string): Promise<void> {
     this.#commit(() => this.#registry.signOut(idSha256));
     this.#viewers.signedOut(idSha256);
+  }
+
+  async closeViewers(): Promise<void> {
+    for (const socket of this.ctx.getWebSockets()) {
+      viewerSocket(this.ctx, socket).close(CLOSE.restarting, 'tokens have changed');
+    }
   }
 
   async models(): Promise<KnownModel[]> {

@@ -42,6 +42,8 @@ export interface FleetRpc {
   /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
   signedIn(idSha256: string): Promise<SignInRow | null>;
   signOut(idSha256: string): Promise<void>;
+  /** Everybody who looks at the fleet has to show again that they may. */
+  closeViewers(): Promise<void>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
   /**

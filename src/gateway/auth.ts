@@ -11,18 +11,45 @@ import { callFleet, mayBeQueue } from './objects.ts';
 import { entryOfCookie, sha256Of } from './sign-in.ts';
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
+/** What is configured now, where that has changed since this process was started. */
+let replaced: string | null = null;
 
 /**
- * The tokens of `env.TOKENS`; empty when none are configured.
+ * The tokens that are configured: those of `env.TOKENS`, unless they were replaced since.
  * @throws Error when the text is not what `worker-vllm token` writes: better no service than an open one
  */
 export function readTokens(text: string | undefined): TokenEntry[] {
-  const given = text ?? '';
+  const given = replaced ?? text ?? '';
   if (given !== parsed.text) {
     const entries = given.trim() ? z.array(TokenEntry).parse(JSON.parse(given)) : [];
     parsed = { text: given, entries };
   }
   return parsed.entries;
+}
+
+/**
+ * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
+ * @param text as `env.TOKENS`
+ * @returns whether one of those before is not among them, or may do other things
+ * @throws Error as `readTokens`
+ */
+export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
+  const before = readTokens(env.TOKENS);
+  const entries = z.array(TokenEntry).parse(JSON.parse(text));
+  const known = new Set(entries.map((entry) => JSON.stringify(entry)));
+  replaced = text;
+  parsed = { text, entries };
+  return before.some((entry) => !known.has(JSON.stringify(entry)));
+}
+
+/** No tokens were configured when this process was started: only this machine is served. */
+export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
+  return replaced === null && readTokens(env.TOKENS).length === 0;
+}
+
+/** Whether what a connection was opened with is still configured. */
+export function isConfigured(caller: TokenEntry | null, env: Pick<Env, 'TOKENS'>): boolean {
+  return caller === null || readTokens(env.TOKENS).some(({ sha256 }) => sha256 === caller.sha256);
 }
 
 /** Bindings that say who may do what. */
@@ -47,11 +74,11 @@ export async function authorize(
   env: AuthSettings,
   anyOf: readonly Scope[],
 ): Promise<Caller | null> {
-  const tokens = readTokens(env.TOKENS);
-  if (tokens.length === 0) {
+  if (isOpen(env)) {
     rejectStrangers(request, env.LOCAL_HOSTS);
     return null;
   }
+  const tokens = readTokens(env.TOKENS);
   const token = tokenIn(request);
   const entry: Caller | null =
     token === undefined

@@ -245,7 +245,7 @@ function isRestart(error: unknown): boolean {
 }
 
 /** Objects that may hold sockets of this process, for closing them at its end. */
-const dialled = { queues: new Set<string>(), relays: new Set<string>() };
+const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: new Set<string>() };
 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
@@ -279,6 +279,7 @@ export function watchFleet(
   request: Request,
   signIn: string | undefined,
 ): Promise<Response> {
+  dialled.fleets.add(queueId);
   const headers = new Headers(request.headers);
   headers.delete(SIGN_IN_HEADER);
   if (signIn !== undefined) headers.set(SIGN_IN_HEADER, signIn);
@@ -305,4 +306,9 @@ export async function closeAllSockets(env: Env): Promise<void> {
     ...[...dialled.queues].map((name) => objectNamed(env.QUEUE, name).closeSockets()),
     ...[...dialled.relays].map((name) => objectNamed(env.RELAY, name).closeSockets()),
   ]);
+}
+
+/** The same for all who look at a fleet. */
+export async function closeAllViewers(env: Env): Promise<void> {
+  await Promise.allSettled([...dialled.fleets].map((name) => objectNamed(env.FLEET, name).closeViewers()));
 }

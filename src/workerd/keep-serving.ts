@@ -1,18 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { descriptorLimit, exhaustedText } from './descriptors.ts';
+import { followTokens } from './follow-tokens.ts';
 import { type RunningWorkerd, startWorkerd, type WorkerdExit, type WorkerdOptions } from './process.ts';
+import type { QueueSettings } from './settings.ts';
 
 /** Between the end and the next start, so that a crowd that stays does not make this a busy loop, ms. */
 const PAUSE_MS = 1000;
 
+/** What is served, and the tokens that it began with. */
+type ServedQueue = WorkerdOptions & Pick<QueueSettings, 'tokens' | 'otherTokens'>;
+
 /**
  * `startWorkerd`, and once more at the same port each time that it has run out of descriptors: that is the doing of
  * whoever connects, not a fault that a second start would meet again.
+ * Tokens of the state folder that are made or taken away meanwhile are made known to it.
  * @returns the queue as if it were one process; `exited` is the end that is not followed by a start
  */
-export async function keepServing(options: WorkerdOptions): Promise<RunningWorkerd> {
+export async function keepServing(given: ServedQueue): Promise<RunningWorkerd> {
+  let options: WorkerdOptions = given;
   let current = await startWorkerd(options);
   let isStopping = false;
+  const setTokens = async (text: string) => {
+    options = { ...options, bindings: { ...options.bindings, TOKENS: text } };
+    await current.setTokens(text);
+  };
+  const stopFollowing = followTokens(
+    given.stateDir,
+    async (tokens) => {
+      if (given.tokens.length > 0) await setTokens(JSON.stringify([...tokens, ...given.otherTokens]));
+      else if (tokens.length > 0)
+        given.logger?.warn('tokens were made: this queue, which has none, asks for them after a restart');
+    },
+    given.logger,
+  );
   const { url, port } = current;
 
   async function untilTheEnd(): Promise<WorkerdExit> {
@@ -33,7 +53,7 @@ export async function keepServing(options: WorkerdOptions): Promise<RunningWorke
     }
   }
 
-  const exited = untilTheEnd();
+  const exited = untilTheEnd().finally(stopFollowing);
   return {
     url,
     port,
@@ -41,6 +61,7 @@ export async function keepServing(options: WorkerdOptions): Promise<RunningWorke
       return current.pid;
     },
     exited,
+    setTokens,
     stop: async () => {
       isStopping = true;
       await current.stop();

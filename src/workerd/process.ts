@@ -49,6 +49,8 @@ export interface RunningWorkerd {
   pid: number;
   /** Resolves when the process has ended and the state folder is free again. */
   exited: Promise<WorkerdExit>;
+  /** Other tokens are asked for from now on. @param text as the binding TOKENS @throws where the process does not take them */
+  setTokens(text: string): Promise<void>;
   /** Tells every worker to reconnect, then ends the process. */
   stop(): Promise<void>;
   /** Ends the process at once, as a crash would. */
@@ -102,6 +104,10 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     port,
     pid: child.pid as number,
     exited,
+    setTokens: async (text) => {
+      const response = await tell(url, 'tokens', secret, text);
+      if (!response.ok) throw new Error(`workerd answered ${response.status}`);
+    },
     stop: () => (stopping ??= stop(child, exited, url, secret)),
     kill: () => void child.kill('SIGKILL'),
   };
@@ -159,6 +165,21 @@ async function compiled(program: string, source: string): Promise<Buffer> {
   }
 }
 
+/** Asks the gateway for what nobody else may (gateway/routes/sockets.ts). */
+function tell(
+  url: string,
+  what: 'close-sockets' | 'tokens',
+  secret: string,
+  body?: string,
+): Promise<Response> {
+  return fetch(`${url}/internal/${what}`, {
+    method: 'POST',
+    headers: { 'x-internal-secret': secret, connection: 'close' },
+    signal: AbortSignal.timeout(STOP_MS),
+    ...(body !== undefined && { body }),
+  });
+}
+
 /** workerd does not end on SIGTERM while a socket is open, so the sockets go first. */
 async function stop(
   child: ChildProcess,
@@ -167,11 +188,7 @@ async function stop(
   secret: string,
 ): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) {
-    await fetch(`${url}/internal/close-sockets`, {
-      method: 'POST',
-      headers: { 'x-internal-secret': secret, connection: 'close' },
-      signal: AbortSignal.timeout(STOP_MS),
-    }).catch(() => {});
+    await tell(url, 'close-sockets', secret).catch(() => {});
     child.kill('SIGTERM');
   }
   const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);

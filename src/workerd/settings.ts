@@ -12,6 +12,8 @@ export interface QueueSettings {
   port: number;
   stateDir: string;
   tokens: TokenEntry[];
+  /** Of these, the ones that are not from the state folder, whose file is read again when it changes. */
+  otherTokens: TokenEntry[];
   /** Variables of the queue object that were set here. */
   objectSettings: Record<string, string>;
 }
@@ -51,6 +53,7 @@ export async function readQueueSettings(
     port: given.QUEUE_PORT,
     stateDir: given.WORKER_VLLM_STATE,
     tokens: [...(await readTokenFile(given.WORKER_VLLM_STATE)), ...(given.QUEUE_TOKENS ?? [])],
+    otherTokens: given.QUEUE_TOKENS ?? [],
     objectSettings: objectSettingsOf(given),
   };
   const {
@@ -67,6 +70,12 @@ export async function readQueueSettings(
     );
   }
   return settings;
+}
+
+/** One more token, of a command of its own. */
+export function addToken(settings: QueueSettings, entry: TokenEntry): void {
+  settings.tokens = [...settings.tokens, entry];
+  settings.otherTokens = [...settings.otherTokens, entry];
 }
 
 /** The environment as the command line changes it. */

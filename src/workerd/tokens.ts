@@ -107,7 +107,8 @@ function split(part: string): { scopes: string[]; workerId?: string; rest: strin
   return { scopes, workerId, rest: part.slice(separator + 1) };
 }
 
-function tokenFile(stateDir: string): string {
+/** Where the tokens of a state folder are. */
+export function tokenFile(stateDir: string): string {
   return join(stateDir, 'tokens.json');
 }
 

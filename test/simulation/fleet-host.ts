@@ -56,6 +56,7 @@ export class FleetHost {
       refused: (refused) => rpc((registry) => registry.refused(refused)),
       workers: () => rpc((registry) => registry.workers()),
       signIn: (signIn) => rpc((registry) => registry.signIn(signIn)),
+      closeViewers: async () => {},
       signedIn: (id) => rpc((registry) => registry.signedIn(id)),
       signOut: (id) => rpc((registry) => registry.signOut(id)),
       models: () => rpc((registry) => registry.models()),

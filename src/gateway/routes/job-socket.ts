@@ -1,5 +1,5 @@
 import { packJobs } from '../../queue/rpc.ts';
-import { readerOf, submitterOf, viewerOf } from '../auth.ts';
+import { isConfigured, readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
@@ -35,7 +35,10 @@ function serve(context: GatewayContext): Response {
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
-  server.addEventListener('message', ({ data }) => socket.onMessage(data));
+  server.addEventListener('message', ({ data }) => {
+    if (isConfigured(context.get('token'), env)) socket.onMessage(data);
+    else quietly(() => server.close(1008, 'the token of this connection is not configured any more'));
+  });
   const closed = () => {
     quietly(() => server.close(1000, ''));
     socket.onClose();

@@ -1,5 +1,5 @@
 import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts';
-import { readTokens, rejectStrangers } from '../auth.ts';
+import { isOpen, rejectStrangers } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { pagePath } from '../page-path.ts';
 import type { Gateway, GatewayContext } from './types.ts';
@@ -31,7 +31,7 @@ function isBrowser({ req }: GatewayContext): boolean {
 /** @throws HttpError 403 where no tokens are configured and the request comes from elsewhere than this machine */
 function documentOf({ index, version }: Page, { req, env }: GatewayContext): Response {
   // Its API would refuse them everything.
-  if (readTokens(env.TOKENS).length === 0) rejectStrangers(req.raw, env.LOCAL_HOSTS);
+  if (isOpen(env)) rejectStrangers(req.raw, env.LOCAL_HOSTS);
   const root = pagePath(req.raw, env.BASE_PATH);
   const etag = `"${version}${root.replaceAll(/[^\w./-]/g, '')}"`;
   const headers = {

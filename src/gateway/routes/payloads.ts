@@ -1,6 +1,6 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
 import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
-import { equalInConstantTime, readTokens, rejectStrangers } from '../auth.ts';
+import { equalInConstantTime, isOpen, rejectStrangers } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
@@ -50,7 +50,7 @@ export function payloadRoutes(app: Gateway): void {
  */
 async function addressOf(context: GatewayContext): Promise<{ queueId: string; ticket: FileTicket }> {
   const { env, req } = context;
-  if (readTokens(env.TOKENS).length === 0) rejectStrangers(req.raw, env.LOCAL_HOSTS);
+  if (isOpen(env)) rejectStrangers(req.raw, env.LOCAL_HOSTS);
   if (!env.FILE_KEY_SECRET) {
     const message =
       'Large payloads and results cannot be fetched or stored here: the secret FILE_KEY_SECRET is not set. Set it to a long random text ("npx wrangler secret put FILE_KEY_SECRET") and start the queue again.';

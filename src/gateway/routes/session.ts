@@ -1,6 +1,6 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES } from '../../settings/scopes.ts';
-import { type AuthSettings, entryOfToken, readTokens, rejectStrangers } from '../auth.ts';
+import { type AuthSettings, entryOfToken, isOpen, readTokens, rejectStrangers } from '../auth.ts';
 import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
@@ -26,9 +26,8 @@ export function sessionRoutes(app: Gateway): void {
     requireOwnPage(request);
     const given = parseValue(SignIn, await readValue(request, env, SIGN_IN_BYTES));
     if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
-    const tokens = readTokens(env.TOKENS);
-    if (tokens.length === 0) return context.json(await sessionOf(request, env));
-    const entry = await entryOfToken(given.value.token.trim(), tokens);
+    if (isOpen(env)) return context.json(await sessionOf(request, env));
+    const entry = await entryOfToken(given.value.token.trim(), readTokens(env.TOKENS));
     if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
       throw new HttpError(
         403,
@@ -52,12 +51,11 @@ export function sessionRoutes(app: Gateway): void {
 }
 
 async function sessionOf(request: Request, env: AuthSettings): Promise<SessionView> {
-  const tokens = readTokens(env.TOKENS);
-  if (tokens.length === 0) {
+  if (isOpen(env)) {
     rejectStrangers(request, env.LOCAL_HOSTS);
     return { asks_for_token: false, name: null, scopes: [...SCOPES], expires_at: null };
   }
-  const found = await signedIn(request, env, tokens);
+  const found = await signedIn(request, env, readTokens(env.TOKENS));
   if (found === null) return { asks_for_token: true, name: null, scopes: [], expires_at: null };
   return viewOf(found.entry, found.expires_at);
 }

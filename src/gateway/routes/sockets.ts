@@ -1,6 +1,6 @@
-import { equalInConstantTime, requireQueueId, requireWorkerId } from '../auth.ts';
+import { equalInConstantTime, replaceTokens, requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, closeAllSockets, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
+import { callQueue, closeAllSockets, closeAllViewers, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
 import { type Gateway, needs, requireUpgrade } from './types.ts';
 
@@ -33,12 +33,25 @@ export function socketRoutes(app: Gateway): void {
     return dialRelay(context.env, queueId, workerId, context.req.raw);
   });
 
-  /** `worker-vllm queue` calls this before it ends workerd; its secret is new at every start. */
-  app.post('/internal/close-sockets', async (context) => {
+  // `worker-vllm queue` calls these; their secret is new at every start.
+  app.use('/internal/*', async (context, next) => {
     const secret = context.env.INTERNAL_SECRET;
-    if (!secret || !equalInConstantTime(context.req.header('x-internal-secret') ?? '', secret))
-      return context.notFound();
+    const given = context.req.header('x-internal-secret') ?? '';
+    if (!secret || !equalInConstantTime(given, secret)) return context.notFound();
+    return await next();
+  });
+
+  /** Before it ends workerd. */
+  app.post('/internal/close-sockets', async (context) => {
     await closeAllSockets(context.env);
+    return context.json({ status: 'ok' });
+  });
+
+  /** Tokens were made or taken away. */
+  app.post('/internal/tokens', async (context) => {
+    const isOneGone = replaceTokens(await context.req.text(), context.env);
+    // Whoever still has a good one dials again.
+    if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
     return context.json({ status: 'ok' });
   });
 }

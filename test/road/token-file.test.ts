@@ -1,0 +1,54 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { readTokenFile } from '../../src/workerd/tokens.ts';
+import { until } from '../support/poll.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { cli, startQueue, tearDown } from '../support/road.ts';
+
+/** Tokens that are made and taken away while a queue runs. */
+afterAll(async () => {
+  closeRawWorkers();
+  await tearDown();
+});
+
+async function makeToken(stateDir: string, scope: string): Promise<string> {
+  const made = cli(['token', '--state', stateDir, '--scope', scope, '--name', scope]);
+  expect(await made.exited).toMatchObject({ code: 0 });
+  return /wv_[\w-]+/.exec(made.output())![0];
+}
+
+const statusOf = async (url: string, token: string) =>
+  (await fetch(`${url}/api/workers`, { headers: { authorization: `Bearer ${token}` } })).status;
+
+it('a token is good as soon as it is made, and no more once it is taken out of the file', async () => {
+  const stateDir = mkdtempSync(join(tmpdir(), 'tokens-'));
+  const [reader, worker] = [await makeToken(stateDir, 'read'), await makeToken(stateDir, 'worker')];
+  const { url } = await startQueue({ stateDir, env: { QUEUE_TOKENS: 'read:from-the-environment' } });
+  const admin = await makeToken(stateDir, 'admin');
+  await until(async () => (await statusOf(url, admin)) === 200, 'the new token is good');
+  expect(await statusOf(url, reader)).toBe(200);
+
+  const played = await (await new RawWorker(url, worker).connect()).register('w');
+  const headers = { authorization: `Bearer ${reader}` };
+  const viewer = new WebSocket(`${url.replace('http', 'ws')}/api/fleet/live`, { headers });
+  let isClosed = false;
+  viewer.on('close', () => {
+    isClosed = true;
+  });
+  await new Promise((done) => viewer.once('open', done));
+  const left = (await readTokenFile(stateDir)).filter(({ name }) => name === 'admin');
+  writeFileSync(join(stateDir, 'tokens.json'), JSON.stringify(left));
+  await until(async () => (await statusOf(url, reader)) === 401, 'the token is no more');
+  await until(() => isClosed && played.closed !== null, 'what was opened with such tokens is closed');
+  expect(await statusOf(url, admin)).toBe(200);
+
+  // What cannot be read changes nothing; where none is left, nobody is let in.
+  writeFileSync(join(stateDir, 'tokens.json'), '[{]');
+  writeFileSync(join(stateDir, 'tokens.json'), '[]');
+  await until(async () => (await statusOf(url, admin)) === 401, 'the last token of the file is no more');
+  expect(await statusOf(url, 'from-the-environment')).toBe(200);
+  expect((await fetch(`${url}/api/workers`)).status).toBe(401);
+});
