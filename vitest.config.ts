@@ -7,7 +7,7 @@ const shared = {
   hookTimeout: 150_000,
 };
 
-/** `npm test`: everything that needs nothing but npm. Others' clients, real vLLM, Docker and the browser have configurations of their own. */
+/** `npm test`: everything that needs nothing but npm. Others' clients, real engines, Docker and the browser have configurations of their own. */
 export default defineConfig({
   test: {
     // Half of their time tests wait for a time limit or a process, so four files keep two cores busy.
@@ -27,7 +27,7 @@ export default defineConfig({
           ...shared,
           name: 'roads',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{browser,clients,docker,package,prometheus,rules,vllm}/**'],
+          exclude: ['test/{browser,clients,docker,engines,package,prometheus,rules,vllm}/**'],
         },
       },
       {

@@ -51,9 +51,9 @@ export const AttemptError = Failure.extend({
 export type AttemptError = z.infer<typeof AttemptError>;
 
 /**
- * Whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are,
- * everything the caller's request can be blamed for is not.
+ * Whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are, but for 501, by which llama.cpp says
+ * what it was not started for. Everything the caller's request can be blamed for is not.
  */
 export function isRetryableStatus(status: number): boolean {
-  return status === 408 || status === 429 || status >= 500;
+  return status === 408 || status === 429 || (status >= 500 && status !== 501);
 }

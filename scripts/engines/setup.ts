@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { UserError } from '../../src/process/index.ts';
+import { findPython, SetupSteps } from '../setup-steps.ts';
+
+/** llama.cpp's server and a tiny model of random weights. */
+export interface LlamaInstall {
+  /** The Python of a virtual environment with llama.cpp in it. */
+  python: string;
+  /** To be run with the model, a port, and settings of llama.cpp as `name=value`. */
+  script: string;
+  model: string;
+}
+
+const LIST = listOf('requirements.txt');
+const MAKER = listOf('make_tiny_gguf.py');
+
+const setup = new SetupSteps('engines');
+
+function listOf(name: string): string {
+  return join(import.meta.dirname, name);
+}
+
+/**
+ * Makes the installation in `<stateDir>/engines/` if it is not there yet or what makes it has changed (half a minute,
+ * 250 MB), and says so on stderr. Safe to call from several processes at once: one installs, the others wait.
+ * @throws UserError naming the step that failed, with the last lines of its output
+ */
+export async function ensureLlama(stateDir = '.worker-vllm'): Promise<LlamaInstall> {
+  const home = resolve(stateDir, 'engines');
+  const install: LlamaInstall = {
+    python: join(home, 'venv/bin/python'),
+    script: listOf('llama_server.py'),
+    model: join(home, 'tiny.gguf'),
+  };
+  if (isComplete(home)) return install;
+  mkdirSync(home, { recursive: true });
+  const unlock = await setup.lock(join(home, 'lock.sqlite'));
+  try {
+    if (!isComplete(home)) await make(home, install);
+  } finally {
+    unlock();
+  }
+  return install;
+}
+
+/** What is in the marker of an installation that has everything. */
+function recipe(): string {
+  const hash = createHash('sha256');
+  for (const file of [LIST, MAKER]) hash.update(readFileSync(file));
+  return `${hash.digest('hex')}\n`;
+}
+
+function isComplete(home: string): boolean {
+  const marker = join(home, 'complete');
+  return existsSync(marker) && readFileSync(marker, 'utf8') === recipe();
+}
+
+async function make(home: string, { python, model }: LlamaInstall): Promise<void> {
+  const log = join(home, 'install.log');
+  const venv = join(home, 'venv');
+  rmSync(venv, { recursive: true, force: true });
+  const base = findPython('llama.cpp', { from: 10, to: 14 });
+  await setup.step('making a virtual environment', log, base, ['-m', 'venv', venv]);
+  const pip = ['-m', 'pip', 'install', '--quiet', '--no-compile', '--disable-pip-version-check', '-r', LIST];
+  await setup.step('installing llama.cpp', log, python, pip);
+  await setup.step('writing the tiny model', log, python, [MAKER, model]);
+  writeFileSync(join(home, 'complete'), recipe());
+}
+
+if (import.meta.main) {
+  try {
+    console.log(JSON.stringify(await ensureLlama(process.argv[2]), null, 2));
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    console.error(error.message);
+    process.exitCode = error.exitCode;
+  }
+}
