@@ -1,7 +1,7 @@
 import type { Backlog } from '../batches/rpc.ts';
 import type { Alarm } from '../durable/ports.ts';
 import type { BacklogFacts, FleetFacts } from '../scheduler/facts.ts';
-import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
+import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
 import type { QueueShare } from './rpc.ts';
@@ -93,13 +93,12 @@ export class Scheduling {
   }
 
   /** The worker whose token it is, as long as its launch has not ended. */
-  async workerOfToken(token: string): Promise<{ worker_id: string } | null> {
+  async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     const { scheduler, queueId } = this.#ports;
     const claimed = readToken(token);
     if (claimed?.queue_id !== queueId) return null;
-    const worker_id = scheduler.workerOf(claimed.launch_id);
-    if (worker_id === null || !(await isGenuine(scheduler.tokenSecret, token, claimed))) return null;
-    return { worker_id };
+    const worker = scheduler.workerOf(claimed.launch_id);
+    return worker && (await isGenuine(scheduler.tokenSecret, token, claimed)) ? worker : null;
   }
 
   async #look(): Promise<void> {

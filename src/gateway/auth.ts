@@ -57,9 +57,9 @@ export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE
 
 /**
  * Who asks: a token's entry, of a page that was signed in with the token the id of the sign-in (its hash), and of a worker that the
- * scheduler launched the only queue that its token is for.
+ * scheduler launched the only queue and config that its token is for.
  */
-export type Caller = TokenEntry & { signed_in?: string; queue_id?: string };
+export type Caller = TokenEntry & { signed_in?: string; queue_id?: string; config_id?: string };
 
 /**
  * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
@@ -174,8 +174,7 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
     ? await callFleet(env, queue_id, (fleet) => fleet.workerOfToken(token))
     : null;
   if (worker) {
-    const { worker_id } = worker;
-    return { name: `launch ${launch_id}`, sha256: '', scopes: ['worker'], worker_id, queue_id };
+    return { name: `launch ${launch_id}`, sha256: '', scopes: ['worker'], ...worker, queue_id };
   }
   throw new HttpError(
     401,

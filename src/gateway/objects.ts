@@ -21,7 +21,7 @@ import {
 import { RELAY_HEADER, relayName } from '../relay/calls.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../settings/queue-settings.ts';
-import type { TokenEntry } from '../settings/token-entry.ts';
+import type { Caller } from './auth.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { type ModelAliases, modelAliases } from './model-aliases.ts';
@@ -255,13 +255,14 @@ export async function dialQueue(
   env: Env,
   queueId: string,
   request: Request,
-  token: TokenEntry | null,
+  token: Caller | null,
 ): Promise<Response> {
   dialled.queues.add(queueId);
   const headers = new Headers(request.headers);
   for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
+  if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.config, encodeURIComponent(token.config_id));
   try {
     return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
   } catch (error) {

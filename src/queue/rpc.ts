@@ -25,7 +25,11 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
  * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without
  * tokens there is neither.
  */
-export const WORKER_TOKEN_HEADERS = { name: 'x-worker-token-name', pattern: 'x-worker-id-pattern' } as const;
+export const WORKER_TOKEN_HEADERS = {
+  name: 'x-worker-token-name',
+  pattern: 'x-worker-id-pattern',
+  config: 'x-worker-config-id',
+} as const;
 
 /**
  * What the gateway may ask of a queue object, by RPC; a worker for a caller that waits it asks for by `fetch`

@@ -154,6 +154,12 @@ export const LauncherAnswer = z.object({
 });
 export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 
+/** The worker of a launch: its token is good for this id and config alone. */
+export interface LaunchedWorker {
+  worker_id: string;
+  config_id: string;
+}
+
 /** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */
 export interface SchedulerRpc {
   /** Puts a fleet's file in force. @param dryRun only tells what would change */
@@ -166,7 +172,7 @@ export interface SchedulerRpc {
   control(configId: string, action: ConfigAction, dryRun: boolean): Promise<ControlAnswer>;
   sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
   /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
-  workerOfToken(token: string): Promise<{ worker_id: string } | null>;
+  workerOfToken(token: string): Promise<LaunchedWorker | null>;
   /** What the rule wants of a config; null: no fleet's file names it, or nothing was decided yet. */
   wantedWorkers(configId: string): Promise<number | null>;
 }

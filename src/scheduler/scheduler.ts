@@ -7,7 +7,7 @@ import { type Control, Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
-import { exists, prefixOf } from './launch.ts';
+import { exists, isFinal, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
 import { observe } from './observe.ts';
 import type { Decided, RuleState } from './observed.ts';
@@ -18,6 +18,7 @@ import type {
   AppliedSpec,
   ConfigAction,
   ControlAnswer,
+  LaunchedWorker,
   LauncherAnswer,
   LauncherReport,
   SpecAnswer,
@@ -175,9 +176,10 @@ export class Scheduler {
   }
 
   /** The worker of a launch that has not ended; null: there is none. */
-  workerOf(launchId: string): string | null {
-    const launch = this.#core.launches.alive().find(({ id }) => id === launchId);
-    return launch && launch.state !== 'intended' ? launch.name : null;
+  workerOf(launchId: string): LaunchedWorker | null {
+    const launch = this.#core.launches.find(launchId);
+    if (!launch || isFinal(launch) || launch.state === 'intended') return null;
+    return { worker_id: launch.name, config_id: launch.config_id };
   }
 
   /** Key of the tokens of launched workers. */

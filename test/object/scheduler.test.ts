@@ -208,6 +208,13 @@ it('a token of a launch is good for its own worker in its own queue alone', asyn
   expect((await beat(order.name, { queue_id: 'elsewhere' })).status).toBe(403);
   expect((await fleet.call(`${order.token}x`, '/api/heartbeats', {})).status).toBe(401);
   expect((await fleet.call(order.token, '/api/launchers/l-1/sync', {})).status).toBe(403);
+  const dial = () => new RawWorker(workerd.url, order.token, { 'x-worker-config-id': '' }).connect(fleet.id);
+  const curious = await (await dial()).register(order.name, { config_id: 'secret', base: true });
+  expect(await curious.next('error')).toMatchObject({
+    message: expect.stringContaining('the config "chat"'),
+  });
+  expect(await until(() => curious.closed, 'it is closed')).toBe(4403);
+  expect((await (await dial()).register(order.name, { config_id: 'chat' })).closed).toBeNull();
 });
 
 it('a spec is refused with all its faults, and the one in force stays', async () => {

@@ -1,4 +1,4 @@
-import { CLOSE, matchesPattern } from '../../protocol/index.ts';
+import { CLOSE, matchesPattern, type Register } from '../../protocol/index.ts';
 import { type Core, leasedBy } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { findTokenName } from '../store/session-table.ts';
@@ -11,15 +11,26 @@ export interface Denial {
   message: string;
 }
 
-/** Why this connection may not be the worker of that id; null: it may. */
-export function denyWorkerId(core: Core, connection: Connection, workerId: string): Denial | null {
-  const { token } = connection;
+/** Why this connection may not be the worker of that id and config; null: it may. */
+export function denyWorker(
+  core: Core,
+  { token }: Connection,
+  { worker_id: workerId, config_id }: Pick<Register, 'worker_id' | 'config_id'>,
+): Denial | null {
   if (!token) return null;
   if (token.worker_ids !== null && !matchesPattern(token.worker_ids, workerId)) {
     return {
       code: CLOSE.forbidden,
       reason: 'this token is for other worker ids',
       message: `the token "${token.name}" is for workers named "${token.worker_ids}", not "${workerId}"`,
+    };
+  }
+  // Else it would be given the prompts of any other config.
+  if (token.config_id && token.config_id !== config_id) {
+    return {
+      code: CLOSE.forbidden,
+      reason: 'this token is for another config',
+      message: `the token "${token.name}" is for the config "${token.config_id}", not ${JSON.stringify(config_id)}`,
     };
   }
   const holder = holderOf(core, workerId);

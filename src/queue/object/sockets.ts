@@ -120,12 +120,12 @@ function attachmentOf(socket: WebSocket): Attachment {
 
 /** As the gateway says in headers that only it sets. */
 function tokenOf({ headers }: Request): WorkerToken | null {
-  const [name, pattern] = [headers.get(WORKER_TOKEN_HEADERS.name), headers.get(WORKER_TOKEN_HEADERS.pattern)];
-  if (name === null) return null;
-  return {
-    name: decodeURIComponent(name),
-    worker_ids: pattern === null ? null : decodeURIComponent(pattern),
+  const said = (of: keyof typeof WORKER_TOKEN_HEADERS) => {
+    const value = headers.get(WORKER_TOKEN_HEADERS[of]);
+    return value === null ? null : decodeURIComponent(value);
   };
+  const name = said('name');
+  return name === null ? null : { name, worker_ids: said('pattern'), config_id: said('config') };
 }
 
 /** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */

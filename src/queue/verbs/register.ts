@@ -3,7 +3,7 @@ import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { denyWorkerId } from '../attempts/worker-id.ts';
+import { denyWorker } from '../attempts/worker-id.ts';
 import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
 import type { Job } from '../state/job.ts';
@@ -20,7 +20,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
     return connection.send({ type: 'error', message });
   }
-  const denial = denyWorkerId(core, connection, frame.worker_id);
+  const denial = denyWorker(core, connection, frame);
   if (denial) {
     core.log('warn', 'worker denied', { worker_id: frame.worker_id, reason: denial.message });
     connection.send({ type: 'error', message: denial.message });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
-const ann = { name: 'ann', worker_ids: null };
-const bob = { name: 'bob', worker_ids: null };
+const ann = { name: 'ann', worker_ids: null, config_id: null };
+const bob = { name: 'bob', worker_ids: null, config_id: null };
 
 function denied(connection: FakeConnection): number | undefined {
   expect(connection.frames('registered')).toEqual([]);
@@ -12,7 +12,7 @@ function denied(connection: FakeConnection): number | undefined {
 }
 
 describe('a token that is bound to worker ids', () => {
-  const runpod = { name: 'runpod', worker_ids: 'runpod-*' };
+  const runpod = { name: 'runpod', worker_ids: 'runpod-*', config_id: null };
 
   it('registers workers of those ids', () => {
     const queue = new QueueHarness();
@@ -26,6 +26,13 @@ describe('a token that is bound to worker ids', () => {
     queue.job();
     expect(holder.frames('job')).toHaveLength(1);
   });
+});
+
+it('a token that is bound to a config registers a worker of that config alone', () => {
+  const launched = { name: 'launch l1', worker_ids: 'wv-1', config_id: 'm' };
+  const queue = new QueueHarness();
+  expect(denied(queue.worker('wv-1', { config_id: 'other' }, launched))).toBe(4403);
+  expect(queue.worker('wv-1', { config_id: 'm' }, launched).frames('registered')).toHaveLength(1);
 });
 
 describe('a worker id that is in use', () => {
