@@ -1,6 +1,7 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
+import { ENGINE_STOP_MS, WORKER_MARGIN_MS } from '../process/way-down.ts';
 import type { SupervisorMessage } from '../worker/ipc.ts';
 
 /**
@@ -71,18 +72,12 @@ export type Action =
   | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
   | { action: 'exit'; code: number };
 
-/** Shutdown timeouts, ms. With the default grace of 5 s they fit the 10 s of `docker stop`, unless something has to be killed. */
-export const WORKER_MARGIN_MS = 2500;
-export const ENGINE_STOP_MS = 2000;
 /** How long the worker may take to report and release its jobs after the engine has died. */
 const WORKER_AFTER_ENGINE_MS = 5000;
 /** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
 const WORKER_AFTER_FAILED_START_MS = 20_000;
 /** A process that survives SIGKILL this long is stuck in the kernel: waiting longer is pointless. */
 const KILL_MS = 1000;
-/** For sending the last log lines once everything else has ended. */
-const LAST_LINES_MS = 400;
-
 /** Pause before the first restart, doubled for each one after it, ms. */
 const RESTART_AFTER_MS = 1000;
 const RESTART_AFTER_AT_MOST_MS = 60_000;
@@ -90,11 +85,6 @@ const RESTART_AFTER_AT_MOST_MS = 60_000;
 export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
 
 const DIED_OF_SIGTERM = 128 + 15;
-
-/** From the first signal to the exit, if nothing has to be killed. */
-export function wayDownMs(graceMs: number): number {
-  return graceMs + WORKER_MARGIN_MS + ENGINE_STOP_MS + LAST_LINES_MS;
-}
 
 export function initialSituation(engineIsOurs: boolean): Situation {
   return {

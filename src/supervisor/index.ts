@@ -14,6 +14,7 @@ import { phaseText } from '../engine/kinds/report.ts';
 import { END_SIGNALS, EXIT, endSignals, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { systemTimers } from '../process/timeout.ts';
+import { wayDownMs } from '../process/way-down.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import { withQueueDefaults } from '../worker/queue-choice.ts';
 import {
@@ -23,7 +24,6 @@ import {
   initialSituation,
   type Situation,
   type SupervisorEvent,
-  wayDownMs,
 } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';

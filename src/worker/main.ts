@@ -6,6 +6,7 @@ import { describeEngine } from '../engine/kinds/index.ts';
 import { postJson } from '../process/http.ts';
 import { EXIT, endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
+import { endOfStep } from '../process/way-down.ts';
 import { type Instance, parseValue } from '../protocol/index.ts';
 import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
@@ -13,7 +14,6 @@ import { readWorkerConfiguration, type WorkerConfiguration } from './configurati
 import { EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
-import { FORCE_SECONDS } from './jobs/drain.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
 import { openQueue, type QueueAccess } from './queue-access.ts';
@@ -39,9 +39,6 @@ const PARSER_BUDGET = '--wasm-tiering-budget=1000000000';
  * itself lets it grow to four times its size.
  */
 const HEAP_GROWTH = '--heap-growing-percent=60';
-
-/** After a signal and the grace the supervisor waits a little longer than this before it kills the worker. */
-const KILLED_AFTER_SECONDS = FORCE_SECONDS + 0.4;
 
 /**
  * Runs one worker until it ends; the caller is to exit with the code it resolves to.
@@ -107,15 +104,19 @@ async function work(
   const metrics = createMetrics(ports, worker, configuration);
   const localPort = await openPort(configuration, worker, engine);
   const signals = endSignals();
+  // When the last spans have to be out, on the clock of `performance`.
+  let spansUntil = Number.POSITIVE_INFINITY;
   const end = () => {
     const graceMs = configuration.graceSeconds * 1000;
-    logging.mustEndWithin(graceMs + KILLED_AFTER_SECONDS * 1000);
+    logging.mustEndWithin(endOfStep('worker_lines', graceMs));
+    spansUntil = performance.now() + endOfStep('spans', graceMs);
     const endsAt = systemClock.now() + graceMs;
     void queue.stopTaking(graceMs).then(() => worker.drain(Math.max(0, endsAt - systemClock.now()) / 1000));
   };
   void signals.first.then(end);
   void signals.second.then(() => {
     logging.mustEndWithin(0);
+    spansUntil = 0;
     worker.force();
   });
   const hangUp = listenToSupervisor(worker, watch, log);
@@ -138,7 +139,7 @@ async function work(
     signals.release();
     hangUp();
     await engine.close();
-    await tracing?.stop();
+    await tracing?.stop(Math.max(0, spansUntil - performance.now()));
   }
 }
 

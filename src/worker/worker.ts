@@ -1,11 +1,12 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT } from '../process/exit-codes.ts';
+import { endOfStep } from '../process/way-down.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import { Answers } from './answers/answers.ts';
 import { fileAccessOf } from './files/file-access.ts';
 import { uploadResult } from './files/transfer.ts';
-import { Drain, FORCE_SECONDS } from './jobs/drain.ts';
+import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
 import { Outbox } from './results/outbox.ts';
@@ -17,9 +18,6 @@ import { type Beat, type PostHeartbeat, wordsOf } from './telemetry/heartbeat.ts
 import { LoadWatch } from './telemetry/load-watch.ts';
 import { WorkerStatus } from './telemetry/worker-status.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
-
-/** What the last heartbeat gets when all other time is used up, ms: less than the supervisor still waits. */
-const LAST_HEARTBEAT_MS = 300;
 
 /**
  * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
@@ -316,9 +314,10 @@ export class Worker {
     }
     this.#load.stop();
     this.#jobs.stop();
-    const heartbeatMs = (this.#drain?.leftMs ?? FORCE_SECONDS * 1000) + LAST_HEARTBEAT_MS;
-    const said = this.status.end(this.#lastWords, heartbeatMs);
-    await Promise.all([this.#session.stop(), this.#answers.close(), said]);
+    const [acknowledged, goodbye] = [endOfStep('acknowledgements'), endOfStep('goodbye')];
+    const withinMs = goodbye - acknowledged + (this.#drain?.leftMs ?? acknowledged);
+    const said = this.status.end(this.#lastWords, withinMs);
+    await Promise.all([this.#session.stop(withinMs), this.#answers.close(withinMs), said]);
     this.#events.ended(this.#exitCode);
   }
 }

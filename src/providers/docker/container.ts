@@ -1,3 +1,4 @@
+import { wayDownMs } from '../../process/way-down.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { LaunchRequest } from '../driver.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
@@ -14,8 +15,6 @@ const GRACE_LABEL = 'worker-vllm.grace';
 
 /** What the worker has by default, s. */
 const GRACE_SECONDS = 5;
-/** The supervisor takes so much longer, s: `wayDownMs` in supervisor/decide.ts. */
-const WAY_DOWN_SECONDS = 5;
 
 /** What the daemon is asked to create. */
 export function containerOf(request: LaunchRequest, gpus: number[], { network, volumes }: DockerSpec) {
@@ -53,7 +52,7 @@ export function graceOf({ Labels }: ListedContainer): number {
 }
 
 function secondsToStop(grace: string | undefined): number {
-  return Math.ceil(Number(grace ?? GRACE_SECONDS) + WAY_DOWN_SECONDS);
+  return Math.ceil(wayDownMs(Number(grace ?? GRACE_SECONDS) * 1000) / 1000);
 }
 
 export function gpusOf({ Labels }: ListedContainer): number[] {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
+import { wayDownMs } from '../../process/way-down.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
@@ -24,8 +25,6 @@ trap : TERM INT HUP
 echo $? > "$0.new" && mv "$0.new" "$0"
 `;
 
-/** The supervisor takes so much longer than the grace of the worker, ms: `wayDownMs` in supervisor/decide.ts. */
-const WAY_DOWN_MS = 4900;
 /** What the worker has by default, s. */
 const GRACE_SECONDS = 5;
 /** After SIGKILL, ms. */
@@ -87,7 +86,7 @@ export class ProcessDriver implements Driver {
       gpus,
       port,
       created_at: this.#ports.clock.now(),
-      grace_ms: grace * 1000 + WAY_DOWN_MS,
+      grace_ms: wayDownMs(grace * 1000),
       asked_to_end_at: null,
     };
     this.#records.put(record);

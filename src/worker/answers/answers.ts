@@ -139,14 +139,14 @@ export class Answers {
   }
 
   /** Resolves when everything sent has left. */
-  async close(): Promise<void> {
+  async close(withinMs?: number): Promise<void> {
     this.#joiner.stop();
     for (const stream of this.#streams.values()) this.#waiting.add(stream);
     this.#flush();
     for (const timer of this.#expiry.values()) this.#ports.clock.clearTimeout(timer);
     this.#expiry.clear();
     this.#ports.clock.clearTimeout(this.#unknownTimer);
-    await this.#socket?.close();
+    await this.#socket?.close(undefined, undefined, withinMs);
   }
 
   #reconnected(): void {

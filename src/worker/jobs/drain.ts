@@ -1,7 +1,8 @@
+import { endOfStep } from '../../process/way-down.ts';
 import type { Clock, Timer } from '../clock.ts';
 
-/** What comes after the grace, seconds: time for the queue to acknowledge; the supervisor kills half a second later. */
-export const FORCE_SECONDS = 2;
+/** What comes after the grace, ms. */
+const FORCE_MS = endOfStep('acknowledgements');
 
 /**
  * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was released)
@@ -21,7 +22,7 @@ export interface DrainPorts {
   done(): void;
 }
 
-/** The end of a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_SECONDS. */
+/** The end of a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_MS. */
 export class Drain {
   readonly #ports: DrainPorts;
   #phase: DrainPhase = 'finishing';
@@ -33,8 +34,8 @@ export class Drain {
   constructor(ports: DrainPorts, graceMs: number) {
     this.#ports = ports;
     this.#graceTimer = ports.clock.setTimeout(() => this.#graceOver(), graceMs);
-    this.#endsAt = ports.clock.now() + graceMs + FORCE_SECONDS * 1000;
-    this.#forceTimer = ports.clock.setTimeout(() => this.#finish(), graceMs + FORCE_SECONDS * 1000);
+    this.#endsAt = ports.clock.now() + graceMs + FORCE_MS;
+    this.#forceTimer = ports.clock.setTimeout(() => this.#finish(), graceMs + FORCE_MS);
   }
 
   /** Time that both clocks still have, ms; none after `force`. */
@@ -60,8 +61,8 @@ export class Drain {
     const { clock } = this.#ports;
     clock.clearTimeout(this.#graceTimer);
     clock.clearTimeout(this.#forceTimer);
-    this.#endsAt = clock.now() + FORCE_SECONDS * 1000;
-    this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_SECONDS * 1000);
+    this.#endsAt = clock.now() + FORCE_MS;
+    this.#forceTimer = clock.setTimeout(() => this.#finish(), FORCE_MS);
     this.#graceOver();
   }
 

@@ -98,18 +98,21 @@ export class ReconnectingSocket {
     this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));
   }
 
-  /** Closes it for good. Resolves when what was sent before has left, or cannot any more. */
-  async close(code: number = CLOSE.done, reason = ''): Promise<void> {
+  /** Closes it for good. Resolves when what was sent before has left, or cannot any more, in a second at most. */
+  async close(code: number = CLOSE.done, reason = '', withinMs = CLOSED_WITHIN_MS): Promise<void> {
     if (this.#state === 'closed') return;
     const socket = this.#leave();
     this.#state = 'closed';
     if (!socket) return;
     const { clock } = this.#ports;
     await new Promise<void>((resolve) => {
-      const limit = clock.setTimeout(() => {
-        socket.destroy();
-        resolve();
-      }, CLOSED_WITHIN_MS);
+      const limit = clock.setTimeout(
+        () => {
+          socket.destroy();
+          resolve();
+        },
+        Math.min(withinMs, CLOSED_WITHIN_MS),
+      );
       this.#farewell = () => {
         clock.clearTimeout(limit);
         resolve();

@@ -118,12 +118,12 @@ export class Session {
   }
 
   /** Resolves when everything sent has left. */
-  async stop(): Promise<void> {
+  async stop(withinMs?: number): Promise<void> {
     if (this.#isOver()) return;
     this.#settlements.send();
     this.#endConnection();
     this.#enter('stopped');
-    await this.#socket.close(CLOSE.done, 'worker stopped');
+    await this.#socket.close(CLOSE.done, 'worker stopped', withinMs);
   }
 
   send(frame: WorkerFrame): boolean {

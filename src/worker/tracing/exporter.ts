@@ -38,7 +38,7 @@ const KINDS = {
 
 export interface Exporter extends SpanSink {
   /** Posts what is left; it takes no longer than the end of a process may. */
-  stop(): Promise<void>;
+  stop(withinMs: number): Promise<void>;
 }
 
 /** Posts spans in batches to where OTEL_EXPORTER_OTLP_ENDPOINT says, with the headers that its variables name. */
@@ -67,9 +67,9 @@ export function startExporter(settings: TracingSettings, workerId: string, log: 
     emit: (spans) => {
       for (const span of spans) processor.onEnd(readable(span, resources[span.service]));
     },
-    stop: async () => {
+    stop: async (withinMs) => {
       const timer = Promise.withResolvers<void>();
-      setTimeout(timer.resolve, LAST_SPANS_MS).unref();
+      setTimeout(timer.resolve, Math.min(withinMs, LAST_SPANS_MS)).unref();
       await Promise.race([processor.shutdown().catch(() => {}), timer.promise]);
     },
   };

@@ -5,8 +5,8 @@ import { Tracer } from './tracer.ts';
 
 export interface Tracing {
   tracer: Tracer;
-  /** Posts what is left. */
-  stop(): Promise<void>;
+  /** Posts what is left, in that time at most. */
+  stop(withinMs: number): Promise<void>;
 }
 
 /** Spans for the collector that OpenTelemetry's variables name; null: they name none, and nothing is loaded. */
@@ -21,5 +21,5 @@ export async function startTracing(
   const { startExporter } = await import('./exporter.ts');
   for (const warning of settings.warnings) log.warn({}, warning);
   const exporter = startExporter(settings, origin.workerId, log);
-  return { tracer: new Tracer(queueId, origin, exporter), stop: () => exporter.stop() };
+  return { tracer: new Tracer(queueId, origin, exporter), stop: (withinMs) => exporter.stop(withinMs) };
 }

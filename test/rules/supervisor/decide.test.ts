@@ -1,15 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { FailureKind } from '../../../src/engine/kinds/report.ts';
 import { EXIT } from '../../../src/process/index.ts';
+import { ENGINE_STOP_MS, WORKER_MARGIN_MS } from '../../../src/process/way-down.ts';
 import {
   type Action,
   decide,
-  ENGINE_STOP_MS,
   initialSituation,
   RESTARTS_FORGIVEN_MS,
   type Situation,
   type SupervisorEvent,
-  WORKER_MARGIN_MS,
 } from '../../../src/supervisor/decide.ts';
 
 const GRACE_MS = 5000;

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
+import { endOfStep } from '../../../src/process/way-down.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -50,9 +51,9 @@ test('an API that never answers heartbeats does not hold up the end beyond both 
   bench.worker.drain();
   await bench.clock.advance(4000);
   bench.engine.last.complete();
-  await bench.clock.advance(3000);
+  await bench.clock.advance(endOfStep('goodbye', 5000) - 4000 - 1);
   expect(bench.exitCode).toBeNull();
-  await bench.clock.advance(300);
+  await bench.clock.advance(1);
   expect(bench.exitCode).toBe(EXIT.ok);
   expect(bench.clock.armed).toBe(0);
 });
@@ -119,7 +120,7 @@ test('a queue that stays away does not hold up a drain beyond both clocks', asyn
   await bench.push();
   bench.queue.close();
   bench.worker.drain();
-  await bench.clock.advance(6999);
+  await bench.clock.advance(endOfStep('acknowledgements', 5000) - 1);
   expect(bench.exitCode).toBeNull();
   await bench.clock.advance(1);
   expect(bench.exitCode).toBe(EXIT.ok);
@@ -142,7 +143,7 @@ test('a result nobody acknowledges holds the worker for grace and force, no long
   bench.engine.last.complete();
   await settled();
   bench.worker.drain();
-  await bench.clock.advance(6999);
+  await bench.clock.advance(endOfStep('acknowledgements', 5000) - 1);
   expect(bench.exitCode).toBeNull();
   await bench.clock.advance(1);
   expect(bench.exitCode).toBe(EXIT.ok);

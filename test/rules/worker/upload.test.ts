@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
+import { endOfStep } from '../../../src/process/way-down.ts';
 import { limits } from '../../../src/protocol/index.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
 import { settled } from '../../support/virtual-clock.ts';
@@ -165,7 +166,7 @@ test('a result that no frame takes is uploaded until both clocks are over, and a
   const first = await new WorkerBench({}, spool).readyWithBase();
   const before = await uploading(first, 'x'.repeat(limits.BASE_QUEUE_FRAME_BYTES));
   first.worker.drain();
-  await first.clock.advance(6999);
+  await first.clock.advance(endOfStep('acknowledgements', 5000) - 1);
   expect([first.exitCode, before.isAborted]).toEqual([null, false]);
   await first.clock.advance(1);
   expect([first.exitCode, before.isAborted, first.clock.armed]).toEqual([EXIT.ok, true, 0]);
