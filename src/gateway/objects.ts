@@ -21,7 +21,7 @@ import {
 import { RELAY_HEADER, relayName } from '../relay/calls.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../settings/queue-settings.ts';
-import type { Caller } from './auth.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
 import { type Env, objectNamed } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { type ModelAliases, modelAliases } from './model-aliases.ts';
@@ -255,7 +255,7 @@ export async function dialQueue(
   env: Env,
   queueId: string,
   request: Request,
-  token: Caller | null,
+  token: (TokenEntry & { config_id?: string }) | null,
 ): Promise<Response> {
   dialled.queues.add(queueId);
   const headers = new Headers(request.headers);
