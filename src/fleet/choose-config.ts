@@ -19,9 +19,9 @@ export function chooseConfig(
   // To no name, those that the operator declares are those there are.
   const there = isNamed || starts.length === 0 ? all : declared;
   const configs = [...new Set(there.map(({ config_id }) => config_id))];
-  const found = isNamed
-    ? all.find(({ id, config_id }) => id === model || config_id === model)?.config_id
-    : configs.length === 1 && configs[0];
+  // One may be called "default" itself.
+  const named = all.find(({ id, config_id }) => id === model || config_id === model)?.config_id;
+  const found = named ?? (!isNamed && configs.length === 1 && configs[0]);
   if (found) {
     const start = starts.find(({ config_id }) => config_id === found);
     return { kind: 'config', config_id: found, ...(start && { start }) };

@@ -2,13 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import type { BatchesRpc } from '../batches/rpc.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
-import type {
-  AppliedSpec,
-  LaunchedWorker,
-  LauncherAnswer,
-  LauncherReport,
-  SchedulerRpc,
-} from '../scheduler/rpc.ts';
+import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
   DEFAULT_QUEUE,
@@ -242,7 +236,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return answer;
   }
 
-  async workerOfToken(token: string): Promise<LaunchedWorker | null> {
+  async workerOfToken(token: string): ReturnType<SchedulerRpc['workerOfToken']> {
     return this.#scheduling.workerOfToken(token);
   }
 

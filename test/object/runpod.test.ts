@@ -256,3 +256,11 @@ it('a job that was submitted as any other streams as its worker makes it, and af
     { error: { message: 'stream: the input asks for no stream.' } },
   ]);
 });
+
+it('an endpoint that is called "default" itself is found beside others', async () => {
+  const { id, ask, worker } = freshQueue();
+  const played = await worker({ config_id: 'default' });
+  await (await new RawWorker(road.url).connect(id)).register('other', { config_id: 'cfg' });
+  expect((await ask('POST', 'default/run', INPUT)).status).toBe(200);
+  expect(await played.job()).toMatchObject({ job_type: 'runpod' });
+});

@@ -12,10 +12,13 @@ import { servesModel } from './worker.ts';
  */
 export function liveConfig(core: Core, model: string | null): ConfigChoice | null {
   const workers = core.fleet.present(core.now());
-  if (isNamed(model)) {
-    const found = workers.find((worker) => servesModel(worker, model))?.session ?? core.starts.named(model);
-    return found ? { kind: 'config', config_id: found.config_id } : null;
-  }
+  // One may be called "default" itself.
+  const named =
+    model === null
+      ? null
+      : (workers.find((worker) => servesModel(worker, model))?.session ?? core.starts.named(model));
+  if (named) return { kind: 'config', config_id: named.config_id };
+  if (isNamed(model)) return null;
   const starts = core.starts.all();
   const configs = [
     ...new Set([...workers.map(({ session }) => session), ...starts].map((one) => one.config_id)),

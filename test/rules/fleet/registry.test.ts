@@ -135,6 +135,14 @@ describe('models', () => {
     fleet.advance(DAY_S - 1);
     expect(fleet.choose(null)).toEqual({ kind: 'config', config_id: 'cfg-b' });
   });
+
+  it('lead to a config that is called "default" itself, beside others', () => {
+    const fleet = new FleetHarness();
+    fleet.registered('a', ['tiny'], 'default');
+    fleet.registered('b', ['large'], 'cfg-b');
+    expect(fleet.choose('default')).toEqual({ kind: 'config', config_id: 'default' });
+    expect(fleet.choose(null)).toMatchObject({ kind: 'ambiguous' });
+  });
 });
 
 describe('responses that engines keep', () => {
