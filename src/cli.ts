@@ -195,7 +195,11 @@ withStateOption(program.command('token'))
   )
   .option('--name <name>', 'who it is for; also the tenant of its jobs')
   .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
-  .addHelpText('after', '\nA queue that is already running learns of it at its next start.')
+  .option(
+    '--highest-priority <number>',
+    'highest priority of its jobs; 0, that of requests, unless said; of admin any',
+  )
+  .addHelpText('after', '\nA queue that runs on this folder knows it within a second.')
   .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
 
 const state = program.command('state').description('Examine the state folder of a queue.');

@@ -9,18 +9,23 @@ export interface TokenOptions {
   name?: string;
   /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
   workerId?: string;
+  /** Text of a whole number. */
+  highestPriority?: string;
   state: string;
 }
 
 /**
  * `worker-vllm token`: the token alone on stdout, so that a script can take it; the rest on stderr.
- * @throws UserError for a worker id without the scope worker, or one that cannot be
+ * @throws UserError for a worker id without the scope worker, or one that cannot be, and for no priority
  */
 export async function runToken(options: TokenOptions): Promise<number> {
-  const { scope, workerId } = options;
+  const { scope, workerId, highestPriority } = options;
   if (workerId !== undefined) checkWorkerId(workerId, scope);
   const name = options.name ?? `${scope.join('-')}-${randomBytes(3).toString('hex')}`;
-  const { token, entry } = makeToken(name, scope, workerId);
+  const { token, entry } = makeToken(name, scope, {
+    ...(workerId !== undefined && { worker_id: workerId }),
+    ...(highestPriority !== undefined && { highest_priority: priorityOf(highestPriority) }),
+  });
   await storeToken(options.state, entry);
   process.stdout.write(`${token}\n`);
   const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
@@ -40,4 +45,10 @@ function checkWorkerId(workerId: string, scope: Scope[]): void {
       `--worker-id "${workerId}" cannot be: expected the id of a worker without blanks, with * for any characters, such as 'runpod-*'.`,
     );
   }
+}
+
+function priorityOf(text: string): number {
+  const priority = text.trim() === '' ? Number.NaN : Number(text);
+  if (TokenEntry.shape.highest_priority.safeParse(priority).success) return priority;
+  throw new UserError(`--highest-priority "${text}": expected a whole number from 0 to 1000.`);
 }

@@ -2,6 +2,7 @@ import { limits } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { parseBody } from './body.ts';
 import { HttpError } from './errors.ts';
+import type { PriorityBound } from './priority.ts';
 import { errorOf, readSubmission, submitAll } from './submissions.ts';
 
 /** Jobs as lines of JSON, and an answer of as many lines. */
@@ -30,11 +31,16 @@ export function isLines(request: Request): boolean {
 /**
  * Submits the jobs of a body, a commit for every thousand. A line that is none holds up no other; where the queue
  * cannot be reached half-way, the lines that are left say so, and can be sent again: those with an id are not doubled.
+ * @param bound what their submitter may ask for
  * @returns a line for each, in order: `{"line": 3, "job": …}` or `{"line": 4, "error": …}`
  * @throws HttpError 400 for no line at all and for too many
  */
-export async function submitLines(bytes: Uint8Array, submit: Submit): Promise<Response> {
-  const lines = readLines(bytes);
+export async function submitLines(
+  bytes: Uint8Array,
+  bound: PriorityBound,
+  submit: Submit,
+): Promise<Response> {
+  const lines = readLines(bytes, bound);
   if (lines.length === 0 || lines.length > limits.LINES_PER_SUBMISSION) {
     const message = `The body must hold 1 to ${limits.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;
     throw new HttpError(400, message, 'invalid_job');
@@ -62,7 +68,7 @@ export async function submitLines(bytes: Uint8Array, submit: Submit): Promise<Re
   return new Response(answer.join(''), { headers: { 'content-type': 'application/x-ndjson' } });
 }
 
-function readLines(bytes: Uint8Array): Line[] {
+function readLines(bytes: Uint8Array, bound: PriorityBound): Line[] {
   const lines: Line[] = [];
   for (let from = 0, number = 1; from < bytes.length; number += 1) {
     const end = bytes.indexOf(LINE_FEED, from);
@@ -72,14 +78,14 @@ function readLines(bytes: Uint8Array): Line[] {
     if (line.every(isBlank)) continue;
     // One more than there may be is enough to reject them.
     if (lines.length > limits.LINES_PER_SUBMISSION) break;
-    lines.push({ number, job: readLine(line) });
+    lines.push({ number, job: readLine(line, bound) });
   }
   return lines;
 }
 
-function readLine(line: Uint8Array): SubmitJob | HttpError {
+function readLine(line: Uint8Array, bound: PriorityBound): SubmitJob | HttpError {
   try {
-    return readSubmission(parseBody(line));
+    return readSubmission(parseBody(line), bound);
   } catch (error) {
     if (error instanceof HttpError)
       return new HttpError(400, error.message.replace('The body', 'The line'), error.code);

@@ -11,6 +11,7 @@ import {
 } from '../protocol/index.ts';
 import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
+import type { PriorityBound } from './priority.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
 /** One question for what has settled waits at most this long, ms. */
@@ -20,6 +21,8 @@ const PAUSE_MS = 1000;
 
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
+  /** What it may ask for. */
+  bound: PriorityBound;
   /** @returns answers in the order of the jobs */
   submit(jobs: SubmitJob[]): Promise<HeardAnswer[]>;
   /** @returns ids under which there is no job */
@@ -125,7 +128,7 @@ export class JobSocket {
   }
 
   async #submit(bodies: unknown[]): Promise<void> {
-    const read = bodies.map((body) => (hasId(body) ? readSubmission(body) : WITHOUT_ID));
+    const read = bodies.map((body) => (hasId(body) ? readSubmission(body, this.#ports.bound) : WITHOUT_ID));
     const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
     this.#submitted = new Set(jobs.map(({ id = '' }) => id));
     const answers = (jobs.length > 0 ? await this.#submitOrFail(jobs) : []).values();

@@ -12,6 +12,9 @@ const MODEL_BYTES = 4096;
 
 const REQUEST_ID_BYTES = 256;
 
+/** No number that a caller means is longer. */
+const PRIORITY_BYTES = 64;
+
 const decoder = new TextDecoder();
 
 const QUOTE = 0x22;
@@ -44,6 +47,8 @@ export interface BodyScan {
   /** The body's own `request_id`. */
   requestId: string | null;
   response: ResponseWishes;
+  /** The body's own `priority`, for engines that schedule by it; as it is written there, whatever it is. */
+  priority: unknown;
   /** Where the model stands: a view of the body. */
   modelValue: Uint8Array | undefined;
   /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
@@ -61,6 +66,7 @@ const SCANNED = [
   'stream',
   'stream_options',
   'request_id',
+  'priority',
   'encoding_format',
   'previous_response_id',
   'store',
@@ -83,7 +89,15 @@ export function scanBody(body: Uint8Array): BodyScan {
   const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
   const mayBeBytes = /^"bytes/.test(decoder.decode(fields.encoding_format?.subarray(0, 8)));
   const response = { previousId: idOf(fields.previous_response_id), isKept: !isFalse(fields.store) };
-  return { facts, requestId: idOf(fields.request_id), response, modelValue: fields.model, mayBeBytes };
+  const priority = priorityOf(fields.priority);
+  return {
+    facts,
+    requestId: idOf(fields.request_id),
+    priority,
+    response,
+    modelValue: fields.model,
+    mayBeBytes,
+  };
 }
 
 /** @throws HttpError 400, as `scanBody` */
@@ -141,6 +155,11 @@ function isNull(value: Uint8Array): boolean {
 
 function isFalse(value: Uint8Array | undefined): boolean {
   return value?.byteLength === 5 && parse(value) === false;
+}
+
+function priorityOf(value: Uint8Array | undefined): unknown {
+  if (value === undefined) return null;
+  return value.byteLength > PRIORITY_BYTES ? Number.NEGATIVE_INFINITY : parse(value);
 }
 
 function idOf(value: Uint8Array | undefined): string | null {

@@ -13,17 +13,27 @@ import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from 
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED, transferParamsProblem } from './json-scan.ts';
+import { enginePriorityProblem, type PriorityBound, priorityProblem } from './priority.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
 
-/** @returns the error rather than throwing it, since in an array it concerns one job only */
-export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJob | HttpError {
+/**
+ * @param bound what its submitter may ask for
+ * @returns the error rather than throwing it, since in an array it concerns one job only
+ */
+export function readSubmission(
+  body: unknown,
+  bound: PriorityBound,
+  idempotencyKey?: string,
+): SubmitJob | HttpError {
   const parsed = parseSubmission(body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
+  const denied = priorityProblem(job.priority, bound) ?? payloadPriorityProblem(payload, bound);
+  if (denied) return denied;
   const isEngineRequest = job.job_type === 'engine_request';
   const problem =
-    (isEngineRequest ? problemOf(payload) : transferParamsProblem(payload)) ??
+    (isEngineRequest ? problemOf(payload, bound) : transferParamsProblem(payload)) ??
     (job.job_type === 'runpod' ? runpodProblem(payload) : null) ??
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
@@ -41,7 +51,7 @@ export function readSubmission(body: unknown, idempotencyKey?: string): SubmitJo
 }
 
 /** What is wrong with the payload of an `engine_request`; null: nothing. */
-function problemOf(payload: unknown): string | null {
+function problemOf(payload: unknown, bound: PriorityBound): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;
   const { method, path, headers = {}, body, body_base64 } = request.value;
@@ -49,26 +59,41 @@ function problemOf(payload: unknown): string | null {
   if (strange !== undefined) {
     return `payload.headers: ${strange} does not reach engines; docs/protocol.md lists those that do.`;
   }
+  const asked = Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-vllm-priority')?.[1];
+  const denied = enginePriorityProblem(asked, bound);
+  if (denied) return `payload.headers: ${denied.message}`;
   if (isInferenceRoute(method, path)) {
     const text = typeof body === 'string' ? body : '';
     return bodyProblemOf(
       path,
       body_base64 === undefined ? new TextEncoder().encode(text) : bytesOfBase64(body_base64),
+      bound,
     );
   }
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
 /** What a job may not ask of an engine; null: nothing. What is no JSON object asks for nothing. */
-function bodyProblemOf(path: string, body: Uint8Array): string | null {
+function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): string | null {
   let previousId: string | null = null;
   try {
-    previousId = scanBody(body).response.previousId;
+    const { response, priority } = scanBody(body);
+    previousId = response.previousId;
+    const denied = enginePriorityProblem(priority, bound);
+    if (denied) return `payload.body: ${denied.message}`;
   } catch (error) {
     if (error instanceof HttpError && error.code === TRANSFER_PARAMS_REFUSED) return error.message;
   }
   const kept = keptResponseProblem(path, previousId);
   return kept === null ? null : `payload.path: ${kept}`;
+}
+
+/** The same of the priority that a payload asks of the engine, or the requests that RunPod's inputs name. */
+export function payloadPriorityProblem(payload: object, bound: PriorityBound): HttpError | null {
+  const { priority, input } = payload as { priority?: unknown; input?: unknown };
+  const { openai_input, body, ...of } = Object(input) as Record<string, unknown>;
+  const asked = [priority, of.priority, Object(openai_input).priority, Object(body).priority];
+  return asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean) ?? null;
 }
 
 /** The same of the requests that RunPod's inputs name. */

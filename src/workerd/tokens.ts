@@ -16,12 +16,15 @@ export interface NewToken {
 
 /**
  * A random token with the prefix of this project's tokens.
- * @param workerId id of the only worker that may use it, or a pattern of ids; left out: any
+ * @param bounds what else its entry says
  */
-export function makeToken(name: string, scopes: Scope[], workerId?: string): NewToken {
+export function makeToken(
+  name: string,
+  scopes: Scope[],
+  bounds: Pick<TokenEntry, 'worker_id' | 'highest_priority'> = {},
+): NewToken {
   const token = `wv_${randomBytes(32).toString('base64url')}`;
-  const bound = workerId === undefined ? {} : { worker_id: workerId };
-  return { token, entry: { name, sha256: sha256(token), scopes, ...bound } };
+  return { token, entry: { name, sha256: sha256(token), scopes, ...bounds } };
 }
 
 /** Adds a token to the state folder's file, which only its owner can read. */

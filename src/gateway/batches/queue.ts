@@ -7,6 +7,7 @@ import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
 import { callQueue, submitAndListen } from '../objects.ts';
+import { enginePriorityProblem } from '../priority.ts';
 
 /** Below what people wait for. */
 const PRIORITY = -10;
@@ -51,12 +52,17 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
 /** A line may have 20 MiB, but as the text in a payload each of its quotes and backslashes is two characters. */
 const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
+/** Lines of batches go before no other request, at engines too. */
+const NO_HASTE = { highest: 0, name: null };
+const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
+
 /** Why the gateway would not pass this line on; null: it would. */
 function refusalOf({ path, body }: LineJob, payload: string): string | null {
   // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
-    const { response } = scanBody(new TextEncoder().encode(body));
+    const { response, priority } = scanBody(new TextEncoder().encode(body));
+    if (enginePriorityProblem(priority, NO_HASTE)) return TOO_HASTY;
     return keptResponseProblem(path, response.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;

@@ -28,6 +28,8 @@ export interface EngineCall {
   response: ResponseWishes;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;
+  /** What it says of its priority at the engine, in a header and in the body. */
+  priorities: unknown[];
   /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
   requestId: string | null;
 }
@@ -38,6 +40,7 @@ interface Content {
   type: string | null;
   /** The body's own `request_id`. */
   requestId: string | null;
+  priority?: unknown;
   body: Uint8Array;
   mayBeBytes?: boolean;
   response?: ResponseWishes;
@@ -76,7 +79,8 @@ export function engineCall(
     ...(type === null ? {} : { content_type: type }),
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
-  return { facts, mayBeBytes, response, payload: pack(head, body), requestId };
+  const priorities = [headers['x-vllm-priority'], content.priority];
+  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {
@@ -115,7 +119,8 @@ function readForm(bytes: Uint8Array, type: string | null, boundary: string, alia
   const model = aliases.resolve(asked);
   const body = model === asked || model === null ? bytes : replaced(bytes, fields.get('model')!, model);
   const facts = { model, stream: text('stream') === 'true', includeUsage: false };
-  return { facts, type: checkedType(type), requestId: text('request_id') || null, body };
+  const [requestId, priority] = [text('request_id') || null, text('priority') || null];
+  return { facts, type: checkedType(type), requestId, priority, body };
 }
 
 /** @param value a view of the bytes */

@@ -18,6 +18,7 @@ import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, fetchRelay, queueIdOf } from '../objects.ts';
+import { enginePriorityProblem, priorityBound } from '../priority.ts';
 import { requestIdHeaders } from '../request-id.ts';
 import { type Gateway, type GatewayContext, needs } from './types.ts';
 
@@ -83,6 +84,9 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
   let read: EngineCall;
   try {
     read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
+    const bound = priorityBound(context.get('token'));
+    const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
+    if (problem) throw problem;
   } catch (error) {
     release();
     throw error;

@@ -3,6 +3,7 @@ import { isConfigured, readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
+import { priorityBound } from '../priority.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
 import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
 
@@ -24,6 +25,7 @@ function serve(context: GatewayContext): Response {
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
+    bound: priorityBound(context.get('token')),
     submit: (jobs) =>
       submitAndListen(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),

@@ -7,6 +7,7 @@ import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import { type PriorityBound, priorityBound } from '../priority.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
 import { type Gateway, needs } from './types.ts';
 
@@ -20,6 +21,7 @@ export function jobRoutes(app: Gateway): void {
     const queueId = queueIdOf(context.env, request);
     const key = request.headers.get('idempotency-key') ?? undefined;
     const submitter = submitterOf(context.get('token'));
+    const bound = priorityBound(context.get('token'));
     const submission = traceContextOf(request.headers);
     const submit = (jobs: SubmitJob[]) => {
       const trace = submission && { trace: jobs.length > 1 ? { ...submission, is_link: true } : submission };
@@ -31,15 +33,15 @@ export function jobRoutes(app: Gateway): void {
       if (isLines(request)) {
         if (key)
           throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
-        return await submitLines(bytes, submit);
+        return await submitLines(bytes, bound, submit);
       }
       const body = parseBody(bytes);
       if (Array.isArray(body)) {
         if (key)
           throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
-        return context.json(await submitMany(body, submit));
+        return context.json(await submitMany(body, bound, submit));
       }
-      const job = readSubmission(body, key);
+      const job = readSubmission(body, bound, key);
       if (job instanceof HttpError) throw job;
       const [answer] = await submit([job]);
       if (!answer?.ok) throw rejection(answer);
@@ -118,7 +120,11 @@ function jobAnswer(job: object, status = 200): Response {
 }
 
 /** Valid jobs go in one commit; each place of the answer holds what became of the job in that place. */
-async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>) {
+async function submitMany(
+  bodies: unknown[],
+  bound: PriorityBound,
+  submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>,
+) {
   if (bodies.length === 0 || bodies.length > limits.JOBS_PER_SUBMISSION) {
     throw new HttpError(
       400,
@@ -127,7 +133,7 @@ async function submitMany(bodies: unknown[], submit: (jobs: SubmitJob[]) => Prom
     );
   }
   return submitAll(
-    bodies.map((body) => readSubmission(body)),
+    bodies.map((body) => readSubmission(body, bound)),
     submit,
   );
 }

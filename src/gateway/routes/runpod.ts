@@ -9,6 +9,7 @@ import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, fetchRelay, queueIdOf, submitJobs } from '../objects.ts';
+import { priorityBound } from '../priority.ts';
 import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
@@ -133,7 +134,7 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
   const queueId = queueIdOf(env, context.req.raw);
   const { bytes, release } = await readBody(context.req.raw, env);
   try {
-    const job = readRunpodSubmission(parseBody(bytes), id, endpoint);
+    const job = readRunpodSubmission(parseBody(bytes), id, endpoint, priorityBound(context.get('token')));
     const submitter = submitterOf(context.get('token'));
     const [answer] = await submitJobs(
       env,

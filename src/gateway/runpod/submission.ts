@@ -2,7 +2,8 @@ import * as z from 'zod';
 import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
-import { runpodProblem } from '../submissions.ts';
+import type { PriorityBound } from '../priority.ts';
+import { payloadPriorityProblem, runpodProblem } from '../submissions.ts';
 
 /** Jobs with `lowPriority` run after all others. */
 const LOW_PRIORITY = -1;
@@ -19,14 +20,22 @@ export const RunpodSubmission = RunpodPayload.extend({
 /**
  * A body of `run` or `runsync` as a stored job.
  * @param endpoint a config, a model, or "default"
- * @throws HttpError 400 that names the field
+ * @param bound what its submitter may ask for
+ * @throws HttpError 400 that names the field, 403 for a priority that is not the submitter's to ask for
  */
-export function readRunpodSubmission(body: unknown, id: string, endpoint: string): SubmitJob {
+export function readRunpodSubmission(
+  body: unknown,
+  id: string,
+  endpoint: string,
+  bound: PriorityBound,
+): SubmitJob {
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
   const problem = runpodProblem({ input });
   if (problem !== null) throw new HttpError(400, problem, 'invalid_job');
+  const denied = payloadPriorityProblem({ input }, bound);
+  if (denied) throw denied;
   return {
     id,
     job_type: 'runpod',

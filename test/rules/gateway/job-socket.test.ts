@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { JobSocket } from '../../../src/gateway/job-socket.ts';
+import { priorityBound } from '../../../src/gateway/priority.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
@@ -8,6 +9,7 @@ class Program {
   readonly queue = new QueueHarness();
   readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
   readonly #socket = new JobSocket({
+    bound: priorityBound(null),
     submit: (jobs) =>
       this.#ask(() => this.queue.queue.submitAndListen(jobs as SubmitJob[], [], 'listener')) as never,
     listen: (ids) => this.#ask(() => this.queue.queue.jobs.listen('listener', ids, null)),

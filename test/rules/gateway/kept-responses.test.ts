@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
+import { priorityBound } from '../../../src/gateway/priority.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
 
@@ -25,7 +26,8 @@ test.each([
 
 const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
 const made = { model: 'm', input: 'x', store: true };
-const job = (job_type: string, payload: object) => readSubmission({ job_type, config_id: 'c', payload });
+const job = (job_type: string, payload: object) =>
+  readSubmission({ job_type, config_id: 'c', payload }, priorityBound(null));
 
 test.each([
   ['engine_request', { method: 'GET', path: '/v1/responses/resp_1' }],
@@ -40,7 +42,8 @@ test.each([
     status: 400,
     message: expect.stringContaining('not by jobs'),
   });
-  if (type === 'runpod') expect(() => readRunpodSubmission(payload, 'id', 'm')).toThrow('not by jobs');
+  if (type === 'runpod')
+    expect(() => readRunpodSubmission(payload, 'id', 'm', priorityBound(null))).toThrow('not by jobs');
 });
 
 test.each([

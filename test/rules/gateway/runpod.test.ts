@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
+import { priorityBound } from '../../../src/gateway/priority.ts';
 import { configOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
 import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
@@ -62,7 +63,7 @@ describe('a job as RunPod shows it', () => {
 });
 
 describe('a submission', () => {
-  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny');
+  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny', priorityBound(null));
 
   test('becomes a stored job of the endpoint', () => {
     const job = read({ input: { prompt: 'Hi' } });

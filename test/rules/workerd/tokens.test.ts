@@ -57,7 +57,7 @@ describe('tokens of the state folder', () => {
   });
 
   it('may be bound to a worker', async () => {
-    const { entry } = makeToken('gpu', ['worker'], 'runpod-*');
+    const { entry } = makeToken('gpu', ['worker'], { worker_id: 'runpod-*' });
     await storeToken(folder, entry);
     expect(await readTokenFile(folder)).toMatchObject([{ name: 'gpu', worker_id: 'runpod-*' }]);
   });
