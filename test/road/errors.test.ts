@@ -157,7 +157,7 @@ describe('mistakes on the command line', () => {
       'CASOLA_CONFIG_ID',
       'CASOLA_MAX_JOBS',
       'CASOLA_LEASE_SECONDS',
-      'VLLM_MODEL',
+      'ENGINE_URL',
     ]) {
       expect(output).toContain(name);
     }
