@@ -46,7 +46,12 @@ export function httpPlatform(web: Web, settings: HttpPlatformSettings): Platform
         { signal: ended },
       );
     } catch (error) {
-      return { status: null, body: undefined, problem: reasonOf(error) };
+      return {
+        status: null,
+        mayHaveReached: mayHaveReached(error),
+        body: undefined,
+        problem: reasonOf(error),
+      };
     }
   }
 
@@ -80,6 +85,21 @@ export function httpPlatform(web: Web, settings: HttpPlatformSettings): Platform
         return ask(ping(parameters), { headers }, 2 * pingIntervalMs);
       }),
   };
+}
+
+/** No connection was made: nothing was sent. */
+const UNREACHED = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+function mayHaveReached(error: unknown): boolean {
+  const { cause } = Object(error) as { cause?: { code?: string } };
+  return !UNREACHED.has(cause?.code ?? '');
 }
 
 function answerOf(status: number, text: string): PlatformAnswer {

@@ -64,6 +64,15 @@ export class JobAnswer {
     this.#post();
   }
 
+  /** An earlier process ended it: what of it was posted nobody knows, so its pieces are not. */
+  settleLate(outcome: JobOutcome): void {
+    if ('output' in outcome) {
+      this.#posted.push(...outcome.output);
+      this.#yielded = outcome.output.length;
+    }
+    this.settle(outcome);
+  }
+
   /** Nothing more of it is posted. */
   drop(): void {
     this.#dropped.abort();
@@ -90,7 +99,14 @@ export class JobAnswer {
   }
 
   async #postOutput(output: unknown): Promise<void> {
-    const refusal = await this.#try('stream', JSON.stringify({ output }), STREAM_TRIES);
+    const refusal = await this.#try(
+      'stream',
+      JSON.stringify({ output }),
+      STREAM_TRIES,
+      (answer) =>
+        // Posted twice, it would stand twice in the stream.
+        mayPass(answer) && !answer.mayHaveReached,
+    );
     if (refusal === null || this.#dropped.signal.aborted) return;
     this.#ports.log.warn(
       { job_id: this.#jobId, problem: refusal },
@@ -104,7 +120,7 @@ export class JobAnswer {
     const body = JSON.stringify({ ...said, ...(this.#ports.refreshes && { stopPod: true }) });
     const bytes = Buffer.byteLength(body);
     if (bytes > MOST_BYTES) return await this.#postTooLarge(bytes);
-    const refusal = await this.#try('done', body, Number.POSITIVE_INFINITY);
+    const refusal = await this.#try('done', body);
     if (refusal === null || this.#dropped.signal.aborted) return refusal === null;
     log.error({ job_id: this.#jobId, problem: refusal, bytes }, 'RunPod refused the result of a job');
     return bytes > LARGE_BYTES && (await this.#postTooLarge(bytes));
@@ -113,17 +129,22 @@ export class JobAnswer {
   async #postTooLarge(bytes: number): Promise<boolean> {
     const error = `the result has ${bytes} bytes, more than RunPod takes (10 MB of /run, 20 MB of /runsync)`;
     this.#ports.log.error({ job_id: this.#jobId, bytes }, 'job failed: its result is too large for RunPod');
-    return (await this.#try('done', JSON.stringify({ error }), Number.POSITIVE_INFINITY)) === null;
+    return (await this.#try('done', JSON.stringify({ error }))) === null;
   }
 
   /** @returns null: taken, else why it was not */
-  async #try(to: PlatformPost['to'], body: string, tries: number): Promise<string | null> {
+  async #try(
+    to: PlatformPost['to'],
+    body: string,
+    tries = Number.POSITIVE_INFINITY,
+    mayRepeat = mayPass,
+  ): Promise<string | null> {
     const { platform, random, log } = this.#ports;
     const { signal } = this.#dropped;
     for (let failures = 1; ; failures++) {
       const answer = await platform.post({ to, jobId: this.#jobId, body }, signal);
       if (isTaken(answer)) return null;
-      if (signal.aborted || failures >= tries || !mayPass(answer)) return answer.problem;
+      if (signal.aborted || failures >= tries || !mayRepeat(answer)) return answer.problem;
       const pauseMs = pauseAfterFailure(failures, random);
       const fields = { job_id: this.#jobId, problem: answer.problem, again_in_ms: Math.round(pauseMs) };
       log.warn(

@@ -26,6 +26,8 @@ export interface PlatformPost {
 export interface PlatformAnswer {
   /** HTTP status; null: no answer came. */
   status: number | null;
+  /** Without an answer: the request may have taken effect. */
+  mayHaveReached?: boolean;
   /** Parsed; undefined where it is no JSON. */
   body: unknown;
   /** What is wrong with it, for people, if anything is. */

@@ -273,8 +273,9 @@ export class RunpodQueue {
   }
 
   #settle(jobId: string, outcome: JobOutcome): void {
-    const held = this.#held.get(jobId) ?? this.#hold(jobId, null);
-    held.answer.settle(outcome);
+    const held = this.#held.get(jobId);
+    if (held) held.answer.settle(outcome);
+    else this.#hold(jobId, null).answer.settleLate(outcome);
     this.#goOn();
   }
 
