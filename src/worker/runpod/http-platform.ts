@@ -1,6 +1,5 @@
-import { reasonOf, type Web } from '../../process/http.ts';
+import { Agent, request } from 'undici';
 import { manifest } from '../../process/package.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import type { Addresses } from './addresses.ts';
 import type { Platform, PlatformAnswer } from './platform.ts';
 
@@ -23,34 +22,35 @@ export interface HttpPlatformSettings {
   pingIntervalMs: number;
 }
 
-/** The platform over HTTP. */
-export function httpPlatform(web: Web, settings: HttpPlatformSettings): Platform {
-  const { addresses, apiKey, pingIntervalMs } = settings;
+/**
+ * The platform over HTTP, with undici's own calls: `fetch` costs several times as much, and a job makes three of them.
+ */
+export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatformSettings): Platform {
   const { stop, ping } = addresses;
+  const agent = new Agent({ allowH2: false });
   const headers = { 'user-agent': USER_AGENT, ...(apiKey && { authorization: apiKey }) };
 
   async function ask(
     url: string,
-    init: RequestInit,
+    call: Call,
     limitMs: number,
-    ended?: AbortSignal,
+    signal?: AbortSignal,
   ): Promise<PlatformAnswer> {
     try {
-      return await withTimeout(
-        web.clock,
-        limitMs,
-        async (signal) => {
-          const response = await web.fetch(url, { ...init, signal });
-          return answerOf(response.status, await response.text());
-        },
-        { signal: ended },
-      );
+      const { statusCode, body } = await request(url, {
+        ...call,
+        dispatcher: agent,
+        headersTimeout: limitMs,
+        bodyTimeout: limitMs,
+        ...(signal && { signal }),
+      });
+      return answerOf(statusCode, await body.text());
     } catch (error) {
       return {
         status: null,
         mayHaveReached: mayHaveReached(error),
         body: undefined,
-        problem: reasonOf(error),
+        problem: (error as Error).message || String((error as { code?: unknown }).code),
       };
     }
   }
@@ -84,7 +84,14 @@ export function httpPlatform(web: Web, settings: HttpPlatformSettings): Platform
         if (jobIds.length > 0) parameters.set('job_id', jobIds.join(',').slice(0, PING_CHARACTERS));
         return ask(ping(parameters), { headers }, 2 * pingIntervalMs);
       }),
+    close: () => void agent.destroy(),
   };
+}
+
+interface Call {
+  method?: 'POST';
+  headers: Record<string, string>;
+  body?: string;
 }
 
 /** No connection was made: nothing was sent. */
@@ -98,8 +105,8 @@ const UNREACHED = new Set([
 ]);
 
 function mayHaveReached(error: unknown): boolean {
-  const { cause } = Object(error) as { cause?: { code?: string } };
-  return !UNREACHED.has(cause?.code ?? '');
+  const { code = '' } = Object(error) as { code?: string };
+  return !UNREACHED.has(code);
 }
 
 function answerOf(status: number, text: string): PlatformAnswer {

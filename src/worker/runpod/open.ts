@@ -36,7 +36,7 @@ export async function openRunpodQueue(
     return { ...local, queue: create(platform), post: null };
   }
   const { platform, post } = openPlatform(at, settings, ports);
-  return { queue: create(platform), post, exitCode: () => null, close: () => {} };
+  return { queue: create(platform), post, exitCode: () => null, close: () => platform.close?.() };
 }
 
 function openPlatform(
@@ -52,7 +52,7 @@ function openPlatform(
   }
   const { ping } = addresses;
   return {
-    platform: httpPlatform(ports, { addresses, apiKey, pingIntervalMs }),
+    platform: httpPlatform({ addresses, apiKey, pingIntervalMs }),
     post: ping && unhealthyPinger(ports, ping, apiKey),
   };
 }

@@ -13,6 +13,8 @@ export interface Platform {
   post(post: PlatformPost, signal: AbortSignal): Promise<PlatformAnswer>;
   /** Says which jobs are held here; null: nobody listens. */
   ping: ((jobIds: readonly string[]) => Promise<PlatformAnswer>) | null;
+  /** Nothing more is asked. */
+  close?(): void;
 }
 
 /** What a job has yielded (`stream`), or how it ended (`done`). */

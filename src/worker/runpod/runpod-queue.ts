@@ -235,7 +235,6 @@ export class RunpodQueue {
   #forget(jobId: string): void {
     const held = this.#held.get(jobId);
     if (!held) return;
-    held.answer.drop();
     this.#held.delete(jobId);
     this.#byStream.delete(held.stream);
   }
@@ -282,7 +281,10 @@ export class RunpodQueue {
   #released(jobId: string, isForGood: boolean): void {
     const held = this.#held.get(jobId);
     if (!held) return;
-    if (isForGood) return this.#forget(jobId);
+    if (isForGood) {
+      held.answer.drop();
+      return this.#forget(jobId);
+    }
     held.isRunning = false;
     this.#ports.clock.setTimeout(() => this.#goOn(), GIVE_AGAIN_MS);
   }
@@ -298,8 +300,10 @@ export class RunpodQueue {
 
   /** Nothing more is said of it, whatever it has come to. */
   #stop(jobId: string): void {
-    if (!this.#held.has(jobId)) return;
+    const held = this.#held.get(jobId);
+    if (!held) return;
     this.#ports.log.info({ job_id: jobId }, 'RunPod stops a job');
+    held.answer.drop();
     this.#forget(jobId);
     this.#tell({ type: 'job_revoked', job_id: jobId, reason: 'cancelled' });
   }
@@ -319,6 +323,8 @@ export class RunpodQueue {
     this.#ports.clock.clearTimeout(this.#pings);
     this.#takes.end();
     this.#stops?.end();
-    for (const jobId of this.held) this.#forget(jobId);
+    for (const { answer } of this.#held.values()) answer.drop();
+    this.#held.clear();
+    this.#byStream.clear();
   }
 }
