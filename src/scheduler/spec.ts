@@ -216,7 +216,8 @@ export const FleetSpec = z
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
   // Whatever else is wrong, so that all faults are told at once.
-  .superRefine(checkReferences, { when: () => true });
+  .superRefine(checkReferences, { when: () => true })
+  .superRefine(checkSecrets, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
 
 /**
@@ -265,6 +266,25 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
         [id, 'machines', index, 'provider'],
         `there is no provider "${provider}" under providers, only ${names}`,
       );
+    }
+  }
+}
+
+/** By the name's end: MAX_TOKENS and TOKENIZER are none. Of GOOGLE_APPLICATION_CREDENTIALS the value is a path. */
+const HOLDS_A_SECRET =
+  /(?:^|_)(?:TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET(?:_KEY)?|PASSWORD|PASSWD|(?<!APPLICATION_)CREDENTIALS?)$/i;
+
+/** Whoever may read the fleet may read its spec. */
+function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
+  for (const [id, config] of Object.entries(record(record(value).configs))) {
+    for (const name of Object.keys(record(record(config).env)).filter((name) => HOLDS_A_SECRET.test(name))) {
+      const message = `looks like a secret, which does not belong into the spec: put its name under "secrets", and its value into the environment of the launcher`;
+      context.addIssue({
+        code: 'custom',
+        path: ['configs', id, 'env', name],
+        message,
+        params: { of: 'key' },
+      });
     }
   }
 }

@@ -11,18 +11,22 @@ export interface Remark {
   text: string;
 }
 
+/** Of faults, and of warnings, so many are told; one more is looked for, to say that there are more. */
+export const MOST_TOLD = 50;
+
 export function remarksOf(issues: readonly z.core.$ZodIssue[], document: unknown): Remark[] {
-  return issues.flatMap((issue) => {
+  return issues.slice(0, MOST_TOLD + 1).flatMap((issue) => {
     if (issue.code === 'unrecognized_keys') {
       const known = knownKeys(issue.path, document);
-      return issue.keys.map((key) => ({
+      return issue.keys.slice(0, MOST_TOLD + 1).map((key) => ({
         path: [...issue.path, key],
         of: 'key' as const,
         text: unknownKey(key, known),
       }));
     }
     const given = valueAt(document, issue.path);
-    const of = issue.code === 'invalid_key' || given === undefined ? 'key' : 'value';
+    const isOfKey = issue.code === 'invalid_key' || (issue.code === 'custom' && issue.params?.of === 'key');
+    const of = isOfKey || given === undefined ? 'key' : 'value';
     return [{ path: [...issue.path], of, text: textOf(issue, given) }];
   });
 }

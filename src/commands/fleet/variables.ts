@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
 import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
-import { didYouMean, fieldOf, type Remark, shown } from './issues.ts';
+import { didYouMean, fieldOf, MOST_TOLD, type Remark, shown } from './issues.ts';
 
 /** What is said about the variables that a fleet gives to its workers. */
 
@@ -36,7 +36,6 @@ const ALSO_OURS = [
   'HF_HOME',
   'WORKER_CUDA_VERSION',
 ];
-const HOLDS_A_SECRET = /(?:^|_)(?:TOKEN|API_KEY|ACCESS_KEY|PRIVATE_KEY|SECRET|PASSWORD)$/;
 
 /** Of all configs' `env`. */
 export function environmentRemarks(document: unknown): { faults: Remark[]; warnings: Remark[] } {
@@ -46,6 +45,7 @@ export function environmentRemarks(document: unknown): { faults: Remark[]; warni
     const engine = fieldOf(config, 'engine');
     const shape = containerShape({ ENGINE: typeof engine === 'string' ? engine : undefined });
     for (const [name, value] of entriesOf(fieldOf(config, 'env'))) {
+      if (faults.length > MOST_TOLD || warnings.length > MOST_TOLD) return { faults, warnings };
       const path = ['configs', id, 'env', name];
       const fault = nameFault(name, shape);
       const wrong = fault === null ? valueFault(name, value, shape) : null;
@@ -82,9 +82,6 @@ export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark
 
 function nameFault(name: string, shape: z.ZodRawShape): string | null {
   if (Object.hasOwn(SET_BY_THE_LAUNCHER, name)) return `cannot be set here: ${SET_BY_THE_LAUNCHER[name]}`;
-  if (HOLDS_A_SECRET.test(name)) {
-    return `looks like a secret, which does not belong in this file: put its name under "secrets", and its value into the environment of the launcher`;
-  }
   const known = [...Object.keys(shape), ...ALSO_OURS];
   if (!OUR_PREFIX.test(name) || known.includes(name)) return null;
   return `is no variable of a worker${didYouMean(name, known)}`;
