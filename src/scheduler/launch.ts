@@ -26,6 +26,7 @@ export type { FailureCause, LaunchState };
  * terminating → gone                            the provider said that it is gone, or two complete lists do not show it
  *             → failed(cause)                   the same, where a cause was noted on the way
  * ```
+ * A launch that is requested or accepted, and whose machine was made and not started, is ordered again.
  * `gone` and `failed` are final. Whatever state it is in once it was asked for, what two complete lists do not show is
  * gone or failed.
  */

@@ -54,7 +54,8 @@ function mayTake(
 
 function isDue({ state, order_due_at, clear_at }: LaunchRecord, now: number): boolean {
   if (order_due_at === null || order_due_at > now) return false;
-  return state === 'intended' || state === 'requested' || (state === 'terminating' && clear_at !== null);
+  if (state === 'terminating') return clear_at !== null;
+  return state === 'intended' || state === 'requested' || state === 'accepted';
 }
 
 function giveOut(core: Core, launch: LaunchRecord, { report, providers, configs }: Taker): DueOrder | null {
@@ -109,8 +110,10 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       const price_per_hour = outcome.price_per_hour ?? launch.price_per_hour;
       const known = { ...launch, external_id, price_per_hour };
       const isAsked = launch.state === 'requested';
-      if (launch.external_id === external_id && !isAsked) return;
-      return core.launches.save(isAsked ? moved(known, 'accepted', now, { order_due_at: null }) : known);
+      if (isAsked) return core.launches.save(moved(known, 'accepted', now, { order_due_at: null }));
+      // Its machine was made and not started, and the launch ordered again.
+      if (launch.state === 'accepted') known.order_due_at = null;
+      return core.launches.save(known);
     }
     case 'no_capacity':
     case 'rejected':

@@ -3,6 +3,9 @@ import { ended, isFinal, type LaunchRecord, listsApartMs, moved, terminated } fr
 import type { Machine } from './rpc.ts';
 import { newStray } from './strays.ts';
 
+/** A machine that was made and not started so long after the order, ms, is waited for in vain. */
+const START_AGAIN_AFTER_MS = 15_000;
+
 /** A provider's complete list. */
 export interface CompleteList {
   provider: string;
@@ -71,7 +74,9 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   };
   const heard = { missed_lists: 0, missed_since: null, ...told };
   let next: LaunchRecord = { ...launch, ...heard };
-  if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
+  if (machine.unstarted && isAwaited(next)) next = { ...next, order_due_at: startAgainAt(next, now) };
+  else if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
+  else if (next.state === 'accepted') next = { ...next, order_due_at: null };
   if (machine.state === 'ended' && next.state !== 'terminating') {
     // One that was to end anyway ended well.
     const failure = machine.no_capacity ? 'no_capacity' : 'exited';
@@ -79,6 +84,17 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
   }
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
+}
+
+/** Nothing has been heard of its worker, and nobody wants its end. */
+function isAwaited({ state }: LaunchRecord): boolean {
+  return state === 'requested' || state === 'accepted';
+}
+
+/** The launcher that made its machine may be about to start it. */
+function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): number {
+  const again = Math.max(now, (ordered_at ?? now) + START_AGAIN_AFTER_MS);
+  return Math.min(order_due_at ?? again, again);
 }
 
 /** A list does not show a launch. Two of them, some time apart, mean that there is nothing. */

@@ -36,6 +36,11 @@ export const LauncherReport = z.object({
               state: z.enum(['starting', 'running', 'ended', 'unknown']),
               /** With `ended`: there was no room for it, or none any more. As a launch answered `no_capacity`. */
               no_capacity: z.boolean().optional(),
+              /**
+               * With `starting`: it was made, and nobody has started it, as when its launcher was killed in between.
+               * Its launch is ordered again.
+               */
+              unstarted: z.boolean().optional(),
               /** Epoch ms by the provider's clock. */
               created_at: z.number().nullable(),
               started_at: z.number().nullable(),

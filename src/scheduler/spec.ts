@@ -42,6 +42,16 @@ const Gpus = z
     'GPUs of that machine, by index; each worker gets as many as its candidate says. Left out: workers get none.',
   );
 
+/** Docker's options of a bind mount or volume. */
+const MODE = 'ro|rw|z|Z|nocopy|r?shared|r?slave|r?private|cached|consistent|delegated';
+
+const Volume = z
+  .string()
+  .regex(
+    new RegExp(`^(/[^:]*|[a-zA-Z0-9][a-zA-Z0-9_.-]+):/[^:]*(:(${MODE})(,(${MODE}))*)?$`),
+    'expected an absolute path or the name of a volume, then ":" and an absolute path in the container, then maybe ":ro"',
+  );
+
 const KEY = 'Name of the variable that holds the key, where the launcher runs.';
 
 const Common = {
@@ -65,7 +75,7 @@ const PROVIDERS = [
       .describe('As DOCKER_HOST: unix:///…, tcp://…; left out: what the environment says.'),
     gpus: Gpus,
     network: z.string().optional(),
-    volumes: z.array(z.string()).default([]).describe('As `docker run --volume`: HOST:CONTAINER[:ro].'),
+    volumes: z.array(Volume).default([]).describe('As `docker run --volume`: HOST:CONTAINER[:ro].'),
   }),
   z.strictObject({
     driver: z.literal('kubernetes'),

@@ -9,16 +9,18 @@ import { cli, processesWith, stateFolder } from './road.ts';
 
 interface Fleet {
   budget?: Record<string, number>;
+  /** Default: this machine's processes, by the name of `here`. */
+  providers?: Record<string, Record<string, unknown>>;
   configs: Record<string, Record<string, unknown>>;
 }
 
 /** Writes a fleet's file whose workers start and end in seconds. */
-export function writeFleet(path: string, { budget = {}, configs }: Fleet): void {
+export function writeFleet(path: string, { budget = {}, providers = HERE, configs }: Fleet): void {
   const whole = Object.entries(configs).map(([id, config]) => [id, { ...QUICK, ...config }]);
-  const providers = { here: { driver: 'process' } };
   writeFileSync(path, stringify({ budget, providers, configs: Object.fromEntries(whole) }));
 }
 
+const HERE = { here: { driver: 'process' } };
 const QUICK = {
   engine: 'simulator',
   model: 'tiny',

@@ -2,7 +2,13 @@ import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
 import { containerOf, GPUS_LABEL, gpusOf, graceOf, imageOf, NAME_LABEL, nameOf } from './container.ts';
-import { type ContainerState, Engine, EngineError, type ListedContainer } from './engine.ts';
+import {
+  type ContainerState,
+  Engine,
+  EngineError,
+  type FoundContainer,
+  type ListedContainer,
+} from './engine.ts';
 
 type DockerSpec = Extract<ProviderSpec, { driver: 'docker' }>;
 
@@ -53,8 +59,8 @@ export class DockerDriver implements Driver {
     const { name } = request;
     try {
       if (this.#pending.has(name)) return launched(name);
-      if (request.may_exist && (await this.#engine.stateOf(name))) return await this.#adopt(name);
-      return await this.#create(request);
+      const found = request.may_exist ? await this.#engine.find(name) : null;
+      return found ? await this.#adopt(name, found) : await this.#create(request);
     } catch (error) {
       return { kind: 'unknown', detail: noAnswer(error) };
     }
@@ -78,7 +84,10 @@ export class DockerDriver implements Driver {
       // One that is being created at this moment is there when its turn is over.
       await this.#inTurn(async () => void this.#pending.delete(name));
       const [container] = await this.#engine.list(`${NAME_LABEL}=${name}`);
-      if (!container) return { kind: 'terminated' };
+      if (!container) {
+        const other = await this.#engine.find(name);
+        return other ? { kind: 'unknown', detail: notOurs(name) } : { kind: 'terminated' };
+      }
       await this.#engine.stop(name, graceOf(container));
       await this.#engine.remove(name);
       return { kind: 'terminated' };
@@ -102,7 +111,8 @@ export class DockerDriver implements Driver {
         return await this.#start(name);
       } catch (error) {
         if (!(error instanceof EngineError)) throw error;
-        if (error.status === 409) return await this.#adopt(name);
+        const found = error.status === 409 ? await this.#engine.find(name) : null;
+        if (found) return await this.#adopt(name, found);
         if (error.status !== 404) return refusal(error);
         this.#pending.set(name, this.#newPending(gpus));
         return gpus;
@@ -148,7 +158,7 @@ export class DockerDriver implements Driver {
       });
     } catch (error) {
       if (!(error instanceof EngineError)) return { kind: 'unknown', detail: noAnswer(error) };
-      return { kind: 'rejected', detail: `the image ${imageOf(request)} cannot be had: ${error.message}` };
+      return refusal(error, `the image ${imageOf(request)} cannot be had`);
     }
   }
 
@@ -161,10 +171,10 @@ export class DockerDriver implements Driver {
     }
   }
 
-  /** What the daemon has under this name is ours: a name is given once. */
-  async #adopt(name: string): Promise<LaunchOutcome> {
-    const state = await this.#engine.stateOf(name);
-    return state?.Status === 'created' ? await this.#start(name) : launched(name);
+  /** A name is given once, so what has our label is what was asked for. */
+  async #adopt(name: string, { state, labels }: FoundContainer): Promise<LaunchOutcome> {
+    if (labels[NAME_LABEL] !== name) return { kind: 'rejected', detail: notOurs(name) };
+    return state.Status === 'created' ? await this.#start(name) : launched(name);
   }
 
   /** GPUs that are missing, a runtime that is not installed: such faults show only here, and the container stays. */
@@ -181,7 +191,7 @@ export class DockerDriver implements Driver {
 
   async #shown(container: ListedContainer): Promise<Machine | null> {
     const name = nameOf(container);
-    const state = await this.#engine.stateOf(name);
+    const state = (await this.#engine.find(name))?.state;
     // It went away since it was listed.
     if (!state) return null;
     const shown = STATES[state.Status] ?? 'unknown';
@@ -190,6 +200,8 @@ export class DockerDriver implements Driver {
       external_id: name,
       name,
       state: shown,
+      // Where this driver is about to start it, ordering its launch again does no harm.
+      ...(state.Status === 'created' ? { unstarted: true } : {}),
       created_at: container.Created * 1000,
       started_at: timeOf(state.StartedAt),
       ended_at: hasEnded ? timeOf(state.FinishedAt) : null,
@@ -259,9 +271,13 @@ function launched(name: string): LaunchOutcome {
   return { kind: 'launched', external_id: name, price_per_hour: null };
 }
 
-/** A server error says nothing of what happened; anything else is about the request. */
-function refusal({ status, message }: EngineError): LaunchOutcome {
-  return status >= 500 ? { kind: 'unknown', detail: message } : { kind: 'rejected', detail: message };
+/** A server error says nothing of what happened, and passes; anything else is about the request. */
+function refusal({ status, message }: EngineError, what?: string): LaunchOutcome {
+  return { kind: status >= 500 ? 'unknown' : 'rejected', detail: what ? `${what}: ${message}` : message };
+}
+
+function notOurs(name: string): string {
+  return `a container named ${name} was made by somebody else, and is left alone; remove it, or rename it`;
 }
 
 function noAnswer(error: unknown): string {

@@ -27,6 +27,12 @@ export class EngineError extends Error {
 /** Of `GET /containers/json`. */
 export type ListedContainer = Pick<Docker.ContainerInfo, 'Id' | 'Names' | 'Created' | 'State' | 'Labels'>;
 
+/** Of `GET /containers/{name}/json`. */
+export interface FoundContainer {
+  state: ContainerState;
+  labels: Record<string, string>;
+}
+
 export interface ContainerState {
   Status: string;
   ExitCode: number;
@@ -85,12 +91,12 @@ export class Engine {
     );
   }
 
-  /** Null: there is none. */
-  async stateOf(name: string): Promise<ContainerState | null> {
+  /** Whoever made it. Null: there is none. */
+  async find(name: string): Promise<FoundContainer | null> {
     const found = await unless([404], () =>
       call(CALL_MS, (abortSignal) => this.#docker.getContainer(name).inspect({ abortSignal })),
     );
-    return found?.State ?? null;
+    return found && { state: found.State, labels: found.Config.Labels ?? {} };
   }
 
   /** All with a label, whatever their state. */
@@ -113,22 +119,43 @@ export class Engine {
   /**
    * Downloads an image.
    * @param onProgress what to show of it: `Downloading`, `Extracting`, …
-   * @throws EngineError as the registry says it: the daemon tells of that within a body of 200
+   * @throws EngineError 4xx where the registry refuses it, 5xx for anything else, a registry that does not
+   *   answer for one
    */
   async pull(image: string, onProgress: (text: string) => void, ended: AbortSignal): Promise<void> {
-    await call(
-      PULL_MS,
-      async (signal) => {
-        const stream: NodeJS.ReadableStream = await this.#docker.pull(image, { abortSignal: signal });
-        for await (const line of createInterface({ input: stream })) {
-          const step: { status?: string; progress?: string; error?: string } = JSON.parse(line || '{}');
-          if (step.error) throw new EngineError(404, step.error);
-          if (step.status) onProgress(`${step.status} ${step.progress ?? ''}`.trim());
-        }
-        signal.throwIfAborted();
-      },
-      ended,
+    await told(() =>
+      call(
+        PULL_MS,
+        async (signal) => {
+          const stream: NodeJS.ReadableStream = await this.#docker.pull(image, { abortSignal: signal });
+          for await (const line of createInterface({ input: stream })) {
+            const step: { status?: string; progress?: string; error?: string } = JSON.parse(line || '{}');
+            if (step.error) throw new EngineError(500, step.error);
+            if (step.status) onProgress(`${step.status} ${step.progress ?? ''}`.trim());
+          }
+          signal.throwIfAborted();
+        },
+        ended,
+      ),
     );
+  }
+}
+
+/**
+ * The daemon answers 500 to what a registry refuses too, or tells of it within a body of 200. By the codes of the
+ * registry's interface (OCI distribution, "Error Codes"), and the daemon's own words.
+ */
+const REFUSED =
+  /manifest unknown|not found|denied|unauthorized|authentication required|no matching manifest/i;
+
+/** @throws EngineError 404 for a pull that the registry refused */
+async function told(pull: () => Promise<void>): Promise<void> {
+  try {
+    await pull();
+  } catch (error) {
+    if (error instanceof EngineError && REFUSED.test(error.message))
+      throw new EngineError(404, error.message);
+    throw error;
   }
 }
 

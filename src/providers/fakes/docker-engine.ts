@@ -120,7 +120,11 @@ export class FakeDockerEngine {
     response.writeHead(204).end();
   }
 
-  #remove({ response }: Call, machine: FakeMachine): void {
+  #remove({ query, response }: Call, machine: FakeMachine): void {
+    if (this.#statusOf(machine) === 'running' && !isTrue(query, 'force')) {
+      const text = `You cannot remove a running container ${machine.id}. Stop the container before attempting removal or force remove`;
+      return fail(response, 409, text);
+    }
     if (this.provider.destroy(machine.id) === 'failed') {
       return fail(
         response,
@@ -134,6 +138,7 @@ export class FakeDockerEngine {
   #list({ query, response }: Call): void {
     const wanted: string[] = JSON.parse(query.get('filters') ?? '{}').label ?? [];
     const found = this.provider.list().filter((machine) => {
+      if (!isTrue(query, 'all') && this.#statusOf(machine) !== 'running') return false;
       const labels = this.bodyOf(machine).Labels ?? {};
       return wanted
         .map(pairOf)
@@ -157,6 +162,7 @@ export class FakeDockerEngine {
     answer(response, 200, {
       Id: machine.id,
       Name: `/${machine.name}`,
+      Config: { Labels: this.bodyOf(machine).Labels ?? {} },
       State: {
         Status: this.#statusOf(machine),
         ExitCode: machine.ended?.exitCode ?? 0,
@@ -168,7 +174,10 @@ export class FakeDockerEngine {
     });
   }
 
-  #logs({ response }: Call, { ended }: FakeMachine): void {
+  #logs({ query, response }: Call, { ended }: FakeMachine): void {
+    if (!isTrue(query, 'stdout') && !isTrue(query, 'stderr')) {
+      return fail(response, 400, 'Bad parameters: you must choose at least one stream');
+    }
     const text = Buffer.from(`${ended?.detail ?? ''}\n`);
     const head = Buffer.alloc(8);
     head[0] = 1;
@@ -200,6 +209,11 @@ export class FakeDockerEngine {
     const status = STATUSES[this.provider.stateOf(machine)];
     return status === 'running' && !this.#started.has(machine.id) ? 'created' : status;
   }
+}
+
+/** As the daemon reads it (`httputils.BoolValue`). */
+function isTrue(query: URLSearchParams, name: string): boolean {
+  return !['', '0', 'no', 'false', 'none'].includes((query.get(name) ?? '').trim().toLowerCase());
 }
 
 function pairOf(text: string): [string, string] {

@@ -86,6 +86,7 @@ driverContract(
   },
 );
 
+/** Where a daemon can be had, test/docker runs the rest over a real one. */
 describe('the driver of Docker', () => {
   let daemon: Awaited<ReturnType<typeof startDaemon>>;
   beforeEach(async () => {
@@ -142,31 +143,6 @@ describe('the driver of Docker', () => {
     expect(given.flat().sort()).toEqual(['0', '1', '2']);
   });
 
-  it('starts a container that was created and not started', async () => {
-    const driver = daemon.driver();
-    daemon.provider.accidents.created_but_5xx = 1;
-    expect(await driver.launch(request())).toMatchObject({ kind: 'unknown' });
-    expect(await driver.list('wv-')).toMatchObject([{ state: 'starting' }]);
-    expect(await driver.launch(request({ may_exist: true }))).toMatchObject({ kind: 'launched' });
-    expect(await driver.list('wv-')).toMatchObject([{ state: 'running' }]);
-  });
-
-  it('says why a container cannot be started, and removes it', async () => {
-    daemon.provider.accidents.created_but_error = 1;
-    expect(await daemon.driver().launch(request())).toMatchObject({
-      kind: 'rejected',
-      detail: expect.stringContaining('could not select device driver'),
-    });
-    expect(daemon.provider.alive).toEqual([]);
-  });
-
-  it('pulls an image that is absent', async () => {
-    const image = 'registry.example.com/team/worker:v2';
-    expect(await daemon.driver().launch(request({ image }))).toMatchObject({ kind: 'launched' });
-    expect(daemon.engine.images).toContain(image);
-    expect(daemon.provider.alive).toHaveLength(1);
-  });
-
   it('believes an error within an answer of 200', async () => {
     daemon.engine.pullError = 'manifest for nothing:v1 not found: manifest unknown';
     expect(await daemon.driver().launch(request({ image: 'nothing:v1' }))).toMatchObject({
@@ -211,18 +187,6 @@ describe('the driver of Docker', () => {
     expect(await driver.list('wv-')).toEqual([]);
   });
 
-  it('creates nothing of a launch that is terminated while its image is pulled', async () => {
-    const pulled = Promise.withResolvers<void>();
-    daemon.engine.pullTakes = pulled.promise;
-    const driver = daemon.driver({ speed: 100 });
-    await driver.launch(request({ image: 'large:v1' }));
-    expect(await driver.terminate(key)).toEqual({ kind: 'terminated' });
-    pulled.resolve();
-    await until(() => daemon.engine.images.has('large:v1'), 'the daemon has the image');
-    expect(await driver.list('wv-')).toEqual([]);
-    expect(daemon.provider.machines).toEqual([]);
-  });
-
   it('gives a worker time to end, and shows the end of the log of one that ended by itself', async () => {
     const driver = daemon.driver();
     await driver.launch(request());
@@ -244,28 +208,5 @@ describe('the driver of Docker', () => {
     expect(
       () => new DockerDriver({ driver: 'docker', host: 'ssh://elsewhere', volumes: [] }, portsOf(1)),
     ).toThrow(UserError);
-  });
-});
-
-describe.skipIf(!process.env.DOCKER_HOST)('the driver of Docker with the daemon at DOCKER_HOST', () => {
-  it('launches a container, lists it with its exit code, and ends it', { timeout: 300_000 }, async () => {
-    const driver = new DockerDriver({ driver: 'docker', volumes: [] }, { ...portsOf(1), env: process.env });
-    const name = `wv-test${process.pid}-small-1`;
-    const of = async () => (await driver.list(name))[0];
-    const request = { name, may_exist: false, kind: 'local', gpus: 0, disk_gb: null, price_per_hour: null };
-    try {
-      // Runs nothing of ours: it prints a greeting and ends with 0.
-      const outcome = await driver.launch({ ...request, image: 'hello-world:latest', env: {} });
-      expect(outcome).toMatchObject({ kind: 'launched' });
-      const ended = await until(
-        async () => ((await of())?.state === 'ended' ? await of() : null),
-        'it has ended',
-        { timeoutMs: 200_000 },
-      );
-      expect(ended).toMatchObject({ exit_code: 0, detail: expect.stringContaining('Hello') });
-    } finally {
-      expect(await driver.terminate({ name, external_id: name })).toEqual({ kind: 'terminated' });
-    }
-    expect(await of()).toBeUndefined();
   });
 });

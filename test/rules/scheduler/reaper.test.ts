@@ -47,6 +47,37 @@ describe('a list of a provider', () => {
     expect(fleet.row(id).state).toBe('accepted');
   });
 
+  it('has a machine that was made and not started launched again, and waits while it may be under way', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.requested();
+    const made = { name, state: 'starting', unstarted: true } as const;
+    fleet.now += 5000;
+    expect(fleet.list([made]).orders).toEqual([]);
+    fleet.now += 10_000;
+    expect(fleet.list([made]).orders).toMatchObject([{ kind: 'launch', name, may_exist: true, order: 2 }]);
+    expect(fleet.row(id).state).toBe('requested');
+    // However often its launcher dies there.
+    for (let order = 3; order < 6; order++) {
+      fleet.now += 60_000;
+      expect(fleet.list([made]).orders).toMatchObject([{ kind: 'launch', name, order }]);
+    }
+    fleet.list([{ name, state: 'running' }]);
+    expect(fleet.row(id).state).toBe('accepted');
+  });
+
+  it('has one launched again also where its launch was answered before it was made', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    fleet.now += 20_000;
+    const { orders } = fleet.list([{ name, state: 'starting', unstarted: true }]);
+    expect(orders).toMatchObject([{ kind: 'launch', name, may_exist: true }]);
+    const outcome = { kind: 'launched', external_id: 'x-1', price_per_hour: null } as const;
+    fleet.sync({ results: [{ launch_id: id, order: orders[0]!.order, outcome }] });
+    fleet.now += 120_000;
+    expect(fleet.list([{ name }]).orders).toEqual([]);
+    expect(fleet.row(id).state).toBe('accepted');
+  });
+
   it('gives up a launch whose order nobody answered once it was asked for three times', () => {
     const fleet = fleetWithSpec();
     const { id } = fleet.requested();

@@ -186,4 +186,17 @@ configs:
       '1:1: : it has 1048577 characters; a queue takes 1048576',
     ]);
   });
+
+  it('is refused with volumes that Docker would not take', () => {
+    const volumes = ['models:/models', '/models:/models:ro', 'mm:/b:rw,z'];
+    const wrong = ['models:/models:zz', './models:/models', 'models', 'models:models', ':/models'];
+    const text = (given: string[]) =>
+      `providers: { box: { driver: docker, volumes: ${JSON.stringify(given)} } }\nconfigs: {}\n`;
+    const about = (given: string[]) => said(text(given)).faults.filter((fault) => fault.includes('volumes'));
+    expect(about(volumes)).toEqual([]);
+    expect(about(wrong)).toHaveLength(wrong.length);
+    expect(about(wrong)[0]).toContain(
+      'providers.box.volumes[0]: expected an absolute path or the name of a volume',
+    );
+  });
 });
