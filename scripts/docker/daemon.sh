@@ -4,7 +4,8 @@
 # so its containers reach the machine (host.docker.internal) and each other, not the internet; builds use the
 # machine's network.
 #
-#   daemon.sh up DIR       prints its address, for DOCKER_HOST; installs Debian's docker.io where it is missing
+#   daemon.sh up DIR       prints its address, for DOCKER_HOST; installs Debian's docker.io and docker-compose where
+#                          they are missing
 #   daemon.sh stop DIR     ends the daemon; `up` brings it up again with all that it had
 #   daemon.sh down DIR     removes its containers, the daemon, its bridges, and DIR
 #
@@ -34,10 +35,9 @@ free_network() {
 }
 
 install_docker() {
-  if command -v dockerd >/dev/null && [ -x "$client" ]; then return; fi
+  if command -v dockerd docker-compose >/dev/null && [ -x "$client" ]; then return; fi
   apt-get -o DPkg::Lock::Timeout=300 -qq update
-  # Where there is an init system the package starts a daemon at once; ours is to be the only one that we leave behind.
-  apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends docker.io >/dev/null
+  apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends docker.io docker-compose >/dev/null
 }
 
 up() {
@@ -82,6 +82,8 @@ stop() {
 
 down() {
   local mount link
+  # Of a daemon that died the containers run on, and only a daemon ends them.
+  if [ -d "$dir/data" ] && ! answers; then up >/dev/null 2>&1 || true; fi
   if answers; then
     "$client" ps --all --quiet | xargs --no-run-if-empty "$client" rm --force >/dev/null
     # Bridges of networks that somebody made.

@@ -84,6 +84,7 @@ function startDaemon(): () => void {
 function nodeVersion(): string {
   const image = `node:${NODE_VERSION}-bookworm-slim`;
   if (works('docker', 'image', 'inspect', image)) return NODE_VERSION;
+  if (works('docker', 'image', 'inspect', image.replace(NODE_VERSION, STAND_IN))) return STAND_IN;
   setup.say(`pulling ${image}`);
   if (works('docker', 'pull', '--quiet', image)) return NODE_VERSION;
   setup.say('no registry answers: making stand-ins of the bases');

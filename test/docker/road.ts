@@ -49,7 +49,7 @@ export async function startWorker(
   return await start(name, ...LOCKED, ...writable, '--network', network, ...given, IMAGES.worker);
 }
 
-export async function call<T>({ url }: Queue, path: string, body?: unknown): Promise<T> {
+export async function call<T>({ url }: Pick<Queue, 'url'>, path: string, body?: unknown): Promise<T> {
   const headers = { authorization: `Bearer ${TOKEN}` };
   const response = await fetch(`${url}${path}`, {
     headers,
@@ -68,17 +68,22 @@ export async function untilReady(queue: Queue, count = 1): Promise<void> {
   );
 }
 
-export function jobOf(queue: Queue, id: string): Promise<JobView> {
+export function jobOf(queue: Pick<Queue, 'url'>, id: string): Promise<JobView> {
   return call(queue, `/api/jobs/${id}`);
 }
 
-export async function untilJob(queue: Queue, id: string, state: JobView['state']): Promise<JobView> {
+export async function untilJob(
+  queue: Pick<Queue, 'url'>,
+  id: string,
+  state: JobView['state'],
+  limit = { timeoutMs: 60_000, everyMs: 100 },
+): Promise<JobView> {
   return await until(
     async () => {
       const job = await jobOf(queue, id);
       return job.state === state ? job : null;
     },
     `job ${id} is ${state}`,
-    { everyMs: 100 },
+    limit,
   );
 }
