@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
+import { freeBytes } from '../durable/free-bytes.ts';
 import { migrate } from '../durable/migrate.ts';
 import type { Sql } from '../durable/ports.ts';
 import { sqlOf } from '../durable/storage.ts';
@@ -72,6 +73,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     const file = number === 0 ? makeStored(this.#sql, id) : findStored(this.#sql, id);
     if (file === null) return false;
     addBytes(this.#rows, file, number, piece);
+    freeBytes(piece);
     setExpiry(this.#sql, id, Date.now() + UNFINISHED_MS);
     this.#arm();
     return true;
