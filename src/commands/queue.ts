@@ -1,4 +1,4 @@
-import { createLogger, EXIT, endSignals } from '../process/index.ts';
+import { createLogger, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
 
@@ -12,7 +12,14 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
   const log = createLogger('queue', env);
   const signals = endSignals();
   try {
-    const workerd = await keepServing({ ...settings, bindings: bindingsOf(settings), logger: log });
+    const workerd = await unlessSignalled(
+      keepServing({ ...settings, bindings: bindingsOf(settings), logger: log }),
+      signals,
+    );
+    if (typeof workerd === 'string') {
+      log.info(`${workerd}: the queue ends before it was up`);
+      return EXIT.ok;
+    }
     const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
     log.info(`listening at ${workerd.url} (${asked}), the dashboard too; state in ${settings.stateDir}`);
     const ended = await Promise.race([signals.first, workerd.exited]);

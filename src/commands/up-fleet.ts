@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
+import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
 import type { LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
@@ -46,12 +46,14 @@ export async function runUpFleet(
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
-    const workerd = await keepServing({
-      ...settings,
-      bindings: bindingsOf(settings),
-      // What happens is told in sentences.
-      logger: createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' }),
-    });
+    const bindings = bindingsOf(settings);
+    // What happens is told in sentences.
+    const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
+    const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
+    if (typeof workerd === 'string') {
+      say(`${workerd}: the queue ends before it was up.`);
+      return EXIT.ok;
+    }
     const { url } = workerd;
     say(`Dashboard: ${url}/`);
     say(`The queue is up, its state in ${settings.stateDir}.`);

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { freePort } from '../process/free-port.ts';
-import { createLogger, type EndSignals, EXIT, endSignals } from '../process/index.ts';
+import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
@@ -53,11 +53,13 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
     const token = asksForTokens ? own.token : undefined;
-    const workerd = await keepServing({
-      ...settings,
-      bindings: bindingsOf(settings),
-      logger: createLogger('queue', env),
-    });
+    const bindings = bindingsOf(settings);
+    const logger = createLogger('queue', env);
+    const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
+    if (typeof workerd === 'string') {
+      say(`${workerd}: the queue ends before it was up.`);
+      return EXIT.ok;
+    }
     say(`Dashboard: ${workerd.url}/`);
     say(`The queue is up, its state in ${settings.stateDir}. Starting the worker and its engine ...`);
     say(engine.announcement);

@@ -1,4 +1,5 @@
 import { closeSync, openSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Signals that ask a process to end. */
 export const END_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
@@ -53,6 +54,26 @@ export function endSignals(
       for (const name of END_SIGNALS) process.off(name, onSignal);
     },
   };
+}
+
+/** A Ctrl-C ends the children too, and their end may be heard of first, ms. */
+const HEARD_WITHIN_MS = 200;
+
+/**
+ * Waits until something is up.
+ * @returns the signal where one came first and ended what was starting: that is no fault of it
+ */
+export async function unlessSignalled<T>(
+  starting: Promise<T>,
+  { first }: Pick<EndSignals, 'first'>,
+): Promise<T | NodeJS.Signals> {
+  try {
+    return await starting;
+  } catch (error) {
+    const signal = await Promise.race([first, sleep(HEARD_WITHIN_MS, null)]);
+    if (signal === null) throw error;
+    return signal;
+  }
 }
 
 /** Whether this process has a terminal that it can be ended from: none is left after that hung up. */

@@ -53,7 +53,9 @@ export function lineLogger(logger: Logger): (line: string, level: 'info' | 'warn
   return (line, level) => {
     const told = ownLine(line);
     if (told) return logger[told.level](told.fields, told.msg);
-    if (line.startsWith('stack: ')) return logger.debug(line);
+    // Of a database alarm that was set anew while it rang: nothing is lost, and nothing to be done about it.
+    if (line.startsWith('stack: ') || line.includes('SQLite alarm handler canceled'))
+      return logger.debug(line);
     const fault = faultIn(line);
     if (!fault) return logger[level](line);
     const now = performance.now();

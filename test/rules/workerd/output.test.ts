@@ -37,6 +37,12 @@ it('says once in plain words what the runtime says of a database at each request
   ]);
 });
 
+it('keeps to itself that the runtime moved an alarm', () => {
+  const { lines, log } = logged();
+  log('workerd/server/alarm.c++:1: warning: NOSENTRY SQLite alarm handler canceled with requestId x', 'warn');
+  expect(lines).toEqual([]);
+});
+
 it('says once that connections are refused for want of descriptors', () => {
   const { lines, log } = logged();
   const line =
