@@ -6,6 +6,7 @@ import {
   chatJob,
   engineRunning,
   job,
+  killQueue,
   processesWith,
   type QueueProcess,
   readyWorker,
@@ -69,12 +70,7 @@ describe('a job', () => {
     const only = await worker('only', { engineArgs: '--inter-token-latency-ms 5' });
     const { id } = await submit(queue.url, chatJob(600));
     await until(async () => (await engineRunning(only.engineUrl)) === 1, 'the worker runs it');
-    const { pid } = (await until(
-      async () => (await processesWith(queue.stateDir)).map((pid) => ({ pid })).at(-1),
-      'workerd is found',
-    ))!;
-    process.kill(pid, 'SIGKILL');
-    await queue.process.exited;
+    await killQueue(queue);
     queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
     const view = await settled(queue.url, id);
     expect(view).toMatchObject({ state: 'succeeded', attempts: 0, worker_id: 'only' });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import {
   engineRunning,
+  isDeployed,
   type QueueProcess,
   readyWorker,
   startQueue,
@@ -276,7 +277,7 @@ describe('the id of a request', () => {
   });
 });
 
-describe('a caller that hangs up', () => {
+describe.skipIf(isDeployed)('a caller that hangs up', () => {
   it('during a route that is not streamed frees the engine', async () => {
     const hangUp = new AbortController();
     const answer = fetch(`${queue.url}/invocations`, {

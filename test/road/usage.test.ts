@@ -4,7 +4,7 @@ import { until } from '../support/poll.ts';
 import {
   chatJob,
   engineRunning,
-  processesWith,
+  killQueue,
   type QueueProcess,
   readyWorker,
   settled,
@@ -108,12 +108,7 @@ describe('usage', () => {
     const done = async (requests: number) =>
       (await engineCounted()).finished - engineBefore.finished >= requests;
     await until(() => done(200), 'the engine is at work');
-    const { pid } = (await until(
-      async () => (await processesWith(queue.stateDir)).map((pid) => ({ pid })).at(-1),
-      'workerd is found',
-    ))!;
-    process.kill(pid, 'SIGKILL');
-    await queue.process.exited;
+    await killQueue(queue);
     const atKill = (await engineCounted()).finished;
     queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
     await until(() => done(atKill - engineBefore.finished + 100), 'it goes on');

@@ -7,10 +7,16 @@ import type { JobView } from '../../src/protocol/index.ts';
 import { until } from './poll.ts';
 import { freePort } from './ports.ts';
 import { type Child, startProcess, stopAllProcesses } from './processes.ts';
+import { startWranglerDev } from './wrangler-dev.ts';
 
 /** The road as its users start it: commands in processes, spoken to over HTTP. */
 
 const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
+/**
+ * In `npm run test:cloudflare`, where `wrangler dev` is the queue. Its proxy does not pass on that a caller hangs up:
+ * test/cloudflare/hang-ups.test.ts has that, without it.
+ */
+export const isDeployed = process.env.TEST_QUEUE === 'wrangler';
 const folders: string[] = [];
 /** Where workers of this test file keep what the queue has not acknowledged. */
 let stateHome: string | undefined;
@@ -50,18 +56,33 @@ export interface QueueProcess {
   stateDir: string;
 }
 
-/** `worker-vllm queue`, ready; give the port and folder of an earlier one to start it again. */
+/** A queue, ready: `worker-vllm queue`, or `wrangler dev` for tests of the deployed form. Give the port and folder of an earlier one to start it again. */
 export async function startQueue(
   again: { port?: number; stateDir?: string; env?: NodeJS.ProcessEnv } = {},
 ): Promise<QueueProcess> {
   const stateDir = again.stateDir ?? stateFolder();
   const port = again.port ?? (await freePort());
-  const process = cli(['queue', '--port', String(port), '--state', stateDir], {
-    CASOLA_RECONNECT_GRACE: '2',
-    ...again.env,
-  });
-  await process.waitForLine(/listening at/);
+  const env = { CASOLA_RECONNECT_GRACE: '2', ...again.env };
+  const process = isDeployed
+    ? await startWranglerDev({ port, stateDir, env })
+    : cli(['queue', '--port', String(port), '--state', stateDir], env);
+  await process.waitForLine(/listening at|Ready on/);
   return { process, url: `http://127.0.0.1:${port}`, port, stateDir };
+}
+
+/** Kills what holds all objects of a queue, and waits until nothing of it is left. */
+export async function killQueue(queue: QueueProcess): Promise<void> {
+  if (isDeployed) process.kill(-queue.process.pid, 'SIGKILL');
+  else {
+    const isWorkerd = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve');
+    const pid = await until(
+      async () => (await processesWith(queue.stateDir)).find(isWorkerd),
+      'workerd is found',
+    );
+    process.kill(pid, 'SIGKILL');
+  }
+  await queue.process.exited;
+  await until(async () => (await processesOfGroup(queue.process.pid)).length === 0, 'the queue is gone');
 }
 
 export interface WorkerProcess {

@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createTestHarness } from 'wrangler';
+import { until } from '../support/poll.ts';
+import {
+  chatJob,
+  engineRunning,
+  readyWorker,
+  settled,
+  stateFolder,
+  submit,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
+import { writeConfig } from '../support/wrangler-dev.ts';
+
+/** Objects that the platform evicts, or resets for a deployment, while there is work. */
+
+const NAME = 'vllm-queue';
+let url: string;
+let worker: WorkerProcess;
+let platform: ReturnType<typeof createTestHarness>;
+
+beforeAll(async () => {
+  const configPath = await writeConfig(stateFolder(), { CASOLA_RECONNECT_GRACE: '5' });
+  platform = createTestHarness({ workers: [{ configPath }] });
+  url = (await platform.listen()).url.origin;
+  worker = await readyWorker(url, 'w', { engineArgs: '--inter-token-latency-ms 10' });
+});
+afterAll(async () => {
+  await tearDown();
+  await platform.close();
+});
+
+/** @param webSockets `hibernate` as for want of work, `close` as at a deployment */
+async function evict(object: string, webSockets: 'hibernate' | 'close'): Promise<void> {
+  // One that is not running has been evicted already: this wakes it.
+  await epoch();
+  await fetch(`${url}/health`);
+  await platform.getWorker().evictDurableObject(object, { name: NAME, webSockets });
+}
+
+/** Of this run of the fleet object. */
+async function epoch(): Promise<string> {
+  return ((await (await fetch(`${url}/api/fleet`)).json()) as { epoch: string }).epoch;
+}
+
+/** Has begun when it is returned. */
+async function stream(tokens: number): Promise<Response> {
+  const messages = [{ role: 'user', content: 'Tell me something.' }];
+  return await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'tiny', messages, max_tokens: tokens, ignore_eos: true, stream: true }),
+  });
+}
+
+async function textOf(response: Response): Promise<string> {
+  const text = await response.text();
+  expect(text.trimEnd().endsWith('data: [DONE]'), text.slice(-500)).toBe(true);
+  const events = text.split('\n').filter((line) => line.startsWith('data: {'));
+  return events.map((line) => JSON.parse(line.slice(6)).choices[0]?.delta.content ?? '').join('');
+}
+
+const HOW = ['hibernate', 'close'] as const;
+
+/** Again and again while the engine works. The runtime evicts an object once it is idle for a moment: it takes seconds. */
+async function evictAll(objects: readonly string[], how: (typeof HOW)[number]): Promise<number> {
+  let turns = 0;
+  for (; (await engineRunning(worker.engineUrl)) > 0; turns += 1) {
+    await evict(objects[turns % objects.length]!, how);
+    await sleep(200);
+  }
+  return turns;
+}
+
+it.each(HOW)('every stored job ends once while its queue is evicted (%s)', async (how) => {
+  const jobs = await Promise.all(Array.from({ length: 6 }, () => submit(url, chatJob(3000))));
+  await until(async () => (await engineRunning(worker.engineUrl)) === 6, 'all run');
+  expect(await evictAll(['QUEUE', 'FLEET'], how)).toBeGreaterThan(2);
+  for (const { id } of jobs) {
+    expect(await settled(url, id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+  }
+});
+
+it.each(HOW)('every stream is whole while what is beside it is evicted (%s)', async (how) => {
+  const streams = [await stream(2000), await stream(2000)];
+  const before = await epoch();
+  expect(await evictAll(['FLEET'], how)).toBeGreaterThan(0);
+  expect(await epoch()).not.toBe(before);
+  const [first, second] = await Promise.all(streams.map(textOf));
+  expect(first).toBe(second);
+  expect(first!.length).toBeGreaterThan(1000);
+});

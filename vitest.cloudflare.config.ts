@@ -1,0 +1,28 @@
+import { defineConfig } from 'vitest/config';
+
+/** What is the same whoever holds the queue; each file starts one by `startQueue`. */
+const ROAD = [
+  'base-protocol',
+  'batch-command',
+  'batch-kills',
+  'contract',
+  'failures',
+  'fleet',
+  'job-stream',
+  'large',
+  'openai-client',
+  'submit-file',
+  'usage',
+];
+
+/** `npm run test:cloudflare`: the road over the queue as it is deployed, which `wrangler dev` runs here. */
+export default defineConfig({
+  test: {
+    include: ['test/cloudflare/**/*.test.ts', `test/road/{${ROAD}}.test.ts`],
+    env: { TEST_QUEUE: 'wrangler' },
+    globalSetup: ['test/global-setup.ts'],
+    maxWorkers: 2,
+    testTimeout: 150_000,
+    hookTimeout: 150_000,
+  },
+});
