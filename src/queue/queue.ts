@@ -247,6 +247,7 @@ export class Queue {
 
   /** One verb, and the dispatch pass that ends it. */
   #do<T>(verb: () => T): T {
+    this.#standstill.eventCame();
     const answer = verb();
     for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
     this.#core.stored.writeNew();

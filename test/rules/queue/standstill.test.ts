@@ -40,6 +40,19 @@ describe('a queue that stood still', () => {
     expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
   });
 
+  it('counts a job that it gave away just before from when it goes on', () => {
+    const queue = new QueueHarness({ lease_seconds: 4 });
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.job();
+    queue.advance(0.5);
+    const id = queue.job({ max_attempts: 1 });
+    // Its frame leaves, with the commit, when the queue goes on.
+    standStill(queue, 4.2, 'alarm');
+    queue.advance(3.3);
+    queue.say(worker, renewal(worker.lastJob()));
+    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+  });
+
   it('until just after a lease ran out reads what lies in the sockets before it judges', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
