@@ -174,7 +174,7 @@ export class Feeder {
   }
 
   #jobOf(batch: Batch, { number, length }: StoredLine, bytes: Uint8Array): LineJob | null {
-    const request = bytes.byteLength === length ? requestIn(new TextDecoder().decode(bytes)) : null;
+    const request = bytes.byteLength === length ? requestIn(bytes) : null;
     if (request === null) return null;
     return {
       id: lineJobId(batch.id, number),
@@ -187,12 +187,12 @@ export class Feeder {
 }
 
 const UNREADABLE = {
-  refused: 'This line could not be read again: its file is gone, or it is nested too deeply.',
+  refused: 'This line could not be read again: its file is gone, or was changed.',
 };
 
-function requestIn(line: string): ReturnType<typeof requestOf> | null {
+function requestIn(line: Uint8Array): ReturnType<typeof requestOf> | null {
   try {
-    return requestOf(line.trim());
+    return requestOf(line);
   } catch {
     return null;
   }

@@ -6,7 +6,8 @@ export interface SplitLine {
   number: number;
   offset: number;
   length: number;
-  text: string;
+  /** A view of the piece, without a byte order mark. */
+  bytes: Uint8Array;
 }
 
 /**
@@ -20,7 +21,6 @@ export function splitLines(
   before: { bytes: number; lines: number },
   isLast: boolean,
 ): { lines: SplitLine[]; taken: number; passed: number } {
-  const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
   const lines: SplitLine[] = [];
   let at = 0;
   let passed = 0;
@@ -28,16 +28,21 @@ export function splitLines(
     const found = piece.indexOf(LINE_FEED, at);
     if (found < 0 && !isLast) break;
     const end = found < 0 ? piece.byteLength : found;
-    // A file may begin with a byte order mark.
-    const text = decoder
-      .decode(piece.subarray(at, end))
-      .replace(/^\ufeff/, '')
-      .trim();
+    const bytes = withoutMark(piece.subarray(at, end));
     passed += 1;
-    if (text !== '') {
-      lines.push({ number: before.lines + passed, offset: before.bytes + at, length: end - at, text });
+    if (!bytes.every(isBlank)) {
+      lines.push({ number: before.lines + passed, offset: before.bytes + at, length: end - at, bytes });
     }
     at = end + 1;
   }
   return { lines, taken: Math.min(at, piece.byteLength), passed };
+}
+
+/** A file may begin with a byte order mark. */
+export function withoutMark(line: Uint8Array): Uint8Array {
+  return line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf ? line.subarray(3) : line;
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || byte === 0x09 || byte === 0x0d;
 }

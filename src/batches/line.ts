@@ -1,5 +1,15 @@
-import { ANY_ENDPOINT, type RouteList } from '../protocol/index.ts';
+import {
+  ANY_ENDPOINT,
+  beginsObject,
+  checkJson,
+  firstElement,
+  JsonFault,
+  jsonFields,
+  parseJsonBytes,
+  type RouteList,
+} from '../protocol/index.ts';
 import type { LineFault } from './batch.ts';
+import { withoutMark } from './line-splitter.ts';
 
 /** A line of a batch's input that is in order. */
 export interface Line {
@@ -11,14 +21,20 @@ export interface Line {
 }
 
 const CUSTOM_ID_CHARACTERS = 512;
+/** Of a custom_id, method or url: longer ones are not in order, and are not read. Six for each character, and quotes. */
+const SHORT_BYTES = 6 * 2048 + 2;
+/** Lines of no more values than this are parsed once, so that what is malformed in them is told before the batch begins. */
+const PARSED_VALUES = 10_000;
 
 /**
+ * A line is not made into objects where it may have many: everybody waits for as long as that takes.
+ * @param bytes of the line
  * @param number of the line, from 1
  * @param endpoint of the batch
  * @param routes of which lines may ask for any where the endpoint says so
  */
 export function readLine(
-  text: string,
+  bytes: Uint8Array,
   number: number,
   endpoint: string,
   routes: RouteList,
@@ -29,41 +45,47 @@ export function readLine(
     param,
     line: number,
   });
-  let value: unknown;
   try {
-    value = JSON.parse(text);
-  } catch {
-    return fault('invalid_json_line', 'This line is not valid JSON.');
-  }
-  if (!isObject(value)) return fault('invalid_json_line', 'This line is no JSON object.');
-  const { custom_id, method = 'POST', url, body } = value;
-  if (typeof custom_id !== 'string' || custom_id === '') {
-    return fault('missing_required_parameter', 'custom_id: expected a text that is not empty.', 'custom_id');
-  }
-  if (custom_id.length > CUSTOM_ID_CHARACTERS) {
-    const message = `custom_id: expected at most ${CUSTOM_ID_CHARACTERS} characters.`;
-    return fault('invalid_parameter', message, 'custom_id');
-  }
-  if (!custom_id.isWellFormed()) {
-    // It would come back as another one: files are UTF-8.
-    return fault('invalid_parameter', 'custom_id: half of a surrogate pair stands in it.', 'custom_id');
-  }
-  if (method !== 'POST') return fault('invalid_parameter', 'method: expected "POST".', 'method');
-  if (endpoint === ANY_ENDPOINT) {
-    if (typeof url !== 'string' || !routes.has('POST', url))
-      return fault('invalid_url', 'url: expected an inference route; docs/protocol.md lists them.', 'url');
-  } else if (url !== endpoint) {
-    const message = `url: expected ${endpoint}, the endpoint of the batch. One with the endpoint "${ANY_ENDPOINT}" takes lines for different routes.`;
-    return fault('url_mismatch', message, 'url');
-  }
-  if (!isObject(body)) return fault('missing_required_parameter', 'body: expected a JSON object.', 'body');
-  if (body.stream === true) {
-    return fault('invalid_parameter', 'stream: a line of a batch cannot be streamed.', 'body.stream');
-  }
-  try {
-    return { custom_id, model: modelOf(body), prefix: prefixOf(body) };
-  } catch {
-    return fault('invalid_json_line', 'This line is nested too deeply.');
+    const fields = jsonFields(bytes, ['custom_id', 'method', 'url', 'body']);
+    if (checkJson(bytes) <= PARSED_VALUES) parseJsonBytes(bytes);
+    const custom_id = shortOf(fields.custom_id);
+    if (typeof custom_id !== 'string' || custom_id === '') {
+      return fault(
+        'missing_required_parameter',
+        'custom_id: expected a text that is not empty.',
+        'custom_id',
+      );
+    }
+    if (custom_id.length > CUSTOM_ID_CHARACTERS) {
+      const message = `custom_id: expected at most ${CUSTOM_ID_CHARACTERS} characters.`;
+      return fault('invalid_parameter', message, 'custom_id');
+    }
+    if (!custom_id.isWellFormed()) {
+      // It would come back as another one: files are UTF-8.
+      return fault('invalid_parameter', 'custom_id: half of a surrogate pair stands in it.', 'custom_id');
+    }
+    if (fields.method !== undefined && shortOf(fields.method) !== 'POST')
+      return fault('invalid_parameter', 'method: expected "POST".', 'method');
+    const url = shortOf(fields.url);
+    if (endpoint === ANY_ENDPOINT) {
+      if (typeof url !== 'string' || !routes.has('POST', url))
+        return fault('invalid_url', 'url: expected an inference route; docs/protocol.md lists them.', 'url');
+    } else if (url !== endpoint) {
+      const message = `url: expected ${endpoint}, the endpoint of the batch. One with the endpoint "${ANY_ENDPOINT}" takes lines for different routes.`;
+      return fault('url_mismatch', message, 'url');
+    }
+    if (!beginsObject(fields.body))
+      return fault('missing_required_parameter', 'body: expected a JSON object.', 'body');
+    const { stream, model, ...beginnings } = jsonFields(fields.body, IN_BODY);
+    if (stream !== undefined && shortOf(stream) === true) {
+      return fault('invalid_parameter', 'stream: a line of a batch cannot be streamed.', 'body.stream');
+    }
+    return { custom_id, model: modelOf(model), prefix: prefixOf(beginnings) };
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error;
+    if (error.code !== 'invalid_json')
+      return fault('invalid_json_line', error.message.replace('The body', 'This line'));
+    return fault('invalid_json_line', 'This line is no JSON object, or not valid JSON.');
   }
 }
 
@@ -71,39 +93,46 @@ export function isFault(line: Line | LineFault): line is LineFault {
   return 'code' in line;
 }
 
-/** The request of a line that was found in order, its numbers as they were written. */
-export function requestOf(text: string): { path: string; body: string; model: string | null } {
-  const { url, body } = JSON.parse(text, exactNumbers) as { url: string; body: Record<string, unknown> };
-  return { path: url, body: JSON.stringify(body), model: modelOf(body) || null };
+/** The request of a line that was found in order, its body as it was written. @throws JsonFault */
+export function requestOf(line: Uint8Array): { path: string; body: string; model: string | null } {
+  const { url, body } = jsonFields(withoutMark(line), ['url', 'body']);
+  if (url === undefined || body === undefined) throw new JsonFault('invalid_json', 'The line has no body.');
+  const { model } = jsonFields(body, ['model']);
+  return {
+    path: String(parseJsonBytes(url)),
+    body: new TextDecoder().decode(body),
+    model: modelOf(model) || null,
+  };
 }
 
-function modelOf({ model }: Record<string, unknown>): string {
-  return typeof model === 'string' ? model : '';
+const IN_BODY = ['stream', 'model', 'messages', 'instructions', 'prompt', 'input'] as const;
+
+/** The value of a short field; of a long one undefined. */
+function shortOf(json: Uint8Array | undefined): unknown {
+  return json === undefined || json.byteLength > SHORT_BYTES ? undefined : parseJsonBytes(json);
 }
 
-type RawJson = { rawJSON(text: string): unknown };
-
-/** A number of more digits than a double has, such as a seed, stays as its caller wrote it. */
-function exactNumbers(this: unknown, _key: string, value: unknown, context?: { source: string }): unknown {
-  if (typeof value !== 'number' || context === undefined || String(value) === context.source) return value;
-  return (JSON as unknown as RawJson).rawJSON(context.source);
+/** Empty where it is no text. */
+function modelOf(json: Uint8Array | undefined): string {
+  return json?.[0] === QUOTE ? (parseJsonBytes(json) as string) : '';
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
+const QUOTE = 0x22;
 
 /** A hash of the system prompt, or of what a prompt without one begins with. */
-function prefixOf({ messages, instructions, prompt, input }: Record<string, unknown>): number {
-  const first = Array.isArray(messages) ? messages[0] : (instructions ?? prompt ?? input);
-  return hash(JSON.stringify(first ?? null).slice(0, PREFIX_CHARACTERS));
+function prefixOf({ messages, instructions, prompt, input }: Beginnings): number {
+  const first = messages?.[0] === OPEN_BRACKET ? firstElement(messages) : (instructions ?? prompt ?? input);
+  return hash(first?.subarray(0, PREFIX_BYTES) ?? new Uint8Array());
 }
 
-const PREFIX_CHARACTERS = 20_000;
+type Beginnings = Partial<Record<'messages' | 'instructions' | 'prompt' | 'input', Uint8Array>>;
+
+const OPEN_BRACKET = 0x5b;
+const PREFIX_BYTES = 20_000;
 
 /** FNV-1a, 32 bits. */
-function hash(text: string): number {
+function hash(bytes: Uint8Array): number {
   let value = 0x811c9dc5;
-  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193);
   return value >>> 0;
 }

@@ -99,9 +99,9 @@ async function readPiece(
 function note(
   { sql, routes }: BatchPorts,
   { seq, batch }: StoredBatch,
-  { number, text, offset, length }: SplitLine,
+  { number, bytes, offset, length }: SplitLine,
 ): Line | LineFault {
-  const line = readLine(text, number, batch.endpoint, routes);
+  const line = readLine(bytes, number, batch.endpoint, routes);
   if (isFault(line) || insertLine(sql, seq, { number, offset, length, ...line })) return line;
   const message = `custom_id: ${JSON.stringify(line.custom_id)} is also that of a line before.`;
   return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };

@@ -3,7 +3,7 @@ import { limits } from '../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter, tooLarge } from './errors.ts';
-import { checkDepth } from './json-scan.ts';
+import { checkBody } from './json-scan.ts';
 import { BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
 
 /** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
@@ -70,7 +70,7 @@ export async function readValue(request: Request, env: Env, maxBytes: number): P
  */
 export function parseBody(bytes: Uint8Array): unknown {
   const body = withoutMark(bytes);
-  checkDepth(body);
+  checkBody(body);
   try {
     return JSON.parse(new TextDecoder().decode(body));
   } catch (error) {

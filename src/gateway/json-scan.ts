@@ -1,10 +1,9 @@
-import { limits } from '../protocol/index.ts';
+import { beginsObject, checkJson, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
 import { HttpError } from './errors.ts';
 
 /**
- * What the gateway must know of a JSON body, found in its bytes without parsing it: a parser makes objects of all
- * of it, and spends seconds on four million opening brackets while everybody else waits. What the scan does not
- * look at is not checked either; the engine rejects what is malformed there.
+ * What the gateway must know of a JSON body, found in its bytes without parsing it. The engine rejects what is
+ * malformed where the scan does not look.
  */
 
 /** Names of models are shorter, and stand in errors and logs. */
@@ -18,13 +17,6 @@ const PRIORITY_BYTES = 64;
 const decoder = new TextDecoder();
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
 
 /** What the gateway needs to know of a body that it passes on as it came. */
 export interface RequestFacts {
@@ -58,8 +50,13 @@ export interface BodyScan {
 /** Fields by which engines hand caches to each other. */
 const TRANSFER_PARAMS = ['kv_transfer_params', 'ec_transfer_params'] as const;
 
-/** Code of the error for them. */
-export const TRANSFER_PARAMS_REFUSED = 'transfer_params_refused';
+const TRANSFER_PARAMS_REFUSED = 'transfer_params_refused';
+
+/** Whether the scan of a body has found what no engine is given; else it is the engine's to say what is wrong. */
+export function isRefused(error: unknown): error is HttpError {
+  const codes = [TRANSFER_PARAMS_REFUSED, 'nested_too_deep', 'too_many_values'];
+  return error instanceof HttpError && codes.includes(error.code ?? '');
+}
 
 const SCANNED = [
   'model',
@@ -77,15 +74,14 @@ const SCANNED = [
 
 /**
  * @param body JSON in UTF-8
- * @throws HttpError 400 when it is not a JSON object, is nested too deep, its model is not text, or it has parameters
+ * @throws HttpError 400 when it is not a JSON object, is nested too deep or has too many values, its model is not text, or it has parameters
  *   that are the engines' own
  */
 export function scanBody(body: Uint8Array): BodyScan {
   const fields = topLevel(body, SCANNED);
   rejectTransferParams(new Map(Object.entries(fields)));
   const options = fields.stream_options;
-  const includeUsage =
-    options?.[0] === OPEN_BRACE && isTrue(topLevel(options, ['include_usage']).include_usage);
+  const includeUsage = beginsObject(options) && isTrue(topLevel(options, ['include_usage']).include_usage);
   const facts = { model: modelOf(fields.model), stream: isTrue(fields.stream), includeUsage };
   const mayBeBytes = /^"bytes/.test(decoder.decode(fields.encoding_format?.subarray(0, 8)));
   const response = { previousId: idOf(fields.previous_response_id), isKept: !isFalse(fields.store) };
@@ -117,9 +113,9 @@ export function rejectTransferParams(fields: ReadonlyMap<string, Uint8Array>): v
     if (value !== undefined && !isNull(value)) throw transferParams(name);
   }
   const sampling = fields.get('sampling_params');
-  const extra = isObject(sampling) ? topLevel(sampling, ['extra_args']).extra_args : undefined;
+  const extra = beginsObject(sampling) ? topLevel(sampling, ['extra_args']).extra_args : undefined;
   for (const inner of [fields.get('vllm_xargs'), extra]) {
-    if (isObject(inner)) rejectTransferParams(new Map(Object.entries(topLevel(inner, TRANSFER_PARAMS))));
+    if (beginsObject(inner)) rejectTransferParams(new Map(Object.entries(topLevel(inner, TRANSFER_PARAMS))));
   }
 }
 
@@ -145,10 +141,6 @@ function notAccepted(name: string): string {
   return `${name} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
 }
 
-function isObject(value: Uint8Array | undefined): value is Uint8Array {
-  return value !== undefined && value[skipBlanks(value, 0)] === OPEN_BRACE;
-}
-
 function isNull(value: Uint8Array): boolean {
   return value.byteLength === 4 && parse(value) === null;
 }
@@ -168,11 +160,12 @@ function idOf(value: Uint8Array | undefined): string | null {
 }
 
 /**
- * For bodies that are parsed after this: whatever else is wrong with them, parsing takes no longer than their length.
- * @throws HttpError 400 for nesting over limits.JSON_DEPTH
+ * For bodies that are parsed after this.
+ * @returns how many texts, keys, objects and arrays it has
+ * @throws HttpError 400 for more than limits.JSON_DEPTH levels or limits.JSON_VALUES of them
  */
-export function checkDepth(body: Uint8Array): void {
-  skipValue(body, skipBlanks(body, 0), 0);
+export function checkBody(body: Uint8Array): number {
+  return asHttp(() => checkJson(body));
 }
 
 function modelOf(value: Uint8Array | undefined): string | null {
@@ -189,116 +182,18 @@ function isTrue(value: Uint8Array | undefined): boolean {
   return value?.byteLength === 4 && parse(value) === true;
 }
 
+function topLevel<Name extends string>(body: Uint8Array, names: readonly Name[]) {
+  return asHttp(() => jsonFields(body, names));
+}
+
 function parse(value: Uint8Array): unknown {
+  return asHttp(() => parseJsonBytes(value));
+}
+
+function asHttp<T>(scan: () => T): T {
   try {
-    return JSON.parse(decoder.decode(value));
-  } catch {
-    throw notJson();
+    return scan();
+  } catch (error) {
+    throw error instanceof JsonFault ? new HttpError(400, error.message, error.code) : error;
   }
-}
-
-/** The bytes of the values of some fields of an object; of a field that comes twice, the last, as parsers do. */
-function topLevel<Name extends string>(
-  bytes: Uint8Array,
-  names: readonly Name[],
-): Partial<Record<Name, Uint8Array>> {
-  const found: Partial<Record<Name, Uint8Array>> = {};
-  let at = skipBlanks(bytes, 0);
-  if (bytes[at] !== OPEN_BRACE) throw new HttpError(400, 'The body must be a JSON object.', 'invalid_json');
-  at = skipBlanks(bytes, at + 1);
-  if (bytes[at] !== CLOSE_BRACE) {
-    for (;;) {
-      const keyEnd = skipString(bytes, at);
-      const name = nameOf(bytes.subarray(at, keyEnd), names);
-      at = skipBlanks(bytes, keyEnd);
-      if (bytes[at] !== COLON) throw notJson();
-      const start = skipBlanks(bytes, at + 1);
-      const end = skipValue(bytes, start, 1);
-      if (end === start) throw notJson();
-      if (name !== undefined) found[name] = bytes.subarray(start, end);
-      at = skipBlanks(bytes, end);
-      if (bytes[at] === CLOSE_BRACE) break;
-      if (bytes[at] !== COMMA) throw notJson();
-      at = skipBlanks(bytes, at + 1);
-    }
-  }
-  if (skipBlanks(bytes, at + 1) < bytes.byteLength) throw notJson();
-  return found;
-}
-
-/** Which of the names a key is, written out or with escapes. */
-function nameOf<Name extends string>(key: Uint8Array, names: readonly Name[]): Name | undefined {
-  // An escape takes at most six bytes for one character.
-  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
-  if (key.byteLength > longest) return undefined;
-  const text = decoder.decode(key);
-  return names.find((name) => text === `"${name}"` || (text.includes('\\') && parse(key) === name));
-}
-
-/**
- * @param around how many levels it is nested in
- * @returns where the value ends that begins here; the same place where none begins
- */
-function skipValue(bytes: Uint8Array, start: number, around: number): number {
-  const first = bytes[start];
-  if (first === QUOTE) return skipString(bytes, start);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, start, around);
-  let at = start;
-  while (at < bytes.byteLength && !endsScalar(bytes[at] as number)) at += 1;
-  return at;
-}
-
-function endsScalar(byte: number): boolean {
-  return byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET || isBlank(byte);
-}
-
-/** Which bracket closes which is not looked at. */
-function skipNested(bytes: Uint8Array, start: number, around: number): number {
-  let depth = around;
-  for (let at = start; at < bytes.byteLength; at++) {
-    const byte = bytes[at] as number;
-    if (byte === QUOTE) {
-      at = skipString(bytes, at) - 1;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      depth += 1;
-      if (depth > limits.JSON_DEPTH) {
-        throw new HttpError(
-          400,
-          `The body is nested deeper than ${limits.JSON_DEPTH} levels.`,
-          'nested_too_deep',
-        );
-      }
-    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-      depth -= 1;
-      if (depth === around) return at + 1;
-    }
-  }
-  throw notJson();
-}
-
-function skipString(bytes: Uint8Array, start: number): number {
-  if (bytes[start] !== QUOTE) throw notJson();
-  let end = start;
-  for (;;) {
-    end = bytes.indexOf(QUOTE, end + 1);
-    if (end < 0) throw notJson();
-    let before = end - 1;
-    while (bytes[before] === BACKSLASH) before -= 1;
-    // An even number of backslashes escape each other.
-    if ((end - 1 - before) % 2 === 0) return end + 1;
-  }
-}
-
-function skipBlanks(bytes: Uint8Array, start: number): number {
-  let at = start;
-  while (at < bytes.byteLength && isBlank(bytes[at] as number)) at += 1;
-  return at;
-}
-
-function isBlank(byte: number): boolean {
-  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
-}
-
-function notJson(): HttpError {
-  return new HttpError(400, 'The body is not valid JSON.', 'invalid_json');
 }

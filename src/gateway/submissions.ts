@@ -12,7 +12,7 @@ import {
 import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
-import { readFacts, scanBody, TRANSFER_PARAMS_REFUSED, transferParamsProblem } from './json-scan.ts';
+import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-scan.ts';
 import { enginePriorityProblem, type PriorityBound, priorityProblem } from './priority.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
@@ -82,7 +82,7 @@ function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): st
     const denied = enginePriorityProblem(priority, bound);
     if (denied) return `payload.body: ${denied.message}`;
   } catch (error) {
-    if (error instanceof HttpError && error.code === TRANSFER_PARAMS_REFUSED) return error.message;
+    if (isRefused(error)) return `payload.body: ${error.message}`;
   }
   const kept = keptResponseProblem(path, previousId);
   return kept === null ? null : `payload.path: ${kept}`;

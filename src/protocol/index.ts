@@ -19,6 +19,7 @@ export * from './frame-messages.ts';
 export * from './heartbeat.ts';
 export * from './jobs.ts';
 export * from './join-bytes.ts';
+export * from './json-scan.ts';
 export * as limits from './limits.ts';
 export * from './multipart.ts';
 export * from './nulls.ts';

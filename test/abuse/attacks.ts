@@ -155,6 +155,37 @@ const unread: Attack = {
   },
 };
 
+const dense: Attack = {
+  name: 'millions of small values',
+  about: (size) => `${count.dense[size]} bodies and frames of 12 MB each, full of empty objects`,
+  async run({ queue }, size) {
+    const user = `[${'{},'.repeat(4_000_000)}{}]`;
+    const job = `{"id":"dense","job_type":"chat_completion","config_id":"nobody","payload":{"user":${user}}}`;
+    const ways = [
+      () => post(`${queue.url}/api/jobs`, job),
+      () => post(`${queue.url}/v1/chat/completions`, `{"model":"default","user":${user}}`),
+      () => frame(`${queue.url.replace(/^http/, 'ws')}/api/jobs/socket`, `{"type":"submit","jobs":[${job}]}`),
+    ];
+    return await volley(count.dense[size], (index) => ways[index % ways.length]!());
+  },
+};
+
+/** What a job socket answers to one frame. */
+async function frame(url: string, text: string): Promise<string> {
+  const socket = new WebSocket(url);
+  const outcome = await new Promise<string>((resolve) => {
+    socket.onopen = () => socket.send(text);
+    socket.onerror = () => resolve('broken');
+    socket.onclose = ({ code }) => resolve(String(code));
+    socket.onmessage = ({ data }) => {
+      const { type, error } = JSON.parse(String(data)) as { type: string; error?: { status: number } };
+      resolve(error ? `${type} ${error.status}` : type);
+    };
+  });
+  socket.close();
+  return outcome;
+}
+
 export const ATTACKS: readonly Attack[] = [
   strangers,
   idle,
@@ -162,6 +193,7 @@ export const ATTACKS: readonly Attack[] = [
   slowBodies,
   many,
   nested,
+  dense,
   large,
   waiting,
   abandoned,
@@ -176,6 +208,7 @@ const count = {
   waiting: { short: 200, full: 2000 },
   many: { short: 500, full: 5000 },
   nested: { short: 1, full: 5 },
+  dense: { short: 6, full: 30 },
   strangers: { short: 300, full: 3000 },
   abandoned: { short: 200, full: 2000 },
   unread: { short: 20, full: 30 },

@@ -9,7 +9,12 @@ const ROUTES = inferenceRoutes();
 const encode = (text: string) => new TextEncoder().encode(text);
 
 function prefixOf(messages: object[]): number {
-  const line = readLine(JSON.stringify({ custom_id: 'a', url: URL, body: { messages } }), 1, URL, ROUTES);
+  const line = readLine(
+    encode(JSON.stringify({ custom_id: 'a', url: URL, body: { messages } })),
+    1,
+    URL,
+    ROUTES,
+  );
   return (line as { prefix: number }).prefix;
 }
 
@@ -23,7 +28,7 @@ describe('a line of a batch', () => {
 
   it('keeps its numbers and the order of its fields', () => {
     const body = '{"z":1.50,"seed":12345678901234567890,"model":"m","a":1e400}';
-    expect(requestOf(`{"custom_id":"a","url":"${URL}","body":${body}}`)).toEqual({
+    expect(requestOf(encode(`{"custom_id":"a","url":"${URL}","body":${body}}`))).toEqual({
       path: URL,
       body,
       model: 'm',
@@ -38,15 +43,40 @@ describe('a line of a batch', () => {
     [ANY_ENDPOINT, ANY_ENDPOINT, 'invalid_url'],
     [ANY_ENDPOINT, undefined, 'invalid_url'],
   ])('of a batch for %s that asks for %s is told: %s', (endpoint, url, code) => {
-    const line = readLine(JSON.stringify({ custom_id: 'a', url, body: {} }), 1, endpoint, ROUTES);
+    const line = readLine(encode(JSON.stringify({ custom_id: 'a', url, body: {} })), 1, endpoint, ROUTES);
     expect((line as { code?: string }).code).toBe(code);
   });
 
   it('has a custom_id that its answer can repeat, whatever characters are in it', () => {
     const read = (custom_id: string) =>
-      readLine(`{"custom_id":"${custom_id}","url":"${URL}","body":{}}`, 1, URL, ROUTES);
+      readLine(encode(`{"custom_id":"${custom_id}","url":"${URL}","body":{}}`), 1, URL, ROUTES);
     expect(read('\\ud83d\\ude00 \\u0000 ü')).toMatchObject({ custom_id: '😀 \0 ü' });
     expect(read('half \\ud83d')).toMatchObject({ code: 'invalid_parameter', param: 'custom_id' });
+  });
+
+  it('with millions of small values is refused without being parsed; one of many numbers is taken', () => {
+    const line = (user: string) =>
+      encode(`{"custom_id":"a","url":"${URL}","body":{"model":"m","user":${user}}}`);
+    expect(readLine(line(`[${'{},'.repeat(1_000_000)}{}]`), 1, URL, ROUTES)).toMatchObject({
+      code: 'invalid_json_line',
+      message: expect.stringContaining('more than 250000'),
+    });
+    const ids = line(`[${'128000,'.repeat(500_000)}1]`);
+    expect(readLine(ids, 1, URL, ROUTES)).toMatchObject({ custom_id: 'a', model: 'm' });
+    expect(requestOf(ids).body).toHaveLength(
+      ids.byteLength - `{"custom_id":"a","url":"${URL}","body":}`.length,
+    );
+  });
+
+  it.each([
+    '{"custom_id":"a"',
+    '[]',
+    'x',
+    '',
+    '{"custom_id":"a","url":"/","body":{"a":}}',
+    '{"body":{"a":tru}}',
+  ])('that is %j is told to be no JSON', (text) => {
+    expect(readLine(encode(text), 7, URL, ROUTES)).toMatchObject({ code: 'invalid_json_line', line: 7 });
   });
 
   it('is found again by the id of its job', () => {
@@ -66,11 +96,15 @@ describe('the lines of a file', () => {
       const before = { bytes: first.taken, lines: first.passed };
       const rest = splitLines(bytes.subarray(first.taken), before, true);
       const lines = [...first.lines, ...(at === bytes.byteLength ? [] : rest.lines)];
-      expect(lines.map(({ text }) => text)).toEqual(['{"a":"größer"}', '{"b":2}', '{"c":3}']);
+      expect(lines.map(({ bytes }) => new TextDecoder().decode(bytes).trim())).toEqual([
+        '{"a":"größer"}',
+        '{"b":2}',
+        '{"c":3}',
+      ]);
       expect(lines.map(({ number }) => number)).toEqual([1, 3, 4]);
-      for (const { offset, length, text } of lines) {
+      for (const { offset, length, bytes: line } of lines) {
         const part = new TextDecoder().decode(bytes.subarray(offset, offset + length));
-        expect(part.trim()).toBe(text);
+        expect(part.trim()).toBe(new TextDecoder().decode(line).trim());
       }
     }
   });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkDepth, type RequestFacts, readFacts } from '../../../src/gateway/json-scan.ts';
+import { checkBody, type RequestFacts, readFacts } from '../../../src/gateway/json-scan.ts';
 import { limits } from '../../../src/protocol/index.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -173,8 +173,8 @@ describe('nesting', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
   it(`is taken up to ${limits.JSON_DEPTH} levels, and refused with 400 beyond`, () => {
-    expect(() => checkDepth(bytes(nested(limits.JSON_DEPTH)))).not.toThrow();
-    expect(() => checkDepth(bytes(nested(limits.JSON_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
+    expect(() => checkBody(bytes(nested(limits.JSON_DEPTH)))).not.toThrow();
+    expect(() => checkBody(bytes(nested(limits.JSON_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
     expect(facts(`{"a":${nested(limits.JSON_DEPTH - 1)}}`)).toBeTruthy();
     expect(() => facts(`{"a":${nested(limits.JSON_DEPTH)}}`)).toThrow(
       expect.objectContaining({ status: 400 }),
@@ -182,12 +182,12 @@ describe('nesting', () => {
   });
 
   it('is not what brackets in texts make', () => {
-    expect(() => checkDepth(bytes(JSON.stringify(['['.repeat(5000), '\\"['.repeat(5000)])))).not.toThrow();
+    expect(() => checkBody(bytes(JSON.stringify(['['.repeat(5000), '\\"['.repeat(5000)])))).not.toThrow();
   });
 
   it('of four million levels is refused as soon as it is too deep', () => {
     const body = new Uint8Array(4_000_000).fill(0x5b);
-    expect(() => checkDepth(body)).toThrow(/deeper than 512/);
+    expect(() => checkBody(body)).toThrow(/deeper than 512/);
     body.set(bytes('{"a":'));
     expect(() => readFacts(body)).toThrow(/deeper than 512/);
   });

@@ -1,0 +1,185 @@
+import { JSON_DEPTH, JSON_VALUES } from './limits.ts';
+
+/**
+ * What must be known of JSON before it is parsed, and parts of it without parsing it, found in its bytes: a parser
+ * makes objects of all of it, and spends seconds on millions of small ones while everybody else waits. What the scan
+ * does not look at is not checked either.
+ */
+
+const decoder = new TextDecoder();
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+
+/** Why JSON is not taken. */
+export class JsonFault extends Error {
+  override name = 'JsonFault';
+  readonly code: 'invalid_json' | 'nested_too_deep' | 'too_many_values';
+  constructor(code: JsonFault['code'], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Texts, keys of objects, objects and arrays that were passed: what a parser spends its time on. */
+interface Passed {
+  values: number;
+}
+
+/**
+ * Whatever else is wrong with JSON that passes, parsing it takes no longer than its length.
+ * @param json in UTF-8
+ * @returns how many texts, keys, objects and arrays it has
+ * @throws JsonFault for more than limits.JSON_DEPTH levels or limits.JSON_VALUES values
+ */
+export function checkJson(json: Uint8Array): number {
+  const passed = { values: 0 };
+  skipValue(json, skipBlanks(json, 0), 0, passed);
+  return passed.values;
+}
+
+/**
+ * The bytes of the values of some fields of an object, views of it; of a field that comes twice, the last, as
+ * parsers do.
+ * @throws JsonFault as `checkJson`, and where it is no object
+ */
+export function jsonFields<Name extends string>(
+  json: Uint8Array,
+  names: readonly Name[],
+): Partial<Record<Name, Uint8Array>> {
+  const passed = { values: 0 };
+  const found: Partial<Record<Name, Uint8Array>> = {};
+  let at = skipBlanks(json, 0);
+  if (json[at] !== OPEN_BRACE) throw new JsonFault('invalid_json', 'The body must be a JSON object.');
+  at = skipBlanks(json, at + 1);
+  if (json[at] !== CLOSE_BRACE) {
+    for (;;) {
+      const keyEnd = skipString(json, at, passed);
+      const name = nameOf(json.subarray(at, keyEnd), names);
+      at = skipBlanks(json, keyEnd);
+      if (json[at] !== COLON) throw notJson();
+      const start = skipBlanks(json, at + 1);
+      const end = skipValue(json, start, 1, passed);
+      if (end === start) throw notJson();
+      if (name !== undefined) found[name] = json.subarray(start, end);
+      at = skipBlanks(json, end);
+      if (json[at] === CLOSE_BRACE) break;
+      if (json[at] !== COMMA) throw notJson();
+      at = skipBlanks(json, at + 1);
+    }
+  }
+  if (skipBlanks(json, at + 1) < json.byteLength) throw notJson();
+  return found;
+}
+
+/** Which of the names a key is, written out or with escapes. */
+function nameOf<Name extends string>(key: Uint8Array, names: readonly Name[]): Name | undefined {
+  // An escape takes at most six bytes for one character.
+  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
+  if (key.byteLength > longest) return undefined;
+  const text = decoder.decode(key);
+  return names.find((name) => text === `"${name}"` || (text.includes('\\') && parseJsonBytes(key) === name));
+}
+
+/**
+ * @param around how many levels it is nested in
+ * @returns where the value ends that begins here; the same place where none begins
+ */
+function skipValue(bytes: Uint8Array, start: number, around: number, passed: Passed): number {
+  const first = bytes[start];
+  if (first === QUOTE) return skipString(bytes, start, passed);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, start, around, passed);
+  let at = start;
+  while (at < bytes.byteLength && !endsScalar(bytes[at] as number)) at += 1;
+  return at;
+}
+
+function endsScalar(byte: number): boolean {
+  return byte === COMMA || byte === CLOSE_BRACE || byte === CLOSE_BRACKET || isBlank(byte);
+}
+
+/** Which bracket closes which is not looked at. */
+function skipNested(bytes: Uint8Array, start: number, around: number, passed: Passed): number {
+  let depth = around;
+  for (let at = start; at < bytes.byteLength; at++) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) {
+      at = skipString(bytes, at, passed) - 1;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      depth += 1;
+      pass(passed);
+      if (depth > JSON_DEPTH)
+        throw new JsonFault('nested_too_deep', `The body is nested deeper than ${JSON_DEPTH} levels.`);
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth -= 1;
+      if (depth === around) return at + 1;
+    }
+  }
+  throw notJson();
+}
+
+function pass(passed: Passed): void {
+  passed.values += 1;
+  if (passed.values <= JSON_VALUES) return;
+  const message = `The body has more than ${JSON_VALUES} texts, keys, objects and arrays: send it in parts.`;
+  throw new JsonFault('too_many_values', message);
+}
+
+function skipString(bytes: Uint8Array, start: number, passed: Passed): number {
+  if (bytes[start] !== QUOTE) throw notJson();
+  pass(passed);
+  let end = start;
+  for (;;) {
+    end = bytes.indexOf(QUOTE, end + 1);
+    if (end < 0) throw notJson();
+    let before = end - 1;
+    while (bytes[before] === BACKSLASH) before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+}
+
+function skipBlanks(bytes: Uint8Array, start: number): number {
+  let at = start;
+  while (at < bytes.byteLength && isBlank(bytes[at] as number)) at += 1;
+  return at;
+}
+
+function isBlank(byte: number): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+}
+
+/**
+ * A part that a scan found. Nothing has looked into it.
+ * @throws JsonFault
+ */
+export function parseJsonBytes(json: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(json));
+  } catch {
+    throw notJson();
+  }
+}
+
+/** Whether it begins as an object does. */
+export function beginsObject(json: Uint8Array | undefined): json is Uint8Array {
+  return json !== undefined && json[skipBlanks(json, 0)] === OPEN_BRACE;
+}
+
+/** The first element of an array; null: it is none, or an empty one. @throws JsonFault */
+export function firstElement(json: Uint8Array): Uint8Array | null {
+  if (json[0] !== OPEN_BRACKET) return null;
+  const start = skipBlanks(json, 1);
+  const end = skipValue(json, start, 1, { values: 0 });
+  return end === start ? null : json.subarray(start, end);
+}
+
+function notJson(): JsonFault {
+  return new JsonFault('invalid_json', 'The body is not valid JSON.');
+}
