@@ -20,7 +20,7 @@ type Submit = (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>;
 /** One that is not blank, numbered from 1 as an editor shows it. */
 interface Line {
   number: number;
-  job: SubmitJob | HttpError;
+  bytes: Uint8Array;
 }
 
 export function isLines(request: Request): boolean {
@@ -28,10 +28,15 @@ export function isLines(request: Request): boolean {
   return TYPES.has(type.split(';', 1)[0]!.trim().toLowerCase());
 }
 
+/** Of so many lines, or so many bytes of them, each turn is. */
+const MOST_IN_TURN = { lines: limits.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
+
 /**
- * Submits the jobs of a body, a commit for every thousand. A line that is none holds up no other; where the queue
- * cannot be reached half-way, the lines that are left say so, and can be sent again: those with an id are not doubled.
+ * Submits the jobs of a body, some in a commit and everybody else's turn between. A line that is none holds up no
+ * other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent again: those with
+ * an id are not doubled.
  * @param bound what their submitter may ask for
+ * @param turn waits until so many bytes may be worked on; what it returns ends that
  * @returns a line for each, in order: `{"line": 3, "job": …}` or `{"line": 4, "error": …}`
  * @throws HttpError 400 for no line at all and for too many
  */
@@ -39,26 +44,26 @@ export async function submitLines(
   bytes: Uint8Array,
   bound: PriorityBound,
   submit: Submit,
+  turn: (bytes: number) => Promise<() => void>,
 ): Promise<Response> {
-  const lines = readLines(bytes, bound);
+  const lines = linesOf(bytes);
   if (lines.length === 0 || lines.length > limits.LINES_PER_SUBMISSION) {
     const message = `The body must hold 1 to ${limits.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;
     throw new HttpError(400, message, 'invalid_job');
   }
   const answer: string[] = [];
   let failure: HttpError | null = null;
-  for (let at = 0; at < lines.length; at += limits.JOBS_PER_SUBMISSION) {
-    const some = lines.slice(at, at + limits.JOBS_PER_SUBMISSION);
+  for (const some of partsOf(lines)) {
+    const endTurn = await turn(some.reduce((sum, line) => sum + line.bytes.byteLength, 0));
     let became: object[] = [];
     try {
-      if (failure === null)
-        became = await submitAll(
-          some.map(({ job }) => job),
-          submit,
-        );
+      const jobs = some.map((line) => readLine(line.bytes, bound));
+      if (failure === null) became = await submitAll(jobs, submit);
     } catch (error) {
-      if (at === 0 || !(error instanceof HttpError)) throw error;
+      if (answer.length === 0 || !(error instanceof HttpError)) throw error;
       failure = error;
+    } finally {
+      endTurn();
     }
     for (const [index, { number }] of some.entries()) {
       const told = failure === null ? became[index] : { error: errorOf(failure) };
@@ -68,7 +73,7 @@ export async function submitLines(
   return new Response(answer.join(''), { headers: { 'content-type': 'application/x-ndjson' } });
 }
 
-function readLines(bytes: Uint8Array, bound: PriorityBound): Line[] {
+function linesOf(bytes: Uint8Array): Line[] {
   const lines: Line[] = [];
   for (let from = 0, number = 1; from < bytes.length; number += 1) {
     const end = bytes.indexOf(LINE_FEED, from);
@@ -78,9 +83,24 @@ function readLines(bytes: Uint8Array, bound: PriorityBound): Line[] {
     if (line.every(isBlank)) continue;
     // One more than there may be is enough to reject them.
     if (lines.length > limits.LINES_PER_SUBMISSION) break;
-    lines.push({ number, job: readLine(line, bound) });
+    lines.push({ number, bytes: line });
   }
   return lines;
+}
+
+function* partsOf(lines: readonly Line[]): Iterable<Line[]> {
+  let part: Line[] = [];
+  let size = 0;
+  for (const line of lines) {
+    size += line.bytes.byteLength;
+    if (part.length === MOST_IN_TURN.lines || (part.length > 0 && size > MOST_IN_TURN.bytes)) {
+      yield part;
+      part = [];
+      size = line.bytes.byteLength;
+    }
+    part.push(line);
+  }
+  if (part.length > 0) yield part;
 }
 
 function readLine(line: Uint8Array, bound: PriorityBound): SubmitJob | HttpError {

@@ -11,6 +11,7 @@ import {
 } from '../protocol/index.ts';
 import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
+import { checkBody } from './json-scan.ts';
 import type { PriorityBound } from './priority.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
@@ -18,6 +19,9 @@ import { errorOf, readSubmission, rejection } from './submissions.ts';
 const QUESTION_MS = 30_000;
 /** Before the queue is asked again after it could not be, ms. */
 const PAUSE_MS = 1000;
+
+/** Pings of a program that come sooner after a pong are not answered, ms: it sends one in 15 s. */
+const PONG_EVERY_MS = 1000;
 
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
@@ -32,6 +36,8 @@ export interface JobSocketPorts {
   cancel(id: string): Promise<unknown>;
   /** @returns gives the bytes back. @throws HttpError when there is no room for them */
   hold(bytes: number): () => void;
+  /** Waits until a frame of so many bytes may be worked on. @returns ends its turn */
+  takeTurn(bytes: number): Promise<() => void>;
   send(text: string): void;
   close(code: number, reason: string): void;
   sleep(ms: number): Promise<void>;
@@ -55,7 +61,9 @@ export class JobSocket {
   /** The queue has said that it knows nothing of this socket, and was not told all of it since. */
   #isUnknown = false;
   #isClosed = false;
-  /** Give back the bytes of frames that are not done with. */
+  /** Epoch ms of the last pong. */
+  #pongAt = 0;
+  /** Give back the bytes of frames that are not done with, and the turn of the one at work. */
   readonly #held = new Set<() => void>();
 
   constructor(ports: JobSocketPorts) {
@@ -67,10 +75,7 @@ export class JobSocket {
       this.#ports.close(1003, 'frames of this socket are text');
       return;
     }
-    if (text === PING_TEXT) {
-      this.#ports.send(PONG_TEXT);
-      return;
-    }
+    if (text === PING_TEXT) return this.#onPing();
     if (text.length > limits.FRAME_BYTES) {
       this.#ports.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
       return;
@@ -84,12 +89,20 @@ export class JobSocket {
       return;
     }
     this.#frames = this.#frames
-      .then(() => this.#onFrame(text))
+      .then(() => this.#inTurn(text))
       .catch((error) => this.#tell(error))
       .finally(() => {
         release();
         this.#held.delete(release);
       });
+  }
+
+  /** Pongs that nobody reads pile up in the runtime, so one is sent in a while, however many pings come. */
+  #onPing(): void {
+    const now = Date.now();
+    if (now < this.#pongAt + PONG_EVERY_MS) return;
+    this.#pongAt = now;
+    this.#ports.send(PONG_TEXT);
   }
 
   onClose(): void {
@@ -99,8 +112,21 @@ export class JobSocket {
     void this.#ports.leave().catch(() => {});
   }
 
+  async #inTurn(text: string): Promise<void> {
+    if (this.#isClosed) return;
+    const end = await this.#ports.takeTurn(text.length);
+    this.#held.add(end);
+    try {
+      await this.#onFrame(text);
+    } finally {
+      end();
+      this.#held.delete(end);
+    }
+  }
+
   async #onFrame(text: string): Promise<void> {
     if (this.#isClosed) return;
+    checkBody(new TextEncoder().encode(text));
     const parsed = parseJson(ClientFrame, text);
     if (!parsed.ok) throw new HttpError(400, `frame not understood: ${parsed.message}`, 'invalid_frame');
     await this.#handle(parsed.value);

@@ -5,6 +5,7 @@ import { JobSocket } from '../job-socket.ts';
 import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
 import { priorityBound } from '../priority.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
+import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
 
 /** Where programs that submit many jobs dial. */
@@ -33,6 +34,7 @@ function serve(context: GatewayContext): Response {
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
     cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer)),
     hold: (bytes) => holdBytes(env, bytes),
+    takeTurn,
     send: (text) => quietly(() => server.send(text)),
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),

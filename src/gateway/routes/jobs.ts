@@ -9,6 +9,7 @@ import { isLines, submitLines } from '../job-lines.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import { type PriorityBound, priorityBound } from '../priority.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
+import { takeTurn } from '../turns.ts';
 import { type Gateway, needs } from './types.ts';
 
 /** The longest `?wait=`, seconds. */
@@ -29,12 +30,20 @@ export function jobRoutes(app: Gateway): void {
       return submitJobs(context.env, queueId, sent);
     };
     const { bytes, release } = await readBody(request, context.env);
+    let endTurn = () => {};
+    // As in `readBody`: of a request that is dropped nothing below runs.
+    request.signal.addEventListener('abort', () => endTurn());
+    const turn = async (size: number) => {
+      endTurn = await takeTurn(size);
+      return endTurn;
+    };
     try {
       if (isLines(request)) {
         if (key)
           throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
-        return await submitLines(bytes, bound, submit);
+        return await submitLines(bytes, bound, submit, turn);
       }
+      await turn(bytes.byteLength);
       const body = parseBody(bytes);
       if (Array.isArray(body)) {
         if (key)
@@ -47,6 +56,7 @@ export function jobRoutes(app: Gateway): void {
       if (!answer?.ok) throw rejection(answer);
       return jobAnswer(answer.job, answer.created ? 201 : 200);
     } finally {
+      endTurn();
       release();
     }
   });

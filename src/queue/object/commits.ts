@@ -8,21 +8,33 @@ interface CommitPorts {
   done(): void;
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
   roundTrip(): Promise<void>;
-  /** A piece of work threw: nothing is done any more, and the object is to be reset. Called once. */
-  failed(error: unknown): void;
-  /** The same of a batch, whose writes must not be committed: the object is to be reset at once. @param call that threw */
-  batchFailed(error: unknown, call: CallName | null): void;
-  /** The error of this very call, had the object to be reset for it; told once. Null: it had not. */
-  takeFailure(call: CallName): Error | null;
+  /**
+   * A piece of work threw: nothing is done any more. What it wrote must not be committed: the object is to be reset at
+   * once. @param call that threw
+   */
+  failed(error: unknown, call: CallName | null): void;
+  /** The error of this very call, had the object to be reset for it a moment ago. Null: it had not. */
+  failureOf(call: CallName): Error | null;
 }
 
 /** A batch that still grows after so many round trips is done all the same. */
 const MOST_ROUND_TRIPS = 16;
 
+/**
+ * Jobs that one batch stores, unless one submission has more: so many take about 0.1 s, and whoever waits for an
+ * answer waits no longer for the programs. A thousand share a commit as well as a hundred thousand do.
+ */
+const MOST_JOBS = 1000;
+
 interface Piece {
   work(): unknown;
   resolve(value: unknown): void;
   call: CallName | null;
+}
+
+/** The submission of a program. */
+interface Submission extends Piece {
+  jobs: number;
 }
 
 /**
@@ -32,9 +44,12 @@ interface Piece {
  * A batch is gathered by round trips, not by a timer: timers of workerd stand still for as long as the clock is
  * set back, and a round trip waits for the commit before it anyway.
  *
+ * Submissions of programs have a line of their own, of which each batch takes a bounded part: what workers say and
+ * single callers ask for goes with the next batch, however much is submitted.
+ *
  * What leaves the object is deferred until the batch is through: what is said to one peer goes in one message then.
  *
- * Should a piece of work throw, its batch has written what it must not have, and memory is not as it was. A transaction
+ * Should a piece of work throw, it has written what it must not have, and memory is not as it was. A transaction
  * around each batch would undo that, and copies every page that is written, to a file when they are many: an eighth of
  * the time of a stored job. So the object is reset at once, before anything is committed, and everybody asks again;
  * whoever asked for that piece hears the error then.
@@ -42,6 +57,8 @@ interface Piece {
 export class Commits {
   readonly #ports: CommitPorts;
   #batch: Piece[] = [];
+  readonly #submissions: Submission[] = [];
+  #gathers = false;
   /** Effects of the batch at work; null between batches. */
   #deferred: (() => void)[] | null = null;
   #hasFailed = false;
@@ -55,11 +72,20 @@ export class Commits {
    * @param call whose caller asks again after a reset; null: nobody hears an error
    */
   together<T>(work: () => T, call: CallName | null = null): Promise<T> {
-    const failure = call && this.#ports.takeFailure(call);
+    return this.#enqueue(call, (piece) => this.#batch.push({ ...piece, work }));
+  }
+
+  /** The same for what a program submits: when its turn comes. */
+  submission<T>(jobs: number, work: () => T, call: CallName): Promise<T> {
+    return this.#enqueue(call, (piece) => this.#submissions.push({ ...piece, work, jobs }));
+  }
+
+  #enqueue<T>(call: CallName | null, push: (piece: Omit<Piece, 'work'>) => void): Promise<T> {
+    const failure = call && this.#ports.failureOf(call);
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
-      this.#batch.push({ work, resolve: resolve as Piece['resolve'], call });
-      if (this.#batch.length === 1) void this.#gather();
+      push({ resolve: resolve as Piece['resolve'], call });
+      if (!this.#gathers) void this.#gather();
     });
   }
 
@@ -68,15 +94,21 @@ export class Commits {
     return this.#batch.length > 0;
   }
 
-  /** Does work that needs no commit, at once. */
-  atOnce(work: () => void): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const failed = (error: unknown) => {
-        reject(error);
-        this.#ports.failed(error);
-      };
-      this.#do([{ work, resolve: () => resolve(), call: null }], failed);
+  /** Does work that needs no commit, at once. @param call as in `together` */
+  atOnce(work: () => void, call: CallName | null = null): Promise<void> {
+    const failure = call && this.#ports.failureOf(call);
+    if (failure) return Promise.reject(failure);
+    return new Promise((resolve) => {
+      this.#do([{ work, resolve: () => resolve(), call }]);
       this.#ports.done();
+    });
+  }
+
+  /** Asks at once, for an answer that may come later. @param call as in `together` */
+  answered<T>(call: CallName, ask: (answer: (value: T) => void) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const answer = (value: T) => this.defer(() => resolve(value));
+      this.atOnce(() => ask(answer), call).catch(reject);
     });
   }
 
@@ -87,22 +119,36 @@ export class Commits {
   }
 
   async #gather(): Promise<void> {
+    this.#gathers = true;
+    const gathered = () => this.#batch.length + this.#submissions.length;
     try {
-      for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && this.#batch.length > before; round += 1) {
-        before = this.#batch.length;
+      for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && gathered() > before; round += 1) {
+        before = gathered();
         await this.#ports.roundTrip();
+        // Full: it need not wait for more.
+        if (sum(this.#submissions) >= MOST_JOBS) break;
       }
     } catch {
       // What has gathered so far is done without the rest.
     }
-    const batch = this.#batch;
+    const batch = [...this.#batch, ...this.#someSubmissions()];
     this.#batch = [];
-    const last = { work: () => this.#ports.beforeCommit(), resolve: () => {}, call: null };
-    this.#do([...batch, last], (error, { call }) => this.#ports.batchFailed(error, call));
+    this.#gathers = false;
+    this.#do([...batch, { work: () => this.#ports.beforeCommit(), resolve: () => {}, call: null }]);
     this.#ports.done();
+    if (!this.#gathers && gathered() > 0) void this.#gather();
   }
 
-  #do(pieces: readonly Piece[], failed: (error: unknown, piece: Piece) => void): void {
+  #someSubmissions(): Submission[] {
+    let jobs = 0;
+    const over = this.#submissions.findIndex((submission) => {
+      jobs += submission.jobs;
+      return jobs > MOST_JOBS;
+    });
+    return this.#submissions.splice(0, over < 0 ? this.#submissions.length : Math.max(1, over));
+  }
+
+  #do(pieces: readonly Piece[]): void {
     if (this.#hasFailed) return;
     const effects: (() => void)[] = [];
     this.#deferred = effects;
@@ -113,10 +159,14 @@ export class Commits {
       } catch (error) {
         this.#hasFailed = true;
         this.#deferred = null;
-        return failed(error, piece);
+        return this.#ports.failed(error, piece.call);
       }
     }
     this.#deferred = null;
     for (const effect of effects) effect();
   }
+}
+
+function sum(submissions: readonly Submission[]): number {
+  return submissions.reduce((jobs, submission) => jobs + submission.jobs, 0);
 }

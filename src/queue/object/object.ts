@@ -55,9 +55,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       if (clock.standsStill()) void this.#resets.forNewClock(clock, () => this.#roundTrip());
     },
     roundTrip: () => this.#roundTrip(),
-    failed: (error) => this.#resets.afterError(error),
-    batchFailed: (error, call) => this.#resets.atOnce(error, call),
-    takeFailure: (call) => this.#resets.takeFailure(call),
+    failed: (error, call) => this.#resets.afterError(error, call),
+    failureOf: (call) => this.#resets.failureOf(call),
   });
   readonly #hearing = new Hearing(() => this.#queue, this.#commits);
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
@@ -79,7 +78,9 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #requestPorts = {
     // In no batch: a dispatch writes nothing, and the caller waits for its first token.
     ask: (job: WaitingRequest) =>
-      this.#answered<RequestAnswer | Unserved>((answer) => this.#queue.request(job, answer)),
+      this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
+        this.#queue.request(job, answer),
+      ),
     tellFleet: () => this.#fleet.flush(),
     relays: this.#relays,
   };
@@ -105,7 +106,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         queue: this.#queue,
         bucket: env.FILES ?? null,
         prefix: ctx.id.toString(),
-        commit: (work, call) => this.#commits.together(work, call),
+        commit: (work) => this.#commits.together(work),
+        submit: (...submission) => this.#commits.submission(...submission),
         log,
       });
       this.#webhooks = new WebhookSender(env, {
@@ -188,7 +190,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   settlements(...[wanted]: Parameters<QueueRpc['settlements']>): ReturnType<QueueRpc['settlements']> {
-    return this.#answered((answer) => this.#queue.jobs.settlements(wanted, answer));
+    return this.#commits.answered('settlements', (answer) => this.#queue.jobs.settlements(wanted, answer));
   }
 
   async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {
@@ -196,14 +198,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null> {
-    const view = await this.#answered<JobView | null>((answer) =>
+    const view = await this.#commits.answered<JobView | null>(`wait ${jobId}`, (answer) =>
       this.#queue.jobs.wait(jobId, waitMs, answer, viewer),
     );
     return this.#texts.withResult(view);
   }
 
   async follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null> {
-    const view = await this.#answered<JobView | null>((answer) =>
+    const view = await this.#commits.answered<JobView | null>(`follow ${jobId}`, (answer) =>
       this.#queue.jobs.follow(jobId, fence, waitMs, answer, viewer),
     );
     const job = await this.#texts.withResult(view);
@@ -211,11 +213,15 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   listen(...asked: Parameters<QueueRpc['listen']>): Promise<string[]> {
-    return this.#answered<string[]>((answer) => answer(this.#queue.jobs.listen(...asked)));
+    return this.#commits.answered<string[]>(`listen ${asked[0]}`, (answer) =>
+      answer(this.#queue.jobs.listen(...asked)),
+    );
   }
 
   nextSettled(listener: string, waitMs: number): Promise<SettledJobs> {
-    return this.#answered<SettledJobs>((answer) => this.#queue.jobs.nextSettled(listener, waitMs, answer));
+    return this.#commits.answered<SettledJobs>(`nextSettled ${listener}`, (answer) =>
+      this.#queue.jobs.nextSettled(listener, waitMs, answer),
+    );
   }
 
   async leaveListener(listener: string): Promise<void> {
@@ -305,13 +311,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   #roundTrip(): Promise<void> {
     return (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop();
-  }
-
-  #answered<T>(ask: (answer: (value: T) => void) => void): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const answer = (value: T) => this.#commits.defer(() => resolve(value));
-      this.#commits.atOnce(() => ask(answer)).catch(reject);
-    });
   }
 
   get #queueId(): string {

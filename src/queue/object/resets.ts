@@ -8,11 +8,16 @@ const LAST_WORDS_MS = 50;
 
 const AFTER_ERROR = 'the queue starts again after an error';
 
-/** A caller whose call was the error asks again sooner, ms. */
-const ASKS_AGAIN_MS = 10_000;
+/**
+ * A call for which an object was reset is refused for so long, ms: its caller hears why, and a program that repeats it
+ * each second does not reset the object each second.
+ */
+const REFUSED_MS = 30_000;
+/** Such calls that are remembered. */
+const MOST_FAILURES = 100;
 
-/** Calls for which objects were reset, by the object's id: what an isolate remembers outlives its objects. */
-const failures = new Map<string, { call: CallName; message: string; at: number }>();
+/** Them, by object and call, oldest first: what an isolate remembers outlives its objects. */
+const failures = new Map<string, { message: string; at: number }>();
 
 /** How a queue object ends itself: its memory and connections go, what it stored stays. */
 export class Resets {
@@ -34,31 +39,32 @@ export class Resets {
     this.#soon('queue restarting');
   }
 
-  /** Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. */
-  afterError(error: unknown): void {
-    logError(error);
-    this.#soon(AFTER_ERROR);
-  }
-
   /**
-   * The same now: nothing that was written since the last commit is committed. Nobody hears why, so callers ask again.
+   * Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. At once: nothing
+   * that was written since the last commit is committed. Nobody hears why, so callers ask again.
    * @param call that was the error; null: nobody is to hear of it
    */
-  atOnce(error: unknown, call: CallName | null): void {
+  afterError(error: unknown, call: CallName | null): void {
     logError(error);
     const { message = String(error) } = error as Partial<Error>;
-    if (call) failures.set(this.#ctx.id.toString(), { call, message, at: Date.now() });
+    if (call) {
+      const key = this.#keyOf(call);
+      failures.delete(key);
+      failures.set(key, { message, at: Date.now() });
+      for (const oldest of failures.keys()) if (failures.size > MOST_FAILURES) failures.delete(oldest);
+    }
     this.#ctx.abort(AFTER_ERROR);
   }
 
-  /** What an object before this one was reset for, if it was this call. Told once. */
-  takeFailure(call: CallName): Error | null {
-    const failure = failures.size > 0 ? failures.get(this.#ctx.id.toString()) : undefined;
-    if (failure === undefined) return null;
-    const isOld = Date.now() - failure.at > ASKS_AGAIN_MS;
-    if (!isOld && failure.call !== call) return null;
-    failures.delete(this.#ctx.id.toString());
-    return isOld ? null : new Error(failure.message);
+  /** What an object was reset for a moment ago, if it was this call. */
+  failureOf(call: CallName): Error | null {
+    const failure = failures.size > 0 ? failures.get(this.#keyOf(call)) : undefined;
+    if (failure === undefined || Date.now() - failure.at > REFUSED_MS) return null;
+    return new Error(failure.message);
+  }
+
+  #keyOf(call: CallName): string {
+    return `${this.#ctx.id} ${call}`;
   }
 
   /** The clock was set back. Without a timer: those stand still as well. */

@@ -35,7 +35,9 @@ interface TextCallPorts {
   /** Before every key: queues may share a bucket. */
   prefix: string;
   /** Runs what writes and commits it; later statements of others may be in the same commit. */
-  commit<T>(work: () => T, call?: CallName): Promise<T>;
+  commit<T>(work: () => T): Promise<T>;
+  /** The same for so many jobs of a program. */
+  submit<T>(jobs: number, work: () => T, call: CallName): Promise<T>;
   log: Ports['log'];
 }
 
@@ -79,7 +81,7 @@ export class TextCalls {
     ids: readonly string[],
     submit: (jobs: NewJob[]) => T,
   ): Promise<T> {
-    const { queue, commit } = this.#ports;
+    const { queue } = this.#ports;
     const jobs: NewJob[] = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
     const files = await this.#putPayloads(jobs, sent, ids);
     const work = () => {
@@ -87,7 +89,7 @@ export class TextCalls {
       queue.files.abandon(files);
       return answers;
     };
-    return commit(work, `submit ${sent.map(({ id }) => id).join()}`);
+    return this.#ports.submit(sent.length, work, `submit ${sent.map(({ id }) => id).join()}`);
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {

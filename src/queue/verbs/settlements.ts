@@ -17,7 +17,7 @@ const MOST_READERS_OF_TENANT = 20;
 
 /**
  * Settlements after a number, oldest first. Where there are none it answers as soon as a job is settled, or with
- * none after `wait_ms`. Nothing is kept for a reader between two questions.
+ * none after `wait_ms`, or at once that too many wait already. Nothing is kept for a reader between two questions.
  */
 export function settlements(
   core: Core,
@@ -27,12 +27,13 @@ export function settlements(
   const { latest, readers } = core.stored.settlements;
   const found = look(core, wanted);
   const isNew = wanted.after !== null && (found.settlements.length > 0 || found.up_to > wanted.after);
-  if (isNew || found.missed !== null || wanted.wait_ms <= 0) return answer(found);
+  if (isNew || found.missed !== null) return answer(found);
   const tenant = wanted.viewer;
   const ofTenant = readers.filter((reader) => reader.tenant === tenant).length;
   if (readers.length >= MOST_READERS || (tenant !== null && ofTenant >= MOST_READERS_OF_TENANT)) {
     return answer({ ok: false, most: tenant === null ? MOST_READERS : MOST_READERS_OF_TENANT });
   }
+  if (wanted.wait_ms <= 0) return answer(found);
   const after = wanted.after ?? latest;
   core.stored.settlements.add({
     tenant,

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { JobSocket } from '../../../src/gateway/job-socket.ts';
 import { priorityBound } from '../../../src/gateway/priority.ts';
+import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
@@ -21,6 +22,7 @@ class Program {
     leave: async () => {},
     cancel: async () => {},
     hold: () => () => {},
+    takeTurn: async () => () => {},
     send: (text) => this.heard.push(JSON.parse(text)),
     close: () => {},
     sleep: () => new Promise((done) => setTimeout(done, 1)),
@@ -29,6 +31,11 @@ class Program {
   async say(frame: object): Promise<void> {
     this.#socket.onMessage(JSON.stringify(frame));
     await nextTurn();
+  }
+
+  async sayText(text: string, waits = true): Promise<void> {
+    this.#socket.onMessage(text);
+    if (waits) await nextTurn();
   }
 
   async submit(id: string): Promise<void> {
@@ -81,4 +88,23 @@ it('hears that a job has ended after the answer to its submission', async () => 
     'submitted',
     'settled',
   ]);
+});
+
+it('is told of a frame that is nested too deep or has too many values, and its other frames are taken', async () => {
+  const program = new Program();
+  const deep = `{"type":"submit","jobs":[{"id":"a","payload":${'['.repeat(600)}${']'.repeat(600)}}]}`;
+  const dense = `{"type":"submit","jobs":[{"id":"b","payload":{"user":[${'{},'.repeat(300_000)}{}]}}]}`;
+  for (const text of [deep, dense]) await program.sayText(text);
+  expect(program.heard).toMatchObject([
+    { type: 'error', error: { status: 400, code: 'nested_too_deep' } },
+    { type: 'error', error: { status: 400, code: 'too_many_values' } },
+  ]);
+  await program.submit('c');
+  expect(program.heard.at(-1)).toMatchObject({ type: 'submitted', answers: [{ id: 'c' }] });
+});
+
+it('is answered one ping of those that come at once, for pongs that nobody reads pile up', async () => {
+  const program = new Program();
+  for (let n = 0; n < 1000; n++) await program.sayText(PING_TEXT, false);
+  expect(program.heard.filter(({ type }) => type === 'pong')).toHaveLength(1);
 });

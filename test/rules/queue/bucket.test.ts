@@ -47,6 +47,7 @@ class Stage extends QueueHarness {
       bucket: this.bucket,
       prefix: 'q',
       commit: async (work) => work(),
+      submit: async (_, work) => work(),
       log: (_, message) => this.logged.push(message),
     });
   }

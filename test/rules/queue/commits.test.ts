@@ -18,10 +18,8 @@ class Stage {
       this.roundTrips += 1;
       await this.roundTrip();
     },
-    failed: (error) => this.seen.push(`failed with ${(error as Error).message}`),
-    batchFailed: (error, call) =>
-      this.seen.push(`${call ?? 'a batch'} failed with ${(error as Error).message}`),
-    takeFailure: (call) => (call === this.failure ? new Error('told') : null),
+    failed: (error, call) => this.seen.push(`${call} failed with ${(error as Error).message}`),
+    failureOf: (call) => (call === this.failure ? new Error('told') : null),
   });
 
   together(name: string, fails = false): void {
@@ -29,7 +27,11 @@ class Stage {
   }
 
   atOnce(name: string, fails = false): void {
-    this.#note(name, this.commits.atOnce(this.#work(name, fails)));
+    this.#note(name, this.commits.atOnce(this.#work(name, fails), `the call ${name}`));
+  }
+
+  submission(jobs: number, name: string): void {
+    this.#note(name, this.commits.submission(jobs, this.#work(name, false), `the call ${name}`));
   }
 
   #work = (name: string, fails: boolean) => () => {
@@ -77,6 +79,31 @@ describe('work on the queue', () => {
     ]);
   });
 
+  it('of programs is taken a bounded part at a time, and what others ask for waits for one part alone', async () => {
+    const stage = new Stage();
+    for (const name of ['a', 'b', 'c']) stage.submission(600, name);
+    stage.submission(5000, 'long');
+    stage.submission(300, 'd');
+    stage.submission(300, 'e');
+    stage.together('live');
+    stage.roundTrip = () => {
+      if (stage.seen.includes('b is told') && !stage.seen.includes('later is asked')) {
+        stage.seen.push('later is asked');
+        stage.together('later');
+      }
+    };
+    await vi.waitFor(() => expect(stage.seen).toContain('e is answered'));
+    const seen = stage.seen.filter((step) => step.endsWith('told') || step === 'done').join(', ');
+    expect(seen.replaceAll(' is told', '').split(', done')).toEqual([
+      'live, a',
+      ', b',
+      ', later, c',
+      ', long',
+      ', d, e',
+      '',
+    ]);
+  });
+
   it('is done at last though more arrives in every round trip', async () => {
     const stage = new Stage();
     stage.roundTrip = () => stage.together('more');
@@ -98,10 +125,7 @@ describe('work on the queue', () => {
     expect(stage.seen).toEqual(['a is told', 'done', 'a is answered']);
   });
 
-  it.each([
-    ['together', ['the call broken failed with broken']],
-    ['atOnce', ['broken is refused', 'failed with broken']],
-  ] as const)('that throws (%s) is the last that is done', async (way, ends) => {
+  it.each(['together', 'atOnce'] as const)('that throws (%s) is the last that is done', async (way) => {
     const stage = new Stage();
     if (way === 'together') stage.together('before');
     stage[way]('broken', true);
@@ -111,15 +135,23 @@ describe('work on the queue', () => {
     stage.atOnce('later');
     await nextTurn();
     const seen = stage.seen.filter((step) => !['done', WRITTEN].includes(step));
-    expect(seen.toSorted()).toEqual(ends);
+    expect(seen).toEqual(['the call broken failed with broken']);
   });
 
   it('for which the object had to be reset is refused, and nothing beside it', async () => {
     const stage = new Stage();
     stage.failure = 'the call a';
     stage.together('a');
+    stage.atOnce('a');
     stage.together('b');
     await nextTurn();
-    expect(stage.seen).toEqual(['a is refused', WRITTEN, 'b is told', 'done', 'b is answered']);
+    expect(stage.seen).toEqual([
+      'a is refused',
+      'a is refused',
+      WRITTEN,
+      'b is told',
+      'done',
+      'b is answered',
+    ]);
   });
 });

@@ -110,6 +110,8 @@ describe('settlements', () => {
     expect(mine.filter((answer) => answer?.ok === false)).toEqual([{ ok: false, most: 20 }]);
     const all = Array.from({ length: 181 }, () => ask(queue, { after: null, wait_ms: 1000 })[0]);
     expect(all.filter((answer) => answer?.ok === false)).toEqual([{ ok: false, most: 200 }]);
+    // The question that decides about the status of a stream waits for nothing.
+    expect(ask(queue, { after: null, wait_ms: 0 })).toEqual([{ ok: false, most: 200 }]);
     queue.advance(2);
     expect(ask(queue, { after: null, viewer: 'me', wait_ms: 1000 })).toEqual([]);
   });

@@ -1,0 +1,35 @@
+/**
+ * Programs submit far more at a time than people ask for, and all of it is worked on by one thread. So their
+ * submissions are taken in turns: only so much of them is read, checked and on its way to the queue at a time, and
+ * between two of them everybody else is served.
+ */
+
+/** Bytes of submissions that are worked on at a time; one that is longer has a turn for itself. */
+const MOST_BYTES = 512 * 1024;
+/** One that waits looks whether it may begin after so long, ms, then after twice as long. */
+const POLL_MS = { first: 2, most: 64 };
+
+let bytesAtWork = 0;
+
+/**
+ * Waits until it is its turn. Polled: a promise that another request resolves is of no use to this one's runtime.
+ * @param bytes of the submission
+ * @returns ends the turn, and is called when whoever submits is gone, too; may be called twice
+ */
+export async function takeTurn(bytes: number): Promise<() => void> {
+  for (
+    let most = POLL_MS.first;
+    bytesAtWork > 0 && bytesAtWork + bytes > MOST_BYTES;
+    most = Math.min(2 * most, POLL_MS.most)
+  ) {
+    // Spread, or all would look at the same moments, and find what the first of them took.
+    const ms = most * (0.5 + Math.random() / 2);
+    await new Promise((done) => setTimeout(done, ms));
+  }
+  bytesAtWork += bytes;
+  let isOver = false;
+  return () => {
+    if (!isOver) bytesAtWork -= bytes;
+    isOver = true;
+  };
+}
