@@ -23,6 +23,9 @@ const PAUSE_MS = 1000;
 /** Pings of a program that come sooner after a pong are not answered, ms: it sends one in 15 s. */
 const PONG_EVERY_MS = 1000;
 
+/** Jobs of a frame that are read and stored at a time: others are served between, and wait no longer than for these. */
+const JOBS_AT_A_TIME = 200;
+
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
   /** What it may ask for. */
@@ -54,7 +57,7 @@ export class JobSocket {
   /** Jobs whose ends are to be told. */
   readonly #open = new Set<string>();
   /** Of the submission that is not answered yet. */
-  #submitted: ReadonlySet<string> = new Set();
+  #submitted = new Set<string>();
   #frames: Promise<void> = Promise.resolve();
   #unacknowledged = 0;
   #isAsking = false;
@@ -154,10 +157,19 @@ export class JobSocket {
   }
 
   async #submit(bodies: unknown[]): Promise<void> {
-    const read = bodies.map((body) => (hasId(body) ? readSubmission(body, this.#ports.bound) : WITHOUT_ID));
-    const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
-    this.#submitted = new Set(jobs.map(({ id = '' }) => id));
-    const answers = (jobs.length > 0 ? await this.#submitOrFail(jobs) : []).values();
+    const read: (SubmitJob | HttpError)[] = [];
+    const answered: (HeardAnswer | HttpError)[] = [];
+    this.#submitted = new Set();
+    for (let from = 0; from < bodies.length; from += JOBS_AT_A_TIME) {
+      const some = bodies
+        .slice(from, from + JOBS_AT_A_TIME)
+        .map((body) => (hasId(body) ? readSubmission(body, this.#ports.bound) : WITHOUT_ID));
+      const jobs = some.filter((job): job is SubmitJob => !(job instanceof HttpError));
+      for (const { id = '' } of jobs) this.#submitted.add(id);
+      read.push(...some);
+      if (jobs.length > 0) answered.push(...(await this.#submitOrFail(jobs)));
+    }
+    const answers = answered.values();
     const told = read.map((job, index) => {
       const id = job instanceof HttpError ? idOf(bodies[index]) : (job.id ?? null);
       if (job instanceof HttpError) return { id, error: errorOf(job) };

@@ -5,7 +5,7 @@
  */
 
 /** Bytes of submissions that are worked on at a time; one that is longer has a turn for itself. */
-const MOST_BYTES = 512 * 1024;
+const MOST_BYTES = 256 * 1024;
 /** One that waits looks whether it may begin after so long, ms, then after twice as long. */
 const POLL_MS = { first: 2, most: 64 };
 

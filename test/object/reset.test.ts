@@ -89,6 +89,17 @@ describe('a queue that fails in the middle of its work', () => {
     expect(await caller).toEqual({ status: 200, body: { id: 'x' } });
   });
 
+  it('is not reset again by a program that repeats the submission that it fails at', async () => {
+    await worker('again', 'w', { config_id: 'other', instance: { id: 'w', models: ['big'] } });
+    await plant('again', 'broken');
+    expect((await submit('again', 'broken', 'other')).status).toBe(500);
+    const back = await worker('again', 'w', { config_id: 'other' });
+    for (let n = 0; n < 3; n++) expect((await submit('again', 'broken', 'other')).status).toBe(500);
+    expect((await submit('again', 'other', 'cfg')).status).toBe(201);
+    expect(back.closed).toBeNull();
+    await heal('again');
+  });
+
   it('undoes the settlement that led there, and takes it when it comes again', async () => {
     const first = await worker('settling', 'w');
     await submit('settling', 'done');

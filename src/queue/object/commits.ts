@@ -21,10 +21,10 @@ interface CommitPorts {
 const MOST_ROUND_TRIPS = 16;
 
 /**
- * Jobs that one batch stores, unless one submission has more: so many take about 0.1 s, and whoever waits for an
- * answer waits no longer for the programs. A thousand share a commit as well as a hundred thousand do.
+ * Jobs that one batch stores, unless one submission has more: so many take some 20 ms, and whoever waits for an answer
+ * waits no longer for the programs. They share a commit as well as a hundred thousand would.
  */
-const MOST_JOBS = 1000;
+const MOST_JOBS = 250;
 
 interface Piece {
   work(): unknown;
@@ -105,7 +105,7 @@ export class Commits {
   }
 
   /** Asks at once, for an answer that may come later. @param call as in `together` */
-  answered<T>(call: CallName, ask: (answer: (value: T) => void) => void): Promise<T> {
+  answered<T>(call: CallName | null, ask: (answer: (value: T) => void) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const answer = (value: T) => this.defer(() => resolve(value));
       this.atOnce(() => ask(answer), call).catch(reject);

@@ -190,7 +190,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   settlements(...[wanted]: Parameters<QueueRpc['settlements']>): ReturnType<QueueRpc['settlements']> {
-    return this.#commits.answered('settlements', (answer) => this.#queue.jobs.settlements(wanted, answer));
+    return this.#commits.answered(null, (answer) => this.#queue.jobs.settlements(wanted, answer));
   }
 
   async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {

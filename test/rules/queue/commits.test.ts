@@ -83,8 +83,8 @@ describe('work on the queue', () => {
     const stage = new Stage();
     for (const name of ['a', 'b', 'c']) stage.submission(600, name);
     stage.submission(5000, 'long');
-    stage.submission(300, 'd');
-    stage.submission(300, 'e');
+    stage.submission(100, 'd');
+    stage.submission(100, 'e');
     stage.together('live');
     stage.roundTrip = () => {
       if (stage.seen.includes('b is told') && !stage.seen.includes('later is asked')) {
