@@ -25,7 +25,8 @@ answers() { "$client" info >/dev/null 2>&1; }
 free_network() {
   local third
   for third in $(seq 0 2 254); do
-    if ! ip -4 route show table all | grep -q "10\.209\.\($third\|$((third + 1))\)\."; then
+    # Not -q, which ends before `ip` has: that would read as "not found".
+    if ! ip -4 route show table all | grep "10\.209\.\($third\|$((third + 1))\)\." >/dev/null; then
       echo "10.209.$third"
       return
     fi

@@ -96,10 +96,11 @@ function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
-  // Of an evicted pod the container may never have run.
+  // A pod tells a reason of its own only where its node ended it (Evicted, DeadlineExceeded); its container may never
+  // have run.
   const end = {
     state: 'ended' as const,
-    detail: words(terminated?.reason ?? status?.reason, terminated?.message ?? status?.message),
+    detail: words(status?.reason ?? terminated?.reason, status?.message ?? terminated?.message),
   };
   switch (status?.phase) {
     case 'Succeeded':
