@@ -22,14 +22,17 @@ afterEach(removeAll);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe('the health check of the images', () => {
-  it.each([[], ['--init']])('asks the queue where a queue runs %s', async (...more) => {
-    const queue = await startQueue(await newNetwork(), ...more);
-    expect(await health(queue.name)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
-    // It answers nobody while it stands still.
-    const workerd = await docker('exec', queue.name, 'pgrep', '-x', 'workerd');
-    await docker('exec', queue.name, 'kill', '-STOP', ...workerd.split('\n'));
-    expect(await health(queue.name)).toMatchObject({ code: 1 });
-  });
+  it.each([{ more: [] }, { more: ['--init'] }])(
+    'asks the queue where a queue runs $more',
+    async ({ more }) => {
+      const queue = await startQueue(await newNetwork(), ...more);
+      expect(await health(queue.name)).toMatchObject({ code: 0, stdout: expect.stringContaining('healthy') });
+      // It answers nobody while it stands still.
+      const workerd = await docker('exec', queue.name, 'pgrep', '-x', 'workerd');
+      await docker('exec', queue.name, 'kill', '-STOP', ...workerd.split('\n'));
+      expect(await health(queue.name)).toMatchObject({ code: 1 });
+    },
+  );
 
   it.each([['schedule', '/fleet.yaml'], ['launcher']])(
     'asks for the queue where `%s` runs',

@@ -56,7 +56,7 @@ describe('the images', () => {
     }
   });
 
-  it('have no users, packages or files beyond what their commands need', async () => {
+  it('hold what their commands need and nothing else of ours', async () => {
     const list = async (image: string) =>
       (await run(image, 'ls', '/opt/worker-vllm')).stdout.trim().split('\n');
     expect(await list(IMAGES.worker)).toEqual([
@@ -73,7 +73,7 @@ describe('the images', () => {
     }
   });
 
-  it('start on a base without certificates, and trust who should be trusted all the same', async () => {
+  it('start on a base without certificates', async () => {
     expect(await run(IMAGES.queue, 'ls', '/etc/ssl/certs/ca-certificates.crt')).toMatchObject({ code: 2 });
     const queue = await startQueue(await newNetwork());
     expect((await fetch(`${queue.url}/health`)).ok).toBe(true);
