@@ -124,6 +124,20 @@ describe('the start', () => {
   });
 });
 
+describe('sleep', () => {
+  it('of the whole container, as FlashBoot puts it to, costs it nothing but the time', async () => {
+    // What was given to a connection that is gone is given again.
+    const { platform, process } = await startEndpoint({ lostAfterMs: 3000 });
+    kill(-process.pid, 'SIGSTOP');
+    platform.dropConnections();
+    platform.submit('j', prompt(2));
+    const asked = platform.of('take').length;
+    kill(-process.pid, 'SIGCONT');
+    await until(() => platform.isOver('j'), 'it is over');
+    expect(platform.of('take').length).toBeGreaterThan(asked);
+  });
+});
+
 describe('the end', () => {
   it('does not wait for polls that the platform holds', async () => {
     const { platform, process } = await startEndpoint({ holdMs: 600_000 });

@@ -118,6 +118,11 @@ export class FakeServerless {
     return ids.every((id) => ['COMPLETED', 'FAILED'].includes(this.jobs.get(id)!.status));
   }
 
+  /** As they are after a worker has slept. */
+  dropConnections(): void {
+    this.#server.closeAllConnections();
+  }
+
   close(): void {
     clearInterval(this.#watch);
     this.#server.close();
