@@ -1,0 +1,73 @@
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
+import { until } from '../support/poll.ts';
+import { engineRunning, tearDown } from '../support/road.ts';
+import { endAll, startPlatform, startServerlessWorker } from '../support/serverless-road.ts';
+
+/** This worker in a RunPod endpoint over real vLLM, with the variables of RunPod's form. */
+afterEach(endAll);
+afterAll(tearDown);
+
+async function started(env: NodeJS.ProcessEnv = {}) {
+  const vllm = await ensureVllm();
+  const { platform, endpoint } = await startPlatform();
+  const worker = await startServerlessWorker(endpoint, {
+    env: {
+      ...vllm.env,
+      ...{
+        ENGINE: 'vllm',
+        MODEL_NAME: vllm.modelDir,
+        VLLM_SERVE_COMMAND: vllm.vllmCommand,
+        GPU_CHECK: 'off',
+      },
+      ...{ ...TINY_MODEL_VARIABLES, MAX_MODEL_LEN: '2048', OPENAI_SERVED_MODEL_NAME_OVERRIDE: 'tiny' },
+      ...env,
+    },
+  });
+  await until(() => platform.of('take').length > 0, 'the worker asks for jobs', { timeoutMs: 280_000 });
+  return { platform, ...worker };
+}
+
+it('runs jobs, streams, errors and stops, and ends in order', async () => {
+  const { platform, process, engineUrl } = await started();
+  const sampling_params = { max_tokens: 8, ignore_eos: true };
+  const messages = [{ role: 'user', content: 'Say hello.' }];
+  const prompt = platform.submit('prompt', { prompt: 'Hello', sampling_params });
+  const stream = platform.submit('stream', { messages, sampling_params, stream: true });
+  const chat = platform.submit('chat', {
+    openai_route: '/v1/chat/completions',
+    openai_input: { model: 'tiny', messages, max_tokens: 4 },
+  });
+  const models = platform.submit('models', { openai_route: '/v1/models' });
+  const bad = platform.submit('bad', { prompt: 'Hello', sampling_params: { max_tokens: 100_000 } });
+  await until(() => platform.isOver('prompt', 'stream', 'chat', 'models', 'bad'), 'all are over');
+  expect(prompt.output).toMatchObject([{ object: 'text_completion', usage: { completion_tokens: 8 } }]);
+  expect(stream.stream).toEqual(stream.output);
+  expect((stream.output as string[]).join('')).toMatch(/^data: \{[\s\S]*data: \[DONE\]\n\n$/);
+  expect(chat.output).toMatchObject([{ object: 'chat.completion', model: 'tiny' }]);
+  expect(models.output).toMatchObject([{ data: [{ id: 'tiny' }] }]);
+  expect(bad.error).toMatch(/^Error code: 400 - /);
+
+  platform.submit('long', {
+    prompt: 'Hello',
+    sampling_params: { max_tokens: 1900, ignore_eos: true },
+    stream: true,
+  });
+  await until(async () => (await engineRunning(engineUrl)) === 1, 'it runs');
+  platform.stop('long');
+  await until(async () => (await engineRunning(engineUrl)) === 0, 'the engine has stopped');
+  expect(platform.of('done', 'long')).toEqual([]);
+  expect(platform.violations).toEqual([]);
+  process.kill('SIGTERM');
+  expect((await process.exited).code).toBe(0);
+});
+
+it('gives tokens and usage in the form of 2.x', async () => {
+  const { platform } = await started({ RUNPOD_OUTPUT: 'tokens' });
+  const job = platform.submit('old', {
+    prompt: 'Hello',
+    sampling_params: { max_tokens: 8, ignore_eos: true },
+  });
+  await until(() => platform.isOver('old'), 'it is over');
+  expect(job.output).toMatchObject([{ choices: [{ tokens: [expect.any(String)] }], usage: { output: 8 } }]);
+});
