@@ -2,6 +2,7 @@ import pino, { type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import * as z from 'zod';
 import { readEnvironment } from './environment.ts';
+import { logOutput } from './log-output.ts';
 import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
 
 export type { Logger } from 'pino';
@@ -20,9 +21,6 @@ export const logVariables = {
 
 /** Field names whose values never reach a log. */
 const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
-
-/** Bytes kept while the output takes none; what comes then is left out. */
-const MOST_UNWRITTEN = 1024 ** 2;
 
 /**
  * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
@@ -60,10 +58,7 @@ function set({ LOG_LEVEL }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
-  // In this thread: a transport thread would lose the last lines when the process exits.
-  const output = pino.destination({ dest: 1, sync: true, maxLength: MOST_UNWRITTEN });
-  // A full disk, which a log may be the first to meet, ends nothing; lines that wait are written once there is room.
-  output.on('error', () => {});
+  const output = logOutput();
   if (isRunpodWorker(env) && !env.LOG_FORMAT) {
     const form = runpodLines(env);
     return { write: (line) => output.write(form(line)) };
