@@ -27,7 +27,9 @@ export default defineConfig({
           ...shared,
           name: 'roads',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/{browser,clients,cloudflare,docker,engines,package,prometheus,rules,vllm}/**'],
+          exclude: [
+            'test/{browser,clients,cloudflare,docker,engines,kubernetes,package,prometheus,rules,vllm}/**',
+          ],
         },
       },
       {
