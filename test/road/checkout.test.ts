@@ -45,7 +45,9 @@ function parentOf(pid: number): number {
 
 function edit(path: string, from: string, to: string): void {
   const file = join(checkout, path);
-  writeFileSync(file, readFileSync(file, 'utf8').replace(from, to));
+  const text = readFileSync(file, 'utf8');
+  expect(text, `${path} has what is to be edited`).toContain(from);
+  writeFileSync(file, text.replace(from, to));
 }
 
 describe('a checkout', () => {
@@ -87,7 +89,7 @@ describe('a checkout', () => {
   });
 
   it('names sources in its stacks', async () => {
-    const first = '  const { scope, workerId } = options;';
+    const first = /^.* = options;$/m.exec(readFileSync(join(checkout, 'src/commands/token.ts'), 'utf8'))![0];
     edit('src/commands/token.ts', first, `${first}\n  if (scope) throw new Error('planted');`);
     const { output } = await run(['token', '--scope', 'read'], process.execPath, { LOG_LEVEL: 'debug' });
     expect(output).toMatch(/Error: planted\n +at .*src\/commands\/token\.ts:\d+:\d+/);
