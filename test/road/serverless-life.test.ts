@@ -1,6 +1,7 @@
 import { kill } from 'node:process';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
+import { childrenOf } from '../soak/proc.ts';
 import type { FakeServerless } from '../support/fake-serverless.ts';
 import { until } from '../support/poll.ts';
 import { engineRunning, processesWith, stateFolder, tearDown } from '../support/road.ts';
@@ -179,18 +180,21 @@ describe('the end', () => {
   ] as const)('by kill -9 in %s leaves a job that is answered once', async (_step, step, fault) => {
     const { platform, endpoint, process } = await startEndpoint({ ...SLOW, lostAfterMs: 3000, holdMs: 500 });
     let isKilled = false;
+    const submit = () => platform.submit('j', prompt(30, { stream: true }));
     platform.fault = ({ route }) => {
-      const isStep = route === step && (route !== 'take' || platform.jobs.has('j'));
-      if (isKilled || !isStep) return undefined;
+      if (isKilled || route !== step) return undefined;
       isKilled = true;
-      kill(-process.pid, 'SIGKILL');
+      // Given to this request, and to none that was open before.
+      if (step === 'take') submit();
+      // All of the container at one moment: a worker whose engine alone has died says that of its jobs.
+      for (const pid of [...childrenOf(process.pid), process.pid]) kill(pid, 'SIGKILL');
       return fault;
     };
-    const job = platform.submit('j', prompt(30, { stream: true }));
+    if (step !== 'take') submit();
     await process.exited;
     await startServerlessWorker(endpoint, SLOW);
     await until(() => platform.isOver('j'), 'it is over');
-    expect((job.output as string[]).join('')).toMatch(/data: \[DONE\]\n\n$/);
+    expect((platform.jobs.get('j')!.output as string[]).join('')).toMatch(/data: \[DONE\]\n\n$/);
     await until(
       () => platform.of('ping').length > 0 && !heldIn(platform).includes('j'),
       'it is held no more',

@@ -115,14 +115,15 @@ export class RunpodQueue {
   async stopTaking(lingerMs: number, limitMs: number): Promise<void> {
     const { clock } = this.#ports;
     await this.#takes.stop(Math.min(lingerMs, limitMs));
-    if (this.#waiting.length === 0) return;
-    await new Promise<void>((resolve) => {
+    if (this.#waiting.length > 0) {
+      const { promise, resolve } = Promise.withResolvers<void>();
       const timer = clock.setTimeout(resolve, limitMs);
-      this.#quiet = () => {
-        clock.clearTimeout(timer);
-        resolve();
-      };
-    });
+      this.#quiet = resolve;
+      await promise;
+      clock.clearTimeout(timer);
+    }
+    // A job that was given just now is still on its way, and a worker that drains would not run it.
+    await new Promise<void>((resolve) => void clock.setImmediate(resolve));
   }
 
   get #waiting(): HeldJob[] {
