@@ -1,5 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { openSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../src/process/index.ts';
@@ -52,6 +54,27 @@ export class SetupSteps {
     throw new UserError(`${what} failed (${ended}). The end of ${log}:\n${tail}${hintFor(tail)}`);
   }
 
+  /**
+   * Makes an installation unless it is there as its recipe says. Safe to call from several processes at once: one
+   * installs, the others wait.
+   * @param home the folder of the installation, whose file `complete` then holds the recipe
+   * @throws what `make` throws
+   */
+  async once(home: string, recipe: string, make: () => Promise<void>): Promise<void> {
+    const marker = join(home, 'complete');
+    const isComplete = () => existsSync(marker) && readFileSync(marker, 'utf8') === recipe;
+    if (isComplete()) return;
+    mkdirSync(home, { recursive: true });
+    const unlock = await this.lock(join(home, 'lock.sqlite'));
+    try {
+      if (isComplete()) return;
+      await make();
+      writeFileSync(marker, recipe);
+    } finally {
+      unlock();
+    }
+  }
+
   /** An exclusive lock that the operating system lets go of when this process ends, however it ends. */
   async lock(path: string): Promise<() => void> {
     let told = false;
@@ -69,6 +92,13 @@ export class SetupSteps {
       await sleep(500);
     }
   }
+}
+
+/** A recipe that changes with the content of these files. */
+export function recipeOf(files: string[]): string {
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(readFileSync(file));
+  return `${hash.digest('hex')}\n`;
 }
 
 /**

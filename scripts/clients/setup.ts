@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import pRetry from 'p-retry';
 import { UserError } from '../../src/process/index.ts';
-import { findPython, SetupSteps } from '../setup-steps.ts';
+import { findPython, recipeOf, SetupSteps } from '../setup-steps.ts';
 
 /** Clients that others wrote, unmodified, ready to run. Their versions are in the lists beside this file. */
 export interface ClientsInstall {
@@ -28,7 +27,7 @@ function listOf(name: string): string {
 
 /**
  * Makes the installation in `<stateDir>/clients/` if it is not there yet or the lists have changed (a minute or
- * two), and says so on stderr. Safe to call from several processes at once: one installs, the others wait.
+ * two), and says so on stderr.
  * @throws UserError naming the step that failed, with the last lines of its output
  */
 export async function ensureClients(stateDir = '.worker-vllm'): Promise<ClientsInstall> {
@@ -38,27 +37,8 @@ export async function ensureClients(stateDir = '.worker-vllm'): Promise<ClientsI
     pythonWithLiteLLM: join(home, 'venv-litellm/bin/python'),
     node: home,
   };
-  if (isComplete(home)) return install;
-  mkdirSync(home, { recursive: true });
-  const unlock = await setup.lock(join(home, 'lock.sqlite'));
-  try {
-    if (!isComplete(home)) await make(home);
-  } finally {
-    unlock();
-  }
+  await setup.once(home, recipeOf(LISTS), () => make(home));
   return install;
-}
-
-/** What is in the marker of an installation that has everything. */
-function recipe(): string {
-  const hash = createHash('sha256');
-  for (const list of LISTS) hash.update(readFileSync(list));
-  return `${hash.digest('hex')}\n`;
-}
-
-function isComplete(home: string): boolean {
-  const marker = join(home, 'complete');
-  return existsSync(marker) && readFileSync(marker, 'utf8') === recipe();
 }
 
 async function make(home: string): Promise<void> {
@@ -71,7 +51,6 @@ async function make(home: string): Promise<void> {
   await pRetry(() => setup.step('installing packages for Node', log, 'npm', npm, { limitMs: NPM_LIMIT_MS }), {
     retries: 1,
   });
-  writeFileSync(join(home, 'complete'), recipe());
 }
 
 async function makeVenv(log: string, venv: string, list: string): Promise<void> {

@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UserError } from '../../src/process/index.ts';
-import { findPython, SetupSteps } from '../setup-steps.ts';
+import { findPython, recipeOf, SetupSteps } from '../setup-steps.ts';
 
 /** llama.cpp's server and a tiny model of random weights. */
 export interface LlamaInstall {
@@ -24,7 +23,7 @@ function listOf(name: string): string {
 
 /**
  * Makes the installation in `<stateDir>/engines/` if it is not there yet or what makes it has changed (half a minute,
- * 250 MB), and says so on stderr. Safe to call from several processes at once: one installs, the others wait.
+ * 250 MB), and says so on stderr.
  * @throws UserError naming the step that failed, with the last lines of its output
  */
 export async function ensureLlama(stateDir = '.worker-vllm'): Promise<LlamaInstall> {
@@ -34,27 +33,8 @@ export async function ensureLlama(stateDir = '.worker-vllm'): Promise<LlamaInsta
     script: listOf('llama_server.py'),
     model: join(home, 'tiny.gguf'),
   };
-  if (isComplete(home)) return install;
-  mkdirSync(home, { recursive: true });
-  const unlock = await setup.lock(join(home, 'lock.sqlite'));
-  try {
-    if (!isComplete(home)) await make(home, install);
-  } finally {
-    unlock();
-  }
+  await setup.once(home, recipeOf([LIST, MAKER]), () => make(home, install));
   return install;
-}
-
-/** What is in the marker of an installation that has everything. */
-function recipe(): string {
-  const hash = createHash('sha256');
-  for (const file of [LIST, MAKER]) hash.update(readFileSync(file));
-  return `${hash.digest('hex')}\n`;
-}
-
-function isComplete(home: string): boolean {
-  const marker = join(home, 'complete');
-  return existsSync(marker) && readFileSync(marker, 'utf8') === recipe();
 }
 
 async function make(home: string, { python, model }: LlamaInstall): Promise<void> {
@@ -66,7 +46,6 @@ async function make(home: string, { python, model }: LlamaInstall): Promise<void
   const pip = ['-m', 'pip', 'install', '--quiet', '--no-compile', '--disable-pip-version-check', '-r', LIST];
   await setup.step('installing llama.cpp', log, python, pip);
   await setup.step('writing the tiny model', log, python, [MAKER, model]);
-  writeFileSync(join(home, 'complete'), recipe());
 }
 
 if (import.meta.main) {

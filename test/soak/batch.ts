@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { askUntilAnswered } from './ask.ts';
 import { chatText, type Message } from './engine-text.ts';
 import type { FigureRow } from './figures.ts';
 
 /** What a line may fail by here: the kills that hit all its attempts. */
 const KILLED = ['worker_died', 'lease_expired', 'engine_died', 'engine_unreachable'];
 const TOKENS = { least: 10, most: 60 };
-const ANSWER_WITHIN_MS = 5000;
 const LOOKS_EVERY_MS = 500;
 const ENDPOINT = '/v1/chat/completions';
 
@@ -57,20 +57,23 @@ export class SoakBatch {
           body: { messages, max_tokens: tokens, ignore_eos: true },
         })}\n`,
     );
-    const file = await this.#until<{ id: string }>('/v1/files?purpose=batch&filename=soak.jsonl', {
-      method: 'POST',
-      headers: { 'content-type': 'application/jsonl' },
-      body: body.join(''),
-    });
+    const file = await askUntilAnswered<{ id: string }>(
+      `${this.#url}/v1/files?purpose=batch&filename=soak.jsonl`,
+      {
+        method: 'POST',
+        headers: { 'content-type': 'application/jsonl' },
+        body: body.join(''),
+      },
+    );
     const asked = { input_file_id: file.id, endpoint: ENDPOINT, completion_window: '24h' };
-    const { id } = await this.#until<BatchNow>('/v1/batches', {
+    const { id } = await askUntilAnswered<BatchNow>(`${this.#url}/v1/batches`, {
       method: 'POST',
       headers: { 'idempotency-key': file.id },
       body: JSON.stringify(asked),
     });
     while (!['completed', 'failed', 'expired', 'cancelled'].includes(this.#now?.status ?? '')) {
       await sleep(LOOKS_EVERY_MS);
-      this.#see(await this.#until<BatchNow>(`/v1/batches/${id}`));
+      this.#see(await askUntilAnswered<BatchNow>(`${this.#url}/v1/batches/${id}`));
     }
   }
 
@@ -109,20 +112,6 @@ export class SoakBatch {
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as WrittenLine);
-  }
-
-  async #until<T>(path: string, init: RequestInit = {}): Promise<T> {
-    for (;;) {
-      const answer = await fetch(this.#url + path, {
-        ...init,
-        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-      }).then(
-        async (response) => (response.ok ? ((await response.json()) as T) : null),
-        () => null,
-      );
-      if (answer !== null) return answer;
-      await sleep(200);
-    }
   }
 }
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { askUntilAnswered } from './ask.ts';
 import { chatText, type Message, modelOf } from './engine-text.ts';
 import type { FigureRow } from './figures.ts';
 
 const TOKENS = { least: 20, most: 120 };
-const ANSWER_WITHIN_MS = 5000;
 /** Clients that read their streams at the same time. */
 const AT_A_TIME = 4;
 /** The errors of jobs whose attempts were all killed. */
@@ -92,8 +92,8 @@ export class SoakEndpoint {
     const messages: Message[] = [{ role: 'user', content: `Endpoint job ${number} of ${this.#mark}.` }];
     const tokens = TOKENS.least + Math.floor(this.#random() * (TOKENS.most - TOKENS.least));
     const input = { messages, sampling_params: { max_tokens: tokens, ignore_eos: true }, stream: true };
-    const { id } = await this.#until<Status>(
-      '/run',
+    const { id } = await askUntilAnswered<Status>(
+      `${this.#base}/run`,
       { method: 'POST', body: JSON.stringify({ input }) },
       () => {
         this.#resubmissions += 1;
@@ -104,32 +104,17 @@ export class SoakEndpoint {
       asked.read = null;
     };
     for (let status = ''; !OVER.includes(status); ) {
-      const part = await this.#until<Streamed>(`/stream/${id}`, {}, lost);
+      const part = await askUntilAnswered<Streamed>(`${this.#base}/stream/${id}`, {}, lost);
       status = part.status;
       if (asked.read !== null) asked.read += textOf(part.stream.map(({ output }) => output));
       if (status === 'FAILED') lost();
     }
     // An attempt whose output was given out and that failed may be followed by another.
     while (!OVER.includes(asked.end.status)) {
-      asked.end = await this.#until<Status>(`/status/${id}`);
+      asked.end = await askUntilAnswered<Status>(`${this.#base}/status/${id}`);
       if (!OVER.includes(asked.end.status)) await sleep(300);
     }
     this.#asked.push(asked);
-  }
-
-  async #until<T>(path: string, init: RequestInit = {}, onRepeat = () => {}): Promise<T> {
-    for (;;) {
-      const answer = await fetch(this.#base + path, {
-        ...init,
-        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-      }).then(
-        async (response) => (response.ok ? ((await response.json()) as T) : null),
-        () => null,
-      );
-      if (answer !== null) return answer;
-      onRepeat();
-      await sleep(200);
-    }
   }
 }
 
