@@ -39,7 +39,7 @@ it('an engine that is killed at work is waited for, and what it ran is run again
       while (!(await pieces.next()).done);
     })(),
   ).rejects.toThrow(/engine/);
-  await worker.waitForLine(/the engine refuses connections/);
+  await worker.waitForLine(/taking no jobs until the engine is healthy again/);
   await until(async () => !(await isReady('w')), 'its worker takes no jobs');
   llama = await startLlama([], llama.port);
   await untilReady(url, 'w');
