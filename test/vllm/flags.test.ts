@@ -46,7 +46,7 @@ describe('variables over real vLLM', () => {
 
   it.each([
     [{ MAX_MODEL_LEN: 'abc' }, /does not accept MAX_MODEL_LEN \(--max-model-len\): invalid .*'abc'/],
-    [{ MAX_NUM_BATCHED_TOKENS: '0' }, /does not accept MAX_NUM_BATCHED_TOKENS .*: Input should be greater/],
+    [{ MAX_NUM_SEQS: '0' }, /does not accept MAX_NUM_SEQS .*: Input should be greater/],
   ])(
     'end with their name and the code of a bad configuration when vLLM refuses them: %o',
     async (env, message) => {
