@@ -51,17 +51,15 @@ async function allGone(queue: { url: string }): Promise<void> {
   expect(await containers()).toEqual([]);
 }
 
+/** Containers reach this machine there, and so does it itself. */
+function bridgeAddress(): Promise<string> {
+  return docker('network', 'inspect', 'bridge', '--format', '{{(index .IPAM.Config 0).Gateway}}');
+}
+
 describe('`up --fleet` with the driver of Docker', () => {
   it('goes from no container to three and back to none', async () => {
     write({ slots: 1, max: 3 });
-    // Containers reach it there, and so does this machine.
-    const host = await docker(
-      'network',
-      'inspect',
-      'bridge',
-      '--format',
-      '{{(index .IPAM.Config 0).Gateway}}',
-    );
+    const host = await bridgeAddress();
     const url = `http://${host}:${await freePort()}`;
     const up = cli(
       ['up', '--fleet', path, '--host', host, '--port', new URL(url).port, '--state', stateFolder()],
@@ -92,13 +90,7 @@ describe('`up --fleet` with the driver of Docker', () => {
 
   it('leaves no container when it ends', async () => {
     write({ min: 1, max: 1 });
-    const host = await docker(
-      'network',
-      'inspect',
-      'bridge',
-      '--format',
-      '{{(index .IPAM.Config 0).Gateway}}',
-    );
+    const host = await bridgeAddress();
     const up = cli(['up', '--fleet', path, '--host', host, '--port', '0', '--state', stateFolder()], TOKENS);
     await until(async () => (await containers('status=running')).length === 1, 'a container runs', LIMIT);
     up.kill('SIGTERM');

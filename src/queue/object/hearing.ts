@@ -1,4 +1,4 @@
-import { type Parsed, parseWorkerFrames, type WorkerFrame } from '../../protocol/index.ts';
+import { parseWorkerFrames } from '../../protocol/index.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';
@@ -16,14 +16,11 @@ export class Hearing {
   /** @param text of one message of the control socket */
   async hear(connection: Connection, text: string): Promise<void> {
     const queue = this.#queue();
-    const taken = parseWorkerFrames(text).map((frame) =>
-      this.#take(connection, frame, () => queue.onFrame(connection, frame, crypto.randomUUID())),
-    );
+    const taken = parseWorkerFrames(text).map((frame) => {
+      const take = () => queue.onFrame(connection, frame, crypto.randomUUID());
+      const needsCommit = this.#commits.isGathering || !queue.frames.staysInMemory(connection, frame);
+      return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
+    });
     await Promise.all(taken);
-  }
-
-  #take(connection: Connection, frame: Parsed<WorkerFrame>, take: () => void): Promise<void> {
-    const needsCommit = this.#commits.isGathering || !this.#queue().frames.staysInMemory(connection, frame);
-    return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
   }
 }
