@@ -12,7 +12,7 @@ import { cleanEnvironment, cli, tearDown } from '../test/support/road.ts';
  * This worker in a RunPod endpoint beside the loop of RunPod's own SDK, in turns: the same platform (the tests' fake, on
  * loopback), the same engine (the simulator, which answers at once), the same jobs.
  *
- *   npm run bench:runpod [-- --rounds 3] [--jobs 300] [--concurrency 30]
+ *   npm run bench:runpod [-- --rounds 3] [--jobs 1500] [--concurrency 30]
  *
  * Jobs a second: from the submission of all to the end of the last. Processor: of the worker's processes meanwhile,
  * without the engine. First piece: from the submission of one job that streams to the first post of its stream.
@@ -20,12 +20,14 @@ import { cleanEnvironment, cli, tearDown } from '../test/support/road.ts';
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '3' },
-    jobs: { type: 'string', default: '300' },
+    jobs: { type: 'string', default: '1500' },
     concurrency: { type: 'string', default: '30' },
   },
 });
 const JOBS = Number(values.jobs);
 const STREAMS = 20;
+/** Both sides compile and fill their caches before anything is counted. */
+const WARM_JOBS = 500;
 /** Of /proc, a second. */
 const TICKS = 100;
 
@@ -81,7 +83,7 @@ async function measure(start: Start): Promise<Figures> {
   });
   try {
     await until(() => platform.of('take').length > 0, 'it asks for jobs');
-    await runAll(platform, 'warm', 50);
+    await runAll(platform, 'warm', WARM_JOBS);
     const before = processorMs(worker);
     const seconds = await runAll(platform, 'job', JOBS);
     const processor = (processorMs(worker) - before) / JOBS;

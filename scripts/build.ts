@@ -13,7 +13,7 @@ const root = join(import.meta.dirname, '..');
 for (const folder of ['client', 'protocol']) {
   rmSync(join(root, 'dist', folder), { recursive: true, force: true });
 }
-execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', join(root, 'tsconfig.build.json')], {
+execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', join(root, 'scripts/tsconfig.build.json')], {
   stdio: 'inherit',
 });
 await buildPrograms(0);

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 /** `npm run check`: all that can be said of the code without running it. Prints what failed, and its output. */
 const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (node)': ['tsc', '-p', 'tsconfig.json'],
-  'types (workerd)': ['tsc', '-p', 'tsconfig.workerd.json'],
-  'types (dashboard)': ['tsc', '-p', 'tsconfig.dashboard.json'],
+  'types (workerd)': ['tsc', '-p', 'scripts/tsconfig.workerd.json'],
+  'types (dashboard)': ['tsc', '-p', 'src/dashboard/tsconfig.json'],
   'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '.'],
   'rooms and cycles': ['depcruise', '--output-type', 'err-long', 'src', 'test', 'scripts', 'bench'],
   'unused exports, files and dependencies': ['knip'],

@@ -166,7 +166,6 @@ function startWorker(url: string, id: string): Promise<void> {
           config_id: 'cfg',
           capacity: 32,
           protocol: 1,
-          features: ['ack', 'renew', 'frames'],
           instance: { id, models: ['other'], boot_id: id },
         }),
       ),

@@ -83,8 +83,7 @@ function measureRules(folder: string): Measured {
       database.exec('COMMIT');
     }
   };
-  const features = ['ack', 'answer', 'release', 'renew', 'load'];
-  say({ type: 'register', worker_id: 'w', config_id: 'cfg', capacity: SLOTS, protocol: 1, features });
+  say({ type: 'register', worker_id: 'w', config_id: 'cfg', capacity: SLOTS, protocol: 1 });
 
   const job: SubmitJob = {
     job_type: 'chat_completion',
@@ -106,7 +105,8 @@ function measureRules(folder: string): Measured {
   const done = Math.ceil(jobs / (2 * SLOTS)) * 2 * SLOTS;
   const rate = done / ((performance.now() - started) / 1000);
   const { user, system } = process.cpuUsage(cpuBefore);
-  if (queue.status().pending > 0 || queue.status().running > 0) throw new Error('jobs are left over');
+  if (queue.read('status').pending > 0 || queue.read('status').running > 0)
+    throw new Error('jobs are left over');
   database.close();
   return { rate, cpuMicros: (user + system) / done };
 }

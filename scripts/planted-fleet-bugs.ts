@@ -30,15 +30,15 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a model that does not exist is tried again',
     file: 'src/scheduler/rule/breaker.ts',
-    line: "if (blame(newest, now) === 'config_at_once') return",
-    becomes: "if (blame(newest, now) === 'undecided') return",
+    line: "if (failureClass(newest, now) === 'config_at_once') return",
+    becomes: "if (failureClass(newest, now) === 'undecided') return",
     first_seed: 35,
   },
   {
     name: 'fleet: an idle worker is kept for ever',
     file: 'src/scheduler/rule/config.ts',
-    line: 'else if (keep < round.have && ',
-    becomes: 'else if (keep < 0 && ',
+    line: 'else if (!isWaiting && floor < round.have && ',
+    becomes: 'else if (!isWaiting && floor < 0 && ',
   },
   {
     name: 'fleet: a silent queue is taken at its last word',
@@ -84,7 +84,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   },
   {
     name: 'fleet: what is not needed is ended at once',
-    file: 'src/scheduler/rule/wanted.ts',
+    file: 'src/scheduler/rule/target.ts',
     line: 'return Math.min(LONGEST_WINDOW_MS, Math.max(LEAST_WINDOW_MS, 2000 * start.p80));',
     becomes: 'return 0 * start.p80;',
   },
@@ -118,7 +118,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a machine that nobody wants is left running',
     file: 'src/scheduler/reaper.ts',
-    line: 'core.strays.save({ ...known, is_sure: true });',
+    line: 'core.launches.save({ ...known, order_due_at: core.now() });',
     becomes: '',
     first_seed: 27,
   },

@@ -4,7 +4,7 @@ import { DEFAULT_QUEUE_URL, finish, withToken } from './commands/command-line.ts
 import { addFleetCommands } from './commands/fleet-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
-import { defaultText, queueSettings } from './settings/queue-settings.ts';
+import { defaultText, queueSettings, variableOf } from './settings/queue-settings.ts';
 import { SCOPES } from './settings/scopes.ts';
 
 /**
@@ -26,7 +26,7 @@ const program = new Command('worker-vllm')
     'after',
     `
 To begin, "worker-vllm up" starts everything on this machine and prints a first request.
-Environment variables: see "worker-vllm queue --help" for a queue, README.md for all.`,
+Environment variables: see "worker-vllm queue --help" for a queue, docs/settings.md for all.`,
   )
   .exitOverride();
 
@@ -48,7 +48,7 @@ The engine that answers:
   VLLM_MODEL=Qwen/Qwen3-0.6B         vLLM, started with this model
   neither of them                    a simulator, whose answers are made up
 
-Variables of the queue ("worker-vllm queue --help") and of the worker (README.md) count too.`,
+Variables of the queue ("worker-vllm queue --help") and of the worker (docs/settings.md) count too.`,
   )
   .action(async ({ fleet: file, ...options }) =>
     finish(
@@ -81,7 +81,7 @@ model (MODEL_NAME) is enough. Else required are
   CASOLA_WS_URL     address of the queue: wss://queue.example.com
   CASOLA_CONFIG_ID  name of the jobs that this worker takes
   VLLM_MODEL        the model to serve, or ENGINE_URL for an engine that is already running
-README.md lists the others, and the exit codes.`,
+docs/settings.md lists the others, and docs/troubleshooting.md the exit codes.`,
   )
   .action(async ({ printCommand, ...options }) => {
     const { withLocalMode } = await import('./commands/runpod-local.ts');
@@ -95,7 +95,7 @@ program
   .description('Start a worker alone, for an engine that is already running.')
   .addHelpText(
     'after',
-    '\nRequired variables: CASOLA_WS_URL, CASOLA_CONFIG_ID and ENGINE_URL. See README.md.',
+    '\nRequired variables: CASOLA_WS_URL, CASOLA_CONFIG_ID and ENGINE_URL. See docs/settings.md.',
   )
   .action(async () => finish((await import('./worker/main.ts')).runWorker(env)));
 
@@ -235,11 +235,11 @@ function withStateOption(command: Command): Command {
 
 /** The table of settings as help. */
 function queueVariablesText(): string {
-  const rows = queueSettings().map(([, setting]) => [
-    setting.variable,
+  const rows = queueSettings().map(([name, setting]) => [
+    variableOf(name),
     `${setting.help.replaceAll('`', '')} (${defaultText(setting)})`,
   ]);
-  const all = [['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token"; see README.md'], ...rows];
+  const all = [['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token"; see docs/settings.md'], ...rows];
   const width = Math.max(...all.map(([name = '']) => name.length));
   return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
 }

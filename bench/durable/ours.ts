@@ -33,7 +33,6 @@ await runProgram({
           config_id: 'cfg',
           capacity: plan.slots,
           protocol: 1,
-          features: ['ack', 'renew', 'frames'],
           instance: { id, models: ['tiny'], boot_id: id },
         };
         socket.send(JSON.stringify(register));

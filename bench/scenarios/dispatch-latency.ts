@@ -1,5 +1,6 @@
 import { Agent, request } from 'undici';
 import WebSocket from 'ws';
+import { unpack } from '../../src/protocol/index.ts';
 import { startQueue, tearDown } from '../../test/support/road.ts';
 import { type Effort, scaled } from '../effort.ts';
 import type { Figure } from '../report.ts';
@@ -131,15 +132,18 @@ function connect(
   return new Promise((resolve) => {
     socket.on('open', () => {
       const instance = { id, models: [model], boot_id: id };
-      const extended = { protocol: 1, features: ['ack', 'renew', 'answer'], instance };
+      const extended = { protocol: 1, instance };
       socket.send(
         JSON.stringify({ type: 'register', worker_id: id, config_id: model, capacity, ...extended }),
       );
     });
     socket.on('message', (data) => {
-      const frame = JSON.parse(String(data)) as JobFrame;
-      if (frame.type === 'registered') resolve(socket);
-      if (frame.type === 'job') onJob(frame, socket);
+      // A body may come beside the frame.
+      const text = unpack(data as Buffer)?.head ?? String(data);
+      for (const frame of [JSON.parse(text)].flat() as JobFrame[]) {
+        if (frame.type === 'registered') resolve(socket);
+        if (frame.type === 'job') onJob(frame, socket);
+      }
     });
   });
 }

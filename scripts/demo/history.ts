@@ -62,7 +62,7 @@ function writeWorkers(workers: WorkerHistory): void {
         status: 'running',
         ...readings(config, loadAt(at, config)),
       } as const;
-      workers.beat(workerId, beat, at, before, MINUTE_MS);
+      workers.heartbeat(workerId, beat, at, before, MINUTE_MS);
       before = at;
     }
   }

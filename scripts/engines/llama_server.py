@@ -23,6 +23,7 @@ for setting in more:
     name, value = setting.split("=", 1)
     setattr(params, name, json.loads(value))
 server = xllamacpp.Server(params)
-print(f"listening at {server.listening_address}", flush=True)
+# llama.cpp writes its log piece by piece into the same pipe, so this line has to begin on a fresh one.
+print(f"\nlistening at {server.listening_address}", flush=True)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 signal.pause()

@@ -36,7 +36,6 @@ export const WORKER_FRAMES: { [field: string]: Json }[] = [
     config_id: 'none',
     capacity: 2,
     protocol: 1,
-    features: ['ack'],
     jobs: [],
   },
   { type: 'job_result', job_id: 'held', fence_token: 1, result: {} },
@@ -64,7 +63,6 @@ export const QUEUE_FRAMES: { [field: string]: Json }[] = [
   {
     type: 'registered',
     protocol: 1,
-    features: ['ack', 'answer', 'release', 'renew', 'load'],
     session_id: 's',
     answers_url: 'answers?worker_id=w',
     lease_seconds: 30,

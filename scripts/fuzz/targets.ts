@@ -19,7 +19,8 @@ export const TARGETS: Record<string, () => Target | Promise<Target>> = {
     const holder = queue.worker('holder', { capacity: 1 });
     queue.submit({ id: 'held' }, { id: 'elsewhere', config_id: 'other' });
     queue.submit({ id: 'mine', config_id: 'none', max_attempts: 100 });
-    const look = () => JSON.stringify([queue.queue.jobs.get('held'), queue.queue.jobs.get('elsewhere')]);
+    const look = () =>
+      JSON.stringify([queue.queue.read('get', 'held', null), queue.queue.read('get', 'elsewhere', null)]);
     const before = look();
     let thief = queue.connect();
     return {

@@ -39,7 +39,7 @@ export class QueueError extends Error {
   override name = 'QueueError';
   /** HTTP status; null: no answer came. */
   readonly status: number | null;
-  /** The queue's own word for what is wrong, such as `queue_full`; null where it gave none. */
+  /** The queue's code of the error, such as `queue_full`; null where it gave none. */
   readonly code: string | null;
 
   constructor(message: string, status: number | null, code: string | null = null, cause?: unknown) {

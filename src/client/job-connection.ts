@@ -5,7 +5,7 @@ import { dial, whyDenied } from './dial.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
 
 export interface ConnectionOptions extends ClientOptions {
-  /** Jobs that may be submitted and not settled at a time: 256 if left out. What is more waits here. */
+  /** Jobs that may be submitted and not settled at a time: 256 if left out. Further jobs wait here. */
   inFlight?: number;
 }
 
@@ -169,7 +169,7 @@ export class JobConnection {
     let left = 0;
     clearInterval(this.#pings);
     this.#pings = setInterval(() => {
-      // What is still on its way to the queue shows it alive as well.
+      // Bytes that are still being sent show that the connection is alive, too.
       if (socket.bufferedAmount < left) this.#heardAt = performance.now();
       left = socket.bufferedAmount;
       if (performance.now() - this.#heardAt <= 2 * PING_EVERY_MS) {
@@ -228,7 +228,7 @@ export class JobConnection {
         for (const id of frame.ids) this.#onUnknown(id);
         return;
       case 'error':
-        // Nobody knows which of its jobs the queue took: all that are not answered are submitted again.
+        // The queue may or may not have taken its jobs: all that are not answered are submitted again.
         for (const job of this.#open.values()) if (job.state === 'sent') this.#again(job, frame.error);
     }
   }

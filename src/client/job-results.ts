@@ -9,7 +9,7 @@ export type JobEnd =
 
 /**
  * Settles jobs side by side and gives them back in the order in which they end.
- * @param most jobs that run, or whose ends nobody has read yet: beyond it the source is not read
+ * @param most jobs that run, or whose ends the program has not read yet: beyond it the source is not read
  * @throws QueueError of a job that failed for want of a connection; what the source throws
  */
 export async function* resultsOf(
@@ -63,7 +63,7 @@ export async function* resultsOf(
   }
 }
 
-/** Lets several wait for whatever happens next. */
+/** Lets several callers wait for the next change. */
 class Change {
   #waiting: (() => void)[] = [];
 

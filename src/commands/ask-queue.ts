@@ -8,8 +8,10 @@ export interface QueueTarget {
   queueId?: string | undefined;
 }
 
-interface Request extends Omit<RequestInit, 'headers'> {
-  headers?: Record<string, string>;
+interface Request {
+  method?: 'POST' | 'DELETE';
+  /** Sent as JSON. */
+  body?: unknown;
   /** What the token must allow, to be named where it is refused. */
   scope?: Scope;
 }
@@ -18,59 +20,61 @@ interface Request extends Omit<RequestInit, 'headers'> {
 export class UnreachableQueue extends UserError {}
 
 /**
- * One request to a queue's HTTP API.
- * @returns an answer with a status of success, its body unread
+ * One request to a queue's HTTP API, answered in JSON.
  * @throws UnreachableQueue where the same request may succeed later; UserError where the queue refuses it
  */
-export async function askQueue(
+export async function askQueueJson<T>(
   { url, token, queueId }: QueueTarget,
   path: string,
-  { scope, ...init }: Request = {},
-): Promise<Response> {
+  { scope, body, ...init }: Request = {},
+): Promise<T> {
   const headers = {
-    ...init.headers,
+    ...(body !== undefined && { 'content-type': 'application/json' }),
     ...(token && { authorization: `Bearer ${token}` }),
     ...(queueId && { 'x-queue-id': queueId }),
   };
   let response: Response;
   try {
-    response = await fetch(`${url.replace(/\/+$/, '')}${path}`, { ...init, headers });
+    const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+    response = await fetch(`${url.replace(/\/+$/, '')}${path}`, { ...init, ...sent, headers });
   } catch (error) {
-    const { message, cause } = error as Error;
-    const why = cause instanceof Error && cause.message ? cause.message : message;
-    throw new UnreachableQueue(
-      `The queue at ${url} cannot be reached: ${why}. Start one with "npm start", or give its --url.`,
-    );
+    throw unreachable(url, error as Error);
   }
-  if (response.ok) return response;
-  const { status } = response;
-  const refusal = `The queue refused (${status}): ${messageIn(await response.text()) ?? 'it does not say why'}`;
-  if (status >= 500) throw new UnreachableQueue(refusal);
-  if (status !== 401 && status !== 403) throw new UserError(refusal, EXIT.unexpected);
-  throw new UserError(scope === undefined ? refusal : `${refusal} ${tokenHint(scope)}`, EXIT.deniedByQueue);
+  if (response.ok) return (await response.json()) as T;
+  throw refusal(response.status, messageIn(await response.text()), scope);
 }
 
-/** The same, for an answer in JSON; a body is sent as JSON. */
-export async function askQueueJson<T>(
-  target: QueueTarget,
-  path: string,
-  { body, ...init }: Omit<Request, 'body' | 'headers'> & { body?: unknown } = {},
-): Promise<T> {
-  const sent = body === undefined ? {} : { headers: JSON_TYPE, body: JSON.stringify(body) };
-  return (await (await askQueue(target, path, { ...init, ...sent })).json()) as T;
+/** The error of a command whose queue did not answer. */
+export function unreachable(url: string, { message, cause }: Error): UnreachableQueue {
+  // The innermost says most: fetch, and clients around it, only say that they failed.
+  let why = message;
+  for (let inner = cause; inner instanceof Error; inner = inner.cause) why = inner.message || why;
+  return new UnreachableQueue(
+    `The queue at ${url} cannot be reached: ${why}. Start one with "npm start", or give its --url.`,
+  );
+}
+
+/**
+ * The error of a command whose queue answered with an error.
+ * @param message of the answer's body
+ * @param scope that the token needs
+ */
+export function refusal(status: number, message = 'it does not say why', scope?: Scope): UserError {
+  const text = `The queue refused (${status}): ${message}`;
+  if (status >= 500) return new UnreachableQueue(text);
+  if (status !== 401 && status !== 403) return new UserError(text, EXIT.unexpected);
+  return new UserError(scope === undefined ? text : `${text} ${tokenHint(scope)}`, EXIT.deniedByQueue);
 }
 
 function tokenHint(scope: Scope): string {
   return `A token with the scope ${scope} is enough: make one with "npx worker-vllm token --scope ${scope}", and give it as --token or CASOLA_API_TOKEN.`;
 }
 
-const JSON_TYPE = { 'content-type': 'application/json' };
-
-function messageIn(text: string): string | null {
+function messageIn(text: string): string | undefined {
   try {
     const message = (JSON.parse(text) as { error?: { message?: unknown } }).error?.message;
-    return typeof message === 'string' ? message : null;
+    return typeof message === 'string' ? message : undefined;
   } catch {
-    return null;
+    return undefined;
   }
 }

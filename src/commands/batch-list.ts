@@ -1,12 +1,14 @@
+import type { OpenAI } from 'openai';
 import { EXIT } from '../process/index.ts';
+import { openAIAt } from './ask-openai.ts';
 import type { QueueTarget } from './ask-queue.ts';
-import { BatchApi, type BatchView } from './batch-api.ts';
 
 const LISTED = 20;
+const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
 
 /** `worker-vllm batch list`: the newest batches, one a line. */
 export async function listBatches(target: QueueTarget): Promise<number> {
-  const batches = await new BatchApi(target).list(LISTED);
+  const { data: batches } = await openAIAt(target)((client) => client.batches.list({ limit: LISTED }));
   if (batches.length === 0) process.stderr.write('There are no batches.\n');
   for (const batch of batches) process.stdout.write(`${lineOf(batch)}\n`);
   return EXIT.ok;
@@ -14,19 +16,20 @@ export async function listBatches(target: QueueTarget): Promise<number> {
 
 /** `worker-vllm batch status ID`: one batch as JSON. */
 export async function showBatch(id: string, target: QueueTarget): Promise<number> {
-  process.stdout.write(`${JSON.stringify(await new BatchApi(target).get(id), null, 2)}\n`);
+  const batch = await openAIAt(target)((client) => client.batches.retrieve(id));
+  process.stdout.write(`${JSON.stringify(batch, null, 2)}\n`);
   return EXIT.ok;
 }
 
 /** `worker-vllm batch cancel ID`. */
 export async function cancelBatch(id: string, target: QueueTarget): Promise<number> {
-  const { status } = await new BatchApi(target).cancel(id);
+  const { status } = await openAIAt(target)((client) => client.batches.cancel(id));
   process.stderr.write(`Batch ${id} is ${status.replace('_', ' ')}.\n`);
   return EXIT.ok;
 }
 
-function lineOf({ id, status, endpoint, created_at, request_counts }: BatchView): string {
-  const { total, completed, failed } = request_counts;
+function lineOf({ id, status, endpoint, created_at, request_counts }: OpenAI.Batch): string {
+  const { total, completed, failed } = request_counts ?? NONE;
   const at = new Date(created_at * 1000).toISOString().slice(0, 16).replace('T', ' ');
   const done = `${completed}/${total}${failed > 0 ? ` (${failed} failed)` : ''}`;
   return `${id}  ${status.padEnd(11)}  ${done.padEnd(14)}  ${at}Z  ${endpoint}`;

@@ -1,11 +1,15 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { createReadStream, createWriteStream, openAsBlob } from 'node:fs';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { OpenAI } from 'openai';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { ANY_ENDPOINT, urlOfLine } from '../protocol/index.ts';
+import { type AskOpenAI, openAIAt } from './ask-openai.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
-import { BatchApi, type BatchView } from './batch-api.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
 
@@ -17,6 +21,8 @@ export interface BatchRunOptions extends QueueTarget {
 }
 
 const POLL_MS = 1000;
+/** Files of gigabytes take as long as they take. */
+const LONGEST_UPLOAD_MS = 24 * 3600 * 1000;
 const OVER = ['completed', 'failed', 'cancelled', 'expired'];
 
 /** Kept beside the input while its batch runs. */
@@ -33,7 +39,7 @@ interface Running {
  * @throws UserError when the file cannot be used, or the queue refuses
  */
 export async function runBatch(file: string, options: BatchRunOptions): Promise<number> {
-  const api = new BatchApi(options);
+  const ask = openAIAt(options);
   const signals = endSignals();
   const isStopped = new AbortController();
   const stopped = signals.first.then(() => {
@@ -41,16 +47,16 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
     return null;
   });
   try {
-    const begun = await begin(api, file, options, isStopped.signal);
+    const begun = await begin(ask, file, options, isStopped.signal);
     if (begun === null) {
       process.stderr.write('Stopped before the file was uploaded: nothing runs.\n');
       return EXIT.forced;
     }
     const progress = new Progress(begun.lines, countsOf(begun.batch), process.stderr);
     progress.say(`Batch ${begun.batch.id} runs ${begun.lines} lines.`);
-    const ended = await Promise.race([stopped, watch(api, begun.batch, progress)]);
+    const ended = await Promise.race([stopped, watch(ask, begun.batch, progress)]);
     progress.end();
-    if (ended !== null) return await finish(api, ended, file, options);
+    if (ended !== null) return await finish(ask, ended, file, options);
     process.stderr.write(
       `The batch goes on without this command. To see it again: worker-vllm batch run ${file}\nTo end it: worker-vllm batch cancel ${begun.batch.id}\n`,
     );
@@ -62,33 +68,37 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
 
 /** @returns null: it was stopped during the upload */
 async function begin(
-  api: BatchApi,
+  ask: AskOpenAI,
   file: string,
   { window }: BatchRunOptions,
   stopped: AbortSignal,
-): Promise<{ batch: BatchView; lines: number } | null> {
+): Promise<{ batch: OpenAI.Batch; lines: number } | null> {
   const { sha256, lines, endpoint } = await survey(file);
   const running = await readRunning(file);
-  if (running?.sha256 === sha256) return { batch: await api.get(running.batch_id), lines };
+  if (running?.sha256 === sha256) {
+    return { batch: await ask((client) => client.batches.retrieve(running.batch_id)), lines };
+  }
   process.stderr.write(`Uploading ${file} ...\n`);
-  const fileId = await api.upload(file, stopped).catch((error: unknown) => {
+  const fileId = await upload(ask, file, stopped).catch((error: unknown) => {
     if (stopped.aborted) return null;
     throw error;
   });
   if (fileId === null) return null;
-  const batch = await api.create(fileId, endpoint, window);
+  const wanted = { input_file_id: fileId, endpoint, completion_window: window } as OpenAI.BatchCreateParams;
+  const batch = await ask((client) => client.batches.create(wanted, { idempotencyKey: fileId }));
   const noted: Running = { batch_id: batch.id, sha256 };
   await writeFile(runningPath(file), `${JSON.stringify(noted)}\n`);
   return { batch, lines };
 }
 
 /** @returns the batch as it ended. A queue that is away for a moment is waited for */
-async function watch(api: BatchApi, first: BatchView, progress: Progress): Promise<BatchView> {
+async function watch(ask: AskOpenAI, first: OpenAI.Batch, progress: Progress): Promise<OpenAI.Batch> {
   let batch = first;
   while (!OVER.includes(batch.status)) {
     progress.show(countsOf(batch), tokensOf(batch));
     await sleep(POLL_MS);
-    batch = await api.get(batch.id).catch((error: unknown) => {
+    const { id } = batch;
+    batch = await ask((client) => client.batches.retrieve(id)).catch((error: unknown) => {
       if (error instanceof UnreachableQueue) return batch;
       throw error;
     });
@@ -97,24 +107,41 @@ async function watch(api: BatchApi, first: BatchView, progress: Progress): Promi
   return batch;
 }
 
-function countsOf({ request_counts: { completed, failed } }: BatchView): Counts {
-  return { succeeded: completed, failed };
+function countsOf({ request_counts }: OpenAI.Batch): Counts {
+  return { succeeded: request_counts?.completed ?? 0, failed: request_counts?.failed ?? 0 };
 }
 
-function tokensOf({ usage: { input_tokens, output_tokens } }: BatchView): string {
-  return `${input_tokens} tokens in, ${output_tokens} out`;
+function tokensOf({ usage }: OpenAI.Batch): string {
+  return `${usage?.input_tokens ?? 0} tokens in, ${usage?.output_tokens ?? 0} out`;
+}
+
+/** @returns the id of the file */
+async function upload(ask: AskOpenAI, path: string, signal: AbortSignal): Promise<string> {
+  const file = new File([await openAsBlob(path)], basename(path));
+  const options = { signal, timeout: LONGEST_UPLOAD_MS };
+  return (await ask((client) => client.files.create({ file, purpose: 'batch' }, options))).id;
+}
+
+/** Writes a file's content beside `path` first, so that `path` is whole whenever it is there. */
+async function download(ask: AskOpenAI, fileId: string, path: string): Promise<void> {
+  const { body } = await ask((client) => client.files.content(fileId));
+  const partial = `${path}.part`;
+  await pipeline(Readable.fromWeb(body as never), createWriteStream(partial)).catch((error: Error) => {
+    throw new UserError(`${path} cannot be written: ${error.message}`, EXIT.unexpected);
+  });
+  await rename(partial, path);
 }
 
 async function finish(
-  api: BatchApi,
-  batch: BatchView,
+  ask: AskOpenAI,
+  batch: OpenAI.Batch,
   file: string,
   options: BatchRunOptions,
 ): Promise<number> {
   if (batch.status === 'failed') {
     await rm(runningPath(file), { force: true });
     const faults = (batch.errors?.data ?? []).map(({ line, message }) =>
-      line === null ? `  ${message}` : `  line ${line}: ${message}`,
+      line == null ? `  ${message}` : `  line ${line}: ${message}`,
     );
     throw new UserError(
       `The file is not in order, and nothing was run:\n${faults.join('\n')}`,
@@ -123,15 +150,15 @@ async function finish(
   }
   const output = options.output ?? file.replace(/(\.jsonl)?$/i, '.output.jsonl');
   const errors = output.replace(/(\.jsonl)?$/i, '.errors.jsonl');
-  if (batch.output_file_id !== null) await api.download(batch.output_file_id, output);
-  if (batch.error_file_id !== null) await api.download(batch.error_file_id, errors);
+  if (batch.output_file_id) await download(ask, batch.output_file_id, output);
+  if (batch.error_file_id) await download(ask, batch.error_file_id, errors);
   await rm(runningPath(file), { force: true });
-  const { completed, failed, total } = batch.request_counts;
+  const { succeeded, failed } = countsOf(batch);
   process.stderr.write(
-    `Batch ${batch.status}: ${completed} of ${total} lines succeeded, ${failed} failed; ${tokensOf(batch)}.\n`,
+    `Batch ${batch.status}: ${succeeded} of ${batch.request_counts?.total ?? 0} lines succeeded, ${failed} failed; ${tokensOf(batch)}.\n`,
   );
-  if (batch.output_file_id !== null) process.stderr.write(`Answers: ${output}\n`);
-  if (batch.error_file_id !== null) process.stderr.write(`Errors: ${errors}\n`);
+  if (batch.output_file_id) process.stderr.write(`Answers: ${output}\n`);
+  if (batch.error_file_id) process.stderr.write(`Errors: ${errors}\n`);
   return batch.status === 'completed' && failed === 0 ? EXIT.ok : EXIT.unexpected;
 }
 

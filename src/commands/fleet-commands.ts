@@ -1,6 +1,4 @@
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import type { Scope } from '../settings/scopes.ts';
 import { DEFAULT_QUEUE_URL, finish, withToken } from './command-line.ts';
 
 const CONFIG_ACTIONS = [
@@ -10,7 +8,7 @@ const CONFIG_ACTIONS = [
   ['resume', 'Let workers of a config start and end by need again, also after too many failed starts.'],
 ] as const;
 
-/** `schedule`, `launcher` and `fleet …`. */
+/** `launcher` and `fleet …`. */
 export function addFleetCommands(program: Command): void {
   const { env } = process;
   const fleet = program.command('fleet').description('See to workers that start and end by themselves.');
@@ -42,40 +40,35 @@ export function addFleetCommands(program: Command): void {
       finish((await import('./fleet/control.ts')).runFleetRemove(withToken(options))),
     );
 
-  withDryRun(withLauncherOptions(program.command('schedule <file>'), 'admin'))
-    .description('Apply a fleet file to a queue, and start and end its workers by need. Follows the file.')
+  withDryRun(
+    withFleetTarget(program.command('launcher [file]'), 'launcher, with a file admin')
+      .option('--worker-url <url>', 'the queue as the workers reach it, where that is another address')
+      .option('--id <id>', 'of this launcher; the same after a restart (default: the name of this machine)')
+      .option('--drivers <names>', 'only these, comma-separated', list)
+      .option(
+        '--state <dir>',
+        'folder for the logs of local processes (variable WORKER_VLLM_STATE)',
+        env.WORKER_VLLM_STATE || '.worker-vllm',
+      ),
+  )
+    .description(
+      'Start and end machines as the scheduler of a queue orders, with the drivers of this machine. Given a fleet file, apply it first, and again whenever it changes.',
+    )
     .addHelpText(
       'after',
       `
-Keys of providers and secrets of workers are taken from the environment, by the names
-that the file gives. "worker-vllm fleet check" says what is wrong with a file, and what it costs.
-SIGHUP reads the file again. Ended by Ctrl-C, the fleet stays in force and its machines run on.`,
+Keys of providers and secrets of workers are taken from the environment, by the names that the file gives.
+"worker-vllm fleet check" says what is wrong with a file, and what it costs. SIGHUP reads the file again.
+A launcher keeps nothing: another one, or the same started again, goes on where it was. When it ends, the fleet
+stays in force and its machines run on. Run one on each machine whose processes or containers are to be workers,
+and one anywhere for clouds and Kubernetes.`,
     )
     .action(async (file, options) =>
-      finish((await import('./schedule.ts')).runSchedule(file, withToken(options), env)),
-    );
-
-  withLauncherOptions(program.command('launcher'), 'launcher')
-    .description(
-      'Start and end machines as the scheduler of a queue orders, with the drivers of this machine.',
-    )
-    .addHelpText(
-      'after',
-      `
-It keeps nothing: another one, or the same started again, goes on where it was.
-Run one on each machine whose processes or containers are to be workers, and one anywhere for clouds and Kubernetes.`,
-    )
-    .action(async ({ state, ...options }) =>
-      finish(
-        (await import('../launcher/run.ts')).runLauncher(
-          { stateDir: resolve(state), ...withToken(options) },
-          env,
-        ),
-      ),
+      finish((await import('./launcher.ts')).runLauncher(file, withToken(options), env)),
     );
 }
 
-function withFleetTarget(command: Command, scope: Scope): Command {
+function withFleetTarget(command: Command, scope: string): Command {
   return command
     .option(
       '--url <url>',
@@ -84,18 +77,6 @@ function withFleetTarget(command: Command, scope: Scope): Command {
     )
     .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`)
     .option('--queue-id <id>', 'which of the queues at that address');
-}
-
-function withLauncherOptions(command: Command, scope: Scope): Command {
-  return withFleetTarget(command, scope)
-    .option('--worker-url <url>', 'the queue as the workers reach it, where that is another address')
-    .option('--id <id>', 'of this launcher; the same after a restart (default: the name of this machine)')
-    .option('--drivers <names>', 'only these, comma-separated', list)
-    .option(
-      '--state <dir>',
-      'folder for the logs of local processes (variable WORKER_VLLM_STATE)',
-      process.env.WORKER_VLLM_STATE || '.worker-vllm',
-    );
 }
 
 function withDryRun(command: Command): Command {

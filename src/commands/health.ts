@@ -12,7 +12,7 @@ const PROBE_MS = 4000;
 /**
  * `worker-vllm health`, for a container's health check: whether what runs in it does its work. That is read off the
  * command line of process 1, since both images run several commands and a check is part of the image: a queue has to
- * answer, a `schedule` or `launcher` has to reach its queue, a worker's engine has to be healthy.
+ * answer, a launcher has to reach its queue, a worker's engine has to be healthy.
  * @param commandLine of process 1
  * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
  */
@@ -32,7 +32,6 @@ export async function runHealth(env: NodeJS.ProcessEnv, commandLine = commandLin
       const listening = dialableHost(host ?? (env.QUEUE_HOST || '127.0.0.1'));
       return await answers(`http://${listening}:${port ?? (env.QUEUE_PORT || 8788)}`);
     }
-    case 'schedule':
     case 'launcher':
       return await answers(url ?? (env.QUEUE_URL || DEFAULT_QUEUE_URL));
     default:

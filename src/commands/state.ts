@@ -47,7 +47,9 @@ function jobsText(jobs: Record<string, number>): string {
 
 function adviceFor(stateDir: string, { path, problem, jobs }: DatabaseReport): string {
   const name = basename(path);
-  if (problem?.kind === 'newer') return `${name}: upgrade worker-vllm. Nothing is to be repaired.`;
+  if (problem?.kind === 'version') {
+    return `${name}: use the version of worker-vllm that wrote it. There is nothing to repair.`;
+  }
   if (problem?.kind === 'unreadable') {
     return `${name}: give it to the user that the queue runs as (chown), or see why it cannot be read.`;
   }

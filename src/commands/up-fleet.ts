@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
-import type { LaunchRow } from '../protocol/index.ts';
+import { isFinal, type LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import type { RunningWorkerd } from '../workerd/process.ts';
@@ -107,7 +107,7 @@ async function endMachines(target: QueueTarget): Promise<void> {
       const { launches, scaling } = await readFleet(target);
       const drivers = new Map(scaling?.providers.map(({ name, driver }) => [name, driver]));
       const elsewhere = launches.filter(
-        (launch) => isAlive(launch) && drivers.get(launch.provider) !== 'process',
+        (launch) => !isFinal(launch) && drivers.get(launch.provider) !== 'process',
       );
       if (elsewhere.length === 0) return;
       if (performance.now() > deadline) return say(leftText(elsewhere));
@@ -121,10 +121,6 @@ async function endMachines(target: QueueTarget): Promise<void> {
 function leftText(launches: LaunchRow[]): string {
   const names = launches.map(({ name, provider }) => `  ${name} (${provider})`);
   return `These machines have not ended yet, and are terminated now:\n${names.join('\n')}`;
-}
-
-function isAlive({ state }: LaunchRow): boolean {
-  return state !== 'gone' && state !== 'failed';
 }
 
 function modelOf({ configs }: FleetSpec): string {

@@ -14,7 +14,7 @@ export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView
     scaling,
     configs: replaced(view.configs, frame.configs, gone.configs, ({ config_id }) => config_id),
     workers: replaced(view.workers, frame.workers, gone.workers, ({ worker_id }) => worker_id),
-    launches: replaced(view.launches, frame.launches, gone.launches, ({ launch_id }) => launch_id),
+    launches: replaced(view.launches, frame.launches, gone.launches, ({ id }) => id),
   };
 }
 

@@ -44,7 +44,7 @@ export class LostError extends BucketError {
 
 /**
  * The bytes of one file in the bucket. A row says what may lie there, and is committed before anything does: with the id
- * of the upload while it is not complete, so that whoever comes after a crash can end it; without, it is whole.
+ * of the upload while it is not complete, so that the object can end it after a crash; without, it is whole.
  */
 export class BucketFile {
   readonly #sql: Sql;
@@ -69,7 +69,7 @@ export class BucketFile {
     return this.#uploadId !== undefined;
   }
 
-  /** Takes the file's bytes. What was begun before must be removed. */
+  /** Takes the file's bytes. A file that was begun before must have been removed. */
   writer(): BucketWriter {
     return new BucketWriter(this.#bound, this.#key, (uploadId) =>
       this.#sql.exec(`INSERT OR REPLACE INTO in_bucket (id, upload_id) VALUES (?, ?)`, this.#id, uploadId),
@@ -87,7 +87,7 @@ export class BucketFile {
     return new Uint8Array(await (await this.#get({ range: { offset, length } })).arrayBuffer());
   }
 
-  /** What is unfinished is aborted, what is whole deleted. May be repeated. */
+  /** Aborts an unfinished upload, deletes a whole file. May be repeated. */
   async remove(): Promise<void> {
     const uploadId = this.#uploadId;
     if (uploadId === undefined) return;
@@ -141,7 +141,7 @@ class BucketWriter {
     this.#cutter.push(bytes);
   }
 
-  /** Sends what is full: to be awaited before more is pushed, or that gathers in memory. @throws BucketError */
+  /** Sends full parts. Callers await it before they push more, or the parts gather in memory. @throws BucketError */
   async flush(): Promise<void> {
     await this.#send().catch(asBucketError);
   }

@@ -1,8 +1,7 @@
 import type { Row, Sql } from '../durable/ports.ts';
 import type { FilePurpose, FileRecord } from './rpc.ts';
 
-/** The schema's step that makes its table. */
-export const FILE_INDEX_SCHEMA = [
+export const FILE_INDEX_TABLES = [
   `CREATE TABLE files (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,

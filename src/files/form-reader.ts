@@ -14,7 +14,7 @@ export interface FormFields {
   fields: Map<string, string>;
 }
 
-/** The body is no such form. The message says what is wrong with it, for its sender. */
+/** The body is no such form. The message tells its sender why. */
 export class FormError extends Error {
   override name = 'FormError';
 }

@@ -1,14 +1,14 @@
 import { DurableObject } from 'cloudflare:workers';
 import { freeBytes } from '../durable/free-bytes.ts';
-import { migrate } from '../durable/migrate.ts';
 import type { Sql } from '../durable/ports.ts';
 import { sqlOf } from '../durable/storage.ts';
+import { createTables } from '../durable/tables.ts';
 import { BucketError, BucketFile, type FileBucket, LostError } from './bucket-file.ts';
 import {
   addBytes,
   contentOf,
   expired,
-  FILE_MIGRATIONS,
+  FILE_TABLES,
   findStored,
   hasFiles,
   hasPieces,
@@ -42,7 +42,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   #rows!: SqlStorage;
   #sql!: Sql;
   #alarmAt: number | null | undefined;
-  /** What is done in the bucket: one thing after another, so that it needs the memory of one. */
+  /** Work on the bucket, one file after another, so that it needs the memory of one. */
   #inBucket: Promise<unknown> = Promise.resolve();
 
   constructor(ctx: DurableObjectState, env: FileEnv) {
@@ -50,7 +50,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     ctx.blockConcurrencyWhile(async () => {
       this.#rows = ctx.storage.sql;
       this.#sql = sqlOf(ctx.storage);
-      migrate(this.#sql, FILE_MIGRATIONS);
+      createTables(this.#sql, FILE_TABLES);
     });
   }
 
@@ -146,7 +146,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   async #startOver(): Promise<void> {
     await this.ctx.blockConcurrencyWhile(async () => {
       await this.ctx.storage.deleteAll();
-      migrate(this.#sql, FILE_MIGRATIONS);
+      createTables(this.#sql, FILE_TABLES);
     });
     this.#alarmAt = undefined;
   }

@@ -11,29 +11,27 @@ export interface ByteSql {
   ): Iterable<Record<string, unknown>> & { readonly rowsWritten: number };
 }
 
-export const FILE_MIGRATIONS: readonly (readonly string[])[] = [
-  [
-    `CREATE TABLE files (
-       seq INTEGER PRIMARY KEY,
-       id TEXT NOT NULL UNIQUE,
-       bytes INTEGER NOT NULL DEFAULT 0,
-       expires_at INTEGER
-     )`,
-    `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
-    // key: number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
-    `CREATE TABLE pieces (
-       seq INTEGER PRIMARY KEY,
-       file INTEGER NOT NULL,
-       key INTEGER NOT NULL,
-       part INTEGER NOT NULL,
-       bytes BLOB NOT NULL,
-       UNIQUE (file, key, part)
-     )`,
-    // In the order in which they came.
-    `CREATE INDEX pieces_file ON pieces (file)`,
-    // upload_id: of a multipart upload that is not complete, or '' of a simple one; null: the whole file is there.
-    `CREATE TABLE in_bucket (id TEXT PRIMARY KEY, upload_id TEXT) WITHOUT ROWID`,
-  ],
+export const FILE_TABLES: readonly string[] = [
+  `CREATE TABLE files (
+     seq INTEGER PRIMARY KEY,
+     id TEXT NOT NULL UNIQUE,
+     bytes INTEGER NOT NULL DEFAULT 0,
+     expires_at INTEGER
+   )`,
+  `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
+  // key: number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
+  `CREATE TABLE pieces (
+     seq INTEGER PRIMARY KEY,
+     file INTEGER NOT NULL,
+     key INTEGER NOT NULL,
+     part INTEGER NOT NULL,
+     bytes BLOB NOT NULL,
+     UNIQUE (file, key, part)
+   )`,
+  // In the order in which they came.
+  `CREATE INDEX pieces_file ON pieces (file)`,
+  // upload_id: of a multipart upload that is not complete, or '' of a simple one; null: the whole file is there.
+  `CREATE TABLE in_bucket (id TEXT PRIMARY KEY, upload_id TEXT) WITHOUT ROWID`,
 ];
 
 export interface StoredFile {

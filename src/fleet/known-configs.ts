@@ -2,8 +2,8 @@ import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat } from '../protocol/index.ts';
 import { forgetConfig, type Start, saveConfig, storedConfigs } from './config-table.ts';
 import type { ConfigHistory, Levels, Told } from './history/config-history.ts';
-import type { ConfigShare, QueueShare } from './rpc.ts';
-import type { ConfigFacts, WorkerFacts } from './view/facts.ts';
+import type { ConfigShare, KnownWorker, QueueShare } from './rpc.ts';
+import type { ConfigFacts } from './view/facts.ts';
 
 /** Starts whose median is what a start is expected to take. */
 const STARTS = 20;
@@ -38,7 +38,7 @@ export class KnownConfigs {
   }
 
   /** @param workers all of them, as the share has left them */
-  share({ full, configs }: QueueShare, workers: Iterable<WorkerFacts>, at: number): void {
+  share({ full, configs }: QueueShare, workers: Iterable<KnownWorker>, at: number): void {
     if (full) for (const config of this.#byId.values()) config.share = null;
     for (const share of configs) {
       const config = this.#config(share.config_id, at);
@@ -113,7 +113,7 @@ export class KnownConfigs {
     return config;
   }
 
-  #levels(workers: Iterable<WorkerFacts>): Map<string, Levels> {
+  #levels(workers: Iterable<KnownWorker>): Map<string, Levels> {
     const levels = new Map<string, Levels>();
     for (const { config_id, share } of this.#byId.values()) {
       if (!share) continue;

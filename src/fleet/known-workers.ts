@@ -1,7 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, Instance } from '../protocol/index.ts';
-import type { FleetEvent, QueueShare, SessionShare } from './rpc.ts';
-import type { WorkerFacts } from './view/facts.ts';
+import type { FleetEvent, KnownWorker, QueueShare, SessionShare } from './rpc.ts';
 import {
   forgetWorker,
   saveDisconnect,
@@ -20,7 +19,7 @@ const LAST_WORDS_CHARACTERS = 4096;
  */
 export class KnownWorkers {
   readonly #sql: Sql;
-  readonly #byId: Map<string, WorkerFacts>;
+  readonly #byId: Map<string, KnownWorker>;
   /** Ids of those whose heartbeat is newer than what is stored. */
   readonly #unsaved = new Set<string>();
 
@@ -35,12 +34,22 @@ export class KnownWorkers {
     return this.#byId.size;
   }
 
-  all(): Iterable<WorkerFacts> {
+  all(): Iterable<KnownWorker> {
     return this.#byId.values();
   }
 
+  /** By their ids. */
+  list(): KnownWorker[] {
+    return [...this.#byId.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  }
+
+  /** Of all that are connected. */
+  sessions(): SessionShare[] {
+    return [...this.#byId.values()].flatMap(({ session }) => session ?? []);
+  }
+
   /** Stored by the next `save`. @returns what was known before, and is known now */
-  beat(beat: Heartbeat, at: number): { before: WorkerFacts | undefined; worker: WorkerFacts } {
+  heartbeat(beat: Heartbeat, at: number): { before: KnownWorker | undefined; worker: KnownWorker } {
     const id = beat.worker_id ?? beat.instance_id;
     const before = this.#byId.get(id);
     const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
@@ -73,9 +82,6 @@ export class KnownWorkers {
       const instance = event.instance && (rest as Instance);
       this.#set(id, at, { config_id, instance, disconnected: null, was_running: null });
       saveInstance(this.#sql, event, instance, at);
-      if (event.kind !== 'handed_over' || !event.heartbeat) return;
-      this.#set(id, at, { heartbeat: event.heartbeat, heartbeat_at: event.heartbeat_at ?? at });
-      this.#unsaved.add(id);
     }
   }
 
@@ -127,7 +133,7 @@ export class KnownWorkers {
     saveDisconnect(this.#sql, id, { at, reason, was_running });
   }
 
-  #set(worker_id: string, at: number, changes: Partial<WorkerFacts>): WorkerFacts {
+  #set(worker_id: string, at: number, changes: Partial<KnownWorker>): KnownWorker {
     const before = this.#byId.get(worker_id) ?? {
       worker_id,
       config_id: null,
@@ -145,6 +151,6 @@ export class KnownWorkers {
   }
 }
 
-function byHeardAt(a: WorkerFacts, b: WorkerFacts): number {
+function byHeardAt(a: KnownWorker, b: KnownWorker): number {
   return a.heard_at - b.heard_at;
 }

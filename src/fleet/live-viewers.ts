@@ -26,7 +26,7 @@ export interface Watching {
   sentAt: number;
   /** Epoch ms of its last message, pings aside. */
   heardAt: number;
-  /** Whose cookie opened it (sign-in-table.ts), and when it was last found to be good; left out: a token did. */
+  /** Whose cookie opened it (sign-ins.ts), and when it was last found to be good; left out: a token did. */
   signIn?: { id: string; goodAt: number };
 }
 

@@ -10,9 +10,10 @@ import {
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
+import { Fleet } from './fleet.ts';
+import { readHistory } from './history/read.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
-import { FleetRegistry } from './registry.ts';
 import {
   type ConfigChoice,
   type ConfigStart,
@@ -28,8 +29,9 @@ import {
   type SessionShare,
   SIGN_IN_HEADER,
 } from './rpc.ts';
+import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
-import type { SignInRow } from './sign-in-table.ts';
+import type { SignInRow } from './sign-ins.ts';
 import { viewerSocket } from './viewer-socket.ts';
 
 /** What is new, log lines and samples wait this long for others to be stored with, ms. */
@@ -47,22 +49,22 @@ interface FleetEnv extends QueueSettingBindings {
 }
 
 /**
- * The Durable Object around the registry, one for each queue id: its storage, its clock, the timer after which what
+ * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
 export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, SchedulerRpc {
-  #registry!: FleetRegistry;
+  #fleet!: Fleet;
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
   #asking: Promise<void> | null = null;
   #scheduling!: Scheduling;
   #alarm!: StoredAlarm;
   /** The one alarm, for each as if it were its own. */
-  #registryAlarm!: ReturnType<Alarms['part']>;
+  #fleetAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
   #newClock!: NewClock;
-  #saving: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;
+  readonly #saving = new SaveTimer(() => this.#commit(() => this.#fleet.save()));
 
   constructor(ctx: DurableObjectState, env: FleetEnv) {
     super(ctx, env);
@@ -70,29 +72,29 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     ctx.blockConcurrencyWhile(async () => {
       this.#alarm = await StoredAlarm.read(ctx.storage);
       const alarms = new Alarms(this.#alarm);
-      this.#registryAlarm = alarms.part();
+      this.#fleetAlarm = alarms.part();
       this.#schedulingAlarm = alarms.part();
       const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
-      this.#registry = new FleetRegistry(
-        { queueId: this.#queueId, sql, alarm: this.#registryAlarm, now },
+      this.#fleet = new Fleet(
+        { queueId: this.#queueId, sql, alarm: this.#fleetAlarm, now },
         completeQueueSettings(settingsFromBindings(env)),
       );
-      const save = () => this.#commit(() => this.#registry.save());
+      const save = () => this.#commit(() => this.#fleet.save());
       this.#newClock = new NewClock({ ctx, sql, alarm: this.#alarm, queueId: this.#queueId, save });
       this.#scheduling = new Scheduling({
-        scheduler: this.#registry.scheduler,
+        scheduler: this.#fleet.scheduler,
         queueId: this.#queueId,
         alarm: this.#schedulingAlarm,
         now,
         commit: (work) => this.#commit(work),
         cordon: (workerIds) => this.#queue.cordon(workerIds),
         backlog: () => this.#batches.backlog(),
-        facts: () => this.#registry.facts(),
-        configsOf: (models) => this.#registry.configsOf(models),
+        facts: () => this.#fleet.facts(),
+        chooseConfigs: (models) => this.#fleet.chooseConfigs(models),
       });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
-        view: this.#registry.view,
+        view: this.#fleet.view,
         now: () => Date.now(),
         isSignedIn: async (id) => (await this.#signIns.signedIn(id)) !== null,
         after: (ms, run) => void setTimeout(run, ms),
@@ -102,25 +104,29 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   async heartbeat(beat: Heartbeat): Promise<void> {
     this.#newClock.watch();
-    const isNews = this.#registry.heartbeat(beat);
-    this.#saveIn(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
+    const isNews = this.#fleet.heartbeat(beat);
+    this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
     this.#viewers.changed();
   }
 
   async keepTelemetry(...[workerId, batch]: Parameters<FleetRpc['keepTelemetry']>): Promise<void> {
-    if (this.#registry.keepTelemetry(workerId, batch)) this.#commit(() => this.#registry.save());
-    else this.#saveIn(SAVE_AFTER_MS);
+    const { telemetry } = this.#fleet;
+    telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items);
+    if (telemetry.isFull) this.#commit(() => this.#fleet.save());
+    else this.#saving.within(SAVE_AFTER_MS);
   }
 
-  async telemetry(...asked: Parameters<FleetRpc['telemetry']>): ReturnType<FleetRpc['telemetry']> {
-    return this.#registry.telemetry(...asked);
+  async telemetry(
+    ...[worker_id, kind, query]: Parameters<FleetRpc['telemetry']>
+  ): ReturnType<FleetRpc['telemetry']> {
+    return this.#fleet.telemetry.read({ worker_id, kind }, query);
   }
 
   async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
     this.#newClock.watch();
-    const answer = this.#commit(() => this.#registry.record(events, share));
+    const answer = this.#commit(() => this.#fleet.record(events, share));
     if (share) {
-      this.#saveIn(SAVE_MEASURED_AFTER_MS);
+      this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
     }
     this.#viewers.changed();
@@ -129,16 +135,16 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   async view(): Promise<FleetView> {
     await this.#hearOfQueue();
-    this.#registry.view.refresh(Date.now());
-    return this.#registry.view.view();
+    this.#fleet.view.refresh(Date.now());
+    return this.#fleet.view.view();
   }
 
-  async history(...asked: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
-    return this.#registry.history(...asked);
+  async history(...[of, range]: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
+    return readHistory(this.#fleet.history, of, range, Date.now());
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
-    this.#registry.refused(refused);
+    this.#fleet.incidents.refused(refused, Date.now());
     this.#viewers.changed();
   }
 
@@ -167,31 +173,32 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   async sessions(): Promise<SessionShare[]> {
     await this.#hearOfQueue();
-    return this.#registry.sessions();
+    return this.#fleet.workers.sessions();
   }
 
   async workers(): Promise<KnownWorker[]> {
-    return this.#registry.workers();
+    await this.#hearOfQueue();
+    return this.#fleet.workers.list();
   }
 
   async keepResponse(id: string, workerId: string, tenant: string | null): Promise<void> {
-    this.#commit(() => this.#registry.keepResponse(id, workerId, tenant));
+    this.#commit(() => this.#fleet.responses.keep(id, workerId, tenant, Date.now()));
   }
 
   async ownerOfResponse(id: string, viewer: string | null): Promise<ResponseOwner> {
-    return this.#registry.ownerOfResponse(id, viewer);
+    return this.#fleet.responses.ownerOf(id, viewer);
   }
 
   async signIn(signIn: SignInRow): Promise<void> {
-    this.#commit(() => this.#registry.signIn(signIn));
+    this.#commit(() => this.#fleet.signIns.add(signIn, Date.now()));
   }
 
   async signedIn(idSha256: string): Promise<SignInRow | null> {
-    return this.#registry.signedIn(idSha256);
+    return this.#fleet.signIns.find(idSha256, Date.now());
   }
 
   async signOut(idSha256: string): Promise<void> {
-    this.#commit(() => this.#registry.signOut(idSha256));
+    this.#commit(() => this.#fleet.signIns.remove(idSha256));
     this.#viewers.signedOut(idSha256);
   }
 
@@ -202,31 +209,31 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   async models(): Promise<KnownModel[]> {
-    return this.#registry.models();
+    return this.#fleet.models.all();
   }
 
   async chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]> {
-    return this.#registry.chooseConfigs(models);
+    return this.#fleet.chooseForCallers(models);
   }
 
   async starts(): Promise<ConfigStart[]> {
-    return this.#registry.starts();
+    return this.#fleet.starts();
   }
 
   async applySpec(...asked: Parameters<SchedulerRpc['applySpec']>): ReturnType<SchedulerRpc['applySpec']> {
-    return this.#told(() => this.#registry.scheduler.applySpec(...asked));
+    return this.#told(() => this.#fleet.scheduler.applySpec(...asked));
   }
 
   async removeSpec(dryRun: boolean): ReturnType<SchedulerRpc['removeSpec']> {
-    return this.#told(() => this.#registry.scheduler.removeSpec(dryRun));
+    return this.#told(() => this.#fleet.scheduler.removeSpec(dryRun));
   }
 
   async spec(): Promise<AppliedSpec | null> {
-    return this.#registry.scheduler.spec();
+    return this.#fleet.scheduler.spec();
   }
 
   async control(...asked: Parameters<SchedulerRpc['control']>): ReturnType<SchedulerRpc['control']> {
-    return this.#told(() => this.#registry.scheduler.control(...asked));
+    return this.#told(() => this.#fleet.scheduler.control(...asked));
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
@@ -241,17 +248,17 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   }
 
   async wantedWorkers(configId: string): Promise<number | null> {
-    return this.#registry.scheduler.wantedWorkers(configId);
+    return this.#fleet.scheduler.wantedWorkers(configId);
   }
 
   override async alarm(): Promise<void> {
     this.#alarm.fired();
     const now = Date.now();
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
-    if (this.#registryAlarm.isDue(now)) this.#commit(() => this.#registry.onAlarm());
+    if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
     if (!isSchedulingDue) return;
     await this.#hearOfQueue();
-    await this.#scheduling.look();
+    await this.#scheduling.reconcile();
     this.#viewers.changed();
   }
 
@@ -265,7 +272,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
 
   /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
   async #hearOfQueue(): Promise<void> {
-    if (this.#registry.hasShare) return;
+    if (this.#fleet.hasShare) return;
     this.#asking ??= this.#queue.tellFleet(true).then(
       () => {},
       // What is shown then is what heartbeats tell. The queue tells the rest when it can.
@@ -297,23 +304,11 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return this.ctx.id.name ?? DEFAULT_QUEUE;
   }
 
-  /** At the latest; what is due earlier takes all else along. */
-  #saveIn(ms: number): void {
-    const at = Date.now() + ms;
-    if (this.#saving && this.#saving.at <= at) return;
-    if (this.#saving) clearTimeout(this.#saving.timer);
-    const timer = setTimeout(() => {
-      this.#saving = null;
-      this.#commit(() => this.#registry.save());
-    }, ms);
-    this.#saving = { timer, at };
-  }
-
   #commit<T>(work: () => T): T {
     try {
       return this.ctx.storage.transactionSync(work);
     } catch (error) {
-      this.#registry.scheduler.reload();
+      this.#fleet.scheduler.reload();
       throw error;
     }
   }

@@ -8,9 +8,10 @@ import type {
   ScalingSummary,
   WorkerRow,
 } from '../protocol/index.ts';
+import type { KnownWorker } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import { configRow } from './view/config-row.ts';
-import type { ConfigFacts, Incidents, Scaling, WorkerFacts } from './view/facts.ts';
+import type { ConfigFacts, Incidents, Scaling } from './view/facts.ts';
 import { summaryOf } from './view/summary.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
@@ -22,7 +23,7 @@ const LOST_SHOWN_MS = 24 * 3_600_000;
 const MOST_GONE = 1000;
 
 export interface FleetSources {
-  workers(): Iterable<WorkerFacts>;
+  workers(): Iterable<KnownWorker>;
   /** @param named configs that workers are for */
   configs(named: Iterable<string>, now: number): ConfigFacts[];
   incidents(): Incidents;
@@ -43,7 +44,7 @@ interface Shown<R> {
 
 /** Of what a worker's row was made. */
 interface MadeOf {
-  facts: WorkerFacts;
+  facts: KnownWorker;
   expectedStartMs: number | null;
   state: StateNow;
   /** From when on time alone may have changed it. */
@@ -95,7 +96,7 @@ export class Projection {
     const scaling = this.#sources.scaling();
     const named = [...facts.flatMap((one) => configOf(one) ?? []), ...(scaling?.configs.keys() ?? [])];
     const configs = this.#sources.configs(named, now);
-    const launches = new Map(this.#sources.launches().map((launch) => [launch.launch_id, launch]));
+    const launches = new Map(this.#sources.launches().map((launch) => [launch.id, launch]));
     const changes = [
       this.#refreshWorkers(facts, configs, now),
       this.#show('launches', this.#launches, launches),
@@ -175,7 +176,7 @@ export class Projection {
   }
 
   /** @returns whether any row looks different now */
-  #refreshWorkers(all: readonly WorkerFacts[], configs: readonly ConfigFacts[], now: number): boolean {
+  #refreshWorkers(all: readonly KnownWorker[], configs: readonly ConfigFacts[], now: number): boolean {
     const expected = new Map(configs.map((one) => [one.config_id, one.expected_start_ms]));
     const rows = new Map<string, WorkerRow>();
     for (const facts of all) {
@@ -255,7 +256,7 @@ export class Projection {
   }
 }
 
-function configOf({ session, config_id }: WorkerFacts): string | null {
+function configOf({ session, config_id }: KnownWorker): string | null {
   return session?.config_id ?? config_id;
 }
 

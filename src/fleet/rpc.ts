@@ -8,7 +8,7 @@ import type {
   MetricSample,
   ModelCard,
 } from '../protocol/index.ts';
-import type { SignInRow } from './sign-in-table.ts';
+import type { SignInRow } from './sign-ins.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -71,14 +71,7 @@ export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })
   /** Still connected: told from time to time so that neither worker nor models age out. */
   | (WorkerEvent & { kind: 'connected' })
-  | (WorkerEvent & { kind: 'disconnected'; reason: string })
-  /** Stored by a version of the queue that had no fleet object; `at` is when it was last heard of. */
-  | (WorkerEvent & {
-      kind: 'handed_over';
-      instance: Instance | null;
-      heartbeat: Heartbeat | null;
-      heartbeat_at: number | null;
-    });
+  | (WorkerEvent & { kind: 'disconnected'; reason: string });
 
 /** Of whom history is kept. */
 export interface Subject {
@@ -194,16 +187,23 @@ interface WorkerEvent {
   at: number;
 }
 
+/** All that is known of one worker. Times are epoch ms of the server's clock, but for those in its heartbeat. */
 export interface KnownWorker {
   worker_id: string;
+  /** Of its newest connection or heartbeat; null: it has named none. */
   config_id: string | null;
+  /** Its connection; null: there is none. */
+  session: SessionShare | null;
   /** As it last registered; null: it only sent heartbeats, or it speaks only the base protocol. */
   instance: Instance | null;
   heartbeat: Heartbeat | null;
-  /** Epoch ms */
   heartbeat_at: number | null;
-  /** How its last connection ended, `at` in epoch ms; null: it did not, or never was. */
+  /** When its newest heartbeat came, or the queue reported it. */
+  heard_at: number;
+  /** How its last connection ended; null: it did not, or never was. */
   disconnected: { at: number; reason: string } | null;
+  /** Jobs that it ran when its last connection ended; null: unknown. */
+  was_running: number | null;
 }
 
 export interface KnownModel {

@@ -1,6 +1,5 @@
 import type { ConfigFacts, FleetFacts, HeartbeatFacts, SessionFacts } from '../scheduler/facts.ts';
-import type { ConfigShare } from './rpc.ts';
-import type { WorkerFacts } from './view/facts.ts';
+import type { ConfigShare, KnownWorker } from './rpc.ts';
 
 interface Progress {
   phase: string | null;
@@ -13,7 +12,7 @@ export class SchedulingFacts {
   /** By worker id: how far its start had come, and since when. */
   readonly #progress = new Map<string, Progress>();
 
-  of(workers: Iterable<WorkerFacts>, shares: Iterable<ConfigShare>, isKnown: boolean): FleetFacts {
+  of(workers: Iterable<KnownWorker>, shares: Iterable<ConfigShare>, isKnown: boolean): FleetFacts {
     const sessions: SessionFacts[] = [];
     const heartbeats = new Map<string, HeartbeatFacts>();
     for (const worker of workers) {

@@ -4,15 +4,15 @@ import type { BacklogFacts, FleetFacts } from '../scheduler/facts.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
-import type { QueueShare } from './rpc.ts';
+import type { ConfigChoice, QueueShare } from './rpc.ts';
 
-/** While callers wait for a worker to be started it looks this often, ms. */
+/** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
-/** Another object gets so long to answer, ms. */
+/** How long another object may take to answer, ms. */
 const ANSWER_WITHIN_MS = 5000;
-/** What batches have still to run hardly changes from one second to the next, ms. */
+/** How often the batches object is asked for its backlog, which changes slowly, ms. */
 const BACKLOG_EVERY_MS = 5000;
-/** The next look comes at the latest after so long, ms, whatever becomes of this one. */
+/** The next reconciliation comes within this time even if the current one fails, ms. */
 const AGAIN_MS = 10_000;
 
 export interface SchedulingPorts {
@@ -21,20 +21,20 @@ export interface SchedulingPorts {
   alarm: Alarm;
   /** Epoch ms */
   now(): number;
-  /** One transaction; what was in memory of it is put back when it fails. */
+  /** Runs one transaction; a failure rolls back memory too. */
   commit<T>(work: () => T): T;
-  /** The whole cordon; answers what each of these workers holds. */
+  /** Replaces the queue's cordon. @returns for each of these workers the number of jobs it still runs */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
   facts(): FleetFacts;
-  /** Which config each model is for, in order; null: it is not known. */
-  configsOf(models: (string | null)[]): (string | null)[];
+  /** Which config each model is for, in order. */
+  chooseConfigs(models: (string | null)[]): ConfigChoice[];
 }
 
-/** The scheduler in its object: asks the other objects, looks at the right times, and makes the tokens of its orders. */
+/** The scheduler in its Durable Object: asks the other objects, reconciles when due, and signs the tokens in orders. */
 export class Scheduling {
   readonly #ports: SchedulingPorts;
-  #looking: Promise<void> | null = null;
+  #reconciling: Promise<void> | null = null;
   #backlog: { at: number; lines: ReadonlyMap<string, BacklogFacts> } | null = null;
   #isFailing = false;
 
@@ -43,38 +43,38 @@ export class Scheduling {
     this.arm();
   }
 
-  /** Sets the alarm for the next look. */
+  /** Sets the alarm for the next reconciliation. */
   arm(): void {
     const { scheduler, alarm } = this.#ports;
-    const next = scheduler.nextTick();
+    const next = scheduler.nextReconcile();
     if (next === null) alarm.clear();
     else if (alarm.get() !== next) alarm.set(next);
   }
 
-  /** Something has come that is worth a look at once. */
+  /** Reconciles at once, since something has changed. */
   wake(): void {
     const { scheduler, alarm, now } = this.#ports;
-    if (scheduler.nextTick() !== null) alarm.set(now());
+    if (scheduler.nextReconcile() !== null) alarm.set(now());
   }
 
-  /** The queue has told its numbers. Where callers wait for a worker to be started, that is not put off. */
+  /** The queue has reported its numbers. Where callers wait for a config without a worker, reconciles within a second. */
   heard({ configs }: QueueShare): void {
     const { scheduler, alarm, now } = this.#ports;
-    const next = scheduler.nextTick();
+    const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
     const waiting = configs.filter(({ callers, stored }) => callers + stored > 0);
     const { sessions } = this.#ports.facts();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');
-    if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.tickedAt + SOON_MS));
+    if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.reconciledAt + SOON_MS));
   }
 
-  /** One look at everything, and what is decided then. Looks do not overlap. Never rejects. */
-  look(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = null;
+  /** Compares what is needed with what runs, and writes what has to change. One runs at a time. Never rejects. */
+  reconcile(): Promise<void> {
+    this.#reconciling ??= this.#reconcile().finally(() => {
+      this.#reconciling = null;
     });
-    return this.#looking;
+    return this.#reconciling;
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
@@ -92,7 +92,7 @@ export class Scheduling {
     return { ...answer, orders: await Promise.all(orders) };
   }
 
-  /** The worker whose token it is, as long as its launch has not ended. */
+  /** The worker that this token belongs to; null once its launch has ended. */
   async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     const { scheduler, queueId } = this.#ports;
     const claimed = readToken(token);
@@ -101,16 +101,16 @@ export class Scheduling {
     return worker && (await isGenuine(scheduler.tokenSecret, token, claimed)) ? worker : null;
   }
 
-  async #look(): Promise<void> {
+  async #reconcile(): Promise<void> {
     const { scheduler, alarm, now, commit, cordon } = this.#ports;
-    // Whatever happens to this look or this process, there will be another.
+    // Set first, so that a failure here or the end of this process does not end the loop.
     alarm.set(now() + AGAIN_MS);
     try {
       const [cordoned, backlog] = await Promise.all([
         this.#answered('queue', () => cordon(scheduler.cordon())),
         this.#answered('batches', () => this.#askBacklog()),
       ]);
-      commit(() => scheduler.tick({ cordoned, backlog }));
+      commit(() => scheduler.reconcile({ cordoned, backlog }));
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing) this.#log('error', 'the scheduler failed', error);
@@ -120,7 +120,7 @@ export class Scheduling {
     this.arm();
   }
 
-  /** Null: it did not answer in time. */
+  /** @returns null when the object did not answer in time */
   async #answered<T>(whose: string, ask: () => Promise<T>): Promise<T | null> {
     let timer!: ReturnType<typeof setTimeout>;
     const late = new Promise<never>((_, reject) => {
@@ -137,16 +137,16 @@ export class Scheduling {
   }
 
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
-    const { now, backlog, configsOf } = this.#ports;
+    const { now, backlog, chooseConfigs } = this.#ports;
     if (this.#backlog && now() - this.#backlog.at < BACKLOG_EVERY_MS) return this.#backlog.lines;
     const found = new Map<string, BacklogFacts>();
     const left = await backlog();
-    const configs = configsOf(left.map(({ model }) => model ?? null));
+    const choices = chooseConfigs(left.map(({ model }) => model ?? null));
     for (const [index, { lines, in_queue, window_ends_at }] of left.entries()) {
-      const config = configs[index] ?? null;
-      if (config === null) continue;
-      const known = found.get(config) ?? { batches: [], in_queue: 0 };
-      found.set(config, {
+      const choice = choices[index];
+      if (choice?.kind !== 'config') continue;
+      const known = found.get(choice.config_id) ?? { batches: [], in_queue: 0 };
+      found.set(choice.config_id, {
         batches: [...known.batches, { lines, ends_at: window_ends_at }],
         in_queue: known.in_queue + in_queue,
       });

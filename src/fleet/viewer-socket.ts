@@ -1,3 +1,4 @@
+import { quietly } from '../durable/quietly.ts';
 import type { ViewerSocket, Watching } from './live-viewers.ts';
 
 /** A viewer's WebSocket of the object, as the rules use it. */
@@ -9,13 +10,4 @@ export function viewerSocket(ctx: DurableObjectState, socket: WebSocket): Viewer
     send: (text) => quietly(() => socket.send(text)),
     close: (code, reason) => quietly(() => socket.close(code, reason)),
   };
-}
-
-/** A socket that is gone throws on use. */
-function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by webSocketClose.
-  }
 }

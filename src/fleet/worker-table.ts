@@ -1,11 +1,11 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, Instance } from '../protocol/index.ts';
-import type { WorkerFacts } from './view/facts.ts';
+import type { KnownWorker } from './rpc.ts';
 
 /** Every statement on what is stored of workers. Nothing here decides. All times in epoch ms. */
 
 /** All that is known of a worker but its connection. */
-type StoredWorker = Omit<WorkerFacts, 'session'>;
+type StoredWorker = Omit<KnownWorker, 'session'>;
 
 /** A worker registered: its last disconnect is history. */
 export function saveInstance(

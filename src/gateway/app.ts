@@ -1,4 +1,4 @@
-import { Hono, type MiddlewareHandler } from 'hono';
+import type { MiddlewareHandler } from 'hono';
 import { dialectOf } from '../protocol/index.ts';
 import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
@@ -17,12 +17,12 @@ import { metricsRoutes } from './routes/metrics.ts';
 import { modelRoutes } from './routes/models.ts';
 import { pageRoutes } from './routes/page.ts';
 import { payloadRoutes } from './routes/payloads.ts';
+import { Gateway, type GatewayContext } from './routes/route.ts';
 import { runpodRoutes } from './routes/runpod.ts';
 import { schedulerRoutes } from './routes/scheduler.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
-import type { Gateway, GatewayContext } from './routes/types.ts';
 import { usageRoutes } from './routes/usage.ts';
 
 /**
@@ -31,7 +31,7 @@ import { usageRoutes } from './routes/usage.ts';
  */
 export function createApp(page?: ArrayBuffer): Gateway {
   // With a slash at the end or without.
-  const app: Gateway = new Hono({ strict: false });
+  const app = new Gateway({ strict: false });
   app.use(nameRequest);
   app.use(crossOrigin);
   app.use(rejectOddHosts);

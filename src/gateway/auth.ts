@@ -11,7 +11,7 @@ import { callFleet, mayBeQueue } from './objects.ts';
 import { entryOfCookie, sha256Of } from './sign-in.ts';
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
-/** What is configured now, where that has changed since this process was started. */
+/** The tokens as text, where they were replaced since this process was started; null: they were not. */
 let replaced: string | null = null;
 
 /**
@@ -56,8 +56,8 @@ export function isConfigured(caller: TokenEntry | null, env: Pick<Env, 'TOKENS'>
 export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
 
 /**
- * Who asks: a token's entry, of a page that was signed in with the token the id of the sign-in (its hash), and of a worker that the
- * scheduler launched the only queue and config that its token is for.
+ * Who asks: the entry of a token. A page that was signed in with it adds the hash of the sign-in's id; a worker that the
+ * scheduler launched adds the one queue and config that its token is for.
  */
 export type Caller = TokenEntry & { signed_in?: string; queue_id?: string; config_id?: string };
 
@@ -220,7 +220,7 @@ export function equalInConstantTime(one: string, other: string): boolean {
   return difference === 0;
 }
 
-/** What proxies add to a request of somebody else. Not all do: docs/security.md. */
+/** Headers that proxies add to requests that they pass on. Not all do: docs/security.md. */
 const FORWARDED_HEADERS = [
   'x-forwarded-for',
   'forwarded',

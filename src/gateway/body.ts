@@ -9,14 +9,14 @@ import { BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './
 /** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
 let heldBytes = 0;
 
-/** A body in memory. `release` when nobody reads its bytes any more: it frees them. */
+/** A body in memory. Call `release` once its bytes are not read any more: it frees them. */
 export interface HeldBody {
   bytes: Uint8Array;
   release(): void;
 }
 
 /**
- * A request's body, counted against the memory that bodies may have together (`GATEWAY_MAX_BODIES_BYTES`).
+ * A request's body, counted against the memory that bodies may have together (`QUEUE_MAX_BODIES_BYTES`).
  * @param variable that sets `maxBytes`; left out: none does
  * @throws HttpError 413 when it is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes too
  *   slowly; what the caller still sends is read first and thrown away
@@ -28,7 +28,7 @@ export async function readBody(
   variable?: string,
 ): Promise<HeldBody> {
   const forAll = Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default);
-  // One body that is allowed has room, whatever is set for all.
+  // A single body of the allowed size always has room, however low the limit for all bodies is.
   const held = new Reservation(Math.max(forAll, Number(env.MAX_BODY_BYTES || 0)));
   const over = () => tooLarge(maxBytes, variable);
   // The runtime drops a request whose caller breaks off: nothing that waits for its body, or for anything else, runs
@@ -150,7 +150,7 @@ class Reservation {
     if (this.#isOver) return;
     if (heldBytes + bytes > this.#most) {
       const mib = Math.floor(this.#most / 1024 / 1024);
-      const message = `The gateway holds as many request bodies as it may (${mib} MiB, GATEWAY_MAX_BODIES_BYTES): try again in a moment.`;
+      const message = `The gateway holds as many request bodies as it may (${mib} MiB, QUEUE_MAX_BODIES_BYTES): try again in a moment.`;
       throw new HttpError(503, message, 'gateway_full', retryAfter(1));
     }
     heldBytes += bytes;

@@ -3,7 +3,7 @@ import { cors } from 'hono/cors';
 import { isLoopback } from '../process/network.ts';
 import { matchesPattern } from '../protocol/index.ts';
 import type { Env } from './env.ts';
-import type { Environment } from './routes/types.ts';
+import type { Environment } from './routes/route.ts';
 
 /** How long a browser may remember what it was told, seconds: as long as Chrome does. */
 const REMEMBER_SECONDS = 7200;

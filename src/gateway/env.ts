@@ -17,9 +17,9 @@ export interface Env extends QueueSettingBindings {
   RELAYS_IN_QUEUE?: string;
   /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
   TOKENS?: string;
-  /** Key of the MACs in the addresses of payloads and results; without it nobody is served there. */
+  /** Key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
-  /** Made anew at every start of workerd; absent on Cloudflare, where nobody stops the process. */
+  /** Made anew at every start of workerd; absent on Cloudflare, where no process of ours stops workerd. */
   INTERNAL_SECRET?: string;
 }
 

@@ -33,7 +33,7 @@ export function errorResponse(error: HttpError, { dialect, requestId }: ErrorOf 
   return Response.json(errorBody(error, dialect, requestId), { status, headers });
 }
 
-/** What a caller is told of whatever was thrown: its own message where it was meant for callers, else where to look. */
+/** The error that a caller gets for what was thrown: an HttpError as it is; of any other, where to look in the log. */
 export function toHttpError(error: unknown, requestId: string = crypto.randomUUID()): HttpError {
   if (error instanceof HttpError) return error;
   const { stack, message } = Object(error) as Partial<Error>;

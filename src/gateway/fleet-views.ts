@@ -1,32 +1,11 @@
+import type * as z from 'zod';
 import type { ConfigStart, FleetRpc, KnownModel, KnownWorker, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects.ts';
+import type * as answers from './openapi/answers.ts';
 
-/** A worker as operators see it. */
-export interface WorkerView {
-  worker_id: string;
-  instance_id: string;
-  config_id: string | null;
-  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
-  state: 'ready' | 'paused' | 'draining' | 'disconnected';
-  /** Last heartbeat's status; null when none came. */
-  status: string | null;
-  phase: string | null;
-  error_message: string | null;
-  protocol: 'base' | 'extended' | null;
-  capacity: number;
-  running: number;
-  /** How many requests its engine runs side by side; null where the worker does not tell. */
-  engine_requests: number | null;
-  host: string | null;
-  gpu: string | null;
-  engine: string | null;
-  engine_version: string | null;
-  models: string[];
-  connected_at: string | null;
-  last_heartbeat_at: string | null;
-}
+export type WorkerView = z.infer<typeof answers.WorkerView>;
 
 export interface ModelView {
   id: string;
@@ -48,43 +27,30 @@ export interface ModelView {
 
 /** Every worker that is connected or was heard of within the retention time, by worker id. */
 export async function workersOf(env: Env, queueId: string): Promise<WorkerView[]> {
-  const [sessions, known] = await readFleet(env, queueId, (fleet) => fleet.workers());
-  return workerViews(known, sessions);
+  return (await readFleet(env, queueId, (fleet) => fleet.workers())).map(workerView);
 }
 
 /** Every model that connected workers serve, or served recently, or that the scheduler would start one for. */
 export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> {
-  const [sessions, [known, starts]] = await readFleet(env, queueId, (fleet) =>
-    Promise.all([fleet.models(), fleet.starts()]),
+  const [sessions, known, starts] = await readFleet(env, queueId, (fleet) =>
+    Promise.all([fleet.sessions(), fleet.models(), fleet.starts()]),
   );
   return modelViews(known, sessions, starts);
 }
 
 /** The fleet object has heard of every session by the time it answers. */
-async function readFleet<T>(
-  env: Env,
-  queueId: string,
-  read: (fleet: FleetRpc) => Promise<T>,
-): Promise<[SessionShare[], T]> {
+async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetRpc) => Promise<T>): Promise<T> {
   await callQueue(env, queueId, (queue) => queue.tellFleet());
-  return callFleet(env, queueId, (fleet) => Promise.all([fleet.sessions(), read(fleet)]));
+  return callFleet(env, queueId, read);
 }
 
-/** What is remembered of workers, joined with the sessions there are now. */
-export function workerViews(known: readonly KnownWorker[], sessions: readonly SessionShare[]): WorkerView[] {
-  const live = new Map(sessions.map((session) => [session.worker_id, session]));
-  const workers = new Map(known.map((worker) => [worker.worker_id, worker]));
-  const ids = [...new Set([...workers.keys(), ...live.keys()])].sort();
-  return ids.map((id) => workerView(id, workers.get(id), live.get(id)));
-}
-
-function workerView(id: string, known?: KnownWorker, session?: SessionShare): WorkerView {
-  const instance = known?.instance;
-  const heartbeat = known?.heartbeat;
+/** A worker as `GET /api/workers` shows it. */
+export function workerView(worker: KnownWorker): WorkerView {
+  const { worker_id, config_id, session, instance, heartbeat, heartbeat_at } = worker;
   return {
-    worker_id: id,
-    instance_id: instance?.id ?? heartbeat?.instance_id ?? id,
-    config_id: session?.config_id ?? known?.config_id ?? null,
+    worker_id,
+    instance_id: instance?.id ?? heartbeat?.instance_id ?? worker_id,
+    config_id: session?.config_id ?? config_id,
     state: session?.state ?? 'disconnected',
     status: heartbeat?.status ?? null,
     phase: heartbeat?.phase ?? null,
@@ -98,8 +64,8 @@ function workerView(id: string, known?: KnownWorker, session?: SessionShare): Wo
     engine: instance?.engine ?? null,
     engine_version: instance?.engine_version ?? null,
     models: session?.models ?? instance?.models ?? [],
-    connected_at: session === undefined ? null : new Date(session.connected_at).toISOString(),
-    last_heartbeat_at: known?.heartbeat_at == null ? null : new Date(known.heartbeat_at).toISOString(),
+    connected_at: session && new Date(session.connected_at).toISOString(),
+    last_heartbeat_at: heartbeat_at === null ? null : new Date(heartbeat_at).toISOString(),
   };
 }
 

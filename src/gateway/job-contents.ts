@@ -2,7 +2,7 @@ import type { JobView } from '../protocol/index.ts';
 import { maySee, type Viewer } from '../queue/rpc.ts';
 
 /**
- * A job as it is shown to somebody: without its result where that is not for them.
+ * A job as a caller sees it: without its result where that caller may not read it.
  * @param reader whose contents they may read (auth.ts)
  */
 export function withheldFrom<View extends object>(reader: Viewer, job: View): View {

@@ -3,6 +3,7 @@ import {
   type ClientAnswer,
   ClientFrame,
   type ClientFrame as Frame,
+  fieldsOf,
   limits,
   PING_TEXT,
   PONG_TEXT,
@@ -253,11 +254,11 @@ const WITHOUT_ID = new HttpError(
 );
 
 function hasId(body: unknown): boolean {
-  return typeof (Object(body) as { id?: unknown }).id === 'string';
+  return typeof fieldsOf(body).id === 'string';
 }
 
 function idOf(body: unknown): string | null {
-  const { id } = Object(body) as { id?: unknown };
+  const { id } = fieldsOf(body);
   return typeof id === 'string' ? id : null;
 }
 

@@ -1,4 +1,11 @@
-import { beginsObject, checkJson, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
+import {
+  beginsObject,
+  checkJson,
+  fieldsOf,
+  JsonFault,
+  jsonFields,
+  parseJsonBytes,
+} from '../protocol/index.ts';
 import { HttpError } from './errors.ts';
 
 /**
@@ -52,7 +59,7 @@ const TRANSFER_PARAMS = ['kv_transfer_params', 'ec_transfer_params'] as const;
 
 const TRANSFER_PARAMS_REFUSED = 'transfer_params_refused';
 
-/** Whether the scan of a body has found what no engine is given; else it is the engine's to say what is wrong. */
+/** Whether the gateway refuses a body for what its scan found; other faults the engine reports. */
 export function isRefused(error: unknown): error is HttpError {
   const codes = [TRANSFER_PARAMS_REFUSED, 'nested_too_deep', 'too_many_values'];
   return error instanceof HttpError && codes.includes(error.code ?? '');
@@ -104,41 +111,41 @@ export function readFacts(body: Uint8Array): RequestFacts {
 /**
  * A value made up by a caller ends an engine with a connector for everybody, a stale one may give another prompt's
  * answer. vLLM takes them in the body, and from there by way of `vllm_xargs` or `sampling_params.extra_args`.
- * @param fields of a body, as JSON
- * @throws HttpError 400
+ * @returns what is wrong; null: nothing
  */
-export function rejectTransferParams(fields: ReadonlyMap<string, Uint8Array>): void {
-  for (const name of TRANSFER_PARAMS) {
-    const value = fields.get(name);
-    if (value !== undefined && !isNull(value)) throw transferParams(name);
-  }
-  const sampling = fields.get('sampling_params');
-  const extra = beginsObject(sampling) ? topLevel(sampling, ['extra_args']).extra_args : undefined;
-  for (const inner of [fields.get('vllm_xargs'), extra]) {
-    if (beginsObject(inner)) rejectTransferParams(new Map(Object.entries(topLevel(inner, TRANSFER_PARAMS))));
-  }
-}
-
-/** The same of fields that are parsed. @returns what is wrong; null: nothing */
 export function transferParamsProblem(fields: Record<string, unknown>): string | null {
-  for (const place of [fields, fields.vllm_xargs, fieldsOf(fields.sampling_params)?.extra_args]) {
-    const found = TRANSFER_PARAMS.find((name) => (fieldsOf(place)?.[name] ?? null) !== null);
-    if (found !== undefined) return notAccepted(found);
+  for (const place of [fields, fields.vllm_xargs, fieldsOf(fields.sampling_params).extra_args]) {
+    const found = TRANSFER_PARAMS.find((name) => (fieldsOf(place)[name] ?? null) !== null);
+    if (found !== undefined) {
+      return `${found} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
+    }
   }
   return null;
 }
 
-function fieldsOf(value: unknown): Record<string, unknown> | null {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject ? (value as Record<string, unknown>) : null;
+/**
+ * The same of a body that is not parsed.
+ * @param fields of the body, as JSON
+ * @throws HttpError 400
+ */
+export function rejectTransferParams(fields: ReadonlyMap<string, Uint8Array>): void {
+  const { extra_args } = fieldsIn(fields.get('sampling_params'), ['extra_args']);
+  const problem = transferParamsProblem({
+    ...transferParamsIn(Object.fromEntries(fields)),
+    vllm_xargs: transferParamsIn(fieldsIn(fields.get('vllm_xargs'), TRANSFER_PARAMS)),
+    sampling_params: { extra_args: transferParamsIn(fieldsIn(extra_args, TRANSFER_PARAMS)) },
+  });
+  if (problem !== null) throw new HttpError(400, problem, TRANSFER_PARAMS_REFUSED);
 }
 
-function transferParams(name: string): HttpError {
-  return new HttpError(400, notAccepted(name), TRANSFER_PARAMS_REFUSED);
+function fieldsIn<Name extends string>(value: Uint8Array | undefined, names: readonly Name[]) {
+  return beginsObject(value) ? topLevel(value, names) : ({} as Partial<Record<Name, Uint8Array>>);
 }
 
-function notAccepted(name: string): string {
-  return `${name} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
+/** Those that are there and not null. */
+function transferParamsIn(fields: Partial<Record<string, Uint8Array>>): Record<string, unknown> {
+  const present = TRANSFER_PARAMS.filter((name) => fields[name] && !isNull(fields[name]));
+  return Object.fromEntries(present.map((name) => [name, true]));
 }
 
 function isNull(value: Uint8Array): boolean {

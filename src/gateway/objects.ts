@@ -56,7 +56,7 @@ function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
 }
 
-/** A queue that exists whoever asks for it: the default one, or one that QUEUE_IDS names without a pattern. */
+/** A queue that exists without being asked for: the default one, or one that QUEUE_IDS names without a pattern. */
 export function isNamedQueue(env: Env, queueId: string): boolean {
   return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
 }

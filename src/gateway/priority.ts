@@ -5,7 +5,7 @@ import { HttpError } from './errors.ts';
 const USUAL = 0;
 const HIGHEST = 1000;
 
-/** What a caller may ask of the queue and of engines: nobody moves to the front by saying so. */
+/** What a caller may ask of the queue and of engines: no caller moves to the front by asking for it. */
 export interface PriorityBound {
   /** Highest priority of its jobs. */
   highest: number;

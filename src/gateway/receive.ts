@@ -1,7 +1,7 @@
 import { freeBytes } from '../durable/free-bytes.ts';
 import { HttpError } from './errors.ts';
 
-/** How bodies come: in pieces, within a time, and what becomes of those that nobody wants. */
+/** How bodies come: in pieces, within a time, and what becomes of those that are refused. */
 
 /**
  * How much of a body that is not taken is read and thrown away. A client that is still sending when it is
@@ -114,7 +114,7 @@ export async function discardBody(
   const end = () => void reader.cancel().catch(() => {});
   const timer = setTimeout(end, BODY_WITHIN_MS);
   let idle: ReturnType<typeof setTimeout>;
-  // One buffer for all of it: what is refused for want of memory must not need any.
+  // One buffer for all of it: a body that is refused for lack of memory must not take any.
   let buffer = new Uint8Array(RECEIVE_BYTES);
   try {
     for (let size = 0; size <= most; ) {
@@ -126,7 +126,7 @@ export async function discardBody(
       size += value.byteLength;
     }
   } catch {
-    // Nobody sends any more.
+    // The sender is gone.
   } finally {
     freeBytes(buffer);
     over();

@@ -2,9 +2,9 @@ import type { MiddlewareHandler } from 'hono';
 import type { RefusedWorker } from '../fleet/rpc.ts';
 import { HttpError } from './errors.ts';
 import { callFleet, isNamedQueue, queueIdOf } from './objects.ts';
-import type { Environment } from './routes/types.ts';
+import type { Environment } from './routes/route.ts';
 
-/** The fleet object is told at most once in this time, ms: whoever is refused has no right to more. */
+/** The gateway tells the fleet object at most once in this time, ms: refused workers may not cause more load. */
 const TELL_EVERY_MS = 1000;
 let toldAt = 0;
 
@@ -25,7 +25,7 @@ const REFUSALS: Record<string, RefusedWorker> = {
   },
 };
 
-/** Notes workers that may not connect, so that who looks at an empty fleet sees why it is empty. */
+/** Notes workers that may not connect, so that the page can say why a fleet is empty. */
 export const noteRefusedWorkers: MiddlewareHandler<Environment> = async (context, next) => {
   await next();
   const { error } = context;

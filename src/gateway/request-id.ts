@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { type Dialect, dialectOf, isRequestId } from '../protocol/index.ts';
-import type { Environment } from './routes/types.ts';
+import type { Environment } from './routes/route.ts';
 
 /**
  * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and names it in the response. It is

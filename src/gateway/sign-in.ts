@@ -34,7 +34,7 @@ export async function signIn(
   basePath: string,
   now: number,
 ): Promise<SignedIn> {
-  const id = randomId();
+  const id = hexOf(crypto.getRandomValues(new Uint8Array(32)));
   const expires_at = now + GOOD_FOR_MS;
   const row = { id_sha256: await sha256Of(id), token_sha256: entry.sha256, expires_at };
   await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signIn(row));
@@ -116,10 +116,6 @@ function cookieWith(request: Request, id: string, basePath: string, seconds: num
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
   const secure = isTls ? '; Secure' : '';
   return `${name}=${id}; Path=${basePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
-}
-
-function randomId(): string {
-  return hexOf(crypto.getRandomValues(new Uint8Array(32)));
 }
 
 /** Lower-case hex. */

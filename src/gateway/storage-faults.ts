@@ -1,4 +1,4 @@
-import { NEWER_STATE } from '../durable/migrate.ts';
+import { OTHER_VERSION } from '../durable/tables.ts';
 import { HttpError, retryAfter } from './errors.ts';
 
 /** What keeps a queue from its database, and what its callers are told. The runtime gives SQLite's code in its text. */
@@ -10,9 +10,9 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
     retrySeconds: 30,
   },
   {
-    pattern: new RegExp(NEWER_STATE),
-    code: 'state_newer',
-    message: "The queue's state was written by a newer version of worker-vllm than the one that runs here.",
+    pattern: new RegExp(OTHER_VERSION),
+    code: 'state_version',
+    message: "The queue's state was written by another version of worker-vllm than the one that runs here.",
     retrySeconds: 300,
   },
   {

@@ -1,6 +1,7 @@
 import {
   bytesOfBase64,
   EngineRequest,
+  fieldsOf,
   isInferenceRoute,
   isRequestHeader,
   JobSubmission as JobSubmissionSchema,
@@ -73,7 +74,7 @@ function problemOf(payload: unknown, bound: PriorityBound): string | null {
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-/** What a job may not ask of an engine; null: nothing. What is no JSON object asks for nothing. */
+/** Why a job may not ask this of an engine; null: it may. A payload that is no JSON object asks for nothing. */
 function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): string | null {
   let previousId: string | null = null;
   try {
@@ -91,14 +92,14 @@ function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): st
 /** The same of the priority that a payload asks of the engine, or the requests that RunPod's inputs name. */
 export function payloadPriorityProblem(payload: object, bound: PriorityBound): HttpError | null {
   const { priority, input } = payload as { priority?: unknown; input?: unknown };
-  const { openai_input, body, ...of } = Object(input) as Record<string, unknown>;
+  const { openai_input, body, ...of } = fieldsOf(input);
   const asked = [priority, of.priority, Object(openai_input).priority, Object(body).priority];
   return asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean) ?? null;
 }
 
 /** The same of the requests that RunPod's inputs name. */
 export function runpodProblem({ input }: Record<string, unknown>): string | null {
-  const { openai_route, openai_input, route, body } = Object(input) as Record<string, unknown>;
+  const { openai_route, openai_input, route, body } = fieldsOf(input);
   const kept =
     keptResponseProblem(openai_route, Object(openai_input).previous_response_id) ??
     keptResponseProblem(route, Object(body).previous_response_id);

@@ -14,7 +14,7 @@ let bytesAtWork = 0;
 /**
  * Waits until it is its turn. Polled: a promise that another request resolves is of no use to this one's runtime.
  * @param bytes of the submission
- * @returns ends the turn, and is called when whoever submits is gone, too; may be called twice
+ * @returns ends the turn, and is also called when the submitter is gone; may be called twice
  */
 export async function takeTurn(bytes: number): Promise<() => void> {
   for (

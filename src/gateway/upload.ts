@@ -13,7 +13,7 @@ import { discardBody, RECEIVE_BYTES, receive } from './receive.ts';
  * all places, nor all uploads the memory of other bodies.
  */
 const MOST_UPLOADS = { ofTenant: 16, ofAll: 48 };
-/** What one holds: the piece that is being filled, its copy on its way to the object, and what was read last, twice. */
+/** Memory of one upload: the piece being filled, its copy on its way to the object, and twice the last chunk. */
 const UPLOAD_BYTES = 2 * (PIECE_BYTES + RECEIVE_BYTES);
 
 /** What a form has beside the bytes of its file, at most. */
@@ -31,8 +31,8 @@ export interface Uploaded extends FormFields {
  * @param tenant whose upload it is; null: nobody's, where no tokens are configured
  * @param most bytes of the file
  * @param abandon is called when the caller is gone: nothing after this call runs then
- * @throws HttpError 400 for what is no such form, 408 when it comes too slowly, 413 when the file is too long, 429 and
- *   503 while there are too many uploads; nothing more than `most` bytes are read of what is refused
+ * @throws HttpError 400 for a body that is no such form, 408 when it comes too slowly, 413 when the file is too
+ *   long, 429 and 503 while there are too many uploads; of a refused body at most `most` bytes are read
  */
 export async function storeUpload(
   request: Request,
@@ -143,7 +143,7 @@ function tooLong(most: number): HttpError {
   return new HttpError(413, message, 'too_large');
 }
 
-/** What was stored of it is gone: storing a piece took minutes, or somebody removed it. */
+/** The pieces that were stored are gone: storing one took minutes, or a caller removed the file. */
 function broken(): HttpError {
   return new HttpError(503, 'The upload was given up: upload the file again.', 'upload_lost', retryAfter(1));
 }

@@ -5,17 +5,17 @@ import { backoffMs, sleep } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { Provider } from './provider.ts';
 
-/** Calls in progress at the end get so long, ms: longer than the limit of a call to any provider. */
+/** How long the launcher waits at its end for calls in progress, ms: longer than any provider's call limit. */
 const FINISH_MS = 40_000;
-/** Prices hardly change, ms. */
+/** How often prices are fetched, which hardly change, ms. */
 const PRICES_EVERY_MS = 10 * 60_000;
 
 /**
- * Carries out what the scheduler orders, with the drivers it has. It keeps nothing on disk: orders that were under way
- * when it ended are given out again by the scheduler, with `may_exist`.
+ * Carries out the scheduler's orders with its drivers. It keeps nothing on disk: the scheduler repeats orders that were
+ * under way when the launcher ended, with `may_exist`.
  *
- * What it tells is kept in memory until a sync has taken it. A result that is lost all the same is made up for by the
- * provider's list.
+ * Its reports stay in memory until a sync has delivered them. If a result is lost all the same, the provider's list shows
+ * the machine.
  */
 export class Launcher {
   readonly #ports: LauncherPorts;
@@ -128,7 +128,7 @@ export class Launcher {
     ]);
     over.abort();
     if (this.#settings.endsMachines) await Promise.all(providers.map((one) => one.endAll(this.#prefix)));
-    // Their results, and lists without what was ended. The answer's orders are for the next launcher.
+    // Reports their results, and lists without the ended machines. The answer's orders are for the next launcher.
     if (providers.length > 0) await this.#ports.sync(this.#report()).catch(() => {});
     for (const provider of providers) await provider.close();
   }

@@ -1,11 +1,11 @@
 import type { LaunchOutcome, Order, OrderResult } from '../scheduler/rpc.ts';
 import type { LauncherClock } from './ports.ts';
 
-/** Calls to one provider side by side. */
+/** Most concurrent calls to one provider. */
 const AT_ONCE = 8;
 /**
- * A launch that could not begin for so long is dropped, ms: after a minute without an answer the scheduler gives the
- * order again, maybe to another launcher, and two must not be at it at a time.
+ * A launch that could not begin for this long is dropped, ms: after a minute without an answer the scheduler repeats the
+ * order, maybe to another launcher, and two launchers must not carry it out at once.
  */
 const GOOD_FOR_MS = 25_000;
 
@@ -15,7 +15,7 @@ interface Call {
   isRunning: boolean;
   /** Epoch ms of the call that brought the order began. */
   since: number;
-  /** What is to be done under this name after it. */
+  /** The order to carry out next under this name. */
   next: { order: Order; since: number } | null;
 }
 
@@ -53,7 +53,7 @@ export class Orders {
     this.#startWhatFits();
   }
 
-  /** Nothing more is begun. */
+  /** Begins no more calls. */
   stop(): void {
     this.#isStopped = true;
   }
@@ -79,7 +79,7 @@ export class Orders {
     this.#running++;
     const outcome = await this.#carryOut(order);
     this.#running--;
-    // One given meanwhile means the same machine, and this answers it.
+    // A repeated order means the same machine, and this result answers it.
     this.#keep({ launch_id: order.launch_id, order: call.order.order, outcome });
     this.#after(call);
     if (this.#running > 0) return;

@@ -15,10 +15,10 @@ import { backoffMs } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { missingSecrets, workerEnvironment } from './worker-environment.ts';
 
-/** What a report may hold of one text. */
+/** Most characters of one text in a report. */
 const DETAIL_CHARS = 2000;
 const AS_WANTED = new Set<LaunchOutcome['kind']>(['launched', 'terminating', 'terminated']);
-/** Prices that could not be had are asked for again, ms. */
+/** When prices could not be fetched, the next try comes after this, ms. */
 const PRICES_AGAIN_MS = 30_000;
 
 /** One provider of the spec: its driver, the orders for it, and what it listed last. */
@@ -79,7 +79,7 @@ export class Provider {
     return this.#orders.idle();
   }
 
-  /** The newest list that no sync has taken yet. */
+  /** The newest list that no sync has delivered yet. */
   newestList(): MachineList | null {
     this.#toldList = this.#list;
     if (!this.#list) return null;
@@ -138,7 +138,7 @@ export class Provider {
       );
     };
     ask().catch((error) => {
-      // Where there is a budget, nothing is launched before.
+      // With a budget, the scheduler launches nothing without prices.
       this.#pricesDueAt = Math.min(this.#pricesDueAt, clock.now() + PRICES_AGAIN_MS);
       log.debug({ provider: this.#name, problem: reasonOf(error) }, 'no prices from the provider');
     });
@@ -153,7 +153,7 @@ export class Provider {
       await Promise.all(
         machines.map(async (machine) => {
           const outcome = await driver.terminate(machine);
-          // Nobody ordered it, so the scheduler would take it for lost.
+          // The scheduler did not order this end, and would take the machine for lost.
           const launch_id = machine.name.slice(machine.name.lastIndexOf('-') + 1);
           const about = { name: machine.name, provider: this.#name };
           if (outcome.kind === 'terminated') this.#keep({ launch_id, order: 1, outcome });
@@ -189,7 +189,7 @@ export class Provider {
     try {
       driver = await this.#useDriver();
     } catch (error) {
-      // Nothing was asked of the provider. What may run there already is told by lists, once there is a driver.
+      // The provider was not called. Lists show what already runs there, once the driver can be made.
       const kind = order.kind === 'launch' && !order.may_exist ? 'rejected' : 'unknown';
       return { kind, detail: reasonOf(error) };
     }
@@ -228,12 +228,12 @@ export class Provider {
   }
 }
 
-/** The queue takes no report with a price that cannot be. */
+/** Drops impossible prices, since the queue refuses a report that has one. */
 function priceOf(told: number | null): number | null {
   return told !== null && told >= 0 && told <= MOST_PRICE_PER_HOUR ? told : null;
 }
 
-/** Providers quote requests in their errors. */
+/** Providers quote requests, and so secrets, in their errors. */
 function tellable(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
   if (outcome.kind === 'launched') return { ...outcome, price_per_hour: priceOf(outcome.price_per_hour) };
   if (!('detail' in outcome)) return outcome;

@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { reasonOf } from '../process/http.ts';
-import { createLogger, EXIT, endSignals, type Logger, UserError } from '../process/index.ts';
+import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { steadyNow, systemTimers, withTimeout } from '../process/timeout.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
 import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
@@ -37,29 +36,6 @@ export interface RunningLauncher {
 const SYNC_LIMIT_MS = 20_000;
 /** Never goes back: by a clock that was, no provider would be called until it is there again. */
 const CLOCK = { ...systemTimers, now: () => Math.floor(steadyNow()) };
-/** After a second signal, ms. */
-const FORCED_MS = 500;
-
-/**
- * `worker-vllm launcher`: until a signal, or until the queue refuses its token.
- * @returns the exit code
- * @throws UserError before anything was started
- */
-export async function runLauncher(options: LauncherOptions, env: NodeJS.ProcessEnv): Promise<number> {
-  const log = createLogger('launcher', env);
-  const signals = endSignals();
-  const launcher = startLauncher(options, env, log);
-  void signals.first.then((name) => {
-    log.info(`${name}: finishing what is under way; once more to end at once`);
-    launcher.stop();
-  });
-  const forced = signals.second.then(() => sleep(FORCED_MS, EXIT.forced));
-  try {
-    return await Promise.race([launcher.ended, forced]);
-  } finally {
-    signals.release();
-  }
-}
 
 /**
  * A launcher in this process.

@@ -39,7 +39,7 @@ export function workerEnvironment(
   };
 }
 
-/** What to tell the operator when a secret is not there; null: all are. */
+/** The error for the operator when a secret is missing; null: none is. */
 export function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | null {
   const missing = order.config.secrets.filter((name) => !env[name]);
   if (missing.length === 0) return null;

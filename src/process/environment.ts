@@ -41,7 +41,7 @@ export const variable = {
   seconds: (min: number, max = 86_400 * 30) =>
     numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
   number: (min: number) => numberFrom(z.number().min(min), `expected a number, at least ${min}`),
-  share: () => numberFrom(z.number().min(0).max(1), 'expected a number from 0 to 1'),
+  share: (min = 0) => numberFrom(z.number().min(min).max(1), `expected a number from ${min} to 1`),
   port: (max = 65_535) =>
     numberFrom(z.number().int().min(1).max(max), `expected a port between 1 and ${max}`),
   flag: () =>

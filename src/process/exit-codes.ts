@@ -1,4 +1,4 @@
-/** Exit codes of every command, listed for operators in the README. */
+/** Exit codes of every command, listed for operators in docs/troubleshooting.md. */
 export const EXIT = {
   ok: 0,
   /** A bug of this project, or a failure that nobody classified. */
@@ -21,7 +21,7 @@ export const EXIT = {
   badModel: 9,
   /** Not enough memory on the GPU or the machine. */
   outOfMemory: 10,
-  /** The state folder is damaged, or was written by a newer version. */
+  /** The state folder is damaged, or was written by another version. */
   badState: 11,
   /** The worker has not reached its queue for longer than `WORKER_QUEUE_LOST_SECONDS`. */
   queueLost: 12,

@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import { DIALECTS } from './api-errors.ts';
+import { isObject } from './fields.ts';
 import { parseJson } from './parse.ts';
-import { isPlainObject, shape, taken } from './shape.ts';
+import { shape, taken } from './shape.ts';
 
 /**
  * The binary records of the answer socket, several to a message.
@@ -29,7 +30,7 @@ export type AnswerHead = z.infer<typeof AnswerHead>;
 const HEAD = shape(
   {
     status: (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-    headers: (value) => isPlainObject(value) && Object.entries(value as object).every(isHeader),
+    headers: (value) => isObject(value) && Object.entries(value as object).every(isHeader),
     taped: (value) => typeof value === 'boolean',
     dialect: (value) => (DIALECTS as readonly unknown[]).includes(value),
   },
@@ -42,7 +43,7 @@ function isHeader([name, value]: [string, unknown]): boolean {
 
 /** What the schema surely takes, as it gives it; null: the schema decides. @param data parsed JSON */
 export function quickAnswerHead(data: unknown): AnswerHead | null {
-  return isPlainObject(data) ? taken<AnswerHead>(HEAD, data) : null;
+  return isObject(data) ? taken<AnswerHead>(HEAD, data) : null;
 }
 
 /** Those headers of an engine that reach a caller unchanged: workerd would write bytes beyond ASCII anew, as UTF-8. */

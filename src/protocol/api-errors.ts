@@ -1,3 +1,4 @@
+import { fieldsOf } from './fields.ts';
 /**
  * Errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has begun
  * with status 200. After OpenAI's reference (errors; `error` event of Responses) and Anthropic's (errors; `error`
@@ -78,7 +79,7 @@ export function readApiError(status: number, text: string): ApiError {
   } catch {
     // Plain text is a message too.
   }
-  const { error, detail } = Object(body) as { error?: unknown; detail?: unknown };
+  const { error, detail } = fieldsOf(body);
   const { type, code, param } = Object(error ?? detail) as Record<string, unknown>;
   return {
     status,

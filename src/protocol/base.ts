@@ -2,9 +2,9 @@ import {
   BASE_LEASE_SECONDS,
   BASE_QUEUE_FRAME_BYTES,
   BASE_WORKER_FRAME_BYTES,
+  BODY_FRAME_BYTES,
   FRAME_BYTES,
 } from './limits.ts';
-import { FEATURES } from './worker-frames.ts';
 
 /**
  * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does otherwise than
@@ -35,8 +35,6 @@ export interface WorkerProfile {
   readonly wantsEcho: boolean;
   /** Its failures say no `retryable`: without the engine's status, another attempt may succeed. */
   readonly retriesUnknownFailures: boolean;
-  /** The extensions that it can be granted. */
-  readonly features: readonly string[];
   /** A frame of a type that the queue does not know is one of a newer version, and no mistake. */
   readonly mayBeNewer: boolean;
 }
@@ -53,14 +51,13 @@ export const BASE_WORKER: WorkerProfile = {
   resolvesAddresses: false,
   wantsEcho: true,
   retriesUnknownFailures: true,
-  features: [],
   mayBeNewer: false,
 };
 
 export const EXTENDED_WORKER: WorkerProfile = {
   protocol: 'extended',
   leaseSeconds: null,
-  frameBytes: FRAME_BYTES,
+  frameBytes: BODY_FRAME_BYTES,
   sendsZeroFence: false,
   listsJobs: true,
   pingsAreHeard: true,
@@ -69,7 +66,6 @@ export const EXTENDED_WORKER: WorkerProfile = {
   resolvesAddresses: true,
   wantsEcho: false,
   retriesUnknownFailures: false,
-  features: FEATURES,
   mayBeNewer: true,
 };
 
@@ -93,6 +89,8 @@ export interface QueueProfile {
    * the engine's own model answers.
    */
   readonly choosesByModel: boolean;
+  /** It counts tokens, so the worker asks its engine for them where the caller did not. */
+  readonly countsUsage: boolean;
   /** It makes another attempt at a job that failed for a reason that may pass; else the worker asks its engine again. */
   readonly repeatsAttempts: boolean;
 }
@@ -106,6 +104,7 @@ export const BASE_QUEUE: QueueProfile = {
   reregisters: false,
   answersTextPings: false,
   choosesByModel: false,
+  countsUsage: false,
   repeatsAttempts: false,
 };
 
@@ -118,6 +117,7 @@ export const EXTENDED_QUEUE: QueueProfile = {
   reregisters: true,
   answersTextPings: true,
   choosesByModel: true,
+  countsUsage: true,
   repeatsAttempts: true,
 };
 
@@ -125,6 +125,7 @@ export const EXTENDED_QUEUE: QueueProfile = {
 export const RUNPOD_QUEUE: QueueProfile = {
   ...EXTENDED_QUEUE,
   choosesByModel: false,
+  countsUsage: false,
   repeatsAttempts: false,
 };
 

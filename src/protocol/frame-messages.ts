@@ -1,5 +1,5 @@
 /**
- * Between peers that agreed on the feature `frames` a text message is one frame, or a JSON array of several that were
+ * Between extended peers a text message is one frame, or a JSON array of several that were
  * said in one go: a message costs either side more than what it says.
  */
 

@@ -25,7 +25,7 @@ const JobType = z
  * - `succeeded`, `failed`, `cancelled`, `expired` are settled, and final but for one thing: a caller may ask for
  *                 what `failed` or `expired` to be tried again (RunPod's `retry`), → `pending`.
  */
-const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
+export const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobState = (typeof JOB_STATES)[number];
 
 export function isJobState(text: string): text is JobState {
@@ -68,7 +68,7 @@ export const JobView = z.object({
   config_id: z.string(),
   state: z.enum(JOB_STATES),
   priority: z.number(),
-  /** Attempts spent on failures the job can be blamed for. */
+  /** Made so far, the one that runs or ended the job included; one that was given back uncharged does not count. */
   attempts: z.number(),
   max_attempts: z.number(),
   stream: z.boolean(),

@@ -12,12 +12,12 @@ export const BASE_QUEUE_FRAME_BYTES = 16 * 1024 * 1024;
 export const FRAME_BYTES = 21 * 1024 * 1024;
 
 /**
- * The most that `GATEWAY_MAX_BODY_BYTES` can be: a body is in memory three times on its way, in the gateway, in the
+ * The most that `QUEUE_MAX_BODY_BYTES` can be: a body is in memory three times on its way, in the gateway, in the
  * queue and in a frame.
  */
 export const MOST_BODY_BYTES = 256 * 1024 * 1024;
 
-/** The largest frame for a worker that takes bodies as bytes (`body_bytes`): the longest body and the job it belongs to. */
+/** The largest frame for a worker: the longest body and the job it belongs to. */
 export const BODY_FRAME_BYTES = MOST_BODY_BYTES + FRAME_BYTES;
 
 /** A larger payload or result goes by reference instead of in a frame (the base SDK's figure for results). */
@@ -95,6 +95,12 @@ export const TAPES_BYTES = 32 * 1024 * 1024;
 /** Models remembered after their workers are gone: of one worker, and of a queue. Longer names are not. */
 export const KNOWN_MODELS_PER_WORKER = 64;
 export const KNOWN_MODELS = 1000;
+
+/**
+ * How long a model is known after its last worker left, seconds: requests for it are answered 503 until then, so that
+ * clients try again over a night without workers, and 404 after it.
+ */
+export const MODEL_KNOWN_SECONDS = 86_400;
 export const MODEL_NAME_CHARACTERS = 256;
 
 /** JSON of what an engine says of one of its models; more is not remembered. */

@@ -12,11 +12,9 @@ const jobId = z.string().min(1);
 export const Registered = z.object({
   type: z.literal('registered'),
   protocol: z.number().int(),
-  /** The subset of the offered features that both sides will use. */
-  features: z.array(z.string()),
   session_id: z.string(),
-  /** Where to dial the answer socket, relative to the control socket's URL; absent when not granted. */
-  answers_url: z.string().optional(),
+  /** Where to dial the answer socket, relative to the control socket's URL. */
+  answers_url: z.string(),
   lease_seconds: z.number().positive(),
   renew_after_seconds: z.number().positive(),
   /** How often to ping on the control socket; left out: limits.PING_SECONDS. */
@@ -28,7 +26,7 @@ export const Registered = z.object({
 });
 export type Registered = z.infer<typeof Registered>;
 
-/** Which trace a job belongs to; from `queued_ms` on for workers with the feature `trace`. */
+/** Which trace a job belongs to. */
 export const JobTrace = TraceContext.partial().extend({
   /** From its submission to this frame. */
   queued_ms: z.number().min(0).optional(),
@@ -58,13 +56,13 @@ export const Job = z.object({
   lease_seconds: z.number().positive().optional(),
   trace: JobTrace.optional(),
   /**
-   * Set where a caller waits: the answer's bytes go to the relay under this number. In the mode `persisted` (feature
-   * `stored_stream`) they are a copy for whoever wants to watch, and the result is settled as for any stored job.
+   * Set where a caller waits: the answer's bytes go to the relay under this number. In the mode `persisted`
+   * they are a copy for those who watch the job, and the result is settled as for any stored job.
    */
   stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
   /**
-   * Whom its tokens are counted for, in the queue's own words (feature `usage`). It comes back with the settlement: the
-   * job of a caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
+   * Whom its tokens are counted for, in the queue's own words. It comes back with the settlement: the job of a
+   * caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
    */
   account: z.string().max(4096).optional(),
 });

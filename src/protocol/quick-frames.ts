@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { isPlainPath } from './engine-routes.ts';
+import { isObject } from './fields.ts';
 import {
   CONTENT_TYPE,
   ENGINE_METHODS,
@@ -15,7 +16,7 @@ import {
 import { MAX_ATTEMPTS } from './limits.ts';
 import { type Parsed, parseFrames, parseJson, parseValue } from './parse.ts';
 import type { QueueFrame } from './queue-frames.ts';
-import { type Check, isExactly, isPlainObject, shape, taken } from './shape.ts';
+import { type Check, isExactly, shape, taken } from './shape.ts';
 import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
 import { WorkerFrame } from './worker-frames.ts';
 
@@ -69,7 +70,7 @@ const JOB = shape(
     job_id: isId,
     mode: (value) => value === 'transient' || value === 'persisted',
     config_id: isText,
-    payload: isPlainObject,
+    payload: isObject,
     fence_token: isCount,
     payload_url: isText,
     result_upload_url: isText,
@@ -127,7 +128,7 @@ const JOB_RESULT = shape(
     type: (value) => value === 'job_result',
     job_id: isShortId,
     fence_token: isCount,
-    result: isPlainObject,
+    result: isObject,
     timing: (value) => isExactly(TIMING, value),
     usage: (value) => isExactly(USAGE, value),
     account: isAccount,
@@ -142,7 +143,7 @@ const ENGINE_REQUEST = shape(
     body: (value) => isText(value) || value instanceof Uint8Array,
     body_base64: () => false,
     content_type: (value) => isContentType(value) && CONTENT_TYPE.test(value as string),
-    headers: (value) => isPlainObject(value) && Object.entries(value as object).every(isHeader),
+    headers: (value) => isObject(value) && Object.entries(value as object).every(isHeader),
   },
   ['body', 'body_base64', 'content_type', 'headers'],
 );
@@ -151,7 +152,7 @@ const SUBMISSION = shape(
   {
     id: (value) => isText(value) && JOB_ID.test(value as string) && value !== '.' && value !== '..',
     job_type: (value) => isText(value) && JOB_TYPE.test(value as string),
-    payload: isPlainObject,
+    payload: isObject,
     config_id: isShortId,
     priority: (value) => isInteger(value) && Math.abs(value as number) <= 1000,
     max_attempts: (value) => isAttempt(value) && (value as number) <= 100,
@@ -189,13 +190,13 @@ export function parseSubmission(data: unknown): Parsed<JobSubmission> {
 }
 
 export function quickSubmission(data: unknown): JobSubmission | null {
-  const given = isPlainObject(data) ? taken<z.input<typeof JobSubmission>>(SUBMISSION, data) : null;
+  const given = isObject(data) ? taken<z.input<typeof JobSubmission>>(SUBMISSION, data) : null;
   return given && { priority: 0, max_attempts: MAX_ATTEMPTS, ...given };
 }
 
 /** One whose body is no text is left to the schema. @param data parsed JSON, or a frame that carries bytes */
 export function quickEngineRequest(data: unknown): EngineRequest | null {
-  return isPlainObject(data) ? taken<EngineRequest>(ENGINE_REQUEST, data) : null;
+  return isObject(data) ? taken<EngineRequest>(ENGINE_REQUEST, data) : null;
 }
 
 /** A `job` or an `ack`. @param data parsed JSON */
@@ -213,5 +214,5 @@ export function quickWorkerFrame(data: unknown): WorkerFrame | null {
 }
 
 function typeOf(data: unknown): unknown {
-  return isPlainObject(data) ? (data as { type?: unknown }).type : undefined;
+  return isObject(data) ? (data as { type?: unknown }).type : undefined;
 }

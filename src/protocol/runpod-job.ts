@@ -1,3 +1,4 @@
+import { fieldsOf } from './fields.ts';
 import type { JobView } from './jobs.ts';
 
 /** States of a job at RunPod. */
@@ -12,7 +13,7 @@ export interface RunpodJob {
   /** From then until its end. */
   executionTime?: number;
   workerId?: string;
-  /** Attempts that failed before this one. */
+  /** Attempts that failed before the newest. */
   retries?: number;
   output?: unknown;
   error?: string;
@@ -44,7 +45,7 @@ export function runpodJob(job: JobView, output: unknown[] | null): RunpodJob {
     shown.delayTime = between(job.created_at, job.leased_at);
     if (job.settled_at !== null) shown.executionTime = between(job.leased_at, job.settled_at);
     if (job.worker_id !== null) shown.workerId = job.worker_id;
-    shown.retries = Math.max(0, job.attempts - (job.state === 'failed' ? 1 : 0));
+    shown.retries = Math.max(0, job.attempts - (job.worker_id === null ? 0 : 1));
   }
   if (status === 'COMPLETED' && output !== null) shown.output = output;
   if (job.error !== null) shown.error = job.error.message;
@@ -57,6 +58,6 @@ function between(from: string, to: string): number {
 
 /** What a job yielded, out of its result. */
 export function runpodOutput(result: unknown): unknown[] {
-  const { output } = Object(result) as { output?: unknown };
+  const { output } = fieldsOf(result);
   return Array.isArray(output) ? output : [];
 }

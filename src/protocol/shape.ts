@@ -1,3 +1,5 @@
+import { isObject } from './fields.ts';
+
 /** What a message looks like, checked without zod, which is several times slower. */
 
 export type Check = (value: unknown) => boolean;
@@ -27,11 +29,7 @@ export function taken<T>({ fields, optional }: Shape, data: unknown): T | null {
 
 /** Has this shape and nothing else. */
 export function isExactly(shape: Shape, value: unknown): boolean {
-  if (!isPlainObject(value)) return false;
+  if (!isObject(value)) return false;
   const known = taken<object>(shape, value);
   return known !== null && Object.keys(known).length === Object.keys(value as object).length;
-}
-
-export function isPlainObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,28 +2,15 @@ import * as z from 'zod';
 
 /**
  * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
- * fields marked "extension" and the types after them are used only once granted in `registered`.
+ * fields marked "extension" and the types after them are sent only to a queue that answered `registered`.
  * docs/protocol.md explains the conversation.
  */
 
 const jobId = z.string().min(1).max(256);
 const fence = z.number().int().min(0);
 
-/** Optional abilities a worker offers and a queue grants. */
-export const FEATURES = [
-  'ack',
-  'answer',
-  'release',
-  'renew',
-  'load',
-  'bytes',
-  'body_bytes',
-  'stored_stream',
-  'usage',
-  'trace',
-  'frames',
-] as const;
-export type Feature = (typeof FEATURES)[number];
+/** The version of the extensions; a peer that names none speaks the base protocol alone. */
+export const PROTOCOL = 1;
 
 export const JobRef = z.object({ job_id: jobId, fence_token: fence });
 export type JobRef = z.infer<typeof JobRef>;
@@ -61,7 +48,6 @@ export const Register = z.object({
   capacity: z.number().int().min(0).max(100_000).default(1),
   /** Extension: absent from a base worker. */
   protocol: z.number().int().optional(),
-  features: z.array(z.string()).max(64).optional(),
   instance: Instance.optional(),
   /** Still running, or finished and not yet acknowledged: a reconnect resumes these. */
   jobs: z.array(JobRef).max(100_000).optional(),
@@ -79,7 +65,7 @@ export type Timing = z.infer<typeof Timing>;
 
 const tokens = z.number().int().min(0);
 
-/** Extension, on a settlement: the tokens that the engine counted. All but the first two came with the feature `usage`. */
+/** Extension, on a settlement: the tokens that the engine counted. */
 export const Usage = z.object({
   prompt_tokens: tokens,
   completion_tokens: tokens,
@@ -94,7 +80,7 @@ export const Usage = z.object({
 });
 export type Usage = z.infer<typeof Usage>;
 
-/** Extension `usage`: what `job` said under this name, as it stands there. */
+/** Extension: what `job` said under this name, as it stands there. */
 const account = z.string().max(4096).optional();
 
 /** Settles a job as succeeded. */
@@ -153,7 +139,7 @@ const Drain = z.object({ type: z.literal('drain') });
 const Pause = z.object({ type: z.literal('pause') });
 const Resume = z.object({ type: z.literal('resume') });
 
-/** Extension `renew`: every lease this worker holds, in one frame. */
+/** Extension: every lease this worker holds, in one frame. */
 export const Renew = z.object({ type: z.literal('renew'), jobs: z.array(JobRef).max(100_000) });
 export type Renew = z.infer<typeof Renew>;
 
@@ -165,7 +151,7 @@ export const RELEASE_REASONS = [
   'engine_restarting',
 ] as const;
 
-/** Extension `release`: back to pending, no attempt spent. */
+/** Extension: back to pending, no attempt spent. */
 export const JobRelease = z.object({
   type: z.literal('job_release'),
   job_id: jobId,
@@ -175,7 +161,7 @@ export const JobRelease = z.object({
 export type JobRelease = z.infer<typeof JobRelease>;
 export type ReleaseReason = (typeof RELEASE_REASONS)[number];
 
-/** Extension `load`: the engine's live gauges. `slots_free` replaces capacity minus running for dispatch. */
+/** Extension: the engine's live gauges. `slots_free` replaces capacity minus running for dispatch. */
 export const Load = z.object({
   type: z.literal('load'),
   running: z.number().min(0),

@@ -1,16 +1,16 @@
 import type { Parsed, WorkerFrame } from '../protocol/index.ts';
+import { register } from './commands/register.ts';
+import { release } from './commands/release.ts';
+import { progress, renew } from './commands/renew.ts';
+import { settleError, settleResult, settleResultRef } from './commands/settle.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
-import { register } from './verbs/register.ts';
-import { release } from './verbs/release.ts';
-import { progress, renew } from './verbs/renew.ts';
-import { settleError, settleResult, settleResultRef } from './verbs/settle.ts';
 
 /** What is remembered of types of frames that nobody knows. */
 const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
-/** Takes the frames of workers to the verbs that they ask for. */
+/** Takes the frames of workers to the commands that they ask for. */
 export class Frames {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
@@ -25,8 +25,8 @@ export class Frames {
    */
   staysInMemory(connection: Connection, parsed: Parsed<WorkerFrame>): boolean {
     if (!parsed.ok) return false;
-    const { fleet, memory, stored } = this.#core;
-    const worker = fleet.byConnection(connection);
+    const { memory, stored, workers } = this.#core;
+    const worker = workers.byConnection(connection);
     if (!worker || worker.session.draining || stored.pending.ofConfig(worker.session.config_id) > 0)
       return false;
     const frame = parsed.value;
@@ -44,7 +44,7 @@ export class Frames {
 
   /** @param newSessionId used if the frame registers the connection */
   hear(connection: Connection, parsed: Parsed<WorkerFrame>, newSessionId: string): void {
-    const worker = this.#core.fleet.byConnection(connection);
+    const worker = this.#core.workers.byConnection(connection);
     if (!parsed.ok) {
       if (parsed.unknownType !== undefined && worker && profileOf(worker).mayBeNewer) {
         this.#logOnce(parsed.unknownType);
@@ -57,8 +57,8 @@ export class Frames {
     if (frame.type === 'register') {
       register(this.#core, connection, frame, newSessionId);
     } else if (worker) {
-      if (worker.suspect) this.#core.openings.worker(worker);
-      worker.suspect = false;
+      if (worker.unresponsive) this.#core.openings.worker(worker);
+      worker.unresponsive = false;
       this.#handle(worker, frame);
     } else {
       sendError(connection, `"${frame.type}" before "register": register first`);
@@ -105,7 +105,7 @@ export class Frames {
 function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; draining?: boolean }): void {
   worker.session = { ...worker.session, ...change };
   worker.connection.save(worker.session);
-  core.fleet.changes += 1;
+  core.workers.changes += 1;
   core.openings.worker(worker);
 }
 

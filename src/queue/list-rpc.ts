@@ -64,6 +64,7 @@ export interface Settlement {
   job_type: string;
   config_id: string;
   state: JobView['state'];
+  /** As in the job's view. */
   attempts: number;
   worker_id: string | null;
   created_at: string;

@@ -234,7 +234,7 @@ export interface QueueStatus {
   slots: number;
   running: number;
   pending: number;
-  /** Of one config; what ended is counted since the object started. */
+  /** Of one config; what ended is counted since the queue was made. */
   config?: { in_queue: number; in_progress: number; completed: number; failed: number; retried: number };
 }
 

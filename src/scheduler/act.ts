@@ -2,12 +2,13 @@ import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import type { FleetFacts } from './facts.ts';
 import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
+import type { Launches } from './launch-table.ts';
 import type { Decision } from './observed.ts';
 
-/** A worker that drains or is to be terminated gets so long for what it runs, ms. */
+/** How long a worker that drains or is to be terminated may finish its jobs, ms. */
 const DRAIN_LIMIT_MS = 3_600_000;
 
-/** Writes what was decided. */
+/** Writes the decisions into the launches. */
 export function act(
   core: Core,
   decisions: readonly Decision[],
@@ -69,7 +70,7 @@ function change(core: Core, launch: LaunchRecord, decision: Exclude<Decision, { 
   }
 }
 
-/** Ends what runs under a config's name: the ready ones are drained, the others have no work to lose. */
+/** Ends a launch: a ready worker is drained, others are terminated since they have no jobs to lose. */
 export function giveUp(core: Core, launch: LaunchRecord): void {
   const { state } = launch;
   if (isFinal(launch) || state === 'draining' || state === 'terminating') return;
@@ -77,48 +78,41 @@ export function giveUp(core: Core, launch: LaunchRecord): void {
   core.launches.save(state === 'ready' ? moved(launch, 'draining', now) : terminated(launch, now));
 }
 
-/** Workers that the queue is to give no more jobs: those that drain or end, and those that nobody wants. */
-export function cordonOf(core: Core, prefix: string, { sessions }: FleetFacts): string[] {
-  const leaving = core.launches
-    .alive()
+/** Workers that the queue must give no more jobs: those that drain or end, and those without a launch. */
+export function cordonOf({ launches }: Core, prefix: string, { sessions }: FleetFacts): string[] {
+  const leaving = launches
+    .machines()
     .filter(({ state }) => state === 'draining' || state === 'terminating')
+    .filter((launch) => !isDouble(launches, launch))
     .map(({ name }) => name);
   const unwanted = sessions
     .map(({ worker_id }) => worker_id)
-    .filter((name) => name.startsWith(prefix) && !isWanted(core.launches.named(name)));
-  const strays = core.strays
-    .all()
-    .map(({ name }) => name)
-    .filter((name) => !isWanted(core.launches.named(name)));
-  return [...new Set([...leaving, ...unwanted, ...strays])].sort();
+    .filter((name) => name.startsWith(prefix) && launches.wanting(name) === null);
+  return [...new Set([...leaving, ...unwanted])].sort();
 }
 
-function isWanted(launch: LaunchRecord | null): boolean {
-  return launch !== null && !isFinal(launch);
+/** An orphan that shares its name with a wanted machine: which of the two runs the worker's jobs is unknown. */
+function isDouble(launches: Launches, { is_orphan, name }: LaunchRecord): boolean {
+  return is_orphan && launches.wanting(name) !== null;
 }
 
-/** What the queue's answer to the cordon makes free to be terminated. */
-export function clear(core: Core, cordoned: Record<string, number> | null): void {
-  const now = core.now();
-  for (const launch of core.launches.alive()) {
+/** Clears workers for termination that run nothing any more, by the queue's answer to the cordon. */
+export function clear({ launches, now }: Core, cordoned: Record<string, number> | null): void {
+  const at = now();
+  for (const launch of launches.machines()) {
     const { state, clear_at, draining_at } = launch;
-    const isLate = now - (draining_at ?? launch.terminating_at ?? now) > DRAIN_LIMIT_MS;
+    const isLate = at - (draining_at ?? launch.terminating_at ?? at) > DRAIN_LIMIT_MS;
     if (state === 'draining' && isLate) {
       const detail = 'It still ran jobs when its time to finish them was over.';
-      core.launches.save(terminated(launch, now, { clear_at: now, detail }));
+      launches.save(terminated(launch, at, { clear_at: at, detail }));
     }
     if (state !== 'terminating' || clear_at !== null) continue;
-    if (cordoned?.[launch.name] === 0 || isLate) core.launches.save({ ...launch, clear_at: now });
-  }
-  for (const stray of core.strays.all()) {
-    if (stray.clear_at !== null) continue;
-    // Beside a machine that is wanted under the same name it cannot be told whose jobs the worker runs.
-    const isDouble = isWanted(core.launches.named(stray.name));
-    if (isDouble || cordoned?.[stray.name] === 0) core.strays.save({ ...stray, clear_at: now });
+    const isClear = cordoned?.[launch.name] === 0 || isLate || isDouble(launches, launch);
+    if (isClear) launches.save({ ...launch, clear_at: at });
   }
 }
 
-/** Joins workers that are connected with their launches. */
+/** Moves launches on whose workers have connected. */
 export function join(core: Core, { sessions }: FleetFacts): void {
   const byId = new Map(sessions.map((session) => [session.worker_id, session]));
   const now = core.now();

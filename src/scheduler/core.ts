@@ -1,7 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Launches } from './launch-table.ts';
 import type { Providers } from './providers.ts';
-import type { Strays } from './strays.ts';
 
 /** What the parts of the scheduler work on. */
 export interface Core {
@@ -11,6 +10,5 @@ export interface Core {
   /** Ten lower-case letters and digits, at random. */
   newId(): string;
   launches: Launches;
-  strays: Strays;
   providers: Providers;
 }

@@ -1,3 +1,4 @@
+import { isFinal } from './launch.ts';
 import type { ConfigDecided, Decided, Observed, RuleState } from './observed.ts';
 import { Budget } from './rule/budget.ts';
 import type { Market } from './rule/candidates.ts';
@@ -47,7 +48,7 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
 
 /** Where the budget does not pay for all, those come first that have nothing yet. */
 function inOrderOfNeed({ configs, launches }: Observed): Observed['configs'] {
-  const served = new Set(launches.filter(isAlive).map(({ config_id }) => config_id));
+  const served = new Set(launches.filter((launch) => !isFinal(launch)).map(({ config_id }) => config_id));
   return [...configs].sort(
     (one, other) => Number(served.has(one.config_id)) - Number(served.has(other.config_id)),
   );
@@ -55,10 +56,7 @@ function inOrderOfNeed({ configs, launches }: Observed): Observed['configs'] {
 
 function countByProvider({ launches }: Observed): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { provider } of launches.filter(isAlive)) counts.set(provider, (counts.get(provider) ?? 0) + 1);
+  for (const { provider } of launches.filter((launch) => !isFinal(launch)))
+    counts.set(provider, (counts.get(provider) ?? 0) + 1);
   return counts;
-}
-
-function isAlive({ state }: Observed['launches'][number]): boolean {
-  return state !== 'gone' && state !== 'failed';
 }

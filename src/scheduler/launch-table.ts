@@ -1,12 +1,12 @@
 import type { Sql } from '../durable/ports.ts';
 import { bookCost } from './cost.ts';
-import { isFinal, type LaunchRecord, launchIn } from './launch.ts';
+import { isFinal, type LaunchRecord } from './launch.ts';
 
 /** Ended launches are kept so long, ms, and so many of them: the rule reads failures and start times off them. */
 const KEPT_MS = 24 * 3_600_000;
 const KEPT = 1000;
 
-/** Every launch that may be alive and the newest ended ones, in memory as they are in their rows. */
+/** Every launch and orphan that may be alive and the newest ended launches, in memory as they are in their rows. */
 export class Launches {
   readonly #sql: Sql;
   readonly #byId = new Map<string, LaunchRecord>();
@@ -20,7 +20,7 @@ export class Launches {
   reload(): void {
     this.#byId.clear();
     for (const { launch } of this.#sql.exec(`SELECT launch FROM launches`)) {
-      const one = launchIn(String(launch));
+      const one = JSON.parse(String(launch)) as LaunchRecord;
       this.#byId.set(one.id, one);
     }
   }
@@ -29,7 +29,18 @@ export class Launches {
     return [...this.#byId.values()];
   }
 
+  /** All but orphans. */
+  launched(): LaunchRecord[] {
+    return this.all().filter(({ is_orphan }) => !is_orphan);
+  }
+
+  /** Launches that may have a machine, or get one. */
   alive(): LaunchRecord[] {
+    return this.launched().filter((launch) => !isFinal(launch));
+  }
+
+  /** The same with orphans: whatever may run under one of our names. */
+  machines(): LaunchRecord[] {
     return this.all().filter((launch) => !isFinal(launch));
   }
 
@@ -37,12 +48,14 @@ export class Launches {
     return this.#byId.get(id) ?? null;
   }
 
-  named(name: string): LaunchRecord | null {
-    return this.all().find((launch) => launch.name === name) ?? null;
+  /** The launch that wants a machine of that name; null: none does. */
+  wanting(name: string): LaunchRecord | null {
+    return this.alive().find((launch) => launch.name === name) ?? null;
   }
 
-  /** What one that ends with this has cost is booked in the same commit. */
+  /** What one that ends with this has cost is booked in the same commit. Of an orphan that is gone nothing is kept. */
   save(launch: LaunchRecord): void {
+    if (launch.is_orphan && isFinal(launch)) return this.#remove(launch.id);
     const before = this.#byId.get(launch.id);
     if (isFinal(launch) && !(before && isFinal(before))) bookCost(this.#sql, launch, launch.state_at);
     this.#byId.set(launch.id, launch);
@@ -61,8 +74,12 @@ export class Launches {
     const surplus = endedFirst.length - KEPT;
     for (const [index, { id, state_at }] of endedFirst.entries()) {
       if (index >= surplus && now - state_at <= KEPT_MS) return;
-      this.#byId.delete(id);
-      this.#sql.exec(`DELETE FROM launches WHERE id = ?`, id);
+      this.#remove(id);
     }
+  }
+
+  #remove(id: string): void {
+    this.#byId.delete(id);
+    this.#sql.exec(`DELETE FROM launches WHERE id = ?`, id);
   }
 }

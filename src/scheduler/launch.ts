@@ -1,6 +1,6 @@
-import type { FailureCause, LaunchState } from '../protocol/index.ts';
+import { type FailureCause, isFinal, type Launch, type LaunchState } from '../protocol/scaling.ts';
 
-export type { FailureCause, LaunchState };
+export { type FailureCause, isFinal, type Launch, type LaunchState };
 
 /**
  * One machine that the scheduler wants or has wanted: written before any provider is called, kept until it is known to
@@ -26,6 +26,8 @@ export type { FailureCause, LaunchState };
  * terminating → gone                            the provider said that it is gone, or two complete lists do not show it
  *             → failed(cause)                   the same, where a cause was noted on the way
  * ```
+ * An orphan begins as `terminating`: a machine under one of our names that no launch wants. Its order goes out once a
+ * second list, `listsApartMs` later, shows it too; when it is gone its row goes as well.
  * A launch that is requested or accepted, and whose machine was made and not started, is ordered again.
  * `gone` and `failed` are final. Whatever state it is in once it was asked for, what two complete lists do not show is
  * gone or failed.
@@ -42,47 +44,14 @@ export const TRANSITIONS: Record<LaunchState, readonly LaunchState[]> = {
   failed: [],
 };
 
-export interface Launch {
-  /** Ten lower-case letters and digits. */
-  id: string;
-  /** `nameOf(installation, config_id, id)`. */
-  name: string;
-  config_id: string;
-  /** Key of `providers` in the spec. */
-  provider: string;
-  kind: string;
-  state: LaunchState;
-  state_at: number;
-  /** What the rule wrote it for, one sentence. */
-  reason: string;
-  /** US dollars an hour. */
-  price_per_hour: number;
-  external_id: string | null;
-  /** Epoch ms of each step that was reached, by the queue's clock; `started_at` and `ended_at` by the provider's. */
-  intended_at: number;
-  requested_at: number | null;
-  accepted_at: number | null;
-  started_at: number | null;
-  registered_at: number | null;
-  ready_at: number | null;
-  draining_at: number | null;
-  terminating_at: number | null;
-  ended_at: number | null;
-  /** Of one that failed, or is being terminated because it failed. */
-  cause: FailureCause | null;
-  exit_code: number | null;
-  /** What the provider or the container said last. */
-  detail: string | null;
-  /** Counts orders given out for it, so that an answer to an older order is told from one to the newest. */
-  order: number;
-  /** Complete lists in a row that did not show it, and when the first of them was made. */
-  missed_lists: number;
-  missed_since: number | null;
-}
-
 /** At most 60 characters: what every provider takes. */
 export function nameOf(installation: string, configId: string, id: string): string {
   return `wv-${installation}-${configId.slice(0, 32)}-${id}`;
+}
+
+/** The config of a name, cut to 32 characters. */
+export function configIn(name: string, installation: string): string {
+  return name.slice(prefixOf(installation).length, name.lastIndexOf('-'));
 }
 
 /** Every name of an installation begins so, and no name of another. */
@@ -100,8 +69,15 @@ export function listsApartMs(host: string | null): number {
   return host === null ? LISTS_APART_MS.elsewhere : LISTS_APART_MS.onHost;
 }
 
-/** A launch with what only orders and the reaper look at. */
+/** A launch with the fields that only orders and the reaper use. */
 export interface LaunchRecord extends Launch {
+  /** Nobody launched it: a list showed it under one of our names. */
+  is_orphan: boolean;
+  /** Counts orders given out for it, so that an answer to an older order is told from one to the newest. */
+  order: number;
+  /** Complete lists in a row that did not show it, and when the first of them was made. */
+  missed_lists: number;
+  missed_since: number | null;
   /** As its order says. */
   machine: { kind: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers that its reason follows from, in words. */
@@ -134,8 +110,9 @@ type Decided = Pick<
 >;
 type Begun = Decided & Pick<LaunchRecord, 'kind' | 'state' | 'state_at' | 'intended_at'>;
 
-/** Of a launch that nothing is known of yet: what a row lacks that an earlier version has written. */
+/** Of a launch that nothing is known of yet. */
 const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
+  is_orphan: false,
   external_id: null,
   requested_at: null,
   accepted_at: null,
@@ -170,16 +147,36 @@ export function newLaunch(of: Decided, now: number): LaunchRecord {
   };
 }
 
-/** A launch from the text of its row. */
-export function launchIn(text: string): LaunchRecord {
-  return { ...NOTHING_KNOWN, ...(JSON.parse(text) as Begun & Partial<LaunchRecord>) };
+/**
+ * A machine under one of our names that no launch wants. It is told to end once a second list shows it.
+ * @param seenAt when the first list that shows it was made, epoch ms
+ */
+export function newOrphan(
+  seen: Pick<LaunchRecord, 'id' | 'name' | 'config_id' | 'provider' | 'host' | 'external_id'>,
+  seenAt: number,
+): LaunchRecord {
+  return {
+    ...NOTHING_KNOWN,
+    ...seen,
+    is_orphan: true,
+    kind: '',
+    machine: { kind: '', gpus: 0, disk_gb: null, price_per_hour: null },
+    price_per_hour: 0,
+    reason: 'Its provider lists it, and no launch wants it.',
+    inputs: '',
+    revision: 0,
+    state: 'terminating',
+    state_at: seenAt,
+    intended_at: seenAt,
+    terminating_at: seenAt,
+  };
 }
 
 /**
  * The launch in another state, with the time of it.
  * @throws Error for a step that there is not
  */
-export function moved<L extends Launch>(
+export function moved<L extends LaunchRecord>(
   launch: L,
   to: LaunchState,
   now: number,
@@ -196,17 +193,13 @@ export function moved<L extends Launch>(
   return next;
 }
 
-export function isFinal({ state }: Pick<Launch, 'state'>): boolean {
-  return TRANSITIONS[state].length === 0;
-}
-
 /** Somebody has seen its machine. */
 export function exists({ external_id, registered_at }: Launch): boolean {
   return external_id !== null || registered_at !== null;
 }
 
 /** Its end, once nothing of it is left: what failed says of what. */
-export function ended<L extends Launch>(
+export function ended<L extends LaunchRecord>(
   launch: L,
   now: number,
   cause: FailureCause | null = launch.cause,
@@ -217,7 +210,11 @@ export function ended<L extends Launch>(
 const NOTHING_DUE = { order_due_at: null } as const;
 
 /** It is to go. The order waits until the queue has answered that its worker runs nothing. */
-export function terminated<L extends Launch>(launch: L, now: number, more: Partial<LaunchRecord> = {}): L {
+export function terminated<L extends LaunchRecord>(
+  launch: L,
+  now: number,
+  more: Partial<LaunchRecord> = {},
+): L {
   if (launch.state === 'intended') return ended(launch, now, null);
   return moved(launch, 'terminating', now, { order_due_at: now, ...more });
 }

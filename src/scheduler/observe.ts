@@ -3,7 +3,6 @@ import type { Core } from './core.ts';
 import { spentToday } from './cost.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Answers, BacklogFacts, ConfigFacts, FleetFacts } from './facts.ts';
-import { isFinal } from './launch.ts';
 import type { Demand, Observed, ObservedConfig } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { ProviderSpec } from './spec.ts';
@@ -28,7 +27,7 @@ export interface Known {
   answers: Answers;
 }
 
-/** All that the rule is told. */
+/** Gathers everything that the rule decides by. */
 export function observe(core: Core, known: Known): Observed {
   const { applied, providers, controls, facts, answers } = known;
   const now = core.now();
@@ -49,7 +48,7 @@ export function observe(core: Core, known: Known): Observed {
       prices: core.providers.prices(name),
       tells_prices: DRIVERS[driver].tellsPrices,
     })),
-    launches: core.launches.all(),
+    launches: core.launches.launched(),
     sessions: facts.sessions.map(({ worker_id, config_id, state, capacity, running }) => ({
       worker_id,
       config_id,
@@ -84,12 +83,7 @@ function configsOf(core: Core, { applied, controls, facts, answers }: Known): Ob
       demand: demandIn(config_id),
     };
   });
-  const removed = new Set(
-    core.launches
-      .all()
-      .filter((launch) => !isFinal(launch))
-      .map(({ config_id }) => config_id),
-  );
+  const removed = new Set(core.launches.alive().map(({ config_id }) => config_id));
   for (const id of Object.keys(specs)) removed.delete(id);
   const others = [...removed].map((config_id): ObservedConfig => {
     const demand = demandIn(config_id);
@@ -109,12 +103,12 @@ function demandOf(config: ConfigFacts | undefined, backlog: BacklogFacts | undef
     running_batch,
     submitted: config.submitted - config.submitted_in_background,
     ended: config.ended,
-    // What runs has begun.
+    // Lines that run are no longer backlog.
     batches: withoutRunning(batches, running_batch),
   };
 }
 
-/** Those whose window ends first run first. */
+/** Batches whose window ends first run first. */
 function withoutRunning(batches: Demand['batches'], running: number): Demand['batches'] {
   let left = running;
   return batches.flatMap((batch) => {

@@ -139,14 +139,14 @@ export interface Decided {
   configs: ConfigDecided[];
   /** All launches that are not final together, after these decisions. */
   price_per_hour: number;
-  /** What keeps something from being launched that is wanted; null: nothing does. */
+  /** The budget that prevents a launch; null: none does. */
   stopped_by_budget: 'hour' | 'day' | null;
   state: RuleState;
 }
 
 export interface ConfigDecided {
   config_id: string;
-  /** Workers wanted now; null: not known, all stays as it is. */
+  /** Workers wanted now; null: unknown, and nothing changes. */
   wanted: number | null;
   /** Workers that take jobs, whoever started them. */
   ready: number;
@@ -192,14 +192,14 @@ export interface ConfigMemory {
   /** When it was observed last, and since when without a gap. */
   at: number;
   since: number;
-  /** `submitted` at each look, epoch ms first, oldest first, five minutes back. */
+  /** `submitted` at each reconciliation, epoch ms first, oldest first, five minutes back. */
   submitted: [at: number, total: number][];
-  /** What arrivals wanted over the window for shrinking; only those that are larger than all later ones. */
-  wanted: [at: number, want: number][];
+  /** Workers that arrivals needed within the scale-down window; only values larger than all later ones. */
+  peaks: [at: number, workers: number][];
   /** Sums from which the time of a job in a slot is learnt; they fade over time. */
   busy_slot_ms: number;
   ended: number;
-  /** `ended` and `running` at the last look. */
+  /** `ended` and `running` at the last reconciliation. */
   last: { ended: number; running: number } | null;
   /** When it last had work for callers. */
   active_at: number;

@@ -3,15 +3,14 @@ import { ended, isFinal, type LaunchRecord, moved } from './launch.ts';
 import { hostOf } from './providers.ts';
 import type { LauncherReport, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
-import type { Stray } from './strays.ts';
 
-/** An order without an answer is given out again after so long, ms. A launcher drops one much sooner. */
+/** An unanswered order is repeated after this long, ms. A launcher drops an order that it could not begin sooner. */
 const AGAIN_AFTER_MS = 60_000;
-/** And so long after its effect was not known. */
+/** An order whose effect is unknown is repeated after this long, ms. */
 const AGAIN_AFTER_UNKNOWN_MS = 15_000;
-/** Whether a machine that was told to end is gone is asked so often, ms: another may wait for its place. */
+/** How often a launcher checks whether a terminated machine is gone, ms: another may wait for its place. */
 const AGAIN_AFTER_TERMINATING_MS = 5000;
-/** A launch is asked for so often at most; then only the provider's lists tell what became of it. */
+/** Most orders for one launch; after that only the provider's lists show what became of it. */
 const MOST_LAUNCH_ORDERS = 3;
 
 /** An order without what only the host can make. */
@@ -25,27 +24,17 @@ interface Taker {
   configs: FleetSpec['configs'];
 }
 
-/** The orders that are due for a launcher. That they were given out is written in the same commit. */
+/** The orders that are due for a launcher, recorded as given out in the same commit. */
 export function takeOrders(core: Core, taker: Taker): DueOrder[] {
   const now = core.now();
-  const launches = core.launches
-    .alive()
+  return core.launches
+    .machines()
     .filter((launch) => mayTake(core, taker, launch) && isDue(launch, now))
     .flatMap((launch) => giveOut(core, launch, taker) ?? []);
-  const strays = core.strays
-    .all()
-    .filter((stray) => mayTake(core, taker, stray) && stray.is_sure && stray.clear_at !== null)
-    .filter(({ order_due_at }) => order_due_at <= now)
-    .map((stray) => terminateStray(core, stray));
-  return [...launches, ...strays];
 }
 
-/** A launcher has orders for the providers that it has drivers for; what is bound to a machine stays there. */
-function mayTake(
-  core: Core,
-  { launcherId, report, providers }: Taker,
-  of: Pick<LaunchRecord | Stray, 'provider' | 'host'>,
-): boolean {
+/** A launcher gets orders for the providers it has drivers for, and host-bound ones only for its own host. */
+function mayTake(core: Core, { launcherId, report, providers }: Taker, of: LaunchRecord): boolean {
   const driver = providers[of.provider]?.driver;
   if (driver === undefined || !report.drivers.includes(driver)) return false;
   if (of.host !== null) return of.host === hostOf(driver, report);
@@ -88,16 +77,9 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, configs 
   };
 }
 
-function terminateStray(core: Core, stray: Stray): DueOrder {
-  const order = stray.order + 1;
-  core.strays.save({ ...stray, order, order_due_at: core.now() + AGAIN_AFTER_MS });
-  const { id: launch_id, provider, name, external_id } = stray;
-  return { kind: 'terminate', launch_id, order, provider, name, external_id };
-}
-
 /**
- * What came of an order. One to an older order is knowledge too: an id is an id. Nothing moves a launch back that has
- * ended; a machine that it turns out to have is found in the provider's list.
+ * Records the result of an order. The result of an older order counts too, since the machine's id in it is true. A launch
+ * that has ended stays ended; if it has a machine after all, the provider's list shows it.
  */
 export function takeResult(core: Core, { launch_id, order, outcome }: OrderResult): void {
   const launch = core.launches.find(launch_id);
@@ -120,7 +102,7 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       if (launch.state !== 'requested' || !isNewest) return;
       return core.launches.save(ended({ ...launch, detail: outcome.detail }, now, outcome.kind));
     case 'terminated':
-      // Of one that was not to end: its launcher has ended, and its processes with it.
+      // It was not told to end: its launcher has ended, and the launcher's processes with it.
       if (launch.state === 'intended') return;
       return core.launches.save(ended(launch, now));
     case 'terminating':

@@ -2,11 +2,11 @@ import type { ScalingLauncher } from '../protocol/index.ts';
 import { DRIVERS, type DriverName } from './drivers.ts';
 import type { LauncherReport, MachineList } from './rpc.ts';
 
-/** A list older than this says nothing of now, in intervals between lists. */
+/** A list older than this is stale, in intervals between lists. */
 const FRESH_LISTS = 3;
 /** How often a provider is listed, ms. */
 export const LIST_EVERY_MS = 15_000;
-/** Launchers that were not heard for so long are forgotten, ms. */
+/** A launcher that has not synced for this long is forgotten, ms. */
 const LAUNCHER_KEPT_MS = 3_600_000;
 
 interface Listed {
@@ -17,8 +17,8 @@ interface Listed {
 }
 
 /**
- * What launchers have told of providers and of themselves. Only in memory: after a restart nothing is fresh, and nothing
- * is decided by a list before there is one.
+ * What launchers have reported of providers and of themselves. Only in memory: after a restart no provider is fresh, and
+ * the rule decides nothing about its machines until a list comes.
  */
 export class Providers {
   readonly #launchers = new Map<string, ScalingLauncher>();
@@ -69,13 +69,13 @@ export class Providers {
     return [...tried.values()].some(({ at, isComplete }) => isComplete && isFresh(at));
   }
 
-  /** Some launcher made a complete list of it lately. */
+  /** Whether a launcher made a complete list of the provider recently. */
   isFresh(provider: string, now: number): boolean {
     const newest = this.#newest(provider);
     return newest?.complete_at != null && now - newest.complete_at <= FRESH_LISTS * LIST_EVERY_MS;
   }
 
-  /** As the list that was complete last has it. */
+  /** From the newest complete list. */
   standing(provider: string): { listed_at: number | null; error: string | null } {
     const newest = this.#newest(provider);
     return { listed_at: newest?.complete_at ?? null, error: newest?.error ?? null };

@@ -1,36 +1,42 @@
 import type { Core } from './core.ts';
-import { ended, isFinal, type LaunchRecord, listsApartMs, moved, terminated } from './launch.ts';
+import {
+  configIn,
+  ended,
+  type LaunchRecord,
+  listsApartMs,
+  moved,
+  newOrphan,
+  prefixOf,
+  terminated,
+} from './launch.ts';
 import type { Machine } from './rpc.ts';
-import { newStray } from './strays.ts';
 
-/** A machine that was made and not started so long after the order, ms, is waited for in vain. */
+/** A machine that is created but not started this long after its order will not start by itself, ms. */
 const START_AGAIN_AFTER_MS = 15_000;
 
 /** A provider's complete list. */
 export interface CompleteList {
   provider: string;
-  /** Where it was made, if that makes a difference. */
+  /** The host that the list covers; null where every launcher sees the same machines. */
   host: string | null;
-  /** When the call began: what happened since need not show in it. Epoch ms by the queue's clock. */
+  /** When the call began, epoch ms by the queue's clock: later changes may be missing from the list. */
   begun_at: number;
   machines: readonly Machine[];
-  /** Names of this installation's machines begin with it. */
-  prefix: string;
-  /** Workers that are connected: they are there, whatever a list says. */
+  /** Part of the names of this installation's machines. */
+  installation: string;
+  /** Connected workers: their machines exist, whatever a list says. */
   connected: ReadonlySet<string>;
 }
 
 /**
- * Compares a list with the launches: adopts what a launch was asked for, notes what ended, gives up what two lists do
- * not show, and has terminated what nobody wants. Names of other installations are not looked at.
+ * Compares a list with the launches: adopts machines of launches, records which ended, gives up launches that two lists
+ * do not show, and records orphans, which belong to no launch. Machines of other installations are ignored.
  */
 export function takeList(core: Core, list: CompleteList): void {
-  const ours = list.machines.filter(({ name }) => name.startsWith(list.prefix));
-  const launches = core.launches
-    .alive()
-    .filter((launch) => launch.provider === list.provider && launch.host === list.host);
+  const ours = list.machines.filter(({ name }) => name.startsWith(prefixOf(list.installation)));
+  const isListed = (launch: LaunchRecord) => launch.provider === list.provider && launch.host === list.host;
   const wanted = new Set<Machine>();
-  for (const launch of launches) {
+  for (const launch of core.launches.alive().filter(isListed)) {
     if (launch.state === 'intended') continue;
     const machine = machineOf(launch, ours);
     if (machine) {
@@ -38,16 +44,23 @@ export function takeList(core: Core, list: CompleteList): void {
       takeMachine(core, launch, machine);
     } else miss(core, launch, list);
   }
-  const strays = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(core, machine, list));
-  for (const machine of strays) takeStray(core, machine, list);
-  const shown = new Set(strays.map(({ external_id }) => external_id));
-  for (const stray of core.strays.all()) {
-    if (stray.provider !== list.provider || stray.host !== list.host) continue;
-    if (!shown.has(stray.external_id)) core.strays.remove(stray);
+  const unwanted = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(core, machine, list));
+  const orphans = core.launches.machines().filter((launch) => launch.is_orphan && isListed(launch));
+  for (const orphan of orphans) {
+    const isShown = unwanted.some(({ external_id }) => external_id === orphan.external_id);
+    if (!isShown) core.launches.save(ended(orphan, core.now()));
+  }
+  for (const machine of unwanted) {
+    takeOrphan(
+      core,
+      orphans.find(({ external_id }) => external_id === machine.external_id),
+      machine,
+      list,
+    );
   }
 }
 
-/** Names are not unique at every provider: of several the one whose id the launch has. */
+/** Names are not unique at every provider: of several machines, the one whose id the launch has. */
 function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine | null {
   const named = machines.filter(({ name }) => name === launch.name);
   return named.find(({ external_id }) => external_id === launch.external_id) ?? named[0] ?? null;
@@ -55,18 +68,18 @@ function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine 
 
 /** The launcher that made the list may not be the one that the launch is bound to. */
 function isWantedElsewhere(core: Core, machine: Machine, { provider, host }: CompleteList): boolean {
-  const launch = core.launches.named(machine.name);
-  if (!launch || isFinal(launch)) return false;
+  const launch = core.launches.wanting(machine.name);
+  if (!launch) return false;
   return launch.state === 'intended' || (launch.provider === provider && launch.host !== host);
 }
 
-/** What the provider says of a launch's machine. */
+/** Records what the provider lists of a launch's machine. */
 function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   const now = core.now();
   const told: Partial<LaunchRecord> = {
     external_id: machine.external_id,
     price_per_hour: machine.price_per_hour ?? launch.price_per_hour,
-    // Where a container is started again it is paid for all the time.
+    // A provider that restarts a container bills it meanwhile.
     started_at: launch.started_at ?? machine.started_at,
     ended_at: machine.ended_at ?? launch.ended_at,
     exit_code: machine.exit_code ?? launch.exit_code,
@@ -78,7 +91,7 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   else if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
   else if (next.state === 'accepted') next = { ...next, order_due_at: null };
   if (machine.state === 'ended' && next.state !== 'terminating') {
-    // One that was to end anyway ended well.
+    // A machine that was told to end has not failed.
     const failure = machine.no_capacity ? 'no_capacity' : 'exited';
     const cause = next.state === 'draining' ? null : failure;
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
@@ -86,7 +99,7 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
 }
 
-/** Nothing has been heard of its worker, and nobody wants its end. */
+/** Its worker has not registered, and it has not been told to end. */
 function isAwaited({ state }: LaunchRecord): boolean {
   return state === 'requested' || state === 'accepted';
 }
@@ -97,10 +110,10 @@ function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): 
   return Math.min(order_due_at ?? again, again);
 }
 
-/** A list does not show a launch. Two of them, some time apart, mean that there is nothing. */
+/** A list lacks a launch's machine. Two such lists, some time apart, mean that it does not exist. */
 function miss(core: Core, launch: LaunchRecord, { begun_at, connected, host }: CompleteList): void {
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
-  // An order that will be given out again asks by name itself.
+  // The order is repeated soon, and the driver then looks the machine up by name.
   const isAsked = launch.state === 'requested' && launch.order_due_at !== null;
   if (isTooOld || isAsked || connected.has(launch.name)) return;
   const missed_since = launch.missed_since ?? begun_at;
@@ -114,14 +127,15 @@ function causeOfLoss({ state, cause }: LaunchRecord): LaunchRecord['cause'] {
   return state === 'ready' ? 'lost' : 'vanished';
 }
 
-/** A machine of ours that no launch wants. */
-function takeStray(core: Core, machine: Machine, { provider, host, begun_at }: CompleteList): void {
-  const { external_id, name } = machine;
-  const known = core.strays.find({ provider, external_id });
+/** A machine of this installation without a launch. Lists lag, so it is ended once a second list shows it too. */
+function takeOrphan(core: Core, known: LaunchRecord | undefined, machine: Machine, list: CompleteList): void {
+  const { provider, host, begun_at, installation } = list;
   if (!known) {
-    const id = core.newId();
-    core.strays.save(newStray({ id, provider, external_id, name, host, first_seen_at: begun_at }));
-  } else if (!known.is_sure && begun_at - known.first_seen_at >= listsApartMs(host)) {
-    core.strays.save({ ...known, is_sure: true });
+    const { name, external_id } = machine;
+    const config_id = configIn(name, installation);
+    const seen = { id: core.newId(), name, config_id, provider, host, external_id };
+    core.launches.save(newOrphan(seen, begun_at));
+  } else if (known.order === 0 && begun_at - known.intended_at >= listsApartMs(host)) {
+    core.launches.save({ ...known, order_due_at: core.now() });
   }
 }

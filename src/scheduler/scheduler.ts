@@ -29,16 +29,15 @@ import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
 import { readFormerProviders, readSpec, writeFormerProviders, writeSpec } from './spec-table.ts';
 import { readState, writeState } from './state-table.ts';
-import { Strays } from './strays.ts';
 import { type LastDecision, launchRows, scalingOf } from './view.ts';
 
-/** How often it decides, and while a launch is under way, ms. */
-const TICK_MS = 5000;
-const BUSY_TICK_MS = 1000;
-/** How often launchers come: those that have nothing to do, and others, ms. */
+/** How often the scheduler reconciles, and how often while a launch is under way, ms. */
+const RECONCILE_MS = 5000;
+const BUSY_RECONCILE_MS = 1000;
+/** How often launchers sync when nothing is under way, and otherwise, ms. */
 const SYNC_MS = 2000;
 const BUSY_SYNC_MS = 1000;
-/** What the rule remembers is written this often, ms: it may be lost, and costs no more than a longer wait then. */
+/** How often the rule's memory is written, ms. Losing it only delays the next scale-down. */
 const SAVE_RULE_MS = 60_000;
 
 export interface SchedulerPorts {
@@ -47,26 +46,26 @@ export interface SchedulerPorts {
   now(): number;
   /** Lower-case letters and digits, at random. */
   randomText(length: number): string;
-  /** What is known of workers and queue now. */
+  /** What the fleet object knows of workers and queue now. */
   facts(): FleetFacts;
 }
 
 /**
- * The scheduler of one queue: rows, and what is decided over them. Every method is synchronous, so that what it writes
- * is one commit: a decision is on disk before any launcher can see it. After a crash it goes on from its rows; what it
- * has beyond them in memory is what it was told lately, and nothing is done that depends on it before it was told again.
+ * The scheduler of one queue: launches as rows, and the decisions over them. Every method is synchronous, so that its
+ * writes are one commit: a decision is on disk before any launcher can see it. After a crash the scheduler continues
+ * from its rows. Its memory holds only recent reports, and it waits for new ones before it acts on what they say.
  */
 export class Scheduler {
   readonly #ports: SchedulerPorts;
   readonly #core: Core;
   readonly #controls: Controls;
   readonly #secrets: Secrets;
-  /** As it is in its row; undefined: not read yet. */
+  /** The applied spec as stored; undefined: not read yet. */
   #applied: AppliedSpec | null | undefined;
   #rule: RuleState;
   #ruleSavedAt: number;
   #last: LastDecision | null = null;
-  #tickedAt: number | null = null;
+  #reconciledAt: number | null = null;
 
   constructor(ports: SchedulerPorts) {
     const { sql, now } = ports;
@@ -76,7 +75,6 @@ export class Scheduler {
       now,
       newId: () => ports.randomText(10),
       launches: new Launches(sql),
-      strays: new Strays(sql),
       providers: new Providers(),
     };
     this.#controls = new Controls(sql);
@@ -85,27 +83,26 @@ export class Scheduler {
     this.#ruleSavedAt = now();
   }
 
-  /** After a commit that was rolled back. */
+  /** Forgets what was cached, after a commit was rolled back. */
   reload(): void {
     this.#applied = undefined;
     this.#controls.reload();
     this.#core.launches.reload();
-    this.#core.strays.reload();
   }
 
   applySpec(spec: FleetSpec, dryRun: boolean): SpecAnswer {
-    const machines = [...this.#core.launches.alive().filter(exists), ...this.#core.strays.all()];
+    const machines = this.#core.launches.machines().filter(exists);
     const refused = movedAway(this.#providers(), spec, machines);
     return refused === null ? this.#change(spec, dryRun) : { refused };
   }
 
-  /** All that was launched is drained and terminated. */
+  /** Takes the spec back: every launched machine is drained and terminated. */
   removeSpec(dryRun: boolean): SpecChange | null {
     return this.spec() ? this.#change(null, dryRun) : null;
   }
 
   spec(): AppliedSpec | null {
-    // It is looked at many times a second, and changes when an operator changes it.
+    // Read many times a second, and changed only by an operator.
     if (this.#applied === undefined) this.#applied = readSpec(this.#ports.sql);
     return this.#applied;
   }
@@ -119,7 +116,7 @@ export class Scheduler {
     );
   }
 
-  /** What a launcher has to tell, and what it is to do. */
+  /** Takes a launcher's report, and answers with its orders. */
   sync(launcherId: string, report: LauncherReport): Omit<LauncherAnswer, 'orders'> & { orders: DueOrder[] } {
     const now = this.#ports.now();
     const providers = this.#providers();
@@ -137,16 +134,16 @@ export class Scheduler {
     };
   }
 
-  /** Workers that the queue is to give no more jobs. */
+  /** Names of the workers that the queue must give no more jobs. */
   cordon(): string[] {
     return cordonOf(this.#core, prefixOf(this.#secrets.installation), this.#ports.facts());
   }
 
-  /** Looks at everything and decides. @param answers to what was asked since the last time */
-  tick(answers: Answers): void {
+  /** Observes, decides and writes the decisions. @param answers what queue and batches answered just before */
+  reconcile(answers: Answers): void {
     const core = this.#core;
     const facts = this.#ports.facts();
-    this.#tickedAt = core.now();
+    this.#reconciledAt = core.now();
     followClock(core, this.#controls);
     join(core, facts);
     clear(core, answers.cordoned);
@@ -159,23 +156,19 @@ export class Scheduler {
     this.#remember(decided);
   }
 
-  /** When it is to look again, epoch ms; null: there is nothing to look after. */
-  nextTick(): number | null {
-    const isIdle =
-      this.spec() === null &&
-      this.#core.launches.alive().length === 0 &&
-      this.#core.strays.all().length === 0;
-    if (isIdle) return null;
-    if (this.#tickedAt === null) return this.#ports.now();
-    return this.#tickedAt + (this.#isBusy ? BUSY_TICK_MS : TICK_MS);
+  /** When to reconcile next, epoch ms; null: there is neither a spec nor a machine. */
+  nextReconcile(): number | null {
+    if (this.spec() === null && this.#core.launches.machines().length === 0) return null;
+    if (this.#reconciledAt === null) return this.#ports.now();
+    return this.#reconciledAt + (this.#isBusy ? BUSY_RECONCILE_MS : RECONCILE_MS);
   }
 
-  /** When it looked last, epoch ms; 0: not since it started. */
-  get tickedAt(): number {
-    return this.#tickedAt ?? 0;
+  /** When it last reconciled, epoch ms; 0: not since it started. */
+  get reconciledAt(): number {
+    return this.#reconciledAt ?? 0;
   }
 
-  /** The worker of a launch that has not ended; null: there is none. */
+  /** The worker of a launch that was ordered and has not ended; null: there is none. */
   workerOf(launchId: string): LaunchedWorker | null {
     const launch = this.#core.launches.find(launchId);
     if (!launch || isFinal(launch) || launch.state === 'intended') return null;
@@ -232,21 +225,21 @@ export class Scheduler {
         if (!isAnother) continue;
         for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
       }
-      const launched = new Set(this.#core.launches.all().map(({ config_id }) => config_id));
+      const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
       for (const [id, removed] of Object.entries(before?.configs ?? {})) {
         if (!after?.configs[id] && launched.has(id)) changed.set(id, { removed });
       }
       this.#controls.changeAll(changed);
       writeSpec(sql, after, now());
       this.#applied = undefined;
-      // Machines are still to be listed and ended there.
+      // The scheduler still lists and ends the machines there.
       writeFormerProviders(sql, this.#stillUsed(providers, after));
     }
     const learned = (provider: string, kind: string) => this.#core.providers.prices(provider)[kind] ?? 0;
     return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
   }
 
-  /** Those of the spec, and those that it no longer names as long as they have machines of ours. */
+  /** The spec's providers, and former ones that still have machines of this installation. */
   #providers(): Record<string, ProviderSpec> {
     const before = readFormerProviders(this.#ports.sql);
     const after = this.spec()?.spec ?? null;
@@ -254,9 +247,7 @@ export class Scheduler {
   }
 
   #stillUsed(providers: Record<string, ProviderSpec>, spec: FleetSpec | null): Record<string, ProviderSpec> {
-    const used = new Set(
-      [...this.#core.launches.alive(), ...this.#core.strays.all()].map(({ provider }) => provider),
-    );
+    const used = new Set(this.#core.launches.machines().map(({ provider }) => provider));
     return Object.fromEntries(
       Object.entries(providers).filter(([name]) => used.has(name) && !spec?.providers[name]),
     );
@@ -276,8 +267,8 @@ export class Scheduler {
       const host = hostOf(driver, report);
       this.#core.providers.listed(launcherId, list, host, now);
       if (machines === null) continue;
-      const prefix = prefixOf(this.#secrets.installation);
-      takeList(this.#core, { provider, host, begun_at: now - age_ms, machines, prefix, connected });
+      const { installation } = this.#secrets;
+      takeList(this.#core, { provider, host, begun_at: now - age_ms, machines, installation, connected });
     }
   }
 
@@ -301,13 +292,13 @@ export class Scheduler {
     this.#last = { decided, texts: new Map(texts) };
   }
 
-  /** Something is on its way, or to end. */
+  /** Whether a machine is starting or ending. */
   get #isBusy(): boolean {
     return this.#core.launches.alive().some(({ state }) => state !== 'ready');
   }
 }
 
-/** It wants as many workers for the same reason: numbers that move all the time are no news. */
+/** Whether two texts differ in their numbers alone, which change all the time and are no news. */
 function saysNoMore(text: string, before: string): boolean {
   const shape = (of: string) => of.replace(/(?<=\D)\d+(\.\d+)?/g, '#');
   return shape(before).startsWith(shape(text));

@@ -1,13 +1,11 @@
-import * as z from 'zod';
 import type { Sql } from '../durable/ports.ts';
 import type { AppliedSpec } from './rpc.ts';
-import { type FleetSpec, KnownFleetSpec, KnownProviderSpec, type ProviderSpec } from './spec.ts';
+import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { readState, removeState, writeState } from './state-table.ts';
 
 /** Null: none is in force. */
 export function readSpec(sql: Sql): AppliedSpec | null {
-  const applied = readState<AppliedSpec>(sql, 'spec');
-  return applied && { ...applied, spec: known(KnownFleetSpec, applied.spec) };
+  return readState<AppliedSpec>(sql, 'spec');
 }
 
 export function writeSpec(sql: Sql, spec: FleetSpec | null, now: number): void {
@@ -17,19 +15,9 @@ export function writeSpec(sql: Sql, spec: FleetSpec | null, now: number): void {
 
 /** Providers that a spec named once and that may still have machines. */
 export function readFormerProviders(sql: Sql): Record<string, ProviderSpec> {
-  const providers = readState<Record<string, ProviderSpec>>(sql, 'providers_before') ?? {};
-  return known(z.record(z.string(), KnownProviderSpec), providers);
+  return readState<Record<string, ProviderSpec>>(sql, 'providers_before') ?? {};
 }
 
 export function writeFormerProviders(sql: Sql, providers: Record<string, ProviderSpec>): void {
   writeState(sql, 'providers_before', providers);
-}
-
-/**
- * With the defaults of fields that came later. What a later version has written and this one cannot read is left as it
- * is: taken for no spec at all, every worker would be ended.
- */
-function known<T>(schema: z.ZodType<T>, stored: T): T {
-  const parsed = schema.safeParse(stored);
-  return parsed.success ? parsed.data : stored;
 }

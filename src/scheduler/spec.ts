@@ -170,7 +170,7 @@ export const ConfigSpec = z.strictObject({
   env: z
     .record(VariableName, z.union([z.string(), z.number(), z.boolean()]).transform(String))
     .default({})
-    .describe("Variables of the worker's container, as in README.md."),
+    .describe("Variables of the worker's container, as in docs/settings.md."),
   secrets: z
     .array(VariableName)
     .default([])
@@ -241,16 +241,6 @@ export const KnownProviderSpec = z.discriminatedUnion(
     return 'pod' in known.shape ? known.extend({ pod: AnyPod }) : known;
   }) as unknown as typeof PROVIDERS,
 );
-
-/** The same of a whole spec. */
-export const KnownFleetSpec = z.object({
-  budget: Budget.strip().default({}),
-  providers: z.record(z.string(), KnownProviderSpec),
-  configs: z.record(
-    z.string(),
-    ConfigSpec.strip().extend({ machines: z.array(CandidateSpec.strip()).min(1) }),
-  ),
-});
 
 /** What no field shows by itself. The value may be anything yet: its own faults are told beside these. */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {

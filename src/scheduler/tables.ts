@@ -1,7 +1,4 @@
-/**
- * The schema of the scheduler, a step among the migrations of the object that hosts it. Launches and the like are JSON
- * in a row each: nothing is asked of them but to be read whole.
- */
+/** Among the tables of the fleet object. Launches and machines are JSON in a row each: they are only read whole. */
 export const SCHEDULER_TABLES: readonly string[] = [
   // Under a name: the spec in force, the installation, the secret of tokens, what operators said, the rule's own state.
   `CREATE TABLE scheduler (
@@ -11,13 +8,6 @@ export const SCHEDULER_TABLES: readonly string[] = [
   `CREATE TABLE launches (
      id TEXT PRIMARY KEY,
      launch TEXT NOT NULL
-   ) WITHOUT ROWID`,
-  // Machines under our names that no launch wants (strays.ts).
-  `CREATE TABLE stray_machines (
-     provider TEXT NOT NULL,
-     external_id TEXT NOT NULL,
-     stray TEXT NOT NULL,
-     PRIMARY KEY (provider, external_id)
    ) WITHOUT ROWID`,
   // US dollars of launches that have ended, by the day (UTC, epoch ms of its midnight).
   `CREATE TABLE launch_spend (

@@ -33,7 +33,7 @@ export function launchRows(
   last: LastDecision | null,
 ): LaunchRow[] {
   const now = core.now();
-  const all = core.launches.all();
+  const all = core.launches.launched();
   const shown = all
     .filter(isFinal)
     .sort((one, other) => other.state_at - one.state_at)
@@ -51,32 +51,14 @@ function launchRow(
 ): LaunchRow {
   const isOnItsWay = isStarting(launch);
   const { phase, progress } = heartbeat ?? { phase: null, progress: null };
+  const { machine, inputs, revision, host, order, missed_lists, missed_since, ...more } = launch;
+  const { order_due_at, ordered_at, clear_at, ...shown } = more;
   return {
-    launch_id: launch.id,
-    name: launch.name,
-    config_id: launch.config_id,
-    provider: launch.provider,
-    kind: launch.kind,
-    state: launch.state,
-    state_since: launch.state_at,
-    reason: launch.inputs === '' ? launch.reason : `${launch.reason} (${launch.inputs})`,
-    price_per_hour: launch.price_per_hour,
+    ...shown,
+    reason: inputs === '' ? launch.reason : `${launch.reason} (${inputs})`,
     cost: cents(costOf(launch, isFinal(launch) ? now : now - (now % COST_STEP_MS))),
-    external_id: launch.external_id,
-    intended_at: launch.intended_at,
-    requested_at: launch.requested_at,
-    accepted_at: launch.accepted_at,
-    started_at: launch.started_at,
-    registered_at: launch.registered_at,
-    ready_at: launch.ready_at,
-    draining_at: launch.draining_at,
-    terminating_at: launch.terminating_at,
-    ended_at: launch.ended_at,
     loading: isOnItsWay && heartbeat ? { phase, progress } : null,
     ready_expected_at: isOnItsWay && startMs !== null ? launch.intended_at + startMs : null,
-    cause: launch.cause,
-    exit_code: launch.exit_code,
-    detail: launch.detail,
   };
 }
 

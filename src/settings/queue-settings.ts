@@ -1,6 +1,5 @@
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import * as limits from '../protocol/limits.ts';
-import { checkBasePath } from './base-path.ts';
 import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
 
@@ -10,23 +9,21 @@ export const DEFAULT_QUEUE = 'vllm-queue';
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that
  * `worker-vllm queue` and `up` read, their help, the bindings of the gateway and its objects, the defaults of
- * the queue's rules, and the README's table (a test compares them).
+ * the queue's rules, and the table in docs/settings.md (a test compares them).
  */
 interface QueueSetting {
-  /** Environment variable of `worker-vllm queue`. The binding in workerd and on Cloudflare is the key in capitals. */
-  variable: string;
-  /** `seconds` may have a fraction; `count` and `bytes` are whole numbers; `text` is anything but empty. */
-  kind: 'seconds' | 'count' | 'bytes' | 'text';
+  /** Its environment variable, where that is not `QUEUE_` and the key in capitals. */
+  variable?: string;
+  /** `seconds` and `share` may have a fraction; `count` and `bytes` are whole numbers; `text` is anything but empty. */
+  kind: 'seconds' | 'share' | 'count' | 'bytes' | 'text';
   /** In effect where nothing is set. */
   default?: number | string;
-  /** Instead of `default`: has the value of another setting where nothing is set. */
-  defaultsTo?: string;
   /** Smallest and largest accepted number. */
   min?: number;
   max?: number;
   /** Throws what is wrong with a text. */
   check?: (text: string) => unknown;
-  /** For `--help` and the README. */
+  /** What it is and why an operator would change it, for `--help` and docs/settings.md. */
   help: string;
 }
 
@@ -50,89 +47,59 @@ export const QUEUE_SETTINGS = {
     help: 'ids that queues may have, comma-separated, `*` for any characters: `vllm-queue,team-*`; other ids are answered 404',
   },
   lease_seconds: {
-    variable: 'CASOLA_LEASE_SECONDS',
     kind: 'seconds',
     default: limits.LEASE_SECONDS,
     min: 1,
-    help: 'lease given to workers, in seconds',
+    help: 'seconds that a worker may be silent before its jobs go to others; more where networks or machines stall for longer',
   },
   reconnect_grace_seconds: {
-    variable: 'CASOLA_RECONNECT_GRACE',
     kind: 'seconds',
     default: limits.RECONNECT_GRACE_SECONDS,
     min: 0,
-    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are rejected',
+    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are rejected; more where networks are unsteady',
   },
   ping_seconds: {
-    variable: 'CASOLA_PING_SECONDS',
     kind: 'seconds',
     default: limits.PING_SECONDS,
     min: 1,
-    help: 'seconds between pings of a worker; two missed ones mean a dead connection',
+    help: 'seconds between pings of a worker; two missed ones mean a dead connection; fewer where a proxy closes quiet connections sooner',
   },
   retention_seconds: {
-    variable: 'QUEUE_RETENTION_SECONDS',
     kind: 'seconds',
     // A week of questions.
     default: 7 * 86_400,
     min: 1,
     max: TEN_YEARS_SECONDS,
-    help: 'seconds that settled jobs, results and ledgers are kept, and workers that are gone',
-  },
-  model_retention_seconds: {
-    variable: 'QUEUE_MODEL_RETENTION_SECONDS',
-    kind: 'seconds',
-    default: 86_400,
-    min: 1,
-    max: TEN_YEARS_SECONDS,
-    help: 'seconds that a model is known after its last worker left: until then requests for it are answered 503, then 404',
+    help: 'seconds that settled jobs, results and ledgers are kept, and workers that are gone; fewer for a small disk, or where prompts may not be kept',
   },
   max_pending: {
-    variable: 'QUEUE_MAX_PENDING',
     kind: 'count',
     default: 100_000,
     min: 1,
-    help: 'stored jobs that may wait per config; more are answered 429',
-  },
-  max_pending_per_tenant: {
-    variable: 'QUEUE_MAX_PENDING_PER_TENANT',
-    kind: 'count',
-    defaultsTo: 'max_pending',
-    min: 1,
-    help: 'the same, of one token over all configs',
+    help: 'stored jobs that may wait per config, which bounds the disk; more are answered 429',
   },
   max_waiting: {
-    variable: 'QUEUE_MAX_WAITING',
     kind: 'count',
     // Each holds a connection.
     default: 1000,
     min: 1,
-    help: 'callers that may wait for a slot per config; more are answered 429',
-  },
-  max_waiting_per_tenant: {
-    variable: 'QUEUE_MAX_WAITING_PER_TENANT',
-    kind: 'count',
-    defaultsTo: 'max_waiting',
-    min: 1,
-    help: 'the same, of one token over all configs',
+    help: 'callers that may wait for a slot per config, each with its connection; more are answered 429',
   },
   max_waiting_bytes: {
-    variable: 'QUEUE_MAX_WAITING_BYTES',
     kind: 'bytes',
     // The gateway holds each of them once more: half of a small machine of 512 MB.
     default: 128 * 1024 * 1024,
     min: 1,
-    help: 'bytes that all requests that wait for a slot may have together; more are answered 429',
+    help: 'bytes that all requests that wait for a slot may have together, which bounds memory; more are answered 429',
   },
-  max_waiting_bytes_per_tenant: {
-    variable: 'QUEUE_MAX_WAITING_BYTES_PER_TENANT',
-    kind: 'bytes',
-    defaultsTo: 'max_waiting_bytes',
-    min: 1,
-    help: 'the same, of one token',
+  tenant_share: {
+    kind: 'share',
+    default: 1,
+    min: 0.001,
+    max: 1,
+    help: 'share of each of these three limits that one tenant may take, over all configs: with `0.5` a tenant that floods the queue leaves half of it to the others',
   },
   max_bodies_bytes: {
-    variable: 'GATEWAY_MAX_BODIES_BYTES',
     kind: 'bytes',
     // 2,000 callers of 2 MiB at once: 448 MiB resident at the peak, connections and copies on their way included.
     default: 48 * 1024 * 1024,
@@ -140,7 +107,6 @@ export const QUEUE_SETTINGS = {
     help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
   },
   max_body_bytes: {
-    variable: 'GATEWAY_MAX_BODY_BYTES',
     kind: 'bytes',
     default: limits.PAYLOAD_BYTES,
     min: 1024,
@@ -148,7 +114,6 @@ export const QUEUE_SETTINGS = {
     help: 'bytes of one request body for the engine; a larger one is answered 413',
   },
   max_file_bytes: {
-    variable: 'QUEUE_MAX_FILE_BYTES',
     kind: 'bytes',
     // OpenAI's for the input of a batch.
     default: 200 * 1024 * 1024,
@@ -156,60 +121,45 @@ export const QUEUE_SETTINGS = {
     help: 'bytes of one file of `/v1/files`; a larger one is answered 413',
   },
   max_batch_lines: {
-    variable: 'QUEUE_MAX_BATCH_LINES',
     kind: 'count',
     // OpenAI's.
     default: 50_000,
     min: 1,
-    help: 'lines of one batch; one with more fails before any is run',
+    help: 'lines of one batch, as many as OpenAI takes; one with more fails before any is run',
   },
   file_retention_seconds: {
-    variable: 'QUEUE_FILE_RETENTION_SECONDS',
     kind: 'seconds',
     default: 30 * 86_400,
     min: 1,
     max: TEN_YEARS_SECONDS,
-    help: 'seconds that a file is kept whose upload does not say (`expires_after`)',
+    help: 'seconds that a file is kept whose upload does not say (`expires_after`); fewer for a small disk, or where prompts may not be kept',
   },
   local_hosts: {
-    variable: 'QUEUE_LOCAL_HOSTS',
     kind: 'text',
     help: 'more names of this machine, comma-separated, under which a queue without tokens may be called: `host.docker.internal`',
   },
   model_aliases: {
-    variable: 'QUEUE_MODEL_ALIASES',
     kind: 'text',
-
     check: parseModelAliases,
     help: 'more names for models, `alias=model`, comma-separated: `gpt-4o=my-model,small=org/model-8b`; the engine is asked for its own name',
   },
   inference_routes: {
     variable: 'INFERENCE_ROUTES',
     kind: 'text',
-
     check: inferenceRoutes,
     help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; workers have the same variable',
   },
   request_timeouts: {
-    variable: 'QUEUE_REQUEST_TIMEOUTS',
     kind: 'text',
     check: parseRequestTimeouts,
     help: 'time limits of requests in seconds by route, the first that fits, `*` for any characters: `/v1/embeddings=30,*=600`; beyond it the answer is 504. `X-Request-Timeout` may ask for less',
   },
   cors_origins: {
-    variable: 'QUEUE_CORS_ORIGINS',
     kind: 'text',
     check: checkOrigins,
     help: 'origins whose web pages may call with a token of theirs, comma-separated, `*` for any characters: `https://app.example.com,https://*.example.org`; pages of this machine always may',
   },
-  base_path: {
-    variable: 'QUEUE_BASE_PATH',
-    kind: 'text',
-    check: checkBasePath,
-    help: 'path under which a proxy that strips it shows the page, where its users leave the slash at the end away: `/fleet`; `forwarded` believes the header `X-Forwarded-Prefix`',
-  },
   show_payloads: {
-    variable: 'QUEUE_SHOW_PAYLOADS',
     kind: 'count',
     default: 0,
     min: 0,
@@ -217,19 +167,16 @@ export const QUEUE_SETTINGS = {
     help: '1: whoever is signed in to the page with the scope admin sees payloads and results of every job there; 0: of its own tenant alone',
   },
   webhook_hosts: {
-    variable: 'QUEUE_WEBHOOK_HOSTS',
     kind: 'text',
     default: '',
     help: 'hosts to which settlements may be posted, comma-separated: `hooks.example.com`, `*.example.org`; public addresses over https, but for `private:receiver:9000`',
   },
   webhook_secret: {
-    variable: 'QUEUE_WEBHOOK_SECRET',
     kind: 'text',
     default: '',
     help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
   },
   webhook_url: {
-    variable: 'QUEUE_WEBHOOK_URL',
     kind: 'text',
     default: '',
     help: 'where the settlements of jobs submitted without `webhook` are posted',
@@ -252,7 +199,12 @@ export function queueSettings(): [QueueSettingName, QueueSetting][] {
   return Object.entries(QUEUE_SETTINGS) as [QueueSettingName, QueueSetting][];
 }
 
-/** The name of a setting's binding. */
+/** The environment variable of `worker-vllm queue` and `up` that sets it. */
+export function variableOf(name: QueueSettingName): string {
+  return (QUEUE_SETTINGS[name] as QueueSetting).variable ?? `QUEUE_${name.toUpperCase()}`;
+}
+
+/** The name of a setting's binding in workerd and on Cloudflare. */
 export function bindingName(name: QueueSettingName): keyof QueueSettingBindings {
   return name.toUpperCase() as keyof QueueSettingBindings;
 }
@@ -269,16 +221,12 @@ export function settingsFromBindings(bindings: QueueSettingBindings): Partial<Qu
 
 /** Every setting: as given, else its default. */
 export function completeQueueSettings(given: Partial<QueueSettingValues>): QueueSettingValues {
-  const values: Record<string, number | string | undefined> = { ...given };
-  for (const [name, setting] of queueSettings()) values[name] ??= setting.default;
-  for (const [name, setting] of queueSettings()) {
-    if (setting.defaultsTo) values[name] ??= values[setting.defaultsTo];
-  }
-  return values as QueueSettingValues;
+  const defaults = Object.fromEntries(queueSettings().map(([name, setting]) => [name, setting.default]));
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...defaults, ...Object.fromEntries(set) } as QueueSettingValues;
 }
 
-/** A setting's default as help and README show it: a number, or the variable whose value it takes. */
+/** A setting's default as help and the table of settings show it. */
 export function defaultText(setting: QueueSetting): string {
-  if (!setting.defaultsTo) return String(setting.default ?? '') || 'none';
-  return `as ${QUEUE_SETTINGS[setting.defaultsTo as QueueSettingName].variable}`;
+  return String(setting.default ?? '') || 'none';
 }

@@ -17,6 +17,7 @@ import type { RunpodQueueSettings } from './runpod/settings.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 import {
   hostsIn,
+  MANY_STREAMS,
   pauseThresholdOf,
   slotsOf,
   slotsWarning,
@@ -120,7 +121,7 @@ export function readWorkerConfiguration(
         minMs: given.CASOLA_STREAM_INTERVAL_MS,
         maxMs: streamIntervalMaxMs(given),
         rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
-        manyStreams: given.CASOLA_STREAM_INTERVAL_MIN_STREAMS,
+        manyStreams: MANY_STREAMS,
       },
       batching: given.DEFAULT_BATCH_SIZE === undefined ? null : runpodOf(given).batching,
     },
@@ -189,7 +190,6 @@ function backpressureOf(given: Own, slots: number): BackpressureSettings | null 
     checkIntervalSeconds: given.CASOLA_BACKPRESSURE_CHECK_INTERVAL,
     pauseAboveWaiting,
     resumeAtWaiting: given.CASOLA_BACKPRESSURE_RESUME_THRESHOLD ?? Math.floor(pauseAboveWaiting / 2),
-    kvCacheLimit: given.CASOLA_BACKPRESSURE_KV_CACHE,
   };
 }
 

@@ -9,6 +9,8 @@ import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 const MOST_INTERVAL_MS = 10_000;
 /** Unless it is set: long enough to join a few tokens, too short to be seen; docs/decisions/joined-pieces.md. */
 const INTERVAL_MAX_MS = 20;
+/** With fewer, pieces that wait for one another save too little for pauses that people see; the same decision. */
+export const MANY_STREAMS = 128;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 /** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
@@ -36,11 +38,9 @@ export const workerVariables = {
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),
-  CASOLA_BACKPRESSURE_KV_CACHE: variable.share().default(0.95),
   CASOLA_STREAM_INTERVAL_MS: variable.integer(0, MOST_INTERVAL_MS).default(0),
   CASOLA_STREAM_INTERVAL_MAX_MS: variable.integer(0, MOST_INTERVAL_MS).optional(),
   CASOLA_STREAM_INTERVAL_RAMP_TOKENS: variable.integer(0).default(16),
-  CASOLA_STREAM_INTERVAL_MIN_STREAMS: variable.integer(1).default(128),
   DEFAULT_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_MIN_BATCH_SIZE: variable.integer(1).optional(),
   DEFAULT_BATCH_SIZE_GROWTH_FACTOR: variable.number(0).optional(),

@@ -10,7 +10,7 @@ import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
 import { Outbox } from './results/outbox.ts';
-import { grants } from './session/peer.ts';
+import { isExtended } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';
 import type { EngineStep } from './telemetry/engine-start.ts';
@@ -246,7 +246,7 @@ export class Worker {
         this.#session.state === 'ready' ? { running: this.#jobs.running, free: this.#jobs.free } : null,
       pressureChanged: (isPressed) => this.#session.pressureChanged(isPressed),
       report: (frame) => {
-        if (grants(this.#session.peer, 'load')) this.#session.send(frame);
+        if (isExtended(this.#session.peer)) this.#session.send(frame);
       },
     });
   }

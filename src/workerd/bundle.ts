@@ -31,8 +31,14 @@ const openApiAsText: Plugin = {
   name: 'openapi as text',
   setup({ onLoad }) {
     onLoad({ filter: /\/gateway\/openapi\/text\.ts$/ }, async ({ path }) => {
-      const { openApiText } = (await import(pathToFileURL(path).href)) as { openApiText(): Promise<string> };
-      const packed = JSON.stringify(gzipSync(await openApiText(), { level: 9 }).toString('base64'));
+      const { openApiText } = (await import(pathToFileURL(path).href)) as {
+        openApiText(rows: unknown): Promise<string>;
+      };
+      const app = new URL('../app.ts', pathToFileURL(path)).href;
+      const { createApp } = (await import(app)) as { createApp(): { rows: unknown } };
+      const packed = JSON.stringify(
+        gzipSync(await openApiText(createApp().rows), { level: 9 }).toString('base64'),
+      );
       const unpacked = `new Blob([Uint8Array.fromBase64(${packed})]).stream().pipeThrough(new DecompressionStream('gzip'))`;
       return { contents: `export const openApiText = () => new Response(${unpacked}).text();`, loader: 'js' };
     });

@@ -69,7 +69,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     data: join(resolve(options.stateDir), 'data'),
   };
   await makeFolders(options.stateDir, folders.program, folders.data);
-  // First of all, so that nothing of a newer version's state is touched.
+  // First of all, so that no other version's state is touched.
   await assertUsable(options.stateDir);
   const lock = await lockState(options.stateDir);
   const secret = randomBytes(32).toString('hex');

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
 import { isLoopback } from '../process/network.ts';
-import { bindingName, queueSettings } from '../settings/queue-settings.ts';
+import { bindingName, queueSettings, variableOf } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { webhookSettingsProblem } from '../settings/webhooks.ts';
 import { readTokenFile, tokensFromText } from './tokens.ts';
@@ -102,20 +102,19 @@ function tokenList() {
 /** The variables of the table of settings. */
 function settingVariables() {
   return Object.fromEntries(
-    queueSettings().map(([, setting]) => [setting.variable, settingSchema(setting).optional()]),
+    queueSettings().map(([name, setting]) => [variableOf(name), settingSchema(setting).optional()]),
   );
 }
 
 function settingSchema({ kind, min = 0, max, check }: ReturnType<typeof queueSettings>[number][1]) {
   if (kind === 'text') return check ? variable.checkedText(check) : variable.text();
+  if (kind === 'share') return variable.share(min);
   return kind === 'seconds' ? variable.seconds(min, max) : variable.integer(min, max);
 }
 
 function objectSettingsOf(given: Record<string, unknown>): Record<string, string> {
-  const set = queueSettings().filter(([, setting]) => given[setting.variable] !== undefined);
-  return Object.fromEntries(
-    set.map(([name, setting]) => [bindingName(name), String(given[setting.variable])]),
-  );
+  const set = queueSettings().filter(([name]) => given[variableOf(name)] !== undefined);
+  return Object.fromEntries(set.map(([name]) => [bindingName(name), String(given[variableOf(name)])]));
 }
 
 /** The gateway's variables (src/gateway/env.ts). */

@@ -3,11 +3,8 @@ import { access, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { MIGRATIONS as BATCHES_MIGRATIONS } from '../batches/migrations.ts';
-import { FILE_MIGRATIONS } from '../files/piece-table.ts';
-import { MIGRATIONS as FLEET_MIGRATIONS } from '../fleet/migrations.ts';
+import { versionProblem } from '../durable/tables.ts';
 import { EXIT, UserError } from '../process/index.ts';
-import { MIGRATIONS as QUEUE_MIGRATIONS } from '../queue/store/migrations.ts';
 import { isBusy, openDatabase } from './sqlite.ts';
 import { stateFolderError } from './state-folder.ts';
 
@@ -18,21 +15,11 @@ export interface DatabaseReport {
   /** Object class that it belongs to: the folder's name. */
   owner: string;
   bytes: number;
-  /** Null where it has none, or it cannot be read. */
-  schema: number | null;
   /** What keeps the queue from using it; null: nothing was found. */
-  problem: { kind: 'newer' | 'damaged' | 'unreadable'; text: string } | null;
+  problem: { kind: 'version' | 'damaged' | 'unreadable'; text: string } | null;
   /** Number of jobs by state, as far as they can still be read; null: there are none, or they cannot be. */
   jobs: Record<string, number> | null;
 }
-
-/** Newest schema that this version can use, by owner. Others have no schema of this project. */
-const KNOWN_SCHEMAS: Record<string, number> = {
-  'worker-vllm-queue': QUEUE_MIGRATIONS.length,
-  'worker-vllm-fleet': FLEET_MIGRATIONS.length,
-  'worker-vllm-batches': BATCHES_MIGRATIONS.length,
-  'worker-vllm-file': FILE_MIGRATIONS.length,
-};
 
 /** A start reads every page of databases up to this size; of larger ones the header and the schema. */
 const QUICK_BYTES = 32 * 1024 * 1024;
@@ -66,9 +53,9 @@ export async function assertUsable(stateDir: string): Promise<void> {
   const bad = reports.find(({ problem }) => problem !== null);
   if (!bad?.problem) return;
   const { path, problem } = bad;
-  if (problem.kind === 'newer') {
+  if (problem.kind === 'version') {
     throw new UserError(
-      `${path} ${problem.text}. Nothing was changed. Upgrade worker-vllm, or choose another state folder ` +
+      `${path} ${problem.text}. Nothing was changed. Use the version that wrote it, or choose another state folder ` +
         '(WORKER_VLLM_STATE or --state).',
       EXIT.badState,
     );
@@ -80,7 +67,7 @@ export async function assertUsable(stateDir: string): Promise<void> {
 }
 
 async function checkDatabase(path: string, owner: string, depth: 'start' | 'full'): Promise<DatabaseReport> {
-  const report: DatabaseReport = { path, owner, bytes: 0, schema: null, problem: null, jobs: null };
+  const report: DatabaseReport = { path, owner, bytes: 0, problem: null, jobs: null };
   let database: DatabaseSync | undefined;
   try {
     await access(path, constants.R_OK);
@@ -91,11 +78,10 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
       return report;
     }
     database = openToRead(path);
-    report.schema = schemaOf(database);
-    const known = KNOWN_SCHEMAS[owner];
-    if (known !== undefined && (report.schema ?? 0) > known) {
-      const text = `was written by a newer version (schema ${report.schema}, this one knows ${known})`;
-      report.problem = { kind: 'newer', text };
+    const version = versionOf(database);
+    const otherVersion = version === null ? null : versionProblem(version);
+    if (otherVersion !== null) {
+      report.problem = { kind: 'version', text: otherVersion };
       return report;
     }
     if (depth === 'full') report.jobs = jobsIn(database);
@@ -116,8 +102,8 @@ function openToRead(path: string): DatabaseSync {
   return openDatabase(location, { readOnly: true, timeout: 1000 });
 }
 
-/** Null for a database that nothing was written to yet, or that is not of the queue. */
-function schemaOf(database: DatabaseSync): number | null {
+/** Null for a database without our tables: nothing was written to it yet, or it is not of an object of ours. */
+function versionOf(database: DatabaseSync): number | null {
   const tables = database.prepare(`SELECT name FROM sqlite_master WHERE name = 'schema_version'`).all();
   if (tables.length === 0) return null;
   const row = database.prepare('SELECT version FROM schema_version').get();

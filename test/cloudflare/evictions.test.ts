@@ -22,7 +22,7 @@ let worker: WorkerProcess;
 let platform: ReturnType<typeof createTestHarness>;
 
 beforeAll(async () => {
-  const configPath = await writeConfig(stateFolder(), { CASOLA_RECONNECT_GRACE: '5' });
+  const configPath = await writeConfig(stateFolder(), { QUEUE_RECONNECT_GRACE_SECONDS: '5' });
   platform = createTestHarness({ workers: [{ configPath }] });
   url = (await platform.listen()).url.origin;
   worker = await readyWorker(url, 'w', { engineArgs: '--inter-token-latency-ms 10' });
@@ -79,7 +79,7 @@ it.each(HOW)('every stored job ends once while its queue is evicted (%s)', async
   await until(async () => (await engineRunning(worker.engineUrl)) === 6, 'all run');
   expect(await evictAll(['QUEUE', 'FLEET'], how)).toBeGreaterThan(2);
   for (const { id } of jobs) {
-    expect(await settled(url, id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(await settled(url, id)).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [] });
   }
 });
 

@@ -46,8 +46,8 @@ it.skipIf(!canRun)('a fleet whose daemon is stopped and started goes on, each jo
     QUEUE_TOKENS: `admin:${TOKEN}`,
   }).waitForLine(/listening at/);
   const workerUrl = queue.url.replace('127.0.0.1', 'host.docker.internal');
-  const schedule = cli(
-    ['schedule', path, '--url', queue.url, '--worker-url', workerUrl, '--state', stateFolder()],
+  const launcher = cli(
+    ['launcher', path, '--url', queue.url, '--worker-url', workerUrl, '--state', stateFolder()],
     { CASOLA_API_TOKEN: TOKEN },
   );
   // Twenty seconds of work.
@@ -55,14 +55,14 @@ it.skipIf(!canRun)('a fleet whose daemon is stopped and started goes on, each jo
   await untilJob(queue, job.id, 'leased', LIMIT);
   daemon('stop');
   const launches = async () => (await call<FleetView>(queue, '/api/fleet')).launches;
-  await schedule.waitForLine(/Docker does not answer/);
+  await launcher.waitForLine(/Docker does not answer/);
   // A list that cannot be had says nothing of what is there.
   expect(await launches()).toHaveLength(1);
   daemon('up');
 
   await untilJob(queue, job.id, 'succeeded', LIMIT);
   await until(async () => !(await launches()).some(isAlive), 'all launches are over', LIMIT);
-  expect(await launches(), schedule.output()).toHaveLength(2);
+  expect(await launches(), launcher.output()).toHaveLength(2);
   expect(execFileSync('docker', ['--host', host, 'ps', '--all', '--quiet'], { encoding: 'utf8' })).toBe('');
   expect((await jobOf(queue, job.id)).fence_token).toBeGreaterThan(job.fence_token);
 });

@@ -99,7 +99,7 @@ describe('`up --fleet` with the driver of Docker', () => {
   });
 });
 
-describe('`schedule` that is killed', () => {
+describe('a launcher that is killed', () => {
   let queue: { url: string };
   let stateDir: string;
   beforeEach(async () => {
@@ -110,17 +110,17 @@ describe('`schedule` that is killed', () => {
     queue = { url: `http://127.0.0.1:${port}` };
   });
 
-  async function schedule(): Promise<Child> {
+  async function launcher(): Promise<Child> {
     const workerUrl = queue.url.replace('127.0.0.1', 'host.docker.internal');
     const args = ['--url', queue.url, '--worker-url', workerUrl, '--state', stateDir, '--id', 'box'];
-    const process = cli(['schedule', path, ...args], { CASOLA_API_TOKEN: TOKEN });
+    const process = cli(['launcher', path, ...args], { CASOLA_API_TOKEN: TOKEN });
     await process.waitForLine(/It costs|in force/);
     return process;
   }
 
   async function killedAt(call: RegExp): Promise<Child> {
     proxy.holds = call;
-    const first = await schedule();
+    const first = await launcher();
     return await killed(first);
   }
 
@@ -130,14 +130,14 @@ describe('`schedule` that is killed', () => {
     first.kill('SIGKILL');
     await first.exited;
     proxy.holds = null;
-    return await schedule();
+    return await launcher();
   }
 
   const submitted = () => call<JobView>(queue, '/api/jobs', chatJob(20, { config_id: 'fleet' }));
   const launches = async () => (await call<FleetView>(queue, '/api/fleet')).launches;
   async function succeeded(id: string): Promise<void> {
     await untilJob(queue, id, 'succeeded', LIMIT);
-    expect(await jobOf(queue, id)).toMatchObject({ attempts: 0 });
+    expect(await jobOf(queue, id)).toMatchObject({ attempts: 1 });
   }
 
   it('between create and start goes on with that container', async () => {
@@ -162,7 +162,7 @@ describe('`schedule` that is killed', () => {
   it('while removing has it removed', async () => {
     write({ max: 1 });
     const { id } = await submitted();
-    const first = await schedule();
+    const first = await launcher();
     await succeeded(id);
     proxy.holds = /^DELETE \/containers\//;
     await killed(first);

@@ -34,7 +34,7 @@ describe('the health check of the images', () => {
     },
   );
 
-  it.each([['schedule', '/fleet.yaml'], ['launcher']])(
+  it.each([['launcher', '/fleet.yaml'], ['launcher']])(
     'asks for the queue where `%s` runs',
     async (...command) => {
       const network = await newNetwork();

@@ -72,6 +72,7 @@ export class Promises {
       if (this.#texts.get(String(id)) === text) continue;
       this.#texts.set(String(id), text);
       const row = JSON.parse(text) as LaunchRecord;
+      if (row.is_orphan) continue;
       this.#changed(this.rows.get(row.id), row);
       this.rows.set(row.id, row);
     }

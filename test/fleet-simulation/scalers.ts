@@ -98,9 +98,6 @@ function rowOf(worker: Worker): Launch {
     cause: state === 'no_capacity' ? 'no_capacity' : state === 'failed' ? 'exited' : null,
     exit_code: state === 'failed' ? 4 : null,
     detail: null,
-    order: 1,
-    missed_lists: 0,
-    missed_since: null,
   };
 }
 

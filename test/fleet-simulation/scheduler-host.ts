@@ -87,7 +87,7 @@ export class SchedulerHost {
   /** As its alarm would have it. */
   #lookAgain(): void {
     if (this.#scheduler) {
-      const next = this.#scheduler.nextTick();
+      const next = this.#scheduler.nextReconcile();
       if (next !== null && this.now() >= next) this.#look();
     }
     this.#timeline.after(1000, () => this.#lookAgain());
@@ -97,7 +97,7 @@ export class SchedulerHost {
     try {
       const cordoned = this.#ask(() => this.#queue.cordon(this.scheduler.cordon()));
       const backlog = this.#queue.isSilent ? null : new Map();
-      this.#commit((scheduler) => scheduler.tick({ cordoned, backlog }));
+      this.#commit((scheduler) => scheduler.reconcile({ cordoned, backlog }));
     } catch (error) {
       if (!(error instanceof Killed)) throw error;
     }

@@ -129,13 +129,11 @@ describe('pods of a fleet', () => {
     const first = await fleet.untilLaunch('ready', isReady);
     await giveGpus(null);
     fleet.write({ config: { ...gpu, min: 2, max: 2 } });
-    await fleet.untilLaunch('unschedulable', ({ launch_id, detail }) => {
-      return launch_id !== first.launch_id && /^Unschedulable/.test(detail ?? '');
+    await fleet.untilLaunch('unschedulable', ({ id, detail }) => {
+      return id !== first.id && /^Unschedulable/.test(detail ?? '');
     });
     await fleet.untilDone(await fleet.submit(2));
-    expect((await fleet.launches()).find(({ launch_id }) => launch_id === first.launch_id)?.state).toBe(
-      'ready',
-    );
+    expect((await fleet.launches()).find(({ id }) => id === first.id)?.state).toBe('ready');
     // A pod that no node has is gone with its delete.
     fleet.write({ config: { ...gpu, min: 0, max: 2 } });
     await fleet.untilEmpty();

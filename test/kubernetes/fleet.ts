@@ -101,7 +101,7 @@ export class PodFleet {
   /** Starts the launcher, again where one was killed. */
   async launch(env: NodeJS.ProcessEnv = {}): Promise<void> {
     const workerUrl = `http://${HOST_ADDRESS}:${this.queue.port}`;
-    const args = ['schedule', this.#path, '--url', this.url, '--worker-url', workerUrl];
+    const args = ['launcher', this.#path, '--url', this.url, '--worker-url', workerUrl];
     const own = ['--drivers', 'kubernetes', '--id', 'outside', '--state', this.#stateDir];
     this.launcher = cli([...args, ...own], { CASOLA_API_TOKEN: TOKEN, ...env });
     await this.launcher.waitForLine(/It costs|in force as it was/);

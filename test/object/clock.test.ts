@@ -82,6 +82,10 @@ describe.skipIf(noClockShim !== null)(`the clock of the queue${WHY}`, () => {
       await sleep(1200);
     }
     worker.result(job);
-    expect(await api('/api/jobs/kept?wait=10')).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(await api('/api/jobs/kept?wait=10')).toMatchObject({
+      state: 'succeeded',
+      attempts: 1,
+      attempt_errors: [],
+    });
   });
 });

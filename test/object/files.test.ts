@@ -64,7 +64,7 @@ describe.each([
     played.send({ type: 'job_result_ref', job_id: 'j', fence_token: job.fence_token });
     await played.next('base' in more ? 'job_result_ref' : 'ack');
     const view = await settled(queue);
-    expect(view).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(view).toMatchObject({ state: 'succeeded', attempts: 1 });
     expect((view.result as { value: string }).value === value).toBe(true);
     expect(await put(addressOf(job, 'result_upload_url'), '{}')).toBe(409);
   });

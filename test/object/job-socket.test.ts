@@ -51,6 +51,12 @@ const chat = (id: string, config = 'cfg') => ({
 });
 const chats = (count: number) => Array.from({ length: count }, (_, n) => chat(`job-${n}`));
 
+interface Frame {
+  type: string;
+  job_id: string;
+  fence_token: number;
+}
+
 /** A worker that answers every job with its own id, and counts how often it was given each. */
 async function echo(queueId: string, capacity = 64): Promise<{ ran: Map<string, number> }> {
   const socket = new WebSocket(`${road.url.replace('http', 'ws')}/ws?queue_id=${queueId}`);
@@ -60,16 +66,17 @@ async function echo(queueId: string, capacity = 64): Promise<{ ran: Map<string, 
   await new Promise<void>((resolve) => {
     socket.on('open', () => {
       const instance = { id: 'w', models: ['tiny'], boot_id: crypto.randomUUID() };
-      const more = { protocol: 1, features: ['ack', 'renew'], instance };
+      const more = { protocol: 1, instance };
       send({ type: 'register', worker_id: 'w', config_id: 'cfg', capacity, ...more });
     });
     socket.on('message', (data) => {
-      const frame = JSON.parse(String(data)) as { type: string; job_id: string; fence_token: number };
-      if (frame.type === 'registered') resolve();
-      if (frame.type !== 'job') return;
-      ran.set(frame.job_id, (ran.get(frame.job_id) ?? 0) + 1);
-      const { job_id, fence_token } = frame;
-      send({ type: 'job_result', job_id, fence_token, result: { status: 'success', answer: job_id } });
+      const said = JSON.parse(String(data)) as Frame | Frame[];
+      for (const { type, job_id, fence_token } of [said].flat()) {
+        if (type === 'registered') resolve();
+        if (type !== 'job') continue;
+        ran.set(job_id, (ran.get(job_id) ?? 0) + 1);
+        send({ type: 'job_result', job_id, fence_token, result: { status: 'success', answer: job_id } });
+      }
     });
   });
   return { ran };

@@ -9,7 +9,6 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
 let queueNumber = 0;
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
-const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'];
 const EVENTS = 'text/event-stream; charset=utf-8';
 const WHOLE = 'data: 1\n\ndata: [DONE]\n\n';
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -31,8 +30,7 @@ function freshQueue() {
     expect(response.status).toBe(201);
     return ((await response.json()) as JobView).id;
   };
-  const worker = async () =>
-    await (await new RawWorker(road.url).connect(id)).register('w', { features: FEATURES });
+  const worker = async () => await (await new RawWorker(road.url).connect(id)).register('w');
   return { ask, submit, worker };
 }
 

@@ -69,10 +69,8 @@ describe('a queue object', () => {
 
   it('says what comes of one event in one message, and takes several settlements in one', async () => {
     const queue = newQueue();
-    const features = ['ack', 'answer', 'release', 'renew', 'load', 'frames'];
     const worker = await (await new RawWorker(road.url).connect(queue)).register('w', {
       capacity: 2,
-      features,
     });
     const ids = ['one', 'other'];
     await submit(queue, ids.map(chat));
@@ -171,7 +169,8 @@ describe('a queue object', () => {
     back.result(next);
     expect(await job(queue, 'running', 30)).toMatchObject({
       state: 'succeeded',
-      attempts: 0,
+      attempts: 1,
+      attempt_errors: [],
       result: { kept: true },
     });
     expect(await job(queue, 'waiting', 30)).toMatchObject({ state: 'succeeded' });

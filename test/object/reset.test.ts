@@ -36,7 +36,7 @@ async function worker(id: string, name: string, more: Record<string, unknown> = 
   return await (await new RawWorker(queue.url, TOKEN).connect(id)).register(name, more);
 }
 
-/** A worker is given a job in the verb that stores it, or later. */
+/** A worker is given a job in the command that stores it, or later. */
 const WAYS = ['INSERT', 'UPDATE'];
 
 /** From now on no worker can be given this job. */
@@ -76,7 +76,7 @@ describe('a queue that fails in the middle of its work', () => {
     const back = await worker('q', 'busy', { jobs: [{ job_id, fence_token }] });
     expect(await back.next('registered')).toMatchObject({ resumed: ['running'] });
     back.result(running);
-    expect((await waiter).body).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect((await waiter).body).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [] });
     const call = await back.job();
     expect(call.fence_token).toBeGreaterThan(fence_token);
     const stream = call.stream_id as number;

@@ -7,7 +7,6 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 let queueNumber = 0;
 
-const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'bytes', 'stored_stream'];
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, taped: true };
 const bytes = (text: string) => new TextEncoder().encode(text);
 const piece = (output: unknown) => `data: ${JSON.stringify({ output })}\n\n`;
@@ -23,8 +22,8 @@ function freshQueue(id = `q${++queueNumber}`) {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
   const run = async (body: object = INPUT) => (await ask('POST', 'cfg/run', body)).body.id as string;
-  const worker = async (more: object = {}) =>
-    await (await new RawWorker(road.url).connect(id)).register('w', { features: FEATURES, ...more });
+  const worker = async (more: Record<string, unknown> = {}) =>
+    await (await new RawWorker(road.url).connect(id)).register('w', more);
   const status = async (job: string) => (await ask('GET', `cfg/status/${job}`)).body;
   return { id, ask, run, worker, status };
 }

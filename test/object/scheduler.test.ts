@@ -106,7 +106,7 @@ class Fleet {
 
   async launch(id: string): Promise<LaunchRow> {
     const { body } = await this.call('read', '/api/fleet');
-    const row = (body as unknown as FleetView).launches.find(({ launch_id }) => launch_id === id);
+    const row = (body as unknown as FleetView).launches.find((row) => row.id === id);
     if (!row) throw new Error(`there is no launch ${id}`);
     return row;
   }

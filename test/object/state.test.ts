@@ -64,7 +64,7 @@ function overwrite(path: string, at: number, text: string): void {
   writeFileSync(path, bytes);
 }
 
-function setSchema(path: string, version: number): void {
+function setVersion(path: string, version: number): void {
   const database = openDatabase(path);
   database.exec(`UPDATE schema_version SET version = ${version}`);
   database.close();
@@ -84,12 +84,16 @@ function contents(path: string): Record<string, string> {
 const badState = (message: RegExp) => ({ exitCode: EXIT.badState, message: expect.stringMatching(message) });
 
 describe('a state that a queue cannot use', () => {
-  it('is refused at the start when a newer version wrote it, and not touched', async () => {
+  it.each([1, 99])('is refused at the start when version %i wrote it, and not touched', async (version) => {
     const path = await stateWithJobs();
-    setSchema(path, 99);
+    setVersion(path, version);
     const before = contents(folder);
     await expect(start()).rejects.toMatchObject(
-      badState(/sqlite was written by a newer version \(schema 99, this one knows \d+\).*Upgrade/),
+      badState(
+        new RegExp(
+          `sqlite was written by another version .*state version ${version}, .* another state folder`,
+        ),
+      ),
     );
     expect(contents(folder)).toEqual(before);
   });
@@ -120,9 +124,9 @@ describe('a state that a queue cannot use', () => {
     const path = await stateWithJobs();
     const workerd = await start();
     // The object reads its database at its first request.
-    setSchema(path, 99);
-    const newer = await fetch(`${workerd.url}/api/jobs/a`);
-    expect([newer.status, await newer.text()]).toEqual([503, expect.stringContaining('newer version')]);
+    setVersion(path, 99);
+    const refused = await fetch(`${workerd.url}/api/jobs/a`);
+    expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('another version')]);
     overwrite(path, 0, 'garbage garbage!');
     const damaged = await fetch(`${workerd.url}/api/jobs/a`);
     expect([damaged.status, await damaged.text()]).toEqual([
@@ -130,7 +134,7 @@ describe('a state that a queue cannot use', () => {
       expect.stringMatching(/queue_failed|state_damaged/),
     ]);
     await until(() => logged.some((line) => /failed: .*SQLITE_(NOTADB|CORRUPT)/.test(line)), 'it is logged');
-    expect(logged.filter((line) => /schema 99/.test(line))).toHaveLength(1);
+    expect(logged.filter((line) => /state version 99/.test(line))).toHaveLength(1);
   });
 
   it('is not one that was killed: its jobs are counted', async () => {

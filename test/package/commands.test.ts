@@ -122,7 +122,7 @@ it('top: frames of the fleet', async () => {
   await end(top);
 });
 
-it('schedule, launcher and fleet: a worker starts and ends', async () => {
+it('launcher and fleet: a worker starts and ends', async () => {
   const file = join(folder, 'fleet.yaml');
   writeFileSync(
     file,
@@ -132,10 +132,10 @@ configs:
 `,
   );
   expect(await printed('fleet check', [file])).toContain('scaled');
-  expect(await printed('schedule', [file, '--dry-run'])).toContain('scaled');
-  const schedule = start('schedule', [file, '--id', 'box', '--state', join(folder, 'box')]);
+  expect(await printed('launcher', [file, '--dry-run'])).toContain('scaled');
+  const first = start('launcher', [file, '--id', 'box', '--state', join(folder, 'box')]);
   await until(async () => (await printed('fleet status')).includes('scaled'), 'the fleet is in force');
-  await end(schedule);
+  await end(first);
   // Another launcher on the same machine goes on.
   const launcher = start('launcher', ['--id', 'box', '--state', join(folder, 'box')]);
   await launcher.waitForLine(/launcher starting/);

@@ -16,7 +16,7 @@ declare module 'vitest' {
 
 const REPOSITORY = join(import.meta.dirname, '../..');
 
-/** Packs what `npm publish` would publish, and installs it as a user would. */
+/** Packs what `npm publish dist/package` would publish, and installs it as a user would. */
 export default function setup({ provide }: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'published-'));
   const npm = (args: string[], cwd: string) =>
@@ -26,9 +26,9 @@ export default function setup({ provide }: TestProject): () => void {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-  const packed = npm(['pack', '--json', '--pack-destination', folder], REPOSITORY);
-  // What prepack prints stands before it.
-  const [{ filename, files }] = JSON.parse(packed.slice(packed.indexOf('[\n')));
+  npm(['run', 'pack'], REPOSITORY);
+  const packed = npm(['pack', './dist/package', '--json', '--pack-destination', folder], REPOSITORY);
+  const [{ filename, files }] = JSON.parse(packed);
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
   npm(['install', '--prefer-offline', '--loglevel=error', join(folder, filename)], folder);
   provide('app', folder);

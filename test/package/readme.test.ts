@@ -9,12 +9,14 @@ import { type Child, startProcess } from '../support/processes.ts';
 import { cleanEnvironment, stateFolder, tearDown } from '../support/road.ts';
 
 /**
- * The README's lines in a fresh clone, as they stand there, on the oldest Node that a clone may start with where this
+ * The lines of the README, and the programs of docs/jobs.md, in a fresh clone, as they stand there, on the oldest Node that a clone may start with where this
  * machine has one. Only the port is another.
  */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+/** Where the README sends programs. */
+const JOBS = readFileSync(join(ROOT, 'docs/jobs.md'), 'utf8');
 const clone = join(stateFolder(), 'worker-vllm');
 let port: number;
 let road: Child;
@@ -23,16 +25,6 @@ let road: Child;
 const ELSEWHERE: Record<string, string> = {
   'npm ci && npm test': 'this is one of them',
   'CASOLA_WS_URL=wss://queue.example.com': 'names machines of its reader; commands.test.ts runs supervise',
-  'npm run check': 'the first tier of CI',
-  'npm test': 'this is one of them',
-  'npm run test:': 'tiers of their own',
-  'npm run simulate': 'test/simulation',
-  'npm run planted-bugs': 'takes minutes',
-  'npm run soak': 'test/soak',
-  'npm run fuzz': 'takes minutes',
-  'npm run abuse': 'test/abuse',
-  'npm run bench': 'a tier of CI; its set-up installs servers',
-  'npm run demo-fleet': 'test/road/demo-fleet.test.ts',
 };
 const run = new Set<string>();
 
@@ -78,10 +70,10 @@ async function output(command: Child): Promise<string> {
   return command.output();
 }
 
-/** Runs the block of JavaScript that contains a text, with what the README leaves to its reader. */
-async function program(text: string, before = '', after = ''): Promise<string> {
-  const block = blocksOf(README, 'js').find((code) => code.includes(text));
-  if (block === undefined) throw new Error(`README.md has no program with "${text}"`);
+/** Runs the block of JavaScript that contains a text, with what the page leaves to its reader. */
+async function program(page: string, text: string, before = '', after = ''): Promise<string> {
+  const block = blocksOf(page, 'js').find((code) => code.includes(text));
+  if (block === undefined) throw new Error(`There is no program with "${text}"`);
   writeFileSync(join(clone, 'program.mjs'), `${before}\n${atPort(block)}\n${after}`);
   return await output(shell('npx node program.mjs'));
 }
@@ -119,7 +111,7 @@ it('npm ci && npm start', async () => {
 
 it('requests', async () => {
   expect(await output(type('curl http://127.0.0.1:8788/v1/chat/completions'))).toContain('"choices"');
-  expect((await program("from 'openai'")).length).toBeGreaterThan(10);
+  expect((await program(README, "from 'openai'")).length).toBeGreaterThan(10);
   expect(await output(type('curl http://127.0.0.1:8788/api/jobs'))).toContain('job-123');
   expect(await output(type("curl 'http://127.0.0.1:8788/api/jobs/job-123?wait=60'"))).toContain('succeeded');
 });
@@ -140,19 +132,17 @@ it('jobs and batches by command', async () => {
   await stop(top);
 });
 
-it('jobs by program, once the clone is built as the README says', async () => {
-  await output(type('npm run build'));
-  expect(await program('new JobClient', '', 'console.log(job.state);')).toBe('succeeded\n');
+it('jobs by program, once the clone is built as docs/jobs.md says', async () => {
+  await output(shell('npm run build'));
+  expect(await program(JOBS, 'new JobClient', '', 'console.log(job.state);')).toBe('succeeded\n');
   const payload = `{ messages: [{ role: 'user', content: 'Hi.' }] }`;
   const source = `const source = Array.from({ length: 3 }, () => ({ job_type: 'chat_completion', payload: ${payload} }));`;
-  await program('new JobConnection', source, 'process.exit();');
+  await program(JOBS, 'new JobConnection', source, 'process.exit();');
 });
 
 it('a queue with tokens', async () => {
   await stop(road);
-  for (const start of ['worker', "worker --worker-id 'runpod-*'", 'submit', 'launcher']) {
-    await output(type(`npx worker-vllm token --scope ${start}`));
-  }
+  for (const scope of ['worker', 'submit']) await output(type(`npx worker-vllm token --scope ${scope}`));
   const queue = type('npx worker-vllm queue');
   await queue.waitForLine(/listening at/);
   expect((await fetch(`http://127.0.0.1:${port}/v1/models`)).status).toBe(401);

@@ -60,7 +60,7 @@ describe('a job', () => {
     const second = await worker('second');
     process.kill(await workerPid(first), 'SIGKILL');
     const view = await settled(queue.url, id);
-    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'second', attempts: 1 });
+    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'second', attempts: 2 });
     expect((await first.process.exited).code).not.toBe(0);
     expect(await processesWith(String(first.enginePort))).toEqual([]);
     expect(second.process.output()).toContain('taking jobs');
@@ -73,7 +73,7 @@ describe('a job', () => {
     await killQueue(queue);
     queue = await startQueue({ port: queue.port, stateDir: queue.stateDir });
     const view = await settled(queue.url, id);
-    expect(view).toMatchObject({ state: 'succeeded', attempts: 0, worker_id: 'only' });
+    expect(view).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [], worker_id: 'only' });
     const usage = (view.result as { completion: { usage: { completion_tokens: number } } }).completion.usage;
     expect(usage.completion_tokens).toBe(600);
   });
@@ -93,7 +93,7 @@ describe('a job', () => {
     expect(await settled(queue.url, long.id)).toMatchObject({
       state: 'succeeded',
       worker_id: 'staying',
-      attempts: 0,
+      attempts: 1,
     });
     expect((await leaving.process.exited).code).toBe(EXIT.ok);
     expect(await processesWith(String(leaving.enginePort))).toEqual([]);
@@ -111,7 +111,7 @@ describe('a job', () => {
     process.kill(engine as number, 'SIGKILL');
     expect((await dying.process.exited).code).toBe(EXIT.engineDied);
     const view = await settled(queue.url, id);
-    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'other', attempts: 1 });
+    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'other', attempts: 2 });
     const dead = (await workers(queue.url)).find((entry) => entry.worker_id === 'dying');
     expect(dead).toMatchObject({ state: 'disconnected', status: 'error' });
     expect(dead?.error_message).toBeTruthy();
@@ -123,12 +123,15 @@ describe('a job', () => {
     const headers = { 'content-type': 'application/json' };
     await fetch(faults, { method: 'POST', headers, body: '{"unhealthy": true, "error_500": 1000}' });
     const first = await submit(queue.url, chatJob(5));
-    await until(async () => (await job(queue.url, first.id)).attempts === 1, 'the first has failed');
+    await until(
+      async () => (await job(queue.url, first.id)).attempt_errors.length === 1,
+      'the first has failed',
+    );
     const second = await submit(queue.url, chatJob(5));
     await lingering.process.waitForLine(/taking no jobs until the engine is healthy again/);
     await fetch(faults, { method: 'DELETE' });
-    expect(await settled(queue.url, first.id)).toMatchObject({ state: 'succeeded', attempts: 1 });
-    expect(await settled(queue.url, second.id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(await settled(queue.url, first.id)).toMatchObject({ state: 'succeeded', attempts: 2 });
+    expect(await settled(queue.url, second.id)).toMatchObject({ state: 'succeeded', attempts: 1 });
   });
 
   it('is cancelled, and the engine stops generating', async () => {
@@ -138,7 +141,7 @@ describe('a job', () => {
     const response = await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' });
     expect(await response.json()).toMatchObject({ state: 'cancelled' });
     await until(async () => (await engineRunning(busy.engineUrl)) === 0, 'the engine runs nothing');
-    expect(await job(queue.url, id)).toMatchObject({ state: 'cancelled', attempts: 0 });
+    expect(await job(queue.url, id)).toMatchObject({ state: 'cancelled', attempts: 1 });
   });
 
   it('fails with the engine’s own status and body when the engine refuses it', async () => {

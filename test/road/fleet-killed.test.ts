@@ -5,8 +5,8 @@ import {
   fleetView,
   isAlive,
   printed,
-  type Schedule,
-  startSchedule,
+  type RunningLauncher,
+  startLauncher,
   WorkerCensus,
   writeFleet,
 } from '../support/fleet-road.ts';
@@ -33,8 +33,8 @@ const SLOW = { timeoutMs: 120_000, everyMs: 20 };
  * hands gets it again after a minute, so the other way round is for `npm run test:kills`.
  */
 const ORDERS = [
-  ['queue', 'schedule'] as const,
-  ...(process.env.TEST_KILLS ? [['schedule', 'queue'] as const] : []),
+  ['queue', 'launcher'] as const,
+  ...(process.env.TEST_KILLS ? [['launcher', 'queue'] as const] : []),
 ];
 
 /** In the order in which a launch has them. */
@@ -51,22 +51,22 @@ const STEPS: LaunchState[] = [
 
 class Road {
   queue!: QueueProcess;
-  schedule!: Schedule;
+  launcher!: RunningLauncher;
   readonly path = join(stateFolder(), 'fleet.yaml');
 
   async start(): Promise<void> {
     writeFleet(this.path, { configs: { cfg: { max: 2 } } });
     this.queue = await startQueue();
-    this.schedule = startSchedule(this.queue.url, this.path);
-    await this.schedule.process.waitForLine(/It costs/);
+    this.launcher = startLauncher(this.queue.url, this.path);
+    await this.launcher.process.waitForLine(/It costs/);
   }
 
-  async killAndStartAgain(what: 'queue' | 'schedule'): Promise<void> {
-    const { queue, schedule } = this;
+  async killAndStartAgain(what: 'queue' | 'launcher'): Promise<void> {
+    const { queue, launcher } = this;
     this[what].process.kill('SIGKILL');
     await this[what].process.exited;
     if (what === 'queue') this.queue = await startQueue(queue);
-    else this.schedule = startSchedule(queue.url, this.path, schedule.stateDir);
+    else this.launcher = startLauncher(queue.url, this.path, launcher.stateDir);
   }
 
   /** Waits until a launch is at a step, or beyond it. */
@@ -87,7 +87,7 @@ describe('a fleet whose queue and launcher are killed', () => {
     async (one, other) => {
       const road = new Road();
       await road.start();
-      const census = new WorkerCensus(road.schedule.stateDir);
+      const census = new WorkerCensus(road.launcher.stateDir);
       const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
       for (const id of ids) await submit(road.queue.url, chatJob(20, { id }));
       for (const [index, step] of STEPS.slice(1, -1).entries()) {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
-import { fleetView, isAlive, printed, startSchedule, writeFleet } from '../support/fleet-road.ts';
+import { fleetView, isAlive, printed, startLauncher, writeFleet } from '../support/fleet-road.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { stopAllProcesses } from '../support/processes.ts';
@@ -105,9 +105,9 @@ describe('worker-vllm fleet', () => {
           dear: { min: 2, max: 2, machines: [{ provider: 'here', price_per_hour: 1 }] },
         },
       });
-      const schedule = startSchedule(queue.url, path);
+      const launcher = startLauncher(queue.url, path);
       const fleet = (...args: string[]) => printed(['fleet', ...args, '--url', queue.url]);
-      await schedule.process.waitForLine(/bad: no more workers are started for now\. /, 90_000);
+      await launcher.process.waitForLine(/bad: no more workers are started for now\. /, 90_000);
       await until(
         async () => (await readyWorkers(queue.url)) === 1,
         'what the budget pays for is ready',
@@ -128,7 +128,7 @@ describe('worker-vllm fleet', () => {
       expect(await fleet('status')).toMatch(/▲ dear is drained: "worker-vllm fleet resume dear" ends that\./);
       await fleet('remove');
       expect(await fleet('status')).toMatch(/No fleet is applied/);
-      expect(await processesWith(join(schedule.stateDir, 'processes'))).toEqual([]);
+      expect(await processesWith(join(launcher.stateDir, 'processes'))).toEqual([]);
     },
   );
 });

@@ -50,7 +50,7 @@ const withoutComments = (text: string) => text.replaceAll(/^: .*\n\n/gm, '');
 
 async function storedBody(id: string): Promise<string> {
   const view = await settled(queue.url, id);
-  expect(view).toMatchObject({ state: 'succeeded', attempts: 0, stream: true });
+  expect(view).toMatchObject({ state: 'succeeded', attempts: 1, stream: true });
   return (view.result as { response: { body: string } }).response.body;
 }
 

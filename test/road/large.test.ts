@@ -48,7 +48,7 @@ it('a payload of 5 MiB and a result of more than 256 KiB go by reference and arr
     payload: { messages: [{ role: 'user', content }], max_tokens: tokens, ignore_eos: true },
   });
   const view = await settled(queue.url, id);
-  expect(view).toMatchObject({ state: 'succeeded', attempts: 0, worker_id: 'large' });
+  expect(view).toMatchObject({ state: 'succeeded', attempts: 1, worker_id: 'large' });
   const { completion } = view.result as {
     completion: { usage: object; choices: { message: { content: string } }[] };
   };

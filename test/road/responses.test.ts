@@ -7,7 +7,7 @@ let queue: QueueProcess;
 let workers: WorkerProcess[];
 
 beforeAll(async () => {
-  queue = await startQueue({ env: { CASOLA_RECONNECT_GRACE: '1' } });
+  queue = await startQueue({ env: { QUEUE_RECONNECT_GRACE_SECONDS: '1' } });
   workers = await Promise.all(
     ['a', 'b'].map((id) => readyWorker(queue.url, id, { engineArgs: '--inter-token-latency-ms 5' })),
   );

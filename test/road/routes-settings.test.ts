@@ -11,7 +11,7 @@ let worker: WorkerProcess;
 beforeAll(async () => {
   queue = await startQueue({
     env: {
-      GATEWAY_MAX_BODY_BYTES: String(MOST),
+      QUEUE_MAX_BODY_BYTES: String(MOST),
       QUEUE_LOCAL_HOSTS: 'host.docker.internal',
       INFERENCE_ROUTES: '+POST /v1/ocr, -POST /invocations, +GET /load',
     },
@@ -86,7 +86,7 @@ describe('a large body', () => {
     const response = await ask(queue.url, MOST);
     expect([response.status, await response.text()]).toEqual([
       413,
-      expect.stringMatching(/24 MiB.*GATEWAY_MAX_BODY_BYTES/),
+      expect.stringMatching(/24 MiB.*QUEUE_MAX_BODY_BYTES/),
     ]);
   });
 });

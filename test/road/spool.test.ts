@@ -44,7 +44,7 @@ test.each([
     const spoolDir = stateFolder();
     const env = { WORKER_SPOOL_DIR: spoolDir, VLLM_STARTUP_TIMEOUT: '900' };
     // Long enough for two processes to start on a busy machine.
-    const grace = { CASOLA_RECONNECT_GRACE: '120' };
+    const grace = { QUEUE_RECONNECT_GRACE_SECONDS: '120' };
     const queue = await startQueue({ env: grace });
     const first = await readyWorker(queue.url, 'keeper', { engineArgs: '--inter-token-latency-ms 30', env });
     const { id } = await submit(queue.url, chatJob(200));
@@ -58,7 +58,8 @@ test.each([
     await startQueue({ ...queue, env: grace });
     expect(await settled(queue.url, id)).toMatchObject({
       state: 'succeeded',
-      attempts: 0,
+      attempts: 1,
+      attempt_errors: [],
       worker_id: 'keeper',
       result: { completion: { usage: { completion_tokens: 200 } } },
     });

@@ -13,7 +13,7 @@ import {
 afterAll(tearDown);
 
 it('a queue that was stopped for several leases charges no job for it', async () => {
-  const queue = await startQueue({ env: { CASOLA_LEASE_SECONDS: '2', CASOLA_PING_SECONDS: '1' } });
+  const queue = await startQueue({ env: { QUEUE_LEASE_SECONDS: '2', QUEUE_PING_SECONDS: '1' } });
   await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
   const ids = [1, 2, 3, 4].map((n) => `job-${n}`);
   for (const id of ids) await submit(queue.url, chatJob(120, { id, max_attempts: 1 }));
@@ -23,6 +23,10 @@ it('a queue that was stopped for several leases charges no job for it', async ()
   await sleep(8000);
   process.kill(workerd as number, 'SIGCONT');
   for (const id of ids) {
-    expect(await settled(queue.url, id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(await settled(queue.url, id)).toMatchObject({
+      state: 'succeeded',
+      attempts: 1,
+      attempt_errors: [],
+    });
   }
 });

@@ -34,7 +34,7 @@ const COLUMNS: readonly (keyof JobColumns)[] = [
   'deadline_at',
 ];
 
-/** A job that is given out in the verb that submits it has one row written, of two steps. */
+/** A job that is given out in the command that submits it has one row written, of two steps. */
 function steps(change: JobChange): JobChange[] {
   if (change.before !== null || change.deleted || change.after.fence_token === 0) return [change];
   const submitted = { ...change.after, state: 'pending', fence_token: 0, worker_id: null };

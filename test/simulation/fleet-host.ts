@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../../src/durable/ports.ts';
-import { FleetRegistry } from '../../src/fleet/registry.ts';
+import { Fleet } from '../../src/fleet/fleet.ts';
+import { readHistory } from '../../src/fleet/history/read.ts';
 import type { ConfigStart, FleetRpc } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import type { Random } from './random.ts';
@@ -17,53 +18,55 @@ export class FleetHost {
   readonly #database = new DatabaseSync(':memory:');
   readonly #startsWorkers: boolean;
   #alarmAt: number | null = null;
-  #registry: FleetRegistry;
+  #fleet: Fleet;
 
   /** @param startsWorkers whether a scheduler starts workers, or has stopped doing so, by turns */
   constructor(timeline: Timeline, random: Random, startsWorkers: boolean) {
     this.#timeline = timeline;
     this.#random = random;
     this.#startsWorkers = startsWorkers;
-    this.#registry = this.#open();
+    this.#fleet = this.#open();
   }
 
   /** Its process starts anew. */
   restart(): void {
-    this.#registry = this.#open();
+    this.#fleet = this.#open();
   }
 
   /** What gateway and queue may ask, each question and answer with a delay of its own. */
   calls(isAlive: () => boolean): FleetRpc {
-    const rpc = <T>(ask: (registry: FleetRegistry) => T): Promise<T> =>
+    const rpc = <T>(ask: (fleet: Fleet) => T): Promise<T> =>
       new Promise((resolve) => {
         const later = (run: () => void) =>
           this.#timeline.after(this.#random.int(0, 3), () => {
             if (isAlive()) run();
           });
         later(() => {
-          const answer = ask(this.#registry);
+          const answer = ask(this.#fleet);
           later(() => resolve(answer));
         });
       });
     return {
-      heartbeat: (beat) => rpc((registry) => void registry.heartbeat(beat)),
-      keepTelemetry: (workerId, batch) => rpc((registry) => void registry.keepTelemetry(workerId, batch)),
-      telemetry: (workerId, kind, query) => rpc((registry) => registry.telemetry(workerId, kind, query)),
-      record: (...told) => rpc((registry) => registry.record(...told)),
-      view: () => rpc((registry) => registry.view.view()),
-      history: (...asked) => rpc((registry) => registry.history(...asked)),
-      sessions: () => rpc((registry) => registry.sessions()),
-      refused: (refused) => rpc((registry) => registry.refused(refused)),
-      workers: () => rpc((registry) => registry.workers()),
-      signIn: (signIn) => rpc((registry) => registry.signIn(signIn)),
+      heartbeat: (beat) => rpc((fleet) => void fleet.heartbeat(beat)),
+      keepTelemetry: (workerId, batch) =>
+        rpc((fleet) => fleet.telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items)),
+      telemetry: (workerId, kind, query) =>
+        rpc((fleet) => fleet.telemetry.read({ worker_id: workerId, kind }, query)),
+      record: (...told) => rpc((fleet) => fleet.record(...told)),
+      view: () => rpc((fleet) => fleet.view.view()),
+      history: (of, range) => rpc((fleet) => readHistory(fleet.history, of, range, this.#timeline.now)),
+      sessions: () => rpc((fleet) => fleet.workers.sessions()),
+      refused: (refused) => rpc((fleet) => fleet.incidents.refused(refused, this.#timeline.now)),
+      workers: () => rpc((fleet) => fleet.workers.list()),
+      signIn: (signIn) => rpc((fleet) => fleet.signIns.add(signIn, this.#timeline.now)),
       closeViewers: async () => {},
-      signedIn: (id) => rpc((registry) => registry.signedIn(id)),
-      signOut: (id) => rpc((registry) => registry.signOut(id)),
-      models: () => rpc((registry) => registry.models()),
-      keepResponse: (...kept) => rpc((registry) => registry.keepResponse(...kept)),
-      ownerOfResponse: (...asked) => rpc((registry) => registry.ownerOfResponse(...asked)),
-      chooseConfigs: (models) => rpc((registry) => registry.chooseConfigs(models)),
-      starts: () => rpc((registry) => registry.starts()),
+      signedIn: (id) => rpc((fleet) => fleet.signIns.find(id, this.#timeline.now)),
+      signOut: (id) => rpc((fleet) => fleet.signIns.remove(id)),
+      models: () => rpc((fleet) => fleet.models.all()),
+      keepResponse: (...kept) => rpc((fleet) => fleet.responses.keep(...kept, this.#timeline.now)),
+      ownerOfResponse: (...asked) => rpc((fleet) => fleet.responses.ownerOf(...asked)),
+      chooseConfigs: (models) => rpc((fleet) => fleet.chooseForCallers(models)),
+      starts: () => rpc((fleet) => fleet.starts()),
     };
   }
 
@@ -82,7 +85,7 @@ export class FleetHost {
   }
 
   /** No run is so long that anything ages out: the alarm is not waited for. */
-  #open(): FleetRegistry {
+  #open(): Fleet {
     const alarm = {
       get: () => this.#alarmAt,
       set: (at: number) => {
@@ -96,11 +99,11 @@ export class FleetHost {
       exec: (query: string, ...bindings: (string | number | null)[]) =>
         this.#database.prepare(query).all(...bindings) as unknown as Row[],
     };
-    const registry = new FleetRegistry(
+    const fleet = new Fleet(
       { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now },
       completeQueueSettings({}),
     );
-    registry.starts = () => this.#starts();
-    return registry;
+    fleet.starts = () => this.#starts();
+    return fleet;
   }
 }

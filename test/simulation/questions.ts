@@ -74,7 +74,7 @@ export class Questions {
             openHere(said.relay, said.stream_id).then(bring, () => {});
           else bring(sayAnswer(said));
         });
-      queue.request(asked.job, answer);
+      queue.do('request', asked.job, answer);
     });
   }
 
@@ -113,27 +113,29 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
   return {
     submit: (sent: Sent<SubmitJob>[]) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), sent),
     submitAndListen: (sent: Sent<SubmitJob>[], listener: string) =>
-      submitBy((queue, jobs, ids) => queue.submitAndListen(jobs, ids, listener), sent),
-    get: (id) => rpc((queue, answer) => answer(queue.jobs.get(id))),
-    wait: (id, ms) => rpc((queue, answer) => queue.jobs.wait(id, ms, answer)),
-    cancel: (id, reason) => rpc((queue, answer) => answer(queue.cancel(id, reason))),
-    status: () => rpc((queue, answer) => answer(queue.status())),
-    ledger: (id) => rpc((queue, answer) => answer(queue.jobs.ledger(id))),
+      submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), sent),
+    get: (id) => rpc((queue, answer) => answer(queue.read('get', id, null))),
+    wait: (id, ms) => rpc((queue, answer) => queue.wait('wait', id, ms, null, answer)),
+    cancel: (id, reason) => rpc((queue, answer) => answer(queue.do('cancel', id, reason, null))),
+    status: () => rpc((queue, answer) => answer(queue.read('status'))),
+    ledger: (id) => rpc((queue, answer) => answer(queue.read('ledger', id, null))),
     follow: (id, fence, ms) =>
       rpc((queue, answer) =>
-        queue.jobs.follow(id, fence, ms, (job) => answer(job && { job, ...queue.jobs.outputOf(job) })),
+        queue.wait('follow', id, fence, ms, null, (job) =>
+          answer(job && { job, ...queue.read('outputOf', job) }),
+        ),
       ),
     contents: unasked,
     list: unasked,
-    settlements: (wanted) => rpc((queue, answer) => queue.jobs.settlements(wanted, answer)),
+    settlements: (wanted) => rpc((queue, answer) => queue.wait('settlements', wanted, answer)),
     listen: (listener, ids, viewer) =>
-      rpc((queue, answer) => answer(queue.jobs.listen(listener, ids, viewer))),
-    nextSettled: (listener, ms) => rpc((queue, answer) => queue.jobs.nextSettled(listener, ms, answer)),
-    leaveListener: (listener) => rpc((queue, answer) => answer(queue.jobs.leaveListener(listener))),
+      rpc((queue, answer) => answer(queue.do('listen', listener, ids, viewer))),
+    nextSettled: (listener, ms) => rpc((queue, answer) => queue.wait('nextSettled', listener, ms, answer)),
+    leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
     waitingLines: unasked,
     metrics: unasked,
     configNow: unasked,
-    batchSlots: (models) => rpc((queue, answer) => answer(queue.numbers.batchSlots(models))),
+    batchSlots: (models) => rpc((queue, answer) => answer(queue.read('batchSlots', models))),
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,

@@ -173,9 +173,9 @@ export class QueueHost {
     const ifAlive = (run: () => void) => void (life === this.life && run());
     return new FleetReport({
       send: (events, share) => this.#ports.fleet().record(events, share),
-      share: () => (this.#queue as Queue).numbers.share(),
-      awaitsStart: () => (this.#queue as Queue).lines.awaitStart,
-      hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.lines.hearStarts(starts))),
+      share: () => (this.#queue as Queue).read('share'),
+      awaitsStart: () => (this.#queue as Queue).read('awaitsStart'),
+      hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
     });

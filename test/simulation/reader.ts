@@ -90,7 +90,7 @@ export class Reader {
   /** What is settled is read out of the row: the whole answer of the attempt that counts, or why there is none. */
   async #readSettled(response: Response): Promise<'whole' | 'failed'> {
     const { server, oracle } = this.#around;
-    const job = server.queue.rules?.jobs.get(this.#jobId);
+    const job = server.queue.rules?.read('get', this.#jobId, null);
     if (job && !isSettled(job.state)) {
       oracle.violated(
         'a reader gets what was stored',

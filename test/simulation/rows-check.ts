@@ -7,7 +7,7 @@ import type { Sql } from '../../src/queue/store/ports.ts';
 export function misknownRow(queue: Queue, disk: Sql, jobIds: Iterable<string>): string | null {
   for (const id of jobIds) {
     const row = findJob(disk, id);
-    const [known, stored] = [queue.jobs.get(id), row && viewOf(disk, row)].map((view) =>
+    const [known, stored] = [queue.read('get', id, null), row && viewOf(disk, row)].map((view) =>
       JSON.stringify(view, null, 1),
     );
     if (known !== stored) return `${id} is known as ${known} and stored as ${stored}`;

@@ -113,7 +113,7 @@ class Simulation {
   /** Of all that were submitted and of the lines of batches, those that the queue knows. */
   get #jobIds(): string[] {
     const ids = [...this.#submitters.map(({ id }) => id), ...this.#plan.batches.flatMap(lineJobs)];
-    return ids.filter((id) => this.#server.queue.rules?.jobs.get(id));
+    return ids.filter((id) => this.#server.queue.rules?.read('get', id, null));
   }
 
   #schedule(): void {
@@ -174,7 +174,7 @@ class Simulation {
     const { queue, batches } = this.#server;
     for (const { plan, batch } of this.#batches) {
       if (batch === null || !queue.rules) continue;
-      const problem = batchProblem(plan, batch, batches, (id) => queue.rules?.jobs.get(id) ?? null);
+      const problem = batchProblem(plan, batch, batches, (id) => queue.rules?.read('get', id, null) ?? null);
       if (problem !== null) this.#oracle.violated(problem.promise, problem.message);
     }
   }
@@ -182,8 +182,8 @@ class Simulation {
   #ledgersAreTrue(): void {
     const { rules } = this.#server.queue;
     for (const id of this.#jobIds) {
-      const job = rules?.jobs.get(id);
-      const ledger = rules?.jobs.ledger(id);
+      const job = rules?.read('get', id, null);
+      const ledger = rules?.read('ledger', id, null);
       if (!job || !ledger) continue;
       const problem = ledgerProblem(job, ledger, this.#oracle.fences.get(id) ?? []);
       if (problem !== null) this.#oracle.violated('a ledger tells what happened', `${id}: ${problem}`);
@@ -197,7 +197,7 @@ class Simulation {
 
   #usageIsTrue(): void {
     const { rules, disk, life: restarts } = this.#server.queue;
-    const states = this.#jobIds.map((id) => [id, rules?.jobs.get(id)?.state ?? 'lost'] as const);
+    const states = this.#jobIds.map((id) => [id, rules?.read('get', id, null)?.state ?? 'lost'] as const);
     const { acknowledged, exchanges } = this.#oracle;
     const problem = usageProblem(disk, { stored: new Map(states), acknowledged, exchanges, restarts });
     if (problem !== null) this.#oracle.violated('usage is counted once', problem);
@@ -242,7 +242,7 @@ class Simulation {
     if (untold) return `the settlement of ${untold} was not told`;
     const rules = this.#server.queue.rules;
     if (!rules) return 'the queue is down';
-    const { running, pending } = rules.status();
+    const { running, pending } = rules.read('status');
     if (running + pending > 0) return `the queue counts ${running} running and ${pending} pending`;
     if (rules.nextTick() !== null) return 'the queue keeps something in memory';
     for (const { boot, plan, disk } of this.#workers) {

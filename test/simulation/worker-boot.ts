@@ -130,7 +130,7 @@ export class Boot implements ClientProcess {
         interval: { minMs: 0, maxMs: 20, rampEvents: 2, manyStreams: 1 },
         batching: plan.capacity % 2 === 0 ? { maxSize: 4, minSize: 1, growthFactor: 2 } : null,
       },
-      backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0, kvCacheLimit: 0.9 },
+      backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0 },
     };
     const ended = (code: number) => {
       trace.say(`${this.boot} ended with ${code}`);

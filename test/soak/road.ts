@@ -155,9 +155,9 @@ export class SoakRoad {
   #startQueue(port: number) {
     return cli(['queue', '--port', String(port), '--state', this.stateDir], {
       ...this.#env,
-      CASOLA_LEASE_SECONDS: String(TIMES.lease),
-      CASOLA_RECONNECT_GRACE: String(TIMES.grace),
-      CASOLA_PING_SECONDS: String(TIMES.ping),
+      QUEUE_LEASE_SECONDS: String(TIMES.lease),
+      QUEUE_RECONNECT_GRACE_SECONDS: String(TIMES.grace),
+      QUEUE_PING_SECONDS: String(TIMES.ping),
       QUEUE_WEBHOOK_HOSTS: this.hooks.allowed,
       QUEUE_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
     });

@@ -236,7 +236,7 @@ export class Soak {
       else if (!this.#book.isRight(view)) {
         (this.#book.isLargeResult(id) ? counts.largeResultsWrong : counts.wrongAnswers).push(id);
       }
-      if (view && view.attempts + view.attempt_errors.length > 0) {
+      if (view && (view.attempts > 1 || view.attempt_errors.length > 0)) {
         counts.wronglyCharged.push(...(await this.#chargesOf(view)));
       }
     });
@@ -270,7 +270,7 @@ export class Soak {
   }
 
   async #chargesOf(view: JobView): Promise<string[]> {
-    this.#charged += view.attempts;
+    this.#charged += view.attempt_errors.length;
     const ledger = await readLedger(this.#road.queueUrl, view.id);
     return ledger ? wrongCharges(view, ledger, this.#faults.done) : [`${view.id}: it has no ledger`];
   }

@@ -41,7 +41,8 @@ function job(
     worker_id: 'w1',
     detail: null,
   }));
-  return [{ id: 'j', attempts, attempt_errors } as unknown as JobView, { job_id: 'j', steps }];
+  const view = { id: 'j', state: 'succeeded', fence_token: 3, attempts, attempt_errors };
+  return [view as unknown as JobView, { job_id: 'j', steps }];
 }
 
 describe('a charged attempt', () => {
@@ -70,11 +71,13 @@ describe('a charged attempt', () => {
       { fence: 1, from: -1, to: 1 },
       { fence: 2, from: 2, to: 3 },
     ];
-    expect(wrongCharges(...job(2, [first, second]), killed)).toEqual([]);
-    expect(wrongCharges(...job(3, [first, second]), killed)).toHaveLength(1);
+    expect(wrongCharges(...job(3, [first, second]), killed)).toEqual([]);
+    expect(wrongCharges(...job(2, [first, second]), killed)).toHaveLength(1);
     expect(wrongCharges(...job(2, [first, { ...second, fence: 1 }]), killed)).toHaveLength(1);
-    expect(wrongCharges(...job(1, [first]), [])).toHaveLength(1);
-    const [view, ledger] = job(1, [first]);
+    // The lease of the attempt that succeeded had run out.
+    expect(wrongCharges(...job(2, [first, { ...second, fence: 3 }]), killed)).toEqual([]);
+    expect(wrongCharges(...job(2, [first]), [])).toHaveLength(1);
+    const [view, ledger] = job(2, [first]);
     expect(wrongCharges(view, { ...ledger, steps: [] }, killed)).toHaveLength(1);
   });
 });

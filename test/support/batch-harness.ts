@@ -3,9 +3,9 @@ import type { NewBatch } from '../../src/batches/batch.ts';
 import { findBatch, type StoredBatch, saveBatch } from '../../src/batches/batch-table.ts';
 import { createBatch } from '../../src/batches/batches.ts';
 import { countNew, insertLine } from '../../src/batches/line-table.ts';
-import { MIGRATIONS } from '../../src/batches/migrations.ts';
-import { migrate } from '../../src/durable/migrate.ts';
+import { BATCHES_TABLES } from '../../src/batches/tables.ts';
 import type { Row, Sql } from '../../src/durable/ports.ts';
+import { createTables } from '../../src/durable/tables.ts';
 import { addFile } from '../../src/files/file-index.ts';
 
 export const NOW = Date.UTC(2026, 0, 1);
@@ -15,7 +15,7 @@ export const HOUR_MS = 3_600_000;
 export function batchTables(): Sql {
   const database = new DatabaseSync(':memory:');
   const sql: Sql = { exec: (query, ...bindings) => database.prepare(query).all(...bindings) as Row[] };
-  migrate(sql, MIGRATIONS);
+  createTables(sql, BATCHES_TABLES);
   return sql;
 }
 

@@ -2,7 +2,6 @@ import {
   type AnswerRecord,
   decodeRecords,
   encodeRecords,
-  FEATURES,
   PING_TEXT,
   type WorkerFrame,
 } from '../../src/protocol/index.ts';
@@ -102,8 +101,6 @@ export class FakeConnection {
     this.push({
       type: 'registered',
       protocol: 1,
-      // Settlements are said at once unless a test wants it otherwise.
-      features: FEATURES.filter((feature) => feature !== 'frames'),
       session_id: 's',
       answers_url: 'answers?worker_id=w',
       lease_seconds: 30,

@@ -1,17 +1,26 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
-import { FleetRegistry, type FleetSettings } from '../../src/fleet/registry.ts';
-import type { ConfigChoice, ConfigStart, FleetEvent, QueueShare } from '../../src/fleet/rpc.ts';
-import type { FleetView, Heartbeat } from '../../src/protocol/index.ts';
+import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
+import { readHistory } from '../../src/fleet/history/read.ts';
+import type {
+  ConfigChoice,
+  ConfigStart,
+  FleetEvent,
+  HistoryRange,
+  KnownWorker,
+  QueueShare,
+  Subject,
+} from '../../src/fleet/rpc.ts';
+import type { FleetHistory, FleetView, Heartbeat } from '../../src/protocol/index.ts';
 
-/** The real registry over real SQLite in memory, with a clock that the test moves by hand. */
+/** The rules of a fleet over real SQLite in memory, with a clock that the test moves by hand. */
 export class FleetHarness {
   nowMs = Date.UTC(2026, 0, 1);
   alarmAt: number | null = null;
   /** Rows written so far. */
   writes = 0;
   readonly database = new DatabaseSync(':memory:');
-  registry: FleetRegistry;
+  rules: Fleet;
   /** In place of what the scheduler makes of its spec. */
   starts: ConfigStart[] | null = null;
   readonly #settings: FleetSettings;
@@ -19,13 +28,13 @@ export class FleetHarness {
 
   /** @param now another clock than its own, epoch ms */
   constructor(settings: Partial<FleetSettings> = {}, now?: () => number) {
-    this.#settings = { retention_seconds: 604_800, model_retention_seconds: 86_400, ...settings };
+    this.#settings = { retention_seconds: 604_800, ...settings };
     this.#now = now ?? (() => this.nowMs);
-    this.registry = this.#open();
+    this.rules = this.#open();
   }
 
   heartbeat(workerId: string, more: Partial<Heartbeat> = {}): void {
-    this.registry.heartbeat({ instance_id: workerId, status: 'running', ...more });
+    this.rules.heartbeat({ instance_id: workerId, status: 'running', ...more });
   }
 
   registered(workerId: string, models: string[] = ['tiny'], configId = 'cfg'): void {
@@ -47,17 +56,25 @@ export class FleetHarness {
   /** What the queue tells of its numbers. */
   share(share: Partial<QueueShare>): void {
     const whole = { at: this.#now(), full: false, sessions: [], gone: [], configs: [], ...share };
-    this.registry.record([], whole);
+    this.rules.record([], whole);
+  }
+
+  workers(): KnownWorker[] {
+    return this.rules.workers.list();
+  }
+
+  history(of: Subject, range: HistoryRange): FleetHistory {
+    return readHistory(this.rules.history, of, range, this.#now());
   }
 
   /** What everybody is shown now. */
   view(): FleetView {
-    this.registry.view.refresh(this.#now());
-    return this.registry.view.view();
+    this.rules.view.refresh(this.#now());
+    return this.rules.view.view();
   }
 
   choose(model: string | null): ConfigChoice {
-    const [choice] = this.registry.chooseConfigs([model]);
+    const [choice] = this.rules.chooseForCallers([model]);
     return choice as ConfigChoice;
   }
 
@@ -74,19 +91,19 @@ export class FleetHarness {
   alarmIfDue(): void {
     if (this.alarmAt === null || this.alarmAt > this.#now()) return;
     this.alarmAt = null;
-    this.registry.onAlarm();
+    this.rules.onAlarm();
   }
 
   /** The process ends and starts again on its disk. */
   restart(): void {
-    this.registry = this.#open();
+    this.rules = this.#open();
   }
 
   #record(event: FleetEvent): void {
-    this.registry.record([event]);
+    this.rules.record([event]);
   }
 
-  #open(): FleetRegistry {
+  #open(): Fleet {
     const sql = {
       exec: (query: string, ...bindings: SqlValue[]): Row[] => {
         if (/^\s*(insert|update|delete)/i.test(query)) this.writes += 1;
@@ -102,9 +119,9 @@ export class FleetHarness {
         this.alarmAt = null;
       },
     };
-    const registry = new FleetRegistry({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
-    const starts = registry.starts.bind(registry);
-    registry.starts = () => this.starts ?? starts();
-    return registry;
+    const rules = new Fleet({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
+    const starts = rules.starts.bind(rules);
+    rules.starts = () => this.starts ?? starts();
+    return rules;
   }
 }

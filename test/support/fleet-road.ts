@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
+import { type FleetView, isFinal, type LaunchRow } from '../../src/protocol/index.ts';
 import type { Child } from './processes.ts';
 import { cli, processesWith, stateFolder } from './road.ts';
 
@@ -36,8 +36,8 @@ export async function fleetView(url: string): Promise<FleetView> {
   return (await (await fetch(`${url}/api/fleet`)).json()) as FleetView;
 }
 
-export function isAlive({ state }: LaunchRow): boolean {
-  return state !== 'gone' && state !== 'failed';
+export function isAlive(launch: LaunchRow): boolean {
+  return !isFinal(launch);
 }
 
 /** What a command prints, once it has ended. */
@@ -48,15 +48,15 @@ export async function printed(args: string[]): Promise<string> {
   return command.output();
 }
 
-export interface Schedule {
+export interface RunningLauncher {
   process: Child;
   /** Where it keeps what it started. */
   stateDir: string;
 }
 
-/** `worker-vllm schedule`, in the folder of an earlier one where that is given. */
-export function startSchedule(url: string, path: string, stateDir = stateFolder()): Schedule {
-  const args = ['schedule', path, '--url', url, '--state', stateDir, '--id', 'box'];
+/** `worker-vllm launcher`, in the folder of an earlier one where that is given. */
+export function startLauncher(url: string, path: string, stateDir = stateFolder()): RunningLauncher {
+  const args = ['launcher', path, '--url', url, '--state', stateDir, '--id', 'box'];
   return { process: cli(args), stateDir };
 }
 

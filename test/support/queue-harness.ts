@@ -125,7 +125,6 @@ export class QueueHarness {
       config_id: 'cfg',
       capacity: 1,
       protocol: 1,
-      features: ['ack', 'answer', 'release', 'renew', 'load'],
       instance: { id, models: ['tiny'], boot_id: `${id}-boot`, ...(instance as object) },
       ...rest,
     });
@@ -203,13 +202,13 @@ export class QueueHarness {
       if (isUnserved(answer)) isUnknown = true;
       else answers.push(answer);
     };
-    this.queue.request(request, take);
-    if (isUnknown) this.queue.request({ ...request, known: this.fleet.choose(request.model) }, take);
+    this.queue.do('request', request, take);
+    if (isUnknown) this.queue.do('request', { ...request, known: this.fleet.choose(request.model) }, take);
     return answers;
   }
 
   state(id: string): string {
-    return this.queue.jobs.get(id)?.state ?? 'missing';
+    return this.queue.read('get', id, null)?.state ?? 'missing';
   }
 
   /** Moves the clock, running every alarm and tick that falls due on the way. */
@@ -281,7 +280,7 @@ export class QueueHarness {
       random: () => 0.5,
       connections: () => [...this.connections],
       breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
-      tellFleet: (event) => this.fleet.registry.record([event]),
+      tellFleet: (event) => this.fleet.rules.record([event]),
       log: (_, message, fields) => this.logLines.push({ message, fields }),
     };
   }

@@ -1,5 +1,12 @@
 import WebSocket from 'ws';
-import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
+import {
+  type AnswerRecord,
+  decodeRecords,
+  encodeRecords,
+  pack,
+  payloadText,
+  unpack,
+} from '../../src/protocol/index.ts';
 import { until } from './poll.ts';
 
 type Frame = { type: string; [field: string]: unknown };
@@ -37,7 +44,7 @@ export class RawWorker {
 
   async connect(queueId = 'vllm-queue'): Promise<this> {
     this.#socket = await this.#dial(`${this.#url}/ws?queue_id=${queueId}`, (data) =>
-      this.messages.push(JSON.parse(new TextDecoder().decode(data as ArrayBuffer))),
+      this.messages.push(read(new Uint8Array(data as ArrayBuffer))),
     );
     this.#socket.on('close', (code) => {
       this.closed = code;
@@ -45,12 +52,11 @@ export class RawWorker {
     return this;
   }
 
-  /** Registers as an extended or a base worker, and dials the answer socket where granted. */
+  /** Registers as an extended or a base worker; an extended one dials the answer socket too. */
   async register(workerId: string, more: Record<string, unknown> & { base?: boolean } = {}): Promise<this> {
     const { base, ...fields } = more;
     const extension = {
       protocol: 1,
-      features: ['ack', 'answer', 'release', 'renew', 'load', 'bytes'],
       instance: { id: workerId, models: ['tiny'], boot_id: workerId },
     };
     const frame = {
@@ -125,4 +131,13 @@ export class RawWorker {
       socket.once('error', reject);
     });
   }
+}
+
+/** @param message text, or the bytes of a job */
+function read(message: Uint8Array): Frame | Frame[] {
+  const packed = unpack(message);
+  if (packed === null) return JSON.parse(new TextDecoder().decode(message));
+  const frame = JSON.parse(packed.head);
+  const payload = pack(JSON.stringify(frame.payload), packed.body);
+  return { ...frame, payload: JSON.parse(payloadText(payload) ?? 'null') };
 }

@@ -62,7 +62,7 @@ export async function startQueue(
 ): Promise<QueueProcess> {
   const stateDir = again.stateDir ?? stateFolder();
   const port = again.port ?? (await freePort());
-  const env = { CASOLA_RECONNECT_GRACE: '2', ...again.env };
+  const env = { QUEUE_RECONNECT_GRACE_SECONDS: '2', ...again.env };
   const process = isDeployed
     ? await startWranglerDev({ port, stateDir, env })
     : cli(['queue', '--port', String(port), '--state', stateDir], env);

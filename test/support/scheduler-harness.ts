@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
-import { migrate } from '../../src/durable/migrate.ts';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
+import { createTables } from '../../src/durable/tables.ts';
 import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/facts.ts';
-import type { Launch } from '../../src/scheduler/launch.ts';
+import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
 import type { LauncherReport, Machine, OrderResult } from '../../src/scheduler/rpc.ts';
 import { Scheduler } from '../../src/scheduler/scheduler.ts';
 import { FleetSpec } from '../../src/scheduler/spec.ts';
@@ -22,7 +22,7 @@ export class SchedulerHarness {
   #made = 0;
 
   constructor() {
-    migrate(this.#sql, [SCHEDULER_TABLES]);
+    createTables(this.#sql, SCHEDULER_TABLES);
     this.scheduler = this.#open();
   }
 
@@ -41,11 +41,11 @@ export class SchedulerHarness {
     );
   }
 
-  /** The queue answers, and the scheduler looks. @param answers null: it does not */
-  tick(seconds = 1, answers?: Answers): void {
+  /** The queue answers, and the scheduler reconciles. @param answers instead of the queue's own */
+  reconcile(seconds = 1, answers?: Answers): void {
     this.now += seconds * 1000;
     const cordoned = Object.fromEntries(this.scheduler.cordon().map((id) => [id, this.running[id] ?? 0]));
-    this.scheduler.tick(answers ?? { cordoned, backlog: new Map() });
+    this.scheduler.reconcile(answers ?? { cordoned, backlog: new Map() });
   }
 
   sync(more: Partial<LauncherReport> = {}, launcher = 'l-1') {
@@ -121,7 +121,7 @@ export class SchedulerHarness {
   requested(): Launch {
     this.list([]);
     this.waiting = 1;
-    this.tick();
+    this.reconcile();
     this.waiting = 0;
     const [order] = this.sync().orders;
     if (!order) throw new Error(`nothing was ordered: ${JSON.stringify(this.scheduler.scaling())}`);
@@ -131,7 +131,7 @@ export class SchedulerHarness {
   ready(): Launch {
     const launch = this.accepted();
     this.session(launch.name);
-    this.tick();
+    this.reconcile();
     return this.row(launch.id);
   }
 

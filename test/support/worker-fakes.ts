@@ -3,6 +3,7 @@ import {
   type Heartbeat,
   type JobError,
   type JobResult,
+  OPTIMISATIONS,
   PONG_TEXT,
 } from '../../src/protocol/index.ts';
 import type { Ports } from '../../src/worker/ports.ts';
@@ -12,6 +13,9 @@ import type { WorkerSettings } from '../../src/worker/worker-interface.ts';
 import { FakeConnection } from './fake-connection.ts';
 import { FakeEngine } from './fake-engine.ts';
 import { settled, VirtualClock } from './virtual-clock.ts';
+
+// Settlements are said at once, so that a test need not wait for the end of a tick.
+OPTIMISATIONS.gatherFrames = false;
 
 /** A worker with nothing real around it. */
 export class WorkerBench {
@@ -79,7 +83,6 @@ export class WorkerBench {
           checkIntervalSeconds: 5,
           pauseAboveWaiting: 0,
           resumeAtWaiting: 0,
-          kvCacheLimit: 0.95,
         },
         ...settings,
       },

@@ -135,7 +135,7 @@ describe('an engine that fails while it works', { timeout: RESTART_LIMIT_MS }, (
     );
     await ready(before);
     const view = await settledLater(queued.id);
-    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'restarting', attempts: 1 });
+    expect(view).toMatchObject({ state: 'succeeded', worker_id: 'restarting', attempts: 2 });
     expect(JSON.stringify(view.result)).not.toContain('"abort"');
   });
 

@@ -10,7 +10,7 @@ const SILENT_MS = 60_000;
 /** The scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */
 export function statusLines({ scaling, configs }: FleetView, now: number): string[] {
   if (scaling === null) {
-    return ['No fleet is applied to this queue: "worker-vllm schedule fleet.yaml" applies one.'];
+    return ['No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.'];
   }
   const rows = configs.flatMap((config) => rowOf(config, now));
   const { price_per_hour, spent_today, budget } = scaling;

@@ -1,5 +1,11 @@
 import { age, duration } from '../../dashboard/format.ts';
-import type { ConfigRow, FleetView, LaunchRow } from '../../protocol/index.ts';
+import {
+  type ConfigRow,
+  type FleetView,
+  failureInWords,
+  isFinal,
+  type LaunchRow,
+} from '../../protocol/index.ts';
 import { dollars } from './cost.ts';
 
 /**
@@ -8,12 +14,12 @@ import { dollars } from './cost.ts';
  */
 export function happenings(before: FleetView | null, after: FleetView): string[] {
   if (before === null) return after.configs.flatMap((config) => presentOf(config));
-  const known = new Map(before.launches.map((launch) => [launch.launch_id, launch]));
+  const known = new Map(before.launches.map((launch) => [launch.id, launch]));
   const launches = [...after.launches].sort((a, b) => a.intended_at - b.intended_at);
-  const begun = launches.filter(({ launch_id }) => !known.has(launch_id));
+  const begun = launches.filter(({ id }) => !known.has(id));
   return [
     ...startsOf(begun, after),
-    ...launches.flatMap((launch) => stepOf(launch, known.get(launch.launch_id), after)),
+    ...launches.flatMap((launch) => stepOf(launch, known.get(launch.id), after)),
     ...after.configs.flatMap((config) => changesOf(config, before)),
     ...changed(before.scaling?.budget_reached ?? null, after.scaling?.budget_reached ?? null, [
       (text) => `Budget: ${sentence(text)}`,
@@ -35,7 +41,7 @@ function startsOf(begun: LaunchRow[], view: FleetView): string[] {
   const byConfig = Map.groupBy(begun, ({ config_id }) => config_id);
   return [...byConfig].map(([configId, launches]) => {
     const config = view.configs.find(({ config_id }) => config_id === configId);
-    const alive = view.launches.filter((launch) => launch.config_id === configId && isAlive(launch)).length;
+    const alive = view.launches.filter((launch) => launch.config_id === configId && !isFinal(launch)).length;
     const waiting = config?.scaling?.waiting ?? 0;
     const what = launches.length === 1 ? 'a worker' : `${launches.length} workers`;
     const limit = config?.scaling ? ` (${alive} of ${config.scaling.max})` : '';
@@ -57,20 +63,10 @@ function stepOf(launch: LaunchRow, before: LaunchRow | undefined, view: FleetVie
   return [];
 }
 
-const FAILURES: Record<NonNullable<LaunchRow['cause']>, string> = {
-  no_capacity: 'the provider has no such machine now',
-  rejected: 'the provider refused the launch',
-  vanished: 'the provider does not show the machine any more',
-  start_deadline: 'a start took too long',
-  exited: 'a worker ended by itself',
-  lost: 'a worker was lost',
-};
-
-/** `a worker ended by itself (exit code 9): No such model.` */
-function failureText({ cause, exit_code, detail }: LaunchRow): string {
-  const what = cause === null ? 'a worker failed' : FAILURES[cause];
-  const code = exit_code === null ? '' : ` (exit code ${exit_code})`;
-  return `${what}${code}${detail ? `: ${detail.replace(/[.\s]+$/, '')}` : ''}`;
+/** `its container ended with exit code 9: No such model.` */
+function failureText(launch: LaunchRow): string {
+  const { detail } = launch;
+  return `${failureInWords(launch)}${detail ? `: ${detail.replace(/[.\s]+$/, '')}` : ''}`;
 }
 
 function costOf({ intended_at, ended_at, cost }: LaunchRow): string {
@@ -123,10 +119,6 @@ function changed(
 /** The numbers that a decision follows from are on the dashboard: here they would hide what happens. */
 function withoutInputs(reason: string): string {
   return reason.replace(/(?<=\.) \(.*\)\.?$/s, '');
-}
-
-function isAlive({ state }: LaunchRow): boolean {
-  return state !== 'gone' && state !== 'failed';
 }
 
 /** With a capital at its beginning and a full stop at its end. */

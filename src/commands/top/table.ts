@@ -13,14 +13,15 @@ import {
   watts,
 } from '../../dashboard/format.ts';
 import { gpuTotals } from '../../dashboard/gpus.ts';
-import { doingNow, isAlive, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
-import type {
-  ConfigRow,
-  ConfigScaling,
-  FleetView,
-  LaunchRow,
-  WorkerRow,
-  WorkerState,
+import { doingNow, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
+import {
+  type ConfigRow,
+  type ConfigScaling,
+  type FleetView,
+  isFinal,
+  type LaunchRow,
+  type WorkerRow,
+  type WorkerState,
 } from '../../protocol/index.ts';
 
 /** A fleet as lines of text. Shape and word tell a state; colour only supports them. */
@@ -59,7 +60,7 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
     ...more(attention.length - MOST_ATTENTION, 'more that need attention'),
     '',
   ];
-  const underWay = sortLaunches(launches.filter((launch) => isAlive(launch) && launch.state !== 'ready'));
+  const underWay = sortLaunches(launches.filter((launch) => !isFinal(launch) && launch.state !== 'ready'));
   const configLines = [
     ...table(scaling ? SCALED_COLUMNS : CONFIG_COLUMNS, configs, now, screen),
     '',
@@ -162,7 +163,7 @@ const SCALED_COLUMNS: Column<ConfigRow>[] = CONFIG_COLUMNS.flatMap((column) => {
 });
 
 const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
-  { title: 'LAUNCH', text: ({ launch_id }) => launch_id, isLeft: true, drop: 0 },
+  { title: 'LAUNCH', text: ({ id }) => id, isLeft: true, drop: 0 },
   { title: 'CONFIG', text: ({ config_id }) => config_id, isLeft: true, drop: 1 },
   { title: 'STATE', text: ({ state }) => state, isLeft: true, drop: 0 },
   {

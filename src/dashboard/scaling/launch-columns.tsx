@@ -1,4 +1,4 @@
-import type { LaunchRow } from '../../protocol/scaling.ts';
+import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import { Progress } from '../controls/progress.tsx';
@@ -6,7 +6,7 @@ import { LaunchMark } from '../controls/state.tsx';
 import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { href } from '../router.ts';
-import { doingNow, isAlive, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';
+import { doingNow, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';
 
 /** What stands of a launch, left to right. */
 const STATE: Column<LaunchRow> = {
@@ -21,15 +21,15 @@ const LAUNCH: Column<LaunchRow> = {
   key: 'launch',
   head: 'Launch',
   width: 170,
-  cell: ({ launch_id, name, config_id, registered_at }) => (
+  cell: ({ id, name, config_id, registered_at }) => (
     <>
       {registered_at === null ? (
         <span class="id" title={name}>
-          {launch_id}
+          {id}
         </span>
       ) : (
         <a class="id" href={href(`workers/${encodeURIComponent(name)}`)} title={name}>
-          {launch_id}
+          {id}
         </a>
       )}
       <small title={config_id}>{config_id}</small>
@@ -122,14 +122,14 @@ export const RECENT_COLUMNS: Column<LaunchRow>[] = [
     width: 82,
     isNumber: true,
     drop: 5,
-    cell: (launch) => (isAlive(launch) ? 'not yet' : <Age at={launch.ended_at ?? launch.state_since} />),
+    cell: (launch) => (!isFinal(launch) ? 'not yet' : <Age at={launch.ended_at ?? launch.state_at} />),
   },
 ];
 
 /** `▰▰▰▱▱ load 62 % 1:12 of ~2:40`: amber once it takes longer than usual. */
 function Phase({ launch }: { launch: LaunchRow }) {
   const { state, loading, intended_at, ready_at, ready_expected_at, detail } = launch;
-  const isStarting = isAlive(launch) && ready_at === null && state !== 'terminating';
+  const isStarting = !isFinal(launch) && ready_at === null && state !== 'terminating';
   const taken = (ready_at ?? now.value) - intended_at;
   const isSlow = isStarting && ready_expected_at !== null && now.value > ready_expected_at;
   return (
@@ -155,7 +155,7 @@ function Phase({ launch }: { launch: LaunchRow }) {
 /** A segment for each step, filled once it is behind. */
 function Steps({ launch }: { launch: LaunchRow }) {
   const done = stepsDone(launch);
-  const isOver = !isAlive(launch) || launch.state === 'terminating';
+  const isOver = isFinal(launch) || launch.state === 'terminating';
   return (
     <ol class="steps" aria-label="Steps of the start">
       {LAUNCH_STEPS.map((step, index) => {
@@ -175,9 +175,9 @@ function Steps({ launch }: { launch: LaunchRow }) {
 
 /** How it ended, or what it does. */
 function Outcome({ launch }: { launch: LaunchRow }) {
-  const { state, cause, detail, ready_at, ended_at, state_since } = launch;
+  const { state, cause, detail, ready_at, ended_at, state_at } = launch;
   const worked =
-    ready_at === null ? null : (ended_at ?? (isAlive(launch) ? now.value : state_since)) - ready_at;
+    ready_at === null ? null : (ended_at ?? (!isFinal(launch) ? now.value : state_at)) - ready_at;
   return (
     <>
       <span class={cause === null ? undefined : 'warn'}>{doingNow(launch)}</span>

@@ -1,4 +1,4 @@
-import type { FailureCause, LaunchRow } from '../../protocol/scaling.ts';
+import { failureInWords, type LaunchRow } from '../../protocol/scaling.ts';
 
 /** The way of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
 export const LAUNCH_STEPS = ['Accepted', 'Container', 'Loading', 'Registered', 'Ready'] as const;
@@ -29,32 +29,12 @@ export function doingNow(launch: LaunchRow): string {
     case 'draining':
       return 'finishes what it runs';
     case 'terminating':
-      return launch.cause === null ? 'is terminated' : `is terminated: ${causeOf(launch)}`;
+      return launch.cause === null ? 'is terminated' : `is terminated: ${failureInWords(launch)}`;
     case 'gone':
       return ready_at === null ? 'ended before it was ready' : 'done';
     case 'failed':
-      return causeOf(launch);
+      return failureInWords(launch);
   }
-}
-
-const CAUSES: Record<FailureCause, string> = {
-  no_capacity: 'no capacity',
-  rejected: 'refused by the provider',
-  vanished: 'not to be found at the provider',
-  start_deadline: 'not ready in time',
-  exited: 'its container ended',
-  lost: 'lost while it was ready',
-};
-
-/** Why it failed. */
-export function causeOf({ cause, exit_code }: LaunchRow): string {
-  const words = cause === null ? 'it is not known why' : CAUSES[cause];
-  return exit_code === null ? words : `${words}, exit code ${exit_code}`;
-}
-
-/** Whether it may still cost something. */
-export function isAlive({ state }: LaunchRow): boolean {
-  return state !== 'gone' && state !== 'failed';
 }
 
 /** Starting ones first, then those that end, then those that work; the newest first. */

@@ -1,6 +1,5 @@
 import type { ConfigRow, FleetView, WorkerRow } from '../../protocol/fleet-view.ts';
-import type { LaunchRow } from '../../protocol/scaling.ts';
-import { isAlive } from './launch-steps.ts';
+import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 
 /** What machines cost, summed for a config or a provider; US dollars. */
 export interface Spend {
@@ -17,7 +16,7 @@ const HOUR_MS = 3_600_000;
 /** @param now epoch ms */
 export function spendOf(launches: readonly LaunchRow[], workers: readonly WorkerRow[], now: number): Spend {
   const busy = new Map(workers.map((worker) => [worker.worker_id, busyShare(worker)]));
-  const alive = launches.filter(isAlive);
+  const alive = launches.filter((launch) => !isFinal(launch));
   const isWorking = ({ state }: LaunchRow) => state === 'ready' || state === 'draining';
   return {
     machines: alive.length,
@@ -49,7 +48,7 @@ function busyShare({ running, slots }: WorkerRow): number {
 function hoursWithin(launch: LaunchRow, from: number, to: number): number {
   const began = launch.started_at ?? launch.accepted_at;
   if (began === null) return 0;
-  const ended = launch.ended_at ?? (isAlive(launch) ? to : launch.state_since);
+  const ended = launch.ended_at ?? (!isFinal(launch) ? to : launch.state_at);
   return Math.max(0, Math.min(ended, to) - Math.max(began, from)) / HOUR_MS;
 }
 

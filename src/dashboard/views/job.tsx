@@ -112,7 +112,7 @@ function Facts({ job }: { job: Job }) {
       </Figure>
       <Figure name="First token after">{format.duration(between(job.created_at, job.first_token_at))}</Figure>
       <Figure name="Ran">{format.duration(ran)}</Figure>
-      <Figure name="Failed attempts">
+      <Figure name="Attempts">
         {job.attempts} of {job.max_attempts}
       </Figure>
       <Figure name="Worker">

@@ -234,7 +234,7 @@ const COLUMNS: Column<JobSummary>[] = [
   {
     key: 'attempts',
     head: 'Attempts',
-    title: 'Failed attempts that were charged to it, of those it has',
+    title: 'Attempts made so far, of those it may have',
     width: 75,
     isNumber: true,
     drop: 4,

@@ -1,11 +1,11 @@
 import type { FleetView } from '../../protocol/fleet-view.ts';
-import type { LaunchRow } from '../../protocol/scaling.ts';
+import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 import { now } from '../clock.ts';
 import { Table } from '../controls/table.tsx';
 import { plural } from '../format.ts';
 import { href } from '../router.ts';
 import { LAUNCH_COLUMNS } from '../scaling/launch-columns.tsx';
-import { isAlive, sortLaunches } from '../scaling/launch-steps.ts';
+import { sortLaunches } from '../scaling/launch-steps.ts';
 import { isScaled, SCALING_COLUMNS } from '../scaling/scaling-columns.tsx';
 
 const ROW_HEIGHT = 48;
@@ -21,7 +21,7 @@ function isOldNews({ state, ready_at }: LaunchRow): boolean {
 export function Scaling({ view }: { view: FleetView }) {
   if (!view.scaling) return null;
   const configs = view.configs.filter(isScaled);
-  const alive = view.launches.filter(isAlive);
+  const alive = view.launches.filter((launch) => !isFinal(launch));
   const launches = sortLaunches(alive.filter((launch) => !isOldNews(launch)));
   const working = alive.length - launches.length;
   return (
@@ -47,7 +47,7 @@ export function Scaling({ view }: { view: FleetView }) {
             columns={LAUNCH_COLUMNS}
             rows={launches}
             rowHeight={ROW_HEIGHT}
-            idOf={({ launch_id }) => launch_id}
+            idOf={({ id }) => id}
             isAside
             classOf={({ state }) => state}
           />

@@ -30,7 +30,7 @@ function Nothing() {
   return (
     <p class="notice">
       No prices are known: no fleet's file was applied, so nothing here starts workers by itself.{' '}
-      <code>npx worker-vllm schedule fleet.yaml</code> applies one. Workers that are started by hand or by a
+      <code>npx worker-vllm launcher fleet.yaml</code> applies one. Workers that are started by hand or by a
       platform are billed there.
     </p>
   );
@@ -84,7 +84,7 @@ function Costs({ view, scaling }: { view: FleetView; scaling: ScalingSummary }) 
             columns={RECENT_COLUMNS}
             rows={recent}
             rowHeight={ROW_HEIGHT}
-            idOf={({ launch_id }) => launch_id}
+            idOf={({ id }) => id}
           />
         ) : (
           <p class="notice">Nothing has been launched yet.</p>

@@ -1,3 +1,4 @@
+import { fieldsOf } from '../../protocol/index.ts';
 import {
   EngineAnswerInvalid,
   type EngineClient,
@@ -59,7 +60,7 @@ export async function diagnose(
 
 function diagnosisOf(error: unknown, limitMs: number): Diagnosis {
   if (error instanceof EngineUnreachable) {
-    const { code } = Object(error.cause) as { code?: unknown };
+    const { code } = fieldsOf(error.cause);
     return { kind: 'unreachable', problem: CONNECTION_PROBLEMS[String(code)] ?? error.message };
   }
   if (error instanceof EngineAnswerInvalid)

@@ -26,7 +26,7 @@ export class WorkerHistory {
   }
 
   /** @param before when the heartbeat before came, epoch ms; null: there was none */
-  beat(workerId: string, beat: Heartbeat, at: number, before: number | null, intervalMs: number): void {
+  heartbeat(workerId: string, beat: Heartbeat, at: number, before: number | null, intervalMs: number): void {
     const readings = readingsOf(beat);
     if (Object.keys(readings).length === 0) return;
     const holds = before !== null && at > before && at - before <= HOLDS_INTERVALS * intervalMs;

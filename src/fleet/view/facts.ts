@@ -1,16 +1,7 @@
 import type { ConfigRates, ConfigScaling, ScalingSummary } from '../../protocol/index.ts';
-import type { ConfigShare, KnownWorker, SessionShare } from '../rpc.ts';
+import type { ConfigShare } from '../rpc.ts';
 
-/** What the projection is made of. Times in epoch ms of the server's clock, but for those in heartbeats. */
-
-export interface WorkerFacts extends KnownWorker {
-  /** When its heartbeat came, or the queue told of it. */
-  heard_at: number;
-  /** Its connection; null: there is none. */
-  session: SessionShare | null;
-  /** Jobs that it ran when its last connection ended; null: unknown. */
-  was_running: number | null;
-}
+/** What the projection is made of, beside workers and launches. Times are epoch ms of the server's clock. */
 
 export interface ConfigFacts {
   config_id: string;

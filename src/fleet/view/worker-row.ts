@@ -1,5 +1,5 @@
 import type { GpuReading, WorkerRow } from '../../protocol/index.ts';
-import type { WorkerFacts } from './facts.ts';
+import type { KnownWorker } from '../rpc.ts';
 import { counted, percent } from './words.ts';
 import { intervalMs, type StateNow } from './worker-state.ts';
 
@@ -11,7 +11,7 @@ export interface WorkerContext {
 }
 
 /** A worker as it is shown. What one that is gone last measured is not shown as if it were now. */
-export function workerRow(worker: WorkerFacts, context: WorkerContext): WorkerRow {
+export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRow {
   const { session, heartbeat: beat, instance } = worker;
   const { state, since } = context.state;
   const isGone = state === 'lost' || state === 'stopped';
@@ -62,7 +62,7 @@ function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {
   };
 }
 
-function errorOf({ heartbeat, heartbeat_at }: WorkerFacts, hasFailed: boolean): WorkerRow['error'] {
+function errorOf({ heartbeat, heartbeat_at }: KnownWorker, hasFailed: boolean): WorkerRow['error'] {
   if (!heartbeat || (heartbeat.error_message === undefined && !hasFailed)) return null;
   const message = heartbeat.error_message || `it said "${heartbeat.status}" and not why`;
   const { advice } = heartbeat;
@@ -77,7 +77,7 @@ function withoutAdvice(message: string, advice: string | undefined): string {
     : message;
 }
 
-function wasDoing({ heartbeat, was_running, disconnected }: WorkerFacts): string {
+function wasDoing({ heartbeat, was_running, disconnected }: KnownWorker): string {
   const running = was_running ?? heartbeat?.running ?? 0;
   if (running > 0) return `was running ${counted(running, 'job')}`;
   if (disconnected) return 'was idle';

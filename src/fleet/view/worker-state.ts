@@ -1,5 +1,5 @@
 import type { Heartbeat, WorkerState } from '../../protocol/index.ts';
-import type { WorkerFacts } from './facts.ts';
+import type { KnownWorker } from '../rpc.ts';
 
 /** Of workers that do not tell their interval, as the base protocol has it. */
 const USUAL_INTERVAL_MS = 60_000;
@@ -22,7 +22,7 @@ export function intervalMs(beat: Heartbeat | null): number {
 }
 
 /** By its connection where it has one, else by its heartbeats and their age. */
-export function stateOf(worker: WorkerFacts, now: number): StateNow {
+export function stateOf(worker: KnownWorker, now: number): StateNow {
   const { session, heartbeat, heartbeat_at } = worker;
   if (!session) return unconnected(worker, now);
   // What it said before it connected is about an earlier process.
@@ -32,7 +32,7 @@ export function stateOf(worker: WorkerFacts, now: number): StateNow {
   return { state, since: null, until: FOREVER };
 }
 
-function unconnected(worker: WorkerFacts, now: number): StateNow {
+function unconnected(worker: KnownWorker, now: number): StateNow {
   const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
   if (heartbeat?.status === 'stopping') return { state: 'stopped', since: heartbeat_at, until: FOREVER };
   if (saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };

@@ -3,15 +3,15 @@ import { backlog } from '../../batches/backlog.ts';
 import type { Batch, NewBatch } from '../../batches/batch.ts';
 import { type BatchesWanted, findBatch, listBatches } from '../../batches/batch-table.ts';
 import { cancelBatch, createBatch, fileOf, unlistFile } from '../../batches/batches.ts';
-import { MIGRATIONS } from '../../batches/migrations.ts';
 import type { BatchPorts } from '../../batches/ports.ts';
 import type { Backlog, BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
 import { BatchRunner } from '../../batches/runner.ts';
+import { BATCHES_TABLES } from '../../batches/tables.ts';
 import { lookAfter } from '../../batches/upkeep.ts';
 import { machineTime } from '../../durable/machine-time.ts';
-import { migrate } from '../../durable/migrate.ts';
 import { startAgain } from '../../durable/start-again.ts';
 import { StoredAlarm, sqlOf } from '../../durable/storage.ts';
+import { createTables } from '../../durable/tables.ts';
 import { addFile, type FilePage, type FilesWanted, listFiles } from '../../files/file-index.ts';
 import type { FileRecord } from '../../files/rpc.ts';
 import { inferenceRoutes } from '../../protocol/index.ts';
@@ -30,7 +30,7 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
     ctx.blockConcurrencyWhile(async () => {
       this.#alarm = await StoredAlarm.read(ctx.storage);
       const sql = sqlOf(ctx.storage);
-      migrate(sql, MIGRATIONS);
+      createTables(sql, BATCHES_TABLES);
       const queueId = ctx.id.name ?? '';
       this.#ports = {
         sql,

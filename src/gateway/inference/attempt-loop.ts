@@ -16,7 +16,7 @@ export interface AttemptLoopPorts {
   };
   /** The relay's response for one stream, where the relay has an object of its own. */
   openStream(relay: string, streamId: number): Promise<Response>;
-  /** Keeps the process at work for a promise nobody waits for. */
+  /** Keeps the process at work for a promise that is not awaited. */
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
   sleep(ms: number): Promise<void>;
@@ -31,7 +31,7 @@ export type Outcome =
   /** Final, or the last of the attempts. */
   | { kind: 'failed'; failure: Failure; attempts: number; fence?: number }
   | Extract<RequestAnswer, { kind: 'refused' }>
-  /** The caller hung up: nobody reads what is answered. */
+  /** The caller hung up: the answer is not read. */
   | { kind: 'gone' };
 
 const DEADLINE_PASSED: Failure = {

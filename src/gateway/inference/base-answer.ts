@@ -65,7 +65,7 @@ const AUDIO_TYPES: Record<string, string> = {
   pcm: 'audio/pcm',
 };
 
-/** @returns null for what is no base64 */
+/** @returns null for text that is no base64 */
 function speech(audio: string, format: unknown): Response | null {
   let bytes: Uint8Array<ArrayBuffer>;
   try {

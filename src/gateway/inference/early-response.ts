@@ -7,7 +7,7 @@ import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
  * comments, JSON with blanks, which may stand before any value.
  *
  * What turns out to be an error after that is the only event of a stream. JSON has no such place: the error is
- * written as its body, and the connection is broken before the end of the body, so that nobody takes a 200 with an
+ * written as its body, and the connection is broken before the end of the body, so that no client takes a 200 with an
  * error in it for an answer, clients try again, and those who look at the body find the cause.
  */
 
@@ -44,7 +44,7 @@ export interface EarlyParts {
   headers: Record<string, string>;
   errorOf: ErrorOf;
   timers: Timers;
-  /** The caller is gone: stop what is done for it. */
+  /** The caller is gone: stop working for it. */
   hangUp(): void;
   /** Begin after this long, ms. */
   afterMs?: number;

@@ -12,7 +12,7 @@ import { HttpError } from '../errors.ts';
 import { type RequestFacts, type ResponseWishes, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
 
-/** Content types that clients put on JSON where nobody named one: curl's `-d`, and `fetch` with a text. */
+/** Content types that clients put on JSON when the caller names none: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
 
 /** No model has them, and names of the queue's own do (`workerAlone`). */
@@ -34,7 +34,7 @@ export interface EngineCall {
   requestId: string | null;
 }
 
-/** What is known of a body, whatever it is made of. */
+/** What the gateway knows of a body, in JSON, a form or another type. */
 interface Content {
   facts: RequestFacts;
   type: string | null;

@@ -53,7 +53,7 @@ async function news(
   signal: AbortSignal,
   { follow }: FollowParts,
 ): Promise<FollowedJob> {
-  // The first look does not wait: what is wrong with the request is told at once.
+  // The first look does not wait, so that a faulty request is refused at once.
   for (let waitMs = 0; ; waitMs = WAIT_MS) {
     const followed = await follow(fence, waitMs);
     if (followed === null) throw new HttpError(404, `No job has the id "${jobId}".`, 'job_not_found');

@@ -6,7 +6,7 @@ import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects.ts';
 
 /**
- * Responses that an engine keeps (`/v1/responses`): what is asked about one goes to the worker whose engine has it.
+ * Responses that an engine keeps (`/v1/responses`): a request about one goes to the worker whose engine has it.
  * Which that is, the fleet object remembers of the newest of them; ids stay as engines make them.
  */
 
@@ -36,7 +36,7 @@ export async function ownerOf(
 }
 
 /**
- * Stored jobs go to any worker, for whoever may submit: they cannot ask about a response that an engine keeps, nor go
+ * Stored jobs of every submitter go to any worker: they cannot ask about a response that an engine keeps, nor go
  * on from one.
  * @param previousId `previous_response_id` of the body
  * @returns what is wrong with such a request; null: nothing
@@ -54,7 +54,7 @@ function askedAbout(path: string): string | null {
   return asked === undefined || asked === 'render' ? null : percentDecoded(asked);
 }
 
-/** Whether what is asked for may be asked about later. */
+/** Whether callers may ask later about the response that is requested. */
 export function makesResponse(method: string, path: string): boolean {
   return method === 'POST' && path.split('?', 1)[0] === MADE;
 }
@@ -86,7 +86,7 @@ function idWatch(found: (id: string) => Promise<void>): TransformStream<Uint8Arr
         beginning += decoder.decode(piece.subarray(0, LOOKED_AT_BYTES), { stream: true });
         const [, id] = /"id":\s*"(resp_[^"\\]{1,200})"/.exec(beginning) ?? [];
         if (id !== undefined || beginning.length > LOOKED_AT_BYTES) beginning = null;
-        // Whoever cannot be remembered is answered all the same.
+        // The caller gets its answer also where the owner cannot be remembered.
         if (id !== undefined) await found(id).catch(() => {});
       }
       controller.enqueue(piece);

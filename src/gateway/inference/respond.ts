@@ -4,7 +4,7 @@ import type { RequestFacts } from '../json-scan.ts';
 import type { Outcome } from './attempt-loop.ts';
 import { answerFromResult } from './base-answer.ts';
 
-/** What is known of a request beside its outcome. */
+/** A request, beside its outcome. */
 export interface Asked {
   jobId: string;
   facts: RequestFacts;
@@ -37,7 +37,7 @@ function responseOf(
     case 'refused':
       return rejected(outcome, errorOf);
     case 'gone':
-      // Nobody reads it; 499 is what proxies log for it.
+      // The caller is gone and does not read it; proxies log such requests as 499.
       return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'), errorOf);
   }
 }

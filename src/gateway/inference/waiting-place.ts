@@ -3,15 +3,15 @@ import type { WaitingLineView } from '../../queue/rpc.ts';
 /** How old the places may be that callers are told, ms. */
 const FRESH_MS = 900;
 
-/** Queues are made by asking for them: what is kept of them is bounded. */
+/** Callers make queues by naming them, so the gateway remembers a bounded number. */
 const MOST_QUEUES = 1000;
 
 /** What each queue said last; data alone, which requests may share. */
 const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
 
 /**
- * What a caller is told that waits: its place among those that wait for the same model, and what is done to get them a
- * worker where there is none. The queue is asked once a second for all callers of this isolate together.
+ * What the gateway tells a caller that waits: its place in the line for its model, and how a worker is got where there
+ * is none. It asks the queue once a second for all callers of this isolate together.
  * @param ask the jobs that wait, as `QueueCalls.waitingLines`
  * @param now epoch ms
  */
@@ -25,7 +25,7 @@ export async function waitingPlace(
   if (before === undefined || now() - before.askedAt >= FRESH_MS) {
     const places = before?.places ?? new Map();
     if (known.size >= MOST_QUEUES) known.clear();
-    // Others that come meanwhile make do with what was said last.
+    // Callers that ask meanwhile get the previous answer.
     known.set(queueId, { askedAt: now(), places });
     // A queue that restarts says it the next time.
     const lines = await ask().catch(() => null);

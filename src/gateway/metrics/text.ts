@@ -5,7 +5,7 @@ import { callFleet, callQueue } from '../objects.ts';
 import { exposition } from './exposition.ts';
 import { families } from './families.ts';
 
-/** Whoever asks more often gets the same text, ms. */
+/** A scraper that asks again within this time, ms, gets the same text. */
 const KEPT_MS = 1000;
 
 /** By queue id. */

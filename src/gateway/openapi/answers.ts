@@ -7,9 +7,6 @@ import type {
 } from '../../protocol/index.ts';
 import { JobView, LogLine, MetricSample, ModelCard } from '../../protocol/index.ts';
 import type { LedgerView as LedgerViewType, ListedJob as ListedJobType } from '../../queue/rpc.ts';
-import type { WorkerView as WorkerViewType } from '../fleet-views.ts';
-import type { RunpodWorkers as RunpodWorkersType } from '../runpod/endpoint.ts';
-import type { RunpodStream as RunpodStreamType } from '../runpod/stream.ts';
 
 /**
  * Schemas of answers that the code writes and never reads, so that they are types elsewhere. Each is held against its
@@ -92,17 +89,21 @@ export const Webhook = z.object({
   }),
 });
 
+/** A worker as operators see it. */
 export const WorkerView = z.object({
   worker_id: z.string(),
   instance_id: z.string(),
   config_id: z.string().nullable(),
+  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
   state: z.enum(['ready', 'paused', 'draining', 'disconnected']),
+  /** Of the last heartbeat; null: none came. */
   status: z.string().nullable(),
   phase: z.string().nullable(),
   error_message: z.string().nullable(),
   protocol: z.enum(['base', 'extended']).nullable(),
   capacity: count,
   running: count,
+  /** How many requests its engine runs side by side; null where the worker does not tell. */
   engine_requests: count.nullable(),
   host: z.string().nullable(),
   gpu: z.string().nullable(),
@@ -111,7 +112,7 @@ export const WorkerView = z.object({
   models: z.array(z.string()),
   connected_at: isoTime.nullable(),
   last_heartbeat_at: isoTime.nullable(),
-}) satisfies z.ZodType<WorkerViewType>;
+});
 
 export const WorkerList = z.object({ workers: z.array(WorkerView) });
 
@@ -192,13 +193,15 @@ export const RunpodJob: z.ZodType<RunpodJobType> = z.object({
   output: z.unknown().optional(),
   error: z.string().optional(),
 });
-export const RunpodStream: z.ZodType<RunpodStreamType> = z.object({
+/** What a job yielded since the last call. */
+export const RunpodStream = z.object({
   id: z.string(),
   status: runpodStatus,
   stream: z.array(z.object({ output: z.unknown() })),
   error: z.string().optional(),
 });
-const RunpodWorkers: z.ZodType<RunpodWorkersType> = z.object({
+/** Workers of an endpoint by what they do. */
+export const RunpodWorkers = z.object({
   idle: count,
   initializing: count,
   ready: count,

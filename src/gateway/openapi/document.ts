@@ -1,17 +1,19 @@
 import * as z from 'zod';
 import { dialectOf } from '../../protocol/index.ts';
+import type { Answer, Content, ErrorStatus, Parameter, RouteRow } from './row.ts';
 import { SCHEMAS, type SchemaEntry, type SchemaId } from './schemas.ts';
-import { ROUTES } from './table.ts';
-import type { Answer, Content, ErrorStatus, Parameter, RouteRow } from './types.ts';
 
-/** The OpenAPI document, made of the table of routes and the schemas. Runs when the gateway is built (text.ts). */
+/** The OpenAPI document, made of the rows of the routes and the schemas. */
 
 type Json = Record<string, unknown>;
 
 const COMPONENTS = '#/components/schemas/';
 
-/** @param closed objects that we send name all their fields, for tests of what is sent */
-export function openApiDocument({ closed = false } = {}): Json {
+/**
+ * @param rows of all routes
+ * @param closed objects that we send name all their fields, for tests of what is sent
+ */
+export function openApiDocument(rows: readonly RouteRow[], { closed = false } = {}): Json {
   return {
     openapi: '3.1.1',
     info: {
@@ -24,13 +26,13 @@ export function openApiDocument({ closed = false } = {}): Json {
     components: {
       schemas: { ...convert('received', closed), ...convert('sent', closed) },
       responses: errorResponses(),
-      parameters: headerParameters(ROUTES),
+      parameters: headerParameters(rows),
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         api_key: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
       },
     },
-    paths: pathsOf(ROUTES),
+    paths: pathsOf(rows),
   };
 }
 

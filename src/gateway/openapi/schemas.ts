@@ -1,13 +1,13 @@
 import * as z from 'zod';
+import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
 import { LauncherAnswer, LauncherReport } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
-import { BatchRequest } from '../batch-request.ts';
+import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
-import * as fleet from './fleet-answers.ts';
 import * as scaling from './scaling-answers.ts';
 import * as usage from './usage-answers.ts';
 

@@ -2,14 +2,14 @@ import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import { ANY_ENDPOINT, inferenceRoutes, parseValue } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
-import { BatchRequest } from '../batch-request.ts';
-import { batchView } from '../batch-view.ts';
+import { BatchRequest } from '../batches/request.ts';
+import { batchView } from '../batches/view.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, queueIdOf } from '../objects.ts';
 import { wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Batches of a page: OpenAI's numbers. */
 const PAGE = { usual: 20, most: 100 };
@@ -17,47 +17,96 @@ const BODY_BYTES = 64 * 1024;
 
 /** OpenAI's Batch API. */
 export function batchRoutes(app: Gateway): void {
-  app.post('/v1/batches', needs('submit'), async (context) => {
-    const { env, req } = context;
-    const queueId = queueIdOf(env, req.raw);
-    const asked = newBatch(await readValue(req.raw, env, BODY_BYTES), context, Date.now());
-    const key = req.header('idempotency-key') ?? null;
-    const batch = await callBatches(env, queueId, (batches) => batches.createBatch(asked, key));
-    if (batch === null) {
-      const message = `input_file_id: there is no file ${JSON.stringify(asked.input_file_id)}.`;
-      throw new HttpError(404, message, 'file_not_found');
-    }
-    return context.json(batchView(batch));
+  route(app, {
+    method: 'POST',
+    path: '/v1/batches',
+    tag: 'Files',
+    summary: 'Runs every line of a file',
+    description:
+      'The lines are read afterwards: what is wrong with them shows in the batch, which then has the status failed.',
+    scopes: ['submit'],
+    headers: {
+      'Idempotency-Key': { description: 'Sent again with the same key, a request makes nothing new.' },
+    },
+    body: {
+      schema: 'BatchRequest',
+      example: { input_file_id: 'file-1', endpoint: '/v1/chat/completions', completion_window: '24h' },
+    },
+    answers: { 200: { description: 'The batch.', content: { schema: 'Batch' } } },
+    errors: [400, 404, 413, 503],
+    handler: async (context) => {
+      const { env, req } = context;
+      const queueId = queueIdOf(env, req.raw);
+      const asked = newBatch(await readValue(req.raw, env, BODY_BYTES), context, Date.now());
+      const key = req.header('idempotency-key') ?? null;
+      const batch = await callBatches(env, queueId, (batches) => batches.createBatch(asked, key));
+      if (batch === null) {
+        const message = `input_file_id: there is no file ${JSON.stringify(asked.input_file_id)}.`;
+        throw new HttpError(404, message, 'file_not_found');
+      }
+      return context.json(batchView(batch));
+    },
   });
 
-  app.get('/v1/batches', needs('submit', 'read'), async (context) => {
-    const { env, req } = context;
-    const queueId = queueIdOf(env, req.raw);
-    const { after = null, limit } = req.query();
-    const wanted = {
-      after,
-      limit: limit === undefined ? PAGE.usual : wholeNumber('limit', limit, 1, PAGE.most),
-      viewer: viewerOf(context.get('token')),
-    };
-    const page = await callBatches(env, queueId, (batches) => batches.listBatches(wanted));
-    if (page === null) throw notFound(String(after));
-    return context.json({
-      object: 'list',
-      data: page.batches.map(batchView),
-      first_id: page.batches[0]?.id ?? null,
-      last_id: page.batches.at(-1)?.id ?? null,
-      has_more: page.has_more,
-    });
+  route(app, {
+    method: 'GET',
+    path: '/v1/batches',
+    tag: 'Files',
+    summary: 'The batches there are, newest first',
+    scopes: ['submit', 'read'],
+    query: {
+      limit: { description: 'Batches of a page, 20 unless given, at most 100.', type: 'integer' },
+      after: { description: 'The last batch of the page before.' },
+    },
+    answers: { 200: { description: 'A page.', content: { schema: 'BatchList' } } },
+    errors: [400, 404, 503],
+    handler: async (context) => {
+      const { env, req } = context;
+      const queueId = queueIdOf(env, req.raw);
+      const { after = null, limit } = req.query();
+      const wanted = {
+        after,
+        limit: limit === undefined ? PAGE.usual : wholeNumber('limit', limit, 1, PAGE.most),
+        viewer: viewerOf(context.get('token')),
+      };
+      const page = await callBatches(env, queueId, (batches) => batches.listBatches(wanted));
+      if (page === null) throw notFound(String(after));
+      return context.json({
+        object: 'list',
+        data: page.batches.map(batchView),
+        first_id: page.batches[0]?.id ?? null,
+        last_id: page.batches.at(-1)?.id ?? null,
+        has_more: page.has_more,
+      });
+    },
   });
 
-  app.get('/v1/batches/:id', needs('submit', 'read'), async (context) => {
-    const batch = await about(context, (batches, id, viewer) => batches.findBatch(id, viewer));
-    return context.json(batchView(batch));
+  route(app, {
+    method: 'GET',
+    path: '/v1/batches/:id',
+    tag: 'Files',
+    summary: 'One of them',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'The batch.', content: { schema: 'Batch' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const batch = await about(context, (batches, id, viewer) => batches.findBatch(id, viewer));
+      return context.json(batchView(batch));
+    },
   });
 
-  app.post('/v1/batches/:id/cancel', needs('submit'), async (context) => {
-    const batch = await about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
-    return context.json(batchView(batch));
+  route(app, {
+    method: 'POST',
+    path: '/v1/batches/:id/cancel',
+    tag: 'Files',
+    summary: 'Cancels it; what has been run is kept',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The batch.', content: { schema: 'Batch' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const batch = await about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
+      return context.json(batchView(batch));
+    },
   });
 }
 
@@ -76,7 +125,7 @@ async function about(
   return batch;
 }
 
-/** What is wrong with the request is said here; what is wrong with the file shows in the batch, as clients expect. */
+/** Refuses faulty requests. Faults of the file show in the batch, as clients expect. */
 function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch {
   const { env } = context;
   const parsed = parseValue(BatchRequest, body);

@@ -1,6 +1,7 @@
 import { HttpError } from '../errors.ts';
+import type { RouteRow } from '../openapi/row.ts';
 import { openApiText } from '../openapi/text.ts';
-import type { Gateway } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 interface OpenApi {
   components: { schemas: Record<string, { description: string }> };
@@ -15,37 +16,64 @@ interface Documents {
 export function documentRoutes(app: Gateway): void {
   let made: Documents | null = null;
   const documents = async () => {
-    made ??= await readDocuments();
+    made ??= await readDocuments(app.rows);
     return made;
   };
 
-  app.get('/openapi.json', async () => {
-    const { text } = await documents();
-    return new Response(text, { headers: { 'content-type': 'application/json' } });
+  route(app, {
+    method: 'GET',
+    path: '/openapi.json',
+    tag: 'Documents',
+    summary: 'This document',
+    scopes: [],
+    answers: { 200: { description: 'OpenAPI 3.1.', content: {} } },
+    handler: async () => {
+      const { text } = await documents();
+      return new Response(text, { headers: { 'content-type': 'application/json' } });
+    },
   });
 
-  app.get('/schemas', async (context) => {
-    const { schemas } = await documents();
-    const list = Object.entries(schemas).map(([id, { description }]) => ({
-      file: `${id}.json`,
-      description,
-    }));
-    return context.json({ schemas: list });
+  route(app, {
+    method: 'GET',
+    path: '/schemas',
+    tag: 'Documents',
+    summary: 'The names of all schemas',
+    scopes: [],
+    answers: { 200: { description: 'Each with its address and what it describes.', content: {} } },
+    handler: async (context) => {
+      const { schemas } = await documents();
+      const list = Object.entries(schemas).map(([id, { description }]) => ({
+        file: `${id}.json`,
+        description,
+      }));
+      return context.json({ schemas: list });
+    },
   });
 
-  app.get('/schemas/:file', async (context) => {
-    const id = context.req.param('file').replace(/\.json$/, '');
-    const { schemas } = await documents();
-    const schema = Object.hasOwn(schemas, id) ? schemas[id] : undefined;
-    if (schema === undefined) {
-      throw new HttpError(404, `There is no schema "${id}"; GET /schemas/ lists them.`, 'schema_not_found');
-    }
-    return new Response(standalone(id, schema), { headers: { 'content-type': 'application/schema+json' } });
+  route(app, {
+    method: 'GET',
+    path: '/schemas/:file',
+    tag: 'Documents',
+    summary: 'A JSON Schema of a request, a response or a frame, such as JobView.json',
+    scopes: [],
+    answers: {
+      200: { description: 'JSON Schema 2020-12.', content: { type: 'application/schema+json' } },
+    },
+    errors: [404],
+    handler: async (context) => {
+      const id = context.req.param('file').replace(/\.json$/, '');
+      const { schemas } = await documents();
+      const schema = Object.hasOwn(schemas, id) ? schemas[id] : undefined;
+      if (schema === undefined) {
+        throw new HttpError(404, `There is no schema "${id}"; GET /schemas/ lists them.`, 'schema_not_found');
+      }
+      return new Response(standalone(id, schema), { headers: { 'content-type': 'application/schema+json' } });
+    },
   });
 }
 
-async function readDocuments(): Promise<Documents> {
-  const text = await openApiText();
+async function readDocuments(rows: readonly RouteRow[]): Promise<Documents> {
+  const text = await openApiText(rows);
   return { text, schemas: (JSON.parse(text) as OpenApi).components.schemas };
 }
 

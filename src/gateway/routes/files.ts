@@ -6,7 +6,7 @@ import { callBatches, callFiles, fetchFile, queueIdOf } from '../objects.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
 import { storeUpload, type Uploaded } from '../upload.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Files of a page, as asked for and at most: OpenAI's number. */
 const MOST_LISTED = 10_000;
@@ -19,82 +19,144 @@ const UPLOADED: readonly FilePurpose[] = FILE_PURPOSES.filter((purpose) => purpo
 
 /** OpenAI's Files API. */
 export function fileRoutes(app: Gateway): void {
-  app.post('/v1/files', needs('submit'), async (context) => {
-    const { env, executionCtx, req } = context;
-    const queueId = queueIdOf(env, req.raw);
-    const most = Number(env.MAX_FILE_BYTES || QUEUE_SETTINGS.max_file_bytes.default);
-    const tenant = tenantOf(context.get('token'));
-    const id = randomId('file-');
-    // What could not be removed now ends by itself: nobody told the object to keep it.
-    const abandon = () =>
-      executionCtx.waitUntil(callFiles(env, queueId, (files) => files.remove(id)).catch(() => {}));
-    try {
-      const uploaded = await storeUpload(req.raw, env, { queueId, id, tenant, most }, abandon);
-      const file = recordOf(id, uploaded, context, Date.now());
-      // In this order: one that is listed is kept, whatever fails in between.
-      await callFiles(env, queueId, (files) => files.keep(id, file.expires_at));
-      await callBatches(env, queueId, (batches) => batches.addFile(file));
+  route(app, {
+    method: 'POST',
+    path: '/v1/files',
+    tag: 'Files',
+    summary: 'Uploads a file',
+    description:
+      'A form with `file`, `purpose` (batch or user_data) and, if wanted, `expires_after[anchor]` and `expires_after[seconds]`, in any order. A body that is no form is the file itself, with these in the query.',
+    scopes: ['submit'],
+    query: {
+      purpose: { description: 'What it is for, where the body is no form.', enum: ['batch', 'user_data'] },
+      filename: { description: 'Its name, where the body is no form.' },
+    },
+    body: [{ type: 'multipart/form-data' }, { type: 'application/jsonl' }],
+    answers: { 200: { description: 'The file.', content: { schema: 'StoredFile' } } },
+    errors: [400, 408, 413, 429, 503],
+    handler: async (context) => {
+      const { env, executionCtx, req } = context;
+      const queueId = queueIdOf(env, req.raw);
+      const most = Number(env.MAX_FILE_BYTES || QUEUE_SETTINGS.max_file_bytes.default);
+      const tenant = tenantOf(context.get('token'));
+      const id = randomId('file-');
+      // Pieces that cannot be removed now expire: the object was not told to keep them.
+      const abandon = () =>
+        executionCtx.waitUntil(callFiles(env, queueId, (files) => files.remove(id)).catch(() => {}));
+      try {
+        const uploaded = await storeUpload(req.raw, env, { queueId, id, tenant, most }, abandon);
+        const file = recordOf(id, uploaded, context, Date.now());
+        // In this order, a file that is listed is kept, also where the second call fails.
+        await callFiles(env, queueId, (files) => files.keep(id, file.expires_at));
+        await callBatches(env, queueId, (batches) => batches.addFile(file));
+        return context.json(fileView(file));
+      } catch (error) {
+        abandon();
+        throw error;
+      }
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/v1/files',
+    tag: 'Files',
+    summary: 'The files there are, newest first',
+    scopes: ['submit', 'read'],
+    query: {
+      purpose: { description: 'Only these.', enum: ['batch', 'batch_output', 'user_data'] },
+      limit: { description: 'Files of a page, at most 10,000.', type: 'integer' },
+      order: { description: 'By when they were uploaded.', enum: ['asc', 'desc'] },
+      after: { description: 'The last file of the page before.' },
+    },
+    answers: { 200: { description: 'A page.', content: { schema: 'StoredFileList' } } },
+    errors: [400, 404, 503],
+    handler: async (context) => {
+      const { env, req } = context;
+      const queueId = queueIdOf(env, req.raw);
+      const viewer = viewerOf(context.get('token'));
+      const { purpose = null, after = null, order = 'desc', limit } = req.query();
+      if (order !== 'asc' && order !== 'desc') throw invalidParameter('order: expected "asc" or "desc"');
+      const wanted = {
+        purpose: purpose === null ? null : purposeOf(purpose, FILE_PURPOSES),
+        after,
+        order,
+        viewer,
+      } as const;
+      const most = limit === undefined ? MOST_LISTED : wholeNumber('limit', limit, 1, MOST_LISTED);
+      const page = await callBatches(env, queueId, (batches) =>
+        batches.listFiles({ ...wanted, limit: most }),
+      );
+      if (page === null) throw notFound(String(after));
+      return context.json({
+        object: 'list',
+        data: page.files.map(fileView),
+        first_id: page.files[0]?.id ?? null,
+        last_id: page.files.at(-1)?.id ?? null,
+        has_more: page.has_more,
+      });
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/v1/files/:id',
+    tag: 'Files',
+    summary: 'One of them',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'The file.', content: { schema: 'StoredFile' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const { file } = await findFile(context);
       return context.json(fileView(file));
-    } catch (error) {
-      abandon();
-      throw error;
-    }
+    },
   });
 
-  app.get('/v1/files', needs('submit', 'read'), async (context) => {
-    const { env, req } = context;
-    const queueId = queueIdOf(env, req.raw);
-    const viewer = viewerOf(context.get('token'));
-    const { purpose = null, after = null, order = 'desc', limit } = req.query();
-    if (order !== 'asc' && order !== 'desc') throw invalidParameter('order: expected "asc" or "desc"');
-    const wanted = {
-      purpose: purpose === null ? null : purposeOf(purpose, FILE_PURPOSES),
-      after,
-      order,
-      viewer,
-    } as const;
-    const most = limit === undefined ? MOST_LISTED : wholeNumber('limit', limit, 1, MOST_LISTED);
-    const page = await callBatches(env, queueId, (batches) => batches.listFiles({ ...wanted, limit: most }));
-    if (page === null) throw notFound(String(after));
-    return context.json({
-      object: 'list',
-      data: page.files.map(fileView),
-      first_id: page.files[0]?.id ?? null,
-      last_id: page.files.at(-1)?.id ?? null,
-      has_more: page.has_more,
-    });
+  route(app, {
+    method: 'GET',
+    path: '/v1/files/:id/content',
+    tag: 'Files',
+    summary: 'Its bytes',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The bytes.', content: { type: 'application/octet-stream' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
+      // Of what a batch has written so far its object alone knows the length.
+      const { ok, body, headers: known } = await fetchFile(context.env, queueId, file.id);
+      if (!ok) throw bucketFails();
+      const headers = {
+        'content-type': 'application/octet-stream',
+        'content-length': known.get('content-length') ?? String(file.bytes),
+        // Not for a browser to show: the file may be a web page.
+        'content-disposition': 'attachment',
+      };
+      return new Response(body, { headers });
+    },
   });
 
-  app.get('/v1/files/:id', needs('submit', 'read'), async (context) => {
-    const { file } = await findFile(context);
-    return context.json(fileView(file));
-  });
-
-  app.get('/v1/files/:id/content', needs('submit'), async (context) => {
-    const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
-    // Of what a batch has written so far its object alone knows the length.
-    const { ok, body, headers: known } = await fetchFile(context.env, queueId, file.id);
-    if (!ok) throw bucketFails();
-    const headers = {
-      'content-type': 'application/octet-stream',
-      'content-length': known.get('content-length') ?? String(file.bytes),
-      // Not for a browser to show: what is in it may be a page.
-      'content-disposition': 'attachment',
-    };
-    return new Response(body, { headers });
-  });
-
-  app.delete('/v1/files/:id', needs('submit'), async (context) => {
-    const { file, queueId } = await findFile(context);
-    const viewer = viewerOf(context.get('token'));
-    const answer = await callBatches(context.env, queueId, (batches) => batches.removeFile(file.id, viewer));
-    if (answer === 'unknown') throw notFound(file.id);
-    if (answer === 'in_use') {
-      const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
-      throw new HttpError(409, message, 'file_in_use');
-    }
-    await callFiles(context.env, queueId, (files) => files.remove(file.id));
-    return context.json({ id: file.id, object: 'file', deleted: true });
+  route(app, {
+    method: 'DELETE',
+    path: '/v1/files/:id',
+    tag: 'Files',
+    summary: 'Deletes it',
+    scopes: ['submit'],
+    answers: { 200: { description: 'It is gone.', content: {} } },
+    errors: [404, 409, 503],
+    handler: async (context) => {
+      const { file, queueId } = await findFile(context);
+      const viewer = viewerOf(context.get('token'));
+      const answer = await callBatches(context.env, queueId, (batches) =>
+        batches.removeFile(file.id, viewer),
+      );
+      if (answer === 'unknown') throw notFound(file.id);
+      if (answer === 'in_use') {
+        const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
+        throw new HttpError(409, message, 'file_in_use');
+      }
+      await callFiles(context.env, queueId, (files) => files.remove(file.id));
+      return context.json({ id: file.id, object: 'file', deleted: true });
+    },
   });
 }
 
@@ -110,8 +172,8 @@ async function findFile(
 }
 
 /**
- * What is known of an upload once all of it has come: clients send the fields before the file or after it. A body that
- * is the file itself has them in the address.
+ * The record of an upload, made once all of it has come: clients send the fields before the file or after it. A body
+ * that is the file itself has them in the address.
  * @throws HttpError 400
  */
 function recordOf(id: string, uploaded: Uploaded, context: GatewayContext, now: number): FileRecord {

@@ -4,59 +4,125 @@ import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue, queueIdOf, watchFleet } from '../objects.ts';
-import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
+import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
+
+/** What a worker reports is answered so. */
+export const TAKEN = { 200: { description: 'It is kept.', content: { schema: 'Ok' } } } as const;
 
 /** Far more than a heartbeat with its longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
 
-/** Workers: what they report, and what is known of them. */
+/** Heartbeats that workers post, and the fleet as operators read it. */
 export function fleetRoutes(app: Gateway): void {
-  app.post('/api/heartbeats', needs('worker'), async (context) => {
-    const body = await readValue(context.req.raw, context.env, HEARTBEAT_BYTES);
-    const beat = parseValue(Heartbeat, body);
-    if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
-    requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
-    const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
-    requireQueueId(context.get('token'), queueId);
-    await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
-    return context.json({ status: 'ok' });
+  route(app, {
+    method: 'POST',
+    path: '/api/heartbeats',
+    tag: 'Workers',
+    summary: 'What a worker tells of itself',
+    scopes: ['worker'],
+    body: { schema: 'Heartbeat' },
+    answers: TAKEN,
+    errors: [400, 404, 413, 503],
+    handler: async (context) => {
+      const body = await readValue(context.req.raw, context.env, HEARTBEAT_BYTES);
+      const beat = parseValue(Heartbeat, body);
+      if (!beat.ok) throw new HttpError(400, `Not a heartbeat: ${beat.message}`, 'invalid_heartbeat');
+      requireWorkerId(context.get('token'), beat.value.worker_id ?? beat.value.instance_id);
+      const queueId = queueIdOf(context.env, context.req.raw, beat.value.queue_id);
+      requireQueueId(context.get('token'), queueId);
+      await callFleet(context.env, queueId, (fleet) => fleet.heartbeat(beat.value));
+      return context.json({ status: 'ok' });
+    },
   });
 
-  app.get('/api/fleet', needs('read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
+  route(app, {
+    method: 'GET',
+    path: '/api/fleet',
+    tag: 'Fleet',
+    summary: 'The fleet in one view: a verdict, what needs attention, configs and workers',
+    scopes: ['read'],
+    answers: { 200: { description: 'The view.', content: { schema: 'FleetView' } } },
+    errors: [503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
+    },
   });
 
-  app.get('/api/fleet/history', needs('read'), async (context) => {
-    const { of, range } = historyOf(context);
-    const queueId = queueIdOf(context.env, context.req.raw);
-    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range)));
+  route(app, {
+    method: 'GET',
+    path: '/api/fleet/history',
+    tag: 'Fleet',
+    summary:
+      'What a worker or a config measured: the newest hour in full detail, or the newest day by minute',
+    scopes: ['read'],
+    query: {
+      worker_id: { description: 'Whose; either this or config_id.' },
+      config_id: { description: 'Whose; either this or worker_id.' },
+      range: { description: '1h unless given, or 24h.' },
+    },
+    answers: { 200: { description: 'The series.', content: { schema: 'FleetHistory' } } },
+    errors: [400, 503],
+    handler: async (context) => {
+      const { of, range } = historyOf(context);
+      const queueId = queueIdOf(context.env, context.req.raw);
+      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range)));
+    },
   });
 
-  app.get('/api/fleet/live', needs('read'), (context) => {
-    requireUpgrade(
-      context,
-      'This address is for WebSocket connections of viewers: poll GET /api/fleet instead.',
-    );
-    const queueId = queueIdOf(context.env, context.req.raw);
-    return watchFleet(context.env, queueId, context.req.raw, context.get('token')?.signed_in);
+  route(app, {
+    method: 'GET',
+    path: '/api/fleet/live',
+    tag: 'Fleet',
+    summary: 'The same as a WebSocket that tells what changes',
+    description: 'The viewer sends FleetViewerFrame and is sent FleetFrame; "ping" is answered with "pong".',
+    scopes: ['read'],
+    answers: { 101: { description: 'The socket is open.' } },
+    errors: [426, 503],
+    handler: (context) => {
+      requireUpgrade(
+        context,
+        'This address is for WebSocket connections of viewers: poll GET /api/fleet instead.',
+      );
+      const queueId = queueIdOf(context.env, context.req.raw);
+      return watchFleet(context.env, queueId, context.req.raw, context.get('token')?.signed_in);
+    },
   });
 
-  app.get('/api/workers', needs('read'), async (context) => {
-    const workers = await workersOf(context.env, queueIdOf(context.env, context.req.raw));
-    return context.json({ workers });
+  route(app, {
+    method: 'GET',
+    path: '/api/workers',
+    tag: 'Fleet',
+    summary: 'All workers, connected or heard of',
+    scopes: ['read'],
+    answers: { 200: { description: 'The workers.', content: { schema: 'WorkerList' } } },
+    errors: [503],
+    handler: async (context) => {
+      const workers = await workersOf(context.env, queueIdOf(context.env, context.req.raw));
+      return context.json({ workers });
+    },
   });
 
   // Open to probes that hold no token; they learn only that the gateway answers.
   for (const path of ['/health', '/healthz']) {
-    app.get(path, async ({ req: { raw }, env, json }) => {
-      if (!(await isAuthorized(raw, env, ['read']))) return json({ status: 'ok' });
-      const queueId = queueIdOf(env, raw);
-      const [status, view] = await Promise.all([
-        callQueue(env, queueId, (queue) => queue.status()),
-        callFleet(env, queueId, (fleet) => fleet.view()),
-      ]);
-      return json({ status: 'ok', ...status, ...enginesOf(view) });
+    route(app, {
+      method: 'GET',
+      path,
+      tag: 'Fleet',
+      summary: 'That the gateway is up',
+      description: 'Open to probes without a token; with one of the scope read, also how the queue stands.',
+      scopes: [],
+      answers: { 200: { description: 'It is.', content: { schema: 'Health' } } },
+      errors: [503],
+      handler: async ({ req: { raw }, env, json }) => {
+        if (!(await isAuthorized(raw, env, ['read']))) return json({ status: 'ok' });
+        const queueId = queueIdOf(env, raw);
+        const [status, view] = await Promise.all([
+          callQueue(env, queueId, (queue) => queue.status()),
+          callFleet(env, queueId, (fleet) => fleet.view()),
+        ]);
+        return json({ status: 'ok', ...status, ...enginesOf(view) });
+      },
     });
   }
 }

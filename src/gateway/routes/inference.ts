@@ -2,25 +2,27 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
-import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import type { Env } from '../env.ts';
-import { HttpError, otherMethod } from '../errors.ts';
+import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
-import { runAttempts } from '../inference/attempt-loop.ts';
+import { type Outcome, runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { HangUp } from '../inference/hang-up.ts';
 import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-responses.ts';
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
+import type { RequestFacts } from '../json-scan.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, fetchRelay, queueIdOf } from '../objects.ts';
 import { enginePriorityProblem, priorityBound } from '../priority.ts';
 import { requestIdHeaders } from '../request-id.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { PASSED_THROUGH } from './passed-through.ts';
+import { type Gateway, type GatewayContext, needs } from './route.ts';
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
 const WAIT_FOR_SLOT_MS = 600_000;
@@ -43,6 +45,7 @@ function routesOf({ INFERENCE_ROUTES: text = '' }: Env): RouteList {
  * list, so this comes after all routes of the gateway's own.
  */
 export function inferenceRoute(app: Gateway): void {
+  app.rows.push(...PASSED_THROUGH);
   for (const path of ['/v1/realtime', '/v1/realtime/*']) app.all(path, needs('submit'), rejectRealtime);
 
   app.all('*', async (context, next) => {
@@ -70,62 +73,87 @@ function rejectRealtime(): never {
 }
 
 async function passThrough(context: GatewayContext, pathname: string, search: string): Promise<Response> {
+  const asked = await readRequest(context, pathname, pathname + search);
+  const hangUp = new HangUp();
+  // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this. `readBody` gives
+  // back what its body held.
+  context.req.raw.signal.addEventListener('abort', () => hangUp.happen());
+  // Not awaited: this function ends here, and holds no payload while the answer runs.
+  return answer(context, asked, callEngine(context, asked, hangUp), hangUp);
+}
+
+/** A request whose body has been read. */
+interface Asked {
+  queueId: string;
+  call: WaitingRequest & { payload: Uint8Array; tenant: string | null };
+  /** Gives back the room that the body takes. */
+  release: () => void;
+  facts: RequestFacts;
+  errorOf: ErrorOf;
+  /** Of the answer, beside the engine's. */
+  headers: Record<string, string>;
+  /** What the answer may begin with before the engine's is there. */
+  kind: 'events' | 'json' | null;
+  /** The engine keeps the response that it makes: the gateway has to remember which worker's engine that is. */
+  isKept: boolean;
+  given: GivenLimits;
+}
+
+/** @param path with its query @throws HttpError */
+async function readRequest(context: GatewayContext, pathname: string, path: string): Promise<Asked> {
   const { env } = context;
-  const path = pathname + search;
   const request = context.req.raw;
   const queueId = queueIdOf(env, request);
   const given = limitsOf(request, pathname, env);
-  const { bytes, release } = await readBody(
-    request,
-    env,
-    Number(env.MAX_BODY_BYTES || BODY.default),
-    BODY.variable,
-  );
-  let read: EngineCall;
+  const most = Number(env.MAX_BODY_BYTES || BODY.default);
+  const { bytes, release } = await readBody(request, env, most, variableOf('max_body_bytes'));
   try {
-    read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
-    const bound = priorityBound(context.get('token'));
+    const read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
+    freeBytes(bytes);
+    const token = context.get('token');
+    const bound = priorityBound(token);
     const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
     if (problem) throw problem;
+    const { facts, payload, response } = read;
+    const owner = await ownerOf(env, queueId, path, response.previousId, viewerOf(token));
+    const jobId = context.get('ownId');
+    const requestId = read.requestId ?? jobId;
+    context.set('requestId', requestId);
+    const dialect = dialectOf(path);
+    const call: Asked['call'] = {
+      job_id: jobId,
+      job_type: 'engine_request',
+      payload,
+      model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
+      ...submitterOf(token),
+      priority: 0,
+      ...(read.requestId !== null && { request_id: read.requestId }),
+      ...waitsOf(given),
+    };
+    return {
+      queueId,
+      call,
+      release,
+      facts,
+      errorOf: { dialect, requestId },
+      headers: { 'x-job-id': jobId, ...requestIdHeaders(requestId, dialect) },
+      kind: earlyKind(path, read),
+      isKept: response.isKept && makesResponse(request.method, path),
+      given,
+    };
   } catch (error) {
     release();
     throw error;
   }
-  const { facts, payload } = read;
-  freeBytes(bytes);
-  const token = context.get('token');
-  const owner = await ownerOf(env, queueId, path, read.response.previousId, viewerOf(token)).catch(
-    (error) => {
-      release();
-      throw error;
-    },
-  );
-  const submitter = submitterOf(token);
-  const isKept = read.response.isKept && makesResponse(request.method, path);
-  const kind = earlyKind(path, read);
-  const jobId = context.get('ownId');
-  const requestId = read.requestId ?? jobId;
-  context.set('requestId', requestId);
-  const errorOf = { dialect: dialectOf(path), requestId };
-  const headers = { 'x-job-id': jobId, ...requestIdHeaders(requestId, errorOf.dialect) };
-  const hangUp = new HangUp();
-  request.signal.addEventListener('abort', () => {
-    // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this. What its body
-    // held is given back by `readBody`.
-    hangUp.happen();
-  });
-  const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
-  const call: WaitingRequest = {
-    job_id: jobId,
-    job_type: 'engine_request',
-    payload,
-    model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
-    ...submitter,
-    priority: 0,
-    ...(read.requestId !== null && { request_id: read.requestId }),
-    ...waitsOf(given),
-  };
-  // Nothing that lives as long as the answer may refer to `call`: its payload is counted until the answer begins.
+}
+
+/** Asks workers until one answers. Frees the payload as soon as no further attempt is possible. */
+function callEngine(
+  { env, executionCtx }: GatewayContext,
+  { queueId, call, release, headers }: Asked,
+  hangUp: HangUp,
+): Promise<Outcome> {
+  const { payload } = call;
   const attempted = runAttempts(call, hangUp, {
     queue: {
       request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
@@ -136,21 +164,31 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
       const init = { redirect: 'manual', headers: { [ANSWER_HEADERS]: JSON.stringify(headers) } } as const;
       return fetchRelay(env, queueId, relay, new Request(streamUrl(streamId), init));
     },
-    waitUntil: (promise) => context.executionCtx.waitUntil(promise),
+    waitUntil: (promise) => executionCtx.waitUntil(promise),
     now: () => Date.now(),
-    sleep,
+    sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),
   });
   const over = () => {
     release();
     freeBytes(payload);
   };
   void attempted.then(over, over);
+  return attempted;
+}
+
+/** The answer, begun before the engine's is there where that takes long. */
+function answer(
+  { env }: GatewayContext,
+  { queueId, call: { job_id: jobId, tenant }, facts, errorOf, headers, kind, isKept, given }: Asked,
+  attempted: Promise<Outcome>,
+  hangUp: HangUp,
+): Promise<Response> {
   const answered = attempted.then((outcome) => {
-    const answer = respond(outcome, { jobId, facts, errorOf }, Date.now());
-    return isKept ? rememberingOwner(env, queueId, jobId, submitter.tenant, answer) : answer;
+    const response = respond(outcome, { jobId, facts, errorOf }, Date.now());
+    return isKept ? rememberingOwner(env, queueId, jobId, tenant, response) : response;
   });
-  if (kind === null) return await answered;
-  return await respondEarly(answered, {
+  if (kind === null) return answered;
+  return respondEarly(answered, {
     kind,
     headers,
     errorOf,
@@ -172,7 +210,7 @@ async function anyModel(env: Env, queueId: string): Promise<string | null> {
   return models.find(({ available }) => available)?.id ?? null;
 }
 
-/** What an answer may begin with before it is there; null: nothing, since it may be audio, or whatever else. */
+/** What an answer may begin with before it is there; null: nothing, since it may be audio or another type. */
 function earlyKind(path: string, { facts, mayBeBytes }: EngineCall): 'events' | 'json' | null {
   if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
   if (facts.stream) return 'events';

@@ -2,12 +2,24 @@ import { bytesOf, type LongText } from '../../queue/rpc.ts';
 import { readerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** What was submitted, and what came of it, each by itself: either may have megabytes. */
+/** A job's payload and its result, each by itself: either may have megabytes. */
 export function jobContentsRoutes(app: Gateway): void {
-  app.get('/api/jobs/:id/payload', needs('submit'), (context) => download(context, 'payload'));
-  app.get('/api/jobs/:id/result', needs('submit'), (context) => download(context, 'result'));
+  for (const what of ['payload', 'result'] as const) {
+    route(app, {
+      method: 'GET',
+      path: `/api/jobs/:id/${what}`,
+      tag: 'Jobs',
+      summary: `The ${what} of a job by itself, as a file`,
+      description:
+        'Of jobs of the own tenant; with the scope admin of every job (docs/security.md, "Tenants").',
+      scopes: ['submit'],
+      answers: { 200: { description: `The ${what}.`, content: {} } },
+      errors: [404, 503],
+      handler: (context) => download(context, what),
+    });
+  }
 }
 
 /** To be saved, never shown by the browser itself: others wrote it. */

@@ -1,11 +1,11 @@
 import * as z from 'zod';
-import { isJobState, parseValue } from '../../protocol/index.ts';
+import { isJobState, JOB_STATES, parseValue } from '../../protocol/index.ts';
 import type { JobFilter, JobPage, ListedJob } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { settlementEvents } from '../job-events.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
-import { type Gateway, needs } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 /** Jobs of a page: as asked for, and at most. */
 const PAGE = { usual: 50, most: 500 };
@@ -16,52 +16,93 @@ const PARAMETERS = ['state', ...FILTERS, 'id_prefix', 'since', 'until', 'limit',
 
 /** Many jobs at once: a list of them, and their settlements as they come. */
 export function jobListRoutes(app: Gateway): void {
-  app.get('/api/jobs', needs('submit', 'read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const query = context.req.query();
-    const viewer = viewerOf(context.get('token'));
-    const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
-    if (unknown !== undefined)
-      throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
-    const limit = query.limit === undefined ? PAGE.usual : wholeNumber('limit', query.limit, 1, PAGE.most);
-    const wanted = {
-      filter: {
-        state: stateOf(query.state),
-        ...(Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? null])) as Omit<
-          JobFilter,
-          'state'
-        >),
-      },
-      id_prefix: query.id_prefix || null,
-      since: timeOf('since', query.since),
-      until: timeOf('until', query.until),
-      viewer,
-    };
-    const jobs: ListedJob[] = [];
-    let before = placeOf(query.cursor);
-    for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-      const page: JobPage = await callQueue(context.env, queueId, (queue) =>
-        queue.list({ ...wanted, before, limit: limit - jobs.length }),
-      );
-      jobs.push(...page.jobs);
-      before = page.next;
-      if (before === null || jobs.length === limit) break;
-    }
-    return context.json({ jobs, next: before && cursorOf(before) });
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs',
+    tag: 'Jobs',
+    summary: 'The stored jobs, newest first',
+    scopes: ['submit', 'read'],
+    query: {
+      state: { description: 'Only those in this state.', enum: JOB_STATES },
+      config_id: { description: 'Only those of this config.' },
+      job_type: { description: 'Only those of this type.' },
+      tenant: { description: 'Only those of this tenant.' },
+      worker_id: { description: 'Only those that this worker had last.' },
+      error_code: { description: 'Only those that ended with this error.' },
+      id_prefix: { description: 'Only those whose ids begin so, in the order of their ids.' },
+      since: { description: 'Submitted then or later: ISO time, or epoch seconds.' },
+      until: { description: 'Submitted before: ISO time, or epoch seconds.' },
+      limit: { description: 'Jobs of a page, 50 unless given, at most 500.', type: 'integer' },
+      cursor: { description: 'The "next" of the page before.' },
+    },
+    answers: { 200: { description: 'A page.', content: { schema: 'JobPage' } } },
+    errors: [400, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const query = context.req.query();
+      const viewer = viewerOf(context.get('token'));
+      const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
+      if (unknown !== undefined)
+        throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+      const limit = query.limit === undefined ? PAGE.usual : wholeNumber('limit', query.limit, 1, PAGE.most);
+      const wanted = {
+        filter: {
+          state: stateOf(query.state),
+          ...(Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? null])) as Omit<
+            JobFilter,
+            'state'
+          >),
+        },
+        id_prefix: query.id_prefix || null,
+        since: timeOf('since', query.since),
+        until: timeOf('until', query.until),
+        viewer,
+      };
+      const jobs: ListedJob[] = [];
+      let before = placeOf(query.cursor);
+      for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+        const page: JobPage = await callQueue(context.env, queueId, (queue) =>
+          queue.list({ ...wanted, before, limit: limit - jobs.length }),
+        );
+        jobs.push(...page.jobs);
+        before = page.next;
+        if (before === null || jobs.length === limit) break;
+      }
+      return context.json({ jobs, next: before && cursorOf(before) });
+    },
   });
 
-  app.get('/api/jobs/events', needs('submit', 'read'), (context) => {
-    const { env } = context;
-    const request = context.req.raw;
-    const queueId = queueIdOf(env, request);
-    const viewer = viewerOf(context.get('token'));
-    const after = numberOf(request.headers.get('last-event-id') ?? context.req.query('after'));
-    const config_id = context.req.query('config_id') ?? null;
-    return settlementEvents(after, request.signal, {
-      ask: (after, wait_ms) =>
-        callQueue(env, queueId, (queue) => queue.settlements({ after, wait_ms, config_id, viewer })),
-      sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
-    });
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs/events',
+    tag: 'Jobs',
+    summary: 'Settlements as server-sent events',
+    scopes: ['submit', 'read'],
+    query: {
+      after: { description: 'The number of the last event that is known; the header goes before.' },
+      config_id: { description: 'Only those of this config.' },
+    },
+    headers: { 'Last-Event-ID': { description: 'The number of the last event that is known.' } },
+    answers: {
+      200: {
+        description: 'Events "settled", each with its number as id; "gap" where some may be missing.',
+        content: { type: 'text/event-stream', schema: 'SettlementEvent' },
+      },
+    },
+    errors: [400, 429, 503],
+    handler: (context) => {
+      const { env } = context;
+      const request = context.req.raw;
+      const queueId = queueIdOf(env, request);
+      const viewer = viewerOf(context.get('token'));
+      const after = numberOf(request.headers.get('last-event-id') ?? context.req.query('after'));
+      const config_id = context.req.query('config_id') ?? null;
+      return settlementEvents(after, request.signal, {
+        ask: (after, wait_ms) =>
+          callQueue(env, queueId, (queue) => queue.settlements({ after, wait_ms, config_id, viewer })),
+        sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
+      });
+    },
   });
 }
 

@@ -1,3 +1,4 @@
+import { quietly } from '../../durable/quietly.ts';
 import { packJobs } from '../../queue/rpc.ts';
 import { isConfigured, readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
@@ -6,13 +7,23 @@ import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
 import { priorityBound } from '../priority.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
 import { takeTurn } from '../turns.ts';
-import { type Gateway, type GatewayContext, needs, requireUpgrade } from './types.ts';
+import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 /** Where programs that submit many jobs dial. */
 export function jobSocketRoute(app: Gateway): void {
-  app.get('/api/jobs/socket', needs('submit'), (context) => {
-    requireUpgrade(context, 'This address is for WebSocket connections of programs that submit jobs.');
-    return serve(context);
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs/socket',
+    tag: 'Jobs',
+    summary: 'A WebSocket for programs that submit many jobs',
+    description: 'The program sends ClientFrame and is sent ClientAnswer (docs/protocol.md).',
+    scopes: ['submit'],
+    answers: { 101: { description: 'The socket is open.' } },
+    errors: [426],
+    handler: (context) => {
+      requireUpgrade(context, 'This address is for WebSocket connections of programs that submit jobs.');
+      return serve(context);
+    },
   });
 }
 
@@ -50,13 +61,4 @@ function serve(context: GatewayContext): Response {
   server.addEventListener('close', closed);
   server.addEventListener('error', closed);
   return response();
-}
-
-/** A socket that is gone throws on use; its close event tells the same. */
-function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by the close event.
-  }
 }

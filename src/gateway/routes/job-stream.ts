@@ -3,34 +3,46 @@ import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
 import { callQueue, fetchRelay, queueIdOf } from '../objects.ts';
-import { type Gateway, needs } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 /** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */
 export function jobStreamRoute(app: Gateway): void {
-  app.get('/api/jobs/:id/stream', needs('submit'), async (context) => {
-    const { env } = context;
-    const request = context.req.raw;
-    const queueId = queueIdOf(env, request);
-    const id = context.req.param('id');
-    const reader = readerOf(context.get('token'), env);
-    const hungUp = new AbortController();
-    request.signal.addEventListener('abort', () => hungUp.abort());
-    const answered = followJob(id, hungUp.signal, {
-      follow: (fence, waitMs) => callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
-      openTape: (relay, streamId, signal) =>
-        fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
-      now: () => Date.now(),
-    });
-    const named = answered.then((response) => {
-      response.headers.set('x-job-id', id);
-      return response;
-    });
-    return respondEarly(named, {
-      kind: 'events',
-      headers: { 'x-job-id': id },
-      errorOf: { dialect: 'openai', requestId: context.get('requestId') },
-      timers: globalThis,
-      hangUp: () => hungUp.abort(),
-    });
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs/:id/stream',
+    tag: 'Jobs',
+    summary: 'The answer of a job that was submitted with stream: true, from its beginning',
+    scopes: ['submit'],
+    answers: {
+      200: { description: "The engine's own events.", content: { type: 'text/event-stream' } },
+    },
+    errors: [404, 409, 410, 503],
+    handler: async (context) => {
+      const { env } = context;
+      const request = context.req.raw;
+      const queueId = queueIdOf(env, request);
+      const id = context.req.param('id');
+      const reader = readerOf(context.get('token'), env);
+      const hungUp = new AbortController();
+      request.signal.addEventListener('abort', () => hungUp.abort());
+      const answered = followJob(id, hungUp.signal, {
+        follow: (fence, waitMs) =>
+          callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
+        openTape: (relay, streamId, signal) =>
+          fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
+        now: () => Date.now(),
+      });
+      const named = answered.then((response) => {
+        response.headers.set('x-job-id', id);
+        return response;
+      });
+      return respondEarly(named, {
+        kind: 'events',
+        headers: { 'x-job-id': id },
+        errorOf: { dialect: 'openai', requestId: context.get('requestId') },
+        timers: globalThis,
+        hangUp: () => hungUp.abort(),
+      });
+    },
   });
 }

@@ -7,116 +7,195 @@ import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
+import type { Parameter } from '../openapi/row.ts';
 import { type PriorityBound, priorityBound } from '../priority.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
 import { takeTurn } from '../turns.ts';
-import { type Gateway, needs } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 /** The longest `?wait=`, seconds. */
 const LONGEST_WAIT_SECONDS = 300;
 
+const WAIT: Parameter = {
+  description: 'Answers as soon as the job is settled, or as it stands after so many seconds (up to 300).',
+  type: 'number',
+};
+
+const EXAMPLE = {
+  job_type: 'chat_completion',
+  payload: { messages: [{ role: 'user', content: 'Hello' }] },
+};
+
 /** Jobs that are stored: submit, look, cancel. */
 export function jobRoutes(app: Gateway): void {
-  app.post('/api/jobs', needs('submit'), async (context) => {
-    const request = context.req.raw;
-    const queueId = queueIdOf(context.env, request);
-    const key = request.headers.get('idempotency-key') ?? undefined;
-    const submitter = submitterOf(context.get('token'));
-    const bound = priorityBound(context.get('token'));
-    const submission = traceContextOf(request.headers);
-    const submit = (jobs: SubmitJob[]) => {
-      const trace = submission && { trace: jobs.length > 1 ? { ...submission, is_link: true } : submission };
-      const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter, ...trace })));
-      return submitJobs(context.env, queueId, sent);
-    };
-    const { bytes, release } = await readBody(request, context.env);
-    let endTurn = () => {};
-    // As in `readBody`: of a request that is dropped nothing below runs.
-    request.signal.addEventListener('abort', () => endTurn());
-    const turn = async (size: number) => {
-      endTurn = await takeTurn(size);
-      return endTurn;
-    };
-    try {
-      if (isLines(request)) {
-        if (key)
-          throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
-        return await submitLines(bytes, bound, submit, turn);
+  route(app, {
+    method: 'POST',
+    path: '/api/jobs',
+    tag: 'Jobs',
+    summary: 'Stores one job, an array of up to 1,000, or lines of up to 10,000',
+    description:
+      'The same id with the same payload returns the existing job (200), with another payload it is a conflict. Of an array, each place of the answer says what became of the job in that place.',
+    scopes: ['submit'],
+    headers: {
+      'Idempotency-Key': { description: 'Sent again with the same key, a request makes nothing new.' },
+    },
+    body: [
+      { schema: 'JobSubmission', example: EXAMPLE },
+      { schema: ['JobSubmission'], example: [EXAMPLE, { ...EXAMPLE, id: 'second' }] },
+      { type: 'application/x-ndjson' },
+    ],
+    answers: {
+      200: {
+        description: 'The job that there was, or what became of several.',
+        content: [
+          { schema: 'JobView' },
+          { schema: ['SubmittedJob'] },
+          { type: 'application/x-ndjson', schema: 'SubmittedLine' },
+        ],
+      },
+      201: { description: 'The job is stored.', content: { schema: 'JobView' } },
+    },
+    errors: [400, 404, 409, 413, 429, 503],
+    handler: async (context) => {
+      const request = context.req.raw;
+      const queueId = queueIdOf(context.env, request);
+      const key = request.headers.get('idempotency-key') ?? undefined;
+      const submitter = submitterOf(context.get('token'));
+      const bound = priorityBound(context.get('token'));
+      const submission = traceContextOf(request.headers);
+      const submit = (jobs: SubmitJob[]) => {
+        const trace = submission && {
+          trace: jobs.length > 1 ? { ...submission, is_link: true } : submission,
+        };
+        const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter, ...trace })));
+        return submitJobs(context.env, queueId, sent);
+      };
+      const { bytes, release } = await readBody(request, context.env);
+      let endTurn = () => {};
+      // As in `readBody`: of a request that is dropped nothing below runs.
+      request.signal.addEventListener('abort', () => endTurn());
+      const turn = async (size: number) => {
+        endTurn = await takeTurn(size);
+        return endTurn;
+      };
+      try {
+        if (isLines(request)) {
+          if (key)
+            throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
+          return await submitLines(bytes, bound, submit, turn);
+        }
+        await turn(bytes.byteLength);
+        const body = parseBody(bytes);
+        if (Array.isArray(body)) {
+          if (key)
+            throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
+          return context.json(await submitMany(body, bound, submit));
+        }
+        const job = readSubmission(body, bound, key);
+        if (job instanceof HttpError) throw job;
+        const [answer] = await submit([job]);
+        if (!answer?.ok) throw rejection(answer);
+        return jobAnswer(answer.job, answer.created ? 201 : 200);
+      } finally {
+        endTurn();
+        release();
       }
-      await turn(bytes.byteLength);
-      const body = parseBody(bytes);
-      if (Array.isArray(body)) {
-        if (key)
-          throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
-        return context.json(await submitMany(body, bound, submit));
-      }
-      const job = readSubmission(body, bound, key);
-      if (job instanceof HttpError) throw job;
-      const [answer] = await submit([job]);
-      if (!answer?.ok) throw rejection(answer);
-      return jobAnswer(answer.job, answer.created ? 201 : 200);
-    } finally {
-      endTurn();
-      release();
-    }
+    },
   });
 
-  app.get('/api/jobs/:id', needs('submit', 'read'), async (context) => {
-    const id = context.req.param('id');
-    const viewer = viewerOf(context.get('token'));
-    const reader = readerOf(context.get('token'), context.env);
-    // Whoever wants none of its result is spared the megabytes.
-    const isBare = context.req.query('result') === '0';
-    const waitMs = waitOf(context.req.query('wait')) * 1000;
-    const look = async () => {
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs/:id',
+    tag: 'Jobs',
+    summary: 'A job',
+    scopes: ['submit', 'read'],
+    query: { wait: WAIT, result: { description: '0: without its result.', enum: ['0'] } },
+    answers: { 200: { description: 'The job.', content: { schema: 'JobView' } } },
+    errors: [400, 404, 503],
+    handler: async (context) => {
+      const id = context.req.param('id');
+      const viewer = viewerOf(context.get('token'));
+      const reader = readerOf(context.get('token'), context.env);
+      // Callers that ask for no result are spared its megabytes.
+      const isBare = context.req.query('result') === '0';
+      const waitMs = waitOf(context.req.query('wait')) * 1000;
+      const look = async () => {
+        const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+          waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
+        );
+        if (!job) throw unknownJob(id);
+        return jobAnswer(isBare ? { ...job, result: null } : withheldFrom(reader, job));
+      };
+      if (waitMs === 0) return look();
+      // Begun early, so that a caller who has left is noticed and its connection freed.
+      return respondEarly(look(), {
+        kind: 'json',
+        headers: {},
+        errorOf: { dialect: 'openai', requestId: context.get('requestId') },
+        timers: globalThis,
+        hangUp: () => {},
+      });
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/api/jobs/:id/ledger',
+    tag: 'Jobs',
+    summary: 'What happened to a job, or to a recent request of /v1/…, step by step',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'Its steps.', content: { schema: 'LedgerView' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const id = context.req.param('id');
+      const viewer = viewerOf(context.get('token'));
+      const ledger = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+        queue.ledger(id, viewer),
+      );
+      if (ledger) return context.json(ledger);
+      const message = `No job has the id "${id}" (any more). A stored job keeps its ledger until it is removed, some time after it is settled; of requests that waited for their answer (/v1/…) those of the newest 1,000 are kept in memory.`;
+      throw new HttpError(404, message, 'job_not_found');
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/api/jobs/:id/retry',
+    tag: 'Jobs',
+    summary: 'A job that failed or expired is tried again under its id',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The job as it is now.', content: { schema: 'JobView' } } },
+    errors: [404, 409, 503],
+    handler: async (context) => {
+      const id = context.req.param('id');
+      const viewer = viewerOf(context.get('token'));
+      const answer = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+        queue.retry(id, viewer),
+      );
+      if (!answer) throw unknownJob(id);
+      if (answer.ok) return jobAnswer(answer.job);
+      const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
+      throw new HttpError(409, message, 'not_retryable');
+    },
+  });
+
+  route(app, {
+    method: 'DELETE',
+    path: '/api/jobs/:id',
+    tag: 'Jobs',
+    summary: 'Cancels a job; the engine stops generating',
+    scopes: ['submit'],
+    answers: { 200: { description: 'The job as it is now.', content: { schema: 'CancelledJob' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const id = context.req.param('id');
+      const viewer = viewerOf(context.get('token'));
       const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-        waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
+        queue.cancel(id, 'cancelled', viewer),
       );
       if (!job) throw unknownJob(id);
-      return jobAnswer(isBare ? { ...job, result: null } : withheldFrom(reader, job));
-    };
-    if (waitMs === 0) return look();
-    // Begun early, so that a caller who has left is noticed and its connection freed.
-    return respondEarly(look(), {
-      kind: 'json',
-      headers: {},
-      errorOf: { dialect: 'openai', requestId: context.get('requestId') },
-      timers: globalThis,
-      hangUp: () => {},
-    });
-  });
-
-  app.get('/api/jobs/:id/ledger', needs('submit', 'read'), async (context) => {
-    const id = context.req.param('id');
-    const viewer = viewerOf(context.get('token'));
-    const ledger = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.ledger(id, viewer),
-    );
-    if (ledger) return context.json(ledger);
-    const message = `No job has the id "${id}" (any more). A stored job keeps its ledger until it is removed, some time after it is settled; of requests that waited for their answer (/v1/…) those of the newest 1,000 are kept in memory.`;
-    throw new HttpError(404, message, 'job_not_found');
-  });
-
-  app.post('/api/jobs/:id/retry', needs('submit'), async (context) => {
-    const id = context.req.param('id');
-    const viewer = viewerOf(context.get('token'));
-    const answer = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.retry(id, viewer),
-    );
-    if (!answer) throw unknownJob(id);
-    if (answer.ok) return jobAnswer(answer.job);
-    const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
-    throw new HttpError(409, message, 'not_retryable');
-  });
-
-  app.delete('/api/jobs/:id', needs('submit'), async (context) => {
-    const id = context.req.param('id');
-    const viewer = viewerOf(context.get('token'));
-    const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-      queue.cancel(id, 'cancelled', viewer),
-    );
-    if (!job) throw unknownJob(id);
-    return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
+      return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
+    },
   });
 }
 

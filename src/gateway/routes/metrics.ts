@@ -3,27 +3,47 @@ import { HttpError } from '../errors.ts';
 import { EXPOSITION_TYPE } from '../metrics/exposition.ts';
 import { metricsText } from '../metrics/text.ts';
 import { callFleet, callQueue, queueIdOf } from '../objects.ts';
-import { type Gateway, needs } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 /** Numbers for machines: Prometheus, autoscalers. */
 export function metricsRoutes(app: Gateway): void {
-  app.get('/metrics', needs('read'), async (context) => {
-    const text = await metricsText(context.env, queueIdOf(context.env, context.req.raw));
-    return context.body(text, 200, { 'content-type': EXPOSITION_TYPE });
+  route(app, {
+    method: 'GET',
+    path: '/metrics',
+    tag: 'Metrics and usage',
+    summary: "The queue's numbers for Prometheus",
+    description: 'docs/metrics.md lists them. Answers of one second are the same.',
+    scopes: ['read'],
+    answers: { 200: { description: "Prometheus' text format 0.0.4.", content: { type: 'text/plain' } } },
+    errors: [503],
+    handler: async (context) => {
+      const text = await metricsText(context.env, queueIdOf(context.env, context.req.raw));
+      return context.body(text, 200, { 'content-type': EXPOSITION_TYPE });
+    },
   });
 
-  app.get('/api/scale', needs('read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const config_id = context.req.query('config_id');
-    if (!config_id) {
-      throw new HttpError(400, 'Say of which config: ?config_id=…', 'invalid_config_id');
-    }
-    const [now, wanted] = await Promise.all([
-      callQueue(context.env, queueId, (queue) => queue.configNow(config_id)),
-      callFleet(context.env, queueId, (fleet) => fleet.wantedWorkers(config_id)),
-    ]);
-    // What the scheduler's rule wants, where a fleet's file names the config.
-    return context.json({ config_id, ...scaleOf(now), ...(wanted !== null && { wanted_workers: wanted }) });
+  route(app, {
+    method: 'GET',
+    path: '/api/scale',
+    tag: 'Metrics and usage',
+    summary: 'How much work there is for the workers of a config, for autoscalers',
+    scopes: ['read'],
+    query: { config_id: { description: 'Of which config.' } },
+    answers: { 200: { description: 'As it stands.', content: { schema: 'Scale' } } },
+    errors: [400, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const config_id = context.req.query('config_id');
+      if (!config_id) {
+        throw new HttpError(400, 'Say of which config: ?config_id=…', 'invalid_config_id');
+      }
+      const [now, wanted] = await Promise.all([
+        callQueue(context.env, queueId, (queue) => queue.configNow(config_id)),
+        callFleet(context.env, queueId, (fleet) => fleet.wantedWorkers(config_id)),
+      ]);
+      // What the scheduler's rule wants, where a fleet's file names the config.
+      return context.json({ config_id, ...scaleOf(now), ...(wanted !== null && { wanted_workers: wanted }) });
+    },
   });
 }
 

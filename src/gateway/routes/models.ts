@@ -4,26 +4,44 @@ import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { queueIdOf } from '../objects.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Models that are served, or for which a worker would be started, as their engines tell of them, and their aliases. */
 export function modelRoutes(app: Gateway): void {
-  app.get('/v1/models', needs('submit', 'read'), async (context) => {
-    const { listed } = await readModels(context);
-    return context.json({ object: 'list', data: listed });
+  route(app, {
+    method: 'GET',
+    path: '/v1/models',
+    tag: 'Inference',
+    summary: 'The models that connected workers serve, and their aliases',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'The models.', content: { schema: 'ModelList' } } },
+    errors: [503],
+    handler: async (context) => {
+      const { listed } = await readModels(context);
+      return context.json({ object: 'list', data: listed });
+    },
   });
 
   // Names of models hold slashes, written as they are or as %2F.
-  app.get('/v1/models/:id{.+}', needs('submit', 'read'), async (context) => {
-    const id = context.req.param('id');
-    const { listed, all } = await readModels(context);
-    const model = listed.find((candidate) => candidate.id === id);
-    if (model) return context.json(model);
-    const names = listed.map((candidate) => candidate.id);
-    const there = names.length > 0 ? `Models there are: ${listNames(names)}.` : 'No model is served now.';
-    const isKnown = all.some((candidate) => candidate.id === id);
-    const why = isKnown ? 'has no worker at the moment' : 'is not known here';
-    throw new HttpError(404, `The model "${shortName(id)}" ${why}. ${there}`, 'model_not_found');
+  route(app, {
+    method: 'GET',
+    path: '/v1/models/:id{.+}',
+    tag: 'Inference',
+    summary: 'One of them',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'The model.', content: { schema: 'Model' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const id = context.req.param('id');
+      const { listed, all } = await readModels(context);
+      const model = listed.find((candidate) => candidate.id === id);
+      if (model) return context.json(model);
+      const names = listed.map((candidate) => candidate.id);
+      const there = names.length > 0 ? `Models there are: ${listNames(names)}.` : 'No model is served now.';
+      const isKnown = all.some((candidate) => candidate.id === id);
+      const why = isKnown ? 'has no worker at the moment' : 'is not known here';
+      throw new HttpError(404, `The model "${shortName(id)}" ${why}. ${there}`, 'model_not_found');
+    },
   });
 }
 

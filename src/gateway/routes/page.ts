@@ -2,7 +2,7 @@ import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts
 import { isOpen, rejectStrangers } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { pagePath } from '../page-path.ts';
-import type { Gateway, GatewayContext } from './types.ts';
+import type { Gateway, GatewayContext } from './route.ts';
 
 /** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
 const VIEWS = ['/', '/workers/:id', '/queue', '/jobs', '/jobs/:id', '/batches', '/spend', '/try'];
@@ -32,12 +32,12 @@ function isBrowser({ req }: GatewayContext): boolean {
 function documentOf({ index, version }: Page, { req, env }: GatewayContext): Response {
   // Its API would refuse them everything.
   if (isOpen(env)) rejectStrangers(req.raw, env.LOCAL_HOSTS);
-  const root = pagePath(req.raw, env.BASE_PATH);
+  const root = pagePath(req.raw);
   const etag = `"${version}${root.replaceAll(/[^\w./-]/g, '')}"`;
   const headers = {
     'content-type': 'text/html; charset=utf-8',
     'cache-control': 'no-cache',
-    vary: 'accept',
+    vary: 'accept, x-forwarded-prefix',
     etag,
     'content-security-policy': contentSecurityPolicy(req.raw),
     'x-content-type-options': 'nosniff',

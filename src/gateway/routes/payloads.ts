@@ -4,42 +4,71 @@ import { equalInConstantTime, isOpen, rejectStrangers } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
+import type { RouteRow } from '../openapi/row.ts';
 import { discardBody } from '../receive.ts';
-import type { Gateway, GatewayContext } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
+
+const TICKET: RouteRow['query'] = {
+  fence_token: { description: 'Of the attempt.', type: 'integer' },
+  key: { description: 'From the address; it is the right to use it.' },
+};
 
 /**
  * Payloads and results too large for a frame, fetched and put by workers. No token is asked for: the address
  * carries a key of its own, which a base worker needs, since it sends no header.
  */
 export function payloadRoutes(app: Gateway): void {
-  app.get('/jobs/:id/payload', async (context) => {
-    const form = context.req.query('form') === 'base' ? 'base' : 'own';
-    const { queueId, ticket } = await addressOf(context);
-    const answer = await callQueue(context.env, queueId, (queue) => queue.readFile(ticket, form));
-    if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
-    return new Response(answer.bytes, { headers: { 'content-type': 'application/json' } });
+  route(app, {
+    method: 'GET',
+    path: '/jobs/:id/payload',
+    tag: 'Workers',
+    summary: 'A payload that is too large for a frame',
+    description: 'No token is asked for: the address, which the job came with, holds a key.',
+    scopes: [],
+    query: TICKET,
+    answers: { 200: { description: 'The payload.', content: {} } },
+    errors: [400, 404, 409, 503],
+    handler: async (context) => {
+      const form = context.req.query('form') === 'base' ? 'base' : 'own';
+      const { queueId, ticket } = await addressOf(context);
+      const answer = await callQueue(context.env, queueId, (queue) => queue.readFile(ticket, form));
+      if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
+      return new Response(answer.bytes, { headers: { 'content-type': 'application/json' } });
+    },
   });
 
-  app.put('/jobs/:id/result', async (context) => {
-    const { queueId, ticket } = await addressOf(context);
-    const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
-    if (!may.ok) {
-      // Read without being kept: a client that is still sending would not hear the answer.
-      await discardBody(context.req.raw);
-      throw rejection(may.reason, ticket.job_id);
-    }
-    const { bytes, release } = await readBody(context.req.raw, context.env);
-    try {
-      const result = parseBody(bytes);
-      if (typeof result !== 'object' || result === null || Array.isArray(result)) {
-        throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
+  route(app, {
+    method: 'PUT',
+    path: '/jobs/:id/result',
+    tag: 'Workers',
+    summary: 'A result that is too large for a frame',
+    description: 'No token is asked for: the address, which the job came with, holds a key.',
+    scopes: [],
+    query: TICKET,
+    body: {},
+    answers: { 201: { description: 'It is kept.', content: { schema: 'Ok' } } },
+    errors: [400, 404, 409, 413, 503],
+    handler: async (context) => {
+      const { queueId, ticket } = await addressOf(context);
+      const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
+      if (!may.ok) {
+        // Read without being kept: a client that is still sending would not hear the answer.
+        await discardBody(context.req.raw);
+        throw rejection(may.reason, ticket.job_id);
       }
-      const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
-      if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
-    } finally {
-      release();
-    }
-    return context.json({ status: 'ok' }, 201);
+      const { bytes, release } = await readBody(context.req.raw, context.env);
+      try {
+        const result = parseBody(bytes);
+        if (typeof result !== 'object' || result === null || Array.isArray(result)) {
+          throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
+        }
+        const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
+        if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
+      } finally {
+        release();
+      }
+      return context.json({ status: 'ok' }, 201);
+    },
   });
 }
 

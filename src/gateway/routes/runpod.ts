@@ -15,102 +15,185 @@ import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
 import { rejection } from '../submissions.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** How long `runsync` waits for the end of a job, ms: what RunPod allows, and what it does where nothing is said. */
 const SYNC_WAIT_MS = { least: 1000, most: 300_000, usual: 90_000 };
 
 const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 
+const SUBMISSION = { schema: 'RunpodSubmission', example: { input: { prompt: 'Hello' } } } as const;
+const JOB = { 200: { description: 'The job.', content: { schema: 'RunpodJob' } } } as const;
+
 /** The endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a config, a model, or "default". */
 export function runpodRoutes(app: Gateway): void {
-  app.post('/v2/:endpoint/run', needs('submit'), async (context) => {
-    const job = await submit(context, `${crypto.randomUUID()}-u1`);
-    return context.json({ id: job.id, status: 'IN_QUEUE' });
+  route(app, {
+    method: 'POST',
+    path: '/v2/:endpoint/run',
+    tag: 'RunPod',
+    summary: 'Stores a job',
+    scopes: ['submit'],
+    body: SUBMISSION,
+    answers: { 200: { description: 'It is stored.', content: { schema: 'RunpodSubmitted' } } },
+    errors: [400, 404, 413, 429, 503],
+    handler: async (context) => {
+      const job = await submit(context, `${crypto.randomUUID()}-u1`);
+      return context.json({ id: job.id, status: 'IN_QUEUE' });
+    },
   });
 
-  app.post('/v2/:endpoint/runsync', needs('submit'), async (context) => {
-    const waitMs = syncWaitOf(context.req.query('wait'));
-    const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
-    const viewer = viewerOf(context.get('token'));
-    const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then((job) =>
-      Response.json(shownJob(found(job, id))),
-    );
-    // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
-    return respondEarly(done, {
-      kind: 'json',
-      headers: {},
-      errorOf: { dialect: 'runpod', requestId: context.get('requestId') },
-      timers: globalThis,
-      hangUp: () => {},
-    });
+  route(app, {
+    method: 'POST',
+    path: '/v2/:endpoint/runsync',
+    tag: 'RunPod',
+    summary: 'Stores a job and waits for its end',
+    scopes: ['submit'],
+    query: {
+      wait: { description: 'At most, ms: 1,000 to 300,000, 90,000 unless given.', type: 'integer' },
+    },
+    body: SUBMISSION,
+    answers: JOB,
+    errors: [400, 404, 413, 429, 503],
+    handler: async (context) => {
+      const waitMs = syncWaitOf(context.req.query('wait'));
+      const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
+      const viewer = viewerOf(context.get('token'));
+      const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then((job) =>
+        Response.json(shownJob(found(job, id))),
+      );
+      // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
+      return respondEarly(done, {
+        kind: 'json',
+        headers: {},
+        errorOf: { dialect: 'runpod', requestId: context.get('requestId') },
+        timers: globalThis,
+        hangUp: () => {},
+      });
+    },
   });
 
-  app.on(['GET', 'POST'], '/v2/:endpoint/status/:id', needs('submit', 'read'), async (context) => {
-    const reader = readerOf(context.get('token'), context.env);
-    return context.json(shownJob(withheldFrom(reader, await jobOf(context))));
-  });
-
-  app.on(['GET', 'POST'], '/v2/:endpoint/stream/:id', needs('submit'), async (context) => {
-    const { env } = context;
-    const id = context.req.param('id') as string;
-    const reader = readerOf(context.get('token'), env);
-    const queueId = queueIdOf(env, context.req.raw);
-    const stream = await nextPieces(id, {
-      follow: async (fence, waitMs) => {
-        const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
-        return followed?.job.job_type === 'runpod' ? followed : null;
+  // RunPod's clients ask with either.
+  for (const method of ['GET', 'POST'] as const) {
+    route(app, {
+      method,
+      path: '/v2/:endpoint/status/:id',
+      tag: 'RunPod',
+      summary: 'A job',
+      scopes: ['submit', 'read'],
+      answers: JOB,
+      errors: [404, 503],
+      handler: async (context) => {
+        const reader = readerOf(context.get('token'), context.env);
+        return context.json(shownJob(withheldFrom(reader, await jobOf(context))));
       },
-      openTape: (relay, streamId, signal) =>
-        fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
-      take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
-      sleep,
     });
-    return context.json(found(stream, id));
-  });
 
-  app.post('/v2/:endpoint/cancel/:id', needs('submit'), async (context) => {
-    const { id } = await jobOf(context);
-    const viewer = viewerOf(context.get('token'));
-    const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
-    const reader = readerOf(context.get('token'), context.env);
-    return context.json(shownJob(withheldFrom(reader, job as JobView)));
-  });
-
-  app.post('/v2/:endpoint/retry/:id', needs('submit'), async (context) => {
-    const job = await jobOf(context);
-    const viewer = viewerOf(context.get('token'));
-    const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
-    if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
-    const { status } = shownJob(job);
-    const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
-    throw new HttpError(400, message, 'not_retryable');
-  });
-
-  app.post('/v2/:endpoint/purge-queue', needs('submit'), async (context) => {
-    const configId = await configOf(context);
-    const viewer = viewerOf(context.get('token'));
-    let removed = 0;
-    for (;;) {
-      const some = await call(context, (queue) => queue.purge(configId, viewer));
-      if (some === 0) break;
-      removed += some;
-    }
-    return context.json({ removed, status: 'completed' });
-  });
-
-  app.get('/v2/:endpoint/health', needs('submit', 'read'), async (context) => {
-    const configId = await configOf(context);
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const [{ config }, workers] = await Promise.all([
-      call(context, (queue) => queue.status(configId)),
-      workersOf(context.env, queueId),
-    ]);
-    const { in_queue: inQueue, in_progress: inProgress, ...ended } = config!;
-    return context.json({
-      jobs: { ...ended, inProgress, inQueue },
-      workers: runpodWorkers(configId, workers),
+    route(app, {
+      method,
+      path: '/v2/:endpoint/stream/:id',
+      tag: 'RunPod',
+      summary: 'What a job yielded since the last call',
+      scopes: ['submit'],
+      answers: { 200: { description: 'Its pieces.', content: { schema: 'RunpodStream' } } },
+      errors: [404, 503],
+      handler: async (context) => {
+        const { env } = context;
+        const id = context.req.param('id') as string;
+        const reader = readerOf(context.get('token'), env);
+        const queueId = queueIdOf(env, context.req.raw);
+        const stream = await nextPieces(id, {
+          follow: async (fence, waitMs) => {
+            const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
+            return followed?.job.job_type === 'runpod' ? followed : null;
+          },
+          openTape: (relay, streamId, signal) =>
+            fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
+          take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
+          sleep,
+        });
+        return context.json(found(stream, id));
+      },
     });
+  }
+
+  route(app, {
+    method: 'POST',
+    path: '/v2/:endpoint/cancel/:id',
+    tag: 'RunPod',
+    summary: 'Cancels a job',
+    scopes: ['submit'],
+    answers: JOB,
+    errors: [404, 503],
+    handler: async (context) => {
+      const { id } = await jobOf(context);
+      const viewer = viewerOf(context.get('token'));
+      const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
+      const reader = readerOf(context.get('token'), context.env);
+      return context.json(shownJob(withheldFrom(reader, job as JobView)));
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/v2/:endpoint/retry/:id',
+    tag: 'RunPod',
+    summary: 'Runs a job again that failed or timed out',
+    scopes: ['submit'],
+    answers: { 200: { description: 'It waits again.', content: { schema: 'RunpodSubmitted' } } },
+    errors: [400, 404, 503],
+    handler: async (context) => {
+      const job = await jobOf(context);
+      const viewer = viewerOf(context.get('token'));
+      const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
+      if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
+      const { status } = shownJob(job);
+      const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
+      throw new HttpError(400, message, 'not_retryable');
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/v2/:endpoint/purge-queue',
+    tag: 'RunPod',
+    summary: 'Cancels all jobs that wait',
+    scopes: ['submit'],
+    answers: { 200: { description: 'They are gone.', content: { schema: 'RunpodPurged' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const configId = await configOf(context);
+      const viewer = viewerOf(context.get('token'));
+      let removed = 0;
+      for (;;) {
+        const some = await call(context, (queue) => queue.purge(configId, viewer));
+        if (some === 0) break;
+        removed += some;
+      }
+      return context.json({ removed, status: 'completed' });
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/v2/:endpoint/health',
+    tag: 'RunPod',
+    summary: 'Jobs and workers of an endpoint',
+    scopes: ['submit', 'read'],
+    answers: { 200: { description: 'How many there are.', content: { schema: 'RunpodHealth' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const configId = await configOf(context);
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const [{ config }, workers] = await Promise.all([
+        call(context, (queue) => queue.status(configId)),
+        workersOf(context.env, queueId),
+      ]);
+      const { in_queue: inQueue, in_progress: inProgress, ...ended } = config!;
+      return context.json({
+        jobs: { ...ended, inProgress, inQueue },
+        workers: runpodWorkers(configId, workers),
+      });
+    },
   });
 
   // The same as without the prefix, as OpenAI's API has it, its errors included.

@@ -1,10 +1,10 @@
 import type * as z from 'zod';
-import { CONFIG_ACTIONS, LauncherReport } from '../../scheduler/rpc.ts';
+import { CONFIG_ACTIONS, type ConfigAction, LauncherReport } from '../../scheduler/rpc.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, queueIdOf } from '../objects.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Lists of some ten thousand machines. */
 const REPORT_BYTES = 8 * 1024 * 1024;
@@ -12,53 +12,113 @@ const SPEC_BYTES = 1024 * 1024;
 /** Faults that one answer names. */
 const MOST_FAULTS = 50;
 
+const CONTROLS: Record<ConfigAction, string> = {
+  launch: 'Launches one worker more for a config, within its max and the budget',
+  drain:
+    'Ends all workers of a config, busy ones once they have finished, and launches none until it is resumed',
+  pause: 'Holds the workers of a config as they are: launches none, ends none',
+  resume: 'Lets the rule decide again for a config that was paused or drained, or whose starts failed',
+};
+
 /** What operators tell the scheduler, and what launchers and it say to each other. */
 export function schedulerRoutes(app: Gateway): void {
-  app.get('/api/fleet/spec', needs('read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const spec = await callFleet(context.env, queueId, (fleet) => fleet.spec());
-    if (!spec) throw noSpec();
-    return context.json(spec);
+  route(app, {
+    method: 'GET',
+    path: '/api/fleet/spec',
+    tag: 'Fleet',
+    summary: "The fleet's file that is in force",
+    scopes: ['read'],
+    answers: { 200: { description: 'The file.', content: { schema: 'AppliedSpec' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const spec = await callFleet(context.env, queueId, (fleet) => fleet.spec());
+      if (!spec) throw noSpec();
+      return context.json(spec);
+    },
   });
 
-  app.post('/api/fleet/spec', needs('admin'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const { spec, dry_run } = await bodyOf(context, SpecRequest, SPEC_BYTES, 'invalid_spec');
-    const answer = await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run));
-    if ('refused' in answer) throw new HttpError(409, answer.refused, 'provider_in_use');
-    return context.json(answer);
+  route(app, {
+    method: 'POST',
+    path: '/api/fleet/spec',
+    tag: 'Fleet',
+    summary: "Puts a fleet's file in force, as JSON",
+    description:
+      'A file with faults is answered 400 with all of them, a line each; one that gives the name of a provider that has machines to another place, 409. The old one stays in force.',
+    scopes: ['admin'],
+    body: { schema: 'SpecRequest' },
+    answers: { 200: { description: 'What has changed, or would.', content: { schema: 'SpecChange' } } },
+    errors: [400, 409, 413, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const { spec, dry_run } = await bodyOf(context, SpecRequest, SPEC_BYTES, 'invalid_spec');
+      const answer = await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run));
+      if ('refused' in answer) throw new HttpError(409, answer.refused, 'provider_in_use');
+      return context.json(answer);
+    },
   });
 
-  app.delete('/api/fleet/spec', needs('admin'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const isDryRun = context.req.query('dry_run') === 'true';
-    const change = await callFleet(context.env, queueId, (fleet) => fleet.removeSpec(isDryRun));
-    if (!change) throw noSpec();
-    return context.json(change);
+  route(app, {
+    method: 'DELETE',
+    path: '/api/fleet/spec',
+    tag: 'Fleet',
+    summary: 'Takes the file back: all that was launched is drained and terminated',
+    scopes: ['admin'],
+    query: { dry_run: { description: 'true: only tells what would change.', type: 'boolean' } },
+    answers: { 200: { description: 'What has changed, or would.', content: { schema: 'SpecChange' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const isDryRun = context.req.query('dry_run') === 'true';
+      const change = await callFleet(context.env, queueId, (fleet) => fleet.removeSpec(isDryRun));
+      if (!change) throw noSpec();
+      return context.json(change);
+    },
   });
 
   for (const action of CONFIG_ACTIONS) {
-    app.post(`/api/fleet/configs/:id/${action}`, needs('admin'), async (context) => {
-      const queueId = queueIdOf(context.env, context.req.raw);
-      const { dry_run } = await bodyOf(context, ControlRequest, SPEC_BYTES, 'invalid_control');
-      const configId = context.req.param('id');
-      const answer = await callFleet(context.env, queueId, (fleet) =>
-        fleet.control(configId, action, dry_run),
-      );
-      if (answer.ok) return context.json({ text: answer.text, control: answer.control });
-      if (answer.reason === 'unknown_config') throw new HttpError(404, answer.message, 'config_not_found');
-      throw new HttpError(409, answer.message, 'launch_refused');
+    route(app, {
+      method: 'POST',
+      path: `/api/fleet/configs/:id/${action}`,
+      tag: 'Fleet',
+      summary: CONTROLS[action],
+      scopes: ['admin'],
+      body: { schema: 'ControlRequest' },
+      answers: { 200: { description: 'What was done, or would be.', content: { schema: 'Controlled' } } },
+      errors: [400, 404, 409, 413, 503],
+      handler: async (context) => {
+        const queueId = queueIdOf(context.env, context.req.raw);
+        const { dry_run } = await bodyOf(context, ControlRequest, SPEC_BYTES, 'invalid_control');
+        const configId = context.req.param('id');
+        const answer = await callFleet(context.env, queueId, (fleet) =>
+          fleet.control(configId, action, dry_run),
+        );
+        if (answer.ok) return context.json({ text: answer.text, control: answer.control });
+        if (answer.reason === 'unknown_config') throw new HttpError(404, answer.message, 'config_not_found');
+        throw new HttpError(409, answer.message, 'launch_refused');
+      },
     });
   }
 
-  app.post('/api/launchers/:id/sync', needs('launcher'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const launcherId = context.req.param('id');
-    if (launcherId.length > 256) {
-      throw new HttpError(400, 'The id of a launcher has at most 256 characters.', 'invalid_launcher_id');
-    }
-    const report = await bodyOf(context, LauncherReport, REPORT_BYTES, 'invalid_report');
-    return context.json(await callFleet(context.env, queueId, (fleet) => fleet.sync(launcherId, report)));
+  route(app, {
+    method: 'POST',
+    path: '/api/launchers/:id/sync',
+    tag: 'Fleet',
+    summary: 'What a launcher has seen and done, for the orders that are due',
+    description: 'docs/scheduling.md tells the conversation. Everything may be said twice.',
+    scopes: ['launcher'],
+    body: { schema: 'LauncherReport' },
+    answers: { 200: { description: 'The orders.', content: { schema: 'LauncherAnswer' } } },
+    errors: [400, 413, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const launcherId = context.req.param('id');
+      if (launcherId.length > 256) {
+        throw new HttpError(400, 'The id of a launcher has at most 256 characters.', 'invalid_launcher_id');
+      }
+      const report = await bodyOf(context, LauncherReport, REPORT_BYTES, 'invalid_report');
+      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.sync(launcherId, report)));
+    },
   });
 }
 
@@ -88,7 +148,7 @@ async function bodyOf<T>(
 function noSpec(): HttpError {
   return new HttpError(
     404,
-    'No fleet has been applied to this queue: "worker-vllm schedule fleet.yaml" applies one.',
+    'No fleet has been applied to this queue: "worker-vllm launcher fleet.yaml" applies one.',
     'no_fleet',
   );
 }

@@ -2,51 +2,82 @@ import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES } from '../../settings/scopes.ts';
 import { type AuthSettings, entryOfToken, isOpen, readTokens, rejectStrangers } from '../auth.ts';
 import { readValue } from '../body.ts';
-import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects.ts';
 import { pagePath } from '../page-path.ts';
 import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
-import type { Gateway } from './types.ts';
+import { type Gateway, route } from './route.ts';
 
 /** Far more than a token. */
 const SIGN_IN_BYTES = 8192;
 
+const SESSION = { schema: 'SessionView' } as const;
+
 /** Signing in to the page and out again. */
 export function sessionRoutes(app: Gateway): void {
-  app.get('/api/session', async (context) => {
-    queueIdOf(context.env, context.req.raw);
-    return context.json(await sessionOf(context.req.raw, context.env));
+  route(app, {
+    method: 'GET',
+    path: '/api/session',
+    tag: 'Page',
+    summary: 'Who is signed in',
+    scopes: [],
+    answers: { 200: { description: 'Whom the page acts for.', content: SESSION } },
+    errors: [503],
+    handler: async (context) => {
+      queueIdOf(context.env, context.req.raw);
+      return context.json(await sessionOf(context.req.raw, context.env));
+    },
   });
 
-  app.post('/api/session', async (context) => {
-    const { env } = context;
-    const request = context.req.raw;
-    queueIdOf(env, request);
-    requireOwnPage(request);
-    const given = parseValue(SignIn, await readValue(request, env, SIGN_IN_BYTES));
-    if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
-    if (isOpen(env)) return context.json(await sessionOf(request, env));
-    const entry = await entryOfToken(given.value.token.trim(), readTokens(env.TOKENS));
-    if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
-      throw new HttpError(
-        403,
-        `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
-        'scope_missing',
-      );
-    }
-    const { cookie, expires_at } = await signIn(request, env, entry, basePathOf(request, env), Date.now());
-    context.header('set-cookie', cookie);
-    return context.json(viewOf(entry, expires_at));
+  route(app, {
+    method: 'POST',
+    path: '/api/session',
+    tag: 'Page',
+    summary: 'Signs in: a token is given once, and a cookie stands for it',
+    description:
+      'Taken from a page of this gateway alone, by Sec-Fetch-Site or Origin. The cookie is good for 12 hours.',
+    scopes: [],
+    body: { schema: 'SignIn', example: { token: 'wv_…' } },
+    answers: { 200: { description: 'Signed in.', content: SESSION } },
+    errors: [400, 413, 503],
+    handler: async (context) => {
+      const { env } = context;
+      const request = context.req.raw;
+      queueIdOf(env, request);
+      requireOwnPage(request);
+      const given = parseValue(SignIn, await readValue(request, env, SIGN_IN_BYTES));
+      if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
+      if (isOpen(env)) return context.json(await sessionOf(request, env));
+      const entry = await entryOfToken(given.value.token.trim(), readTokens(env.TOKENS));
+      if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
+        throw new HttpError(
+          403,
+          `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
+          'scope_missing',
+        );
+      }
+      const { cookie, expires_at } = await signIn(request, env, entry, basePathOf(request), Date.now());
+      context.header('set-cookie', cookie);
+      return context.json(viewOf(entry, expires_at));
+    },
   });
 
-  app.delete('/api/session', async (context) => {
-    const { env } = context;
-    const request = context.req.raw;
-    queueIdOf(env, request);
-    requireOwnPage(request);
-    context.header('set-cookie', await signOut(request, env, basePathOf(request, env)));
-    return context.body(null, 204);
+  route(app, {
+    method: 'DELETE',
+    path: '/api/session',
+    tag: 'Page',
+    summary: 'Signs out',
+    scopes: [],
+    answers: { 204: { description: 'Signed out.' } },
+    errors: [503],
+    handler: async (context) => {
+      const { env } = context;
+      const request = context.req.raw;
+      queueIdOf(env, request);
+      requireOwnPage(request);
+      context.header('set-cookie', await signOut(request, env, basePathOf(request)));
+      return context.body(null, 204);
+    },
   });
 }
 
@@ -65,7 +96,7 @@ function viewOf({ name, scopes }: Pick<SessionView, 'name' | 'scopes'>, expiresA
 }
 
 /** Where the page is for browsers, as far as is known: behind a proxy that strips a path unsaid, the whole host. */
-function basePathOf(request: Request, env: Env): string {
-  const path = pagePath(request, env.BASE_PATH);
+function basePathOf(request: Request): string {
+  const path = pagePath(request);
   return path.startsWith('/') ? path : '/';
 }

@@ -2,35 +2,65 @@ import { equalInConstantTime, replaceTokens, requireQueueId, requireWorkerId } f
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, closeAllViewers, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
-import { type Gateway, needs, requireUpgrade } from './types.ts';
+import { type Gateway, requireUpgrade, route } from './route.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
 export function socketRoutes(app: Gateway): void {
-  app.get('/ws', noteRefusedWorkers, needs('worker'), (context) => {
-    requireUpgrade(context, 'This address is for WebSocket connections of workers.');
-    const token = context.get('token');
-    const workerId = context.req.query('worker_id');
-    if (workerId) requireWorkerId(token, workerId);
-    const queueId = queueIdOf(context.env, context.req.raw);
-    requireQueueId(token, queueId);
-    return dialQueue(context.env, queueId, context.req.raw, token);
+  app.use('/ws', noteRefusedWorkers);
+  route(app, {
+    method: 'GET',
+    path: '/ws',
+    tag: 'Workers',
+    summary: 'The control socket of a worker',
+    description: 'The worker sends WorkerFrame and is sent QueueFrame (docs/protocol.md).',
+    scopes: ['worker'],
+    query: {
+      config_id: { description: 'Its config.' },
+      worker_id: { description: 'Its id.' },
+    },
+    answers: { 101: { description: 'The socket is open.' } },
+    errors: [426, 503],
+    handler: (context) => {
+      requireUpgrade(context, 'This address is for WebSocket connections of workers.');
+      const token = context.get('token');
+      const workerId = context.req.query('worker_id');
+      if (workerId) requireWorkerId(token, workerId);
+      const queueId = queueIdOf(context.env, context.req.raw);
+      requireQueueId(token, queueId);
+      return dialQueue(context.env, queueId, context.req.raw, token);
+    },
   });
 
-  app.get('/answers', needs('worker'), async (context) => {
-    requireUpgrade(context, 'This address is for WebSocket connections of workers.');
-    const workerId = context.req.query('worker_id');
-    if (!workerId)
-      throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
-    requireWorkerId(context.get('token'), workerId);
-    const queueId = queueIdOf(context.env, context.req.raw);
-    requireQueueId(context.get('token'), queueId);
-    const sessionId = context.req.query('session_id') ?? '';
-    // Otherwise any worker could answer the callers of any other.
-    if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {
-      const message = `The worker "${workerId}" has no such session (any more): dial the newest answers_url.`;
-      throw new HttpError(409, message, 'stale_session');
-    }
-    return dialRelay(context.env, queueId, workerId, context.req.raw);
+  route(app, {
+    method: 'GET',
+    path: '/answers',
+    tag: 'Workers',
+    summary: 'The answer socket of a worker',
+    description:
+      'Binary messages of records (docs/protocol.md); AnswerHead and BrokenReason are the JSON in two of them.',
+    scopes: ['worker'],
+    query: {
+      worker_id: { description: 'Its id.' },
+      session_id: { description: 'As the control socket told it.' },
+    },
+    answers: { 101: { description: 'The socket is open.' } },
+    errors: [400, 409, 426, 503],
+    handler: async (context) => {
+      requireUpgrade(context, 'This address is for WebSocket connections of workers.');
+      const workerId = context.req.query('worker_id');
+      if (!workerId)
+        throw new HttpError(400, 'The answer socket needs the query worker_id.', 'invalid_worker_id');
+      requireWorkerId(context.get('token'), workerId);
+      const queueId = queueIdOf(context.env, context.req.raw);
+      requireQueueId(context.get('token'), queueId);
+      const sessionId = context.req.query('session_id') ?? '';
+      // Otherwise any worker could answer the callers of any other.
+      if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {
+        const message = `The worker "${workerId}" has no such session (any more): dial the newest answers_url.`;
+        throw new HttpError(409, message, 'stale_session');
+      }
+      return dialRelay(context.env, queueId, workerId, context.req.raw);
+    },
   });
 
   // `worker-vllm queue` calls these; their secret is new at every start.
@@ -50,7 +80,7 @@ export function socketRoutes(app: Gateway): void {
   /** Tokens were made or taken away. */
   app.post('/internal/tokens', async (context) => {
     const isOneGone = replaceTokens(await context.req.text(), context.env);
-    // Whoever still has a good one dials again.
+    // Programs whose token is still good dial again.
     if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
     return context.json({ status: 'ok' });
   });

@@ -1,11 +1,13 @@
 import type * as z from 'zod';
 import type { TelemetryBatch, TelemetryKind, TelemetryQuery } from '../../fleet/rpc.ts';
-import { LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
+import { fieldsOf, LogBatch, MetricBatch, parseValue } from '../../protocol/index.ts';
 import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, queueIdOf } from '../objects.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import type { RouteRow } from '../openapi/row.ts';
+import { TAKEN } from './fleet.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** A thousand lines of the longest kind in any script. */
 const BATCH_BYTES = 16 * 1024 * 1024;
@@ -13,16 +15,59 @@ const BATCH_BYTES = 16 * 1024 * 1024;
 /** Items of a page, unless the caller asks for another number, and the most. */
 const PAGE_ITEMS = { usual: 200, most: 1000 };
 
+const PAGE: RouteRow['query'] = {
+  limit: { description: 'Items of a page, 200 unless given, at most 1,000.', type: 'integer' },
+  before: { description: 'The last items with a smaller number.', type: 'integer' },
+  after: { description: 'The first items with a greater number.', type: 'integer' },
+};
+
 /** Log lines and samples that workers post, and where they can be read. */
 export function telemetryRoutes(app: Gateway): void {
-  app.post('/api/logs', needs('worker'), (context) =>
-    keep(context, LogBatch, ({ entries }) => ({ kind: 'logs', items: entries })),
-  );
-  app.post('/api/metrics', needs('worker'), (context) =>
-    keep(context, MetricBatch, ({ snapshots }) => ({ kind: 'metrics', items: snapshots })),
-  );
-  app.get('/api/workers/:id/logs', needs('read'), (context) => page(context, 'logs'));
-  app.get('/api/workers/:id/metrics', needs('read'), (context) => page(context, 'metrics'));
+  route(app, {
+    method: 'POST',
+    path: '/api/logs',
+    tag: 'Workers',
+    summary: 'Log lines of a worker and its engine',
+    scopes: ['worker'],
+    body: { schema: 'LogBatch' },
+    answers: TAKEN,
+    errors: [400, 404, 413, 503],
+    handler: (context) => keep(context, LogBatch, ({ entries }) => ({ kind: 'logs', items: entries })),
+  });
+  route(app, {
+    method: 'POST',
+    path: '/api/metrics',
+    tag: 'Workers',
+    summary: 'Samples of a worker',
+    scopes: ['worker'],
+    body: { schema: 'MetricBatch' },
+    answers: TAKEN,
+    errors: [400, 404, 413, 503],
+    handler: (context) =>
+      keep(context, MetricBatch, ({ snapshots }) => ({ kind: 'metrics', items: snapshots })),
+  });
+  route(app, {
+    method: 'GET',
+    path: '/api/workers/:id/logs',
+    tag: 'Fleet',
+    summary: "A worker's newest log lines",
+    scopes: ['read'],
+    query: PAGE,
+    answers: { 200: { description: 'A page.', content: { schema: 'LogPage' } } },
+    errors: [400, 503],
+    handler: (context) => page(context, 'logs'),
+  });
+  route(app, {
+    method: 'GET',
+    path: '/api/workers/:id/metrics',
+    tag: 'Fleet',
+    summary: "A worker's newest samples",
+    scopes: ['read'],
+    query: PAGE,
+    answers: { 200: { description: 'A page.', content: { schema: 'MetricPage' } } },
+    errors: [400, 503],
+    handler: (context) => page(context, 'metrics'),
+  });
 }
 
 async function keep<B extends { instance_id: string }>(
@@ -32,7 +77,7 @@ async function keep<B extends { instance_id: string }>(
 ): Promise<Response> {
   const { env, req } = context;
   const body = await readValue(req.raw, env, BATCH_BYTES);
-  const { queue_id } = Object(body) as { queue_id?: unknown };
+  const { queue_id } = fieldsOf(body);
   const queueId = queueIdOf(env, req.raw, typeof queue_id === 'string' ? queue_id : undefined);
   const batch = parseValue(schema, body);
   if (!batch.ok) throw new HttpError(400, `Not a batch: ${batch.message}`, 'invalid_batch');

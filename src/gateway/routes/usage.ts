@@ -9,9 +9,10 @@ import {
 import { viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
+import type { Parameter } from '../openapi/row.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { timeOf } from './job-list.ts';
-import { type Gateway, type GatewayContext, needs } from './types.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
@@ -31,27 +32,73 @@ interface Wanted {
   filter: Filter;
 }
 
+const KEYS: Record<keyof UsageKey, Parameter> = {
+  tenant: { description: 'Only what was counted for this tenant.' },
+  token_name: { description: 'Only what jobs of this token used.' },
+  config_id: { description: 'Only of this config.' },
+  model: { description: 'Only of this model, by the name that its engine has for it.' },
+  mode: { description: 'Only of requests, or of stored jobs.', enum: ['transient', 'persisted'] },
+};
+
 /** Tokens and requests that were counted: in our form, and in that of OpenAI's usage API. */
 export function usageRoutes(app: Gateway): void {
-  app.get('/api/usage', needs('submit', 'read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const wanted = readWanted(context.req.query(), Date.now());
-    const sums = await usageOf(context, queueId, wanted);
-    const iso = (at: number) => new Date(at * 1000).toISOString();
-    return context.json({
-      since: iso(wanted.from),
-      until: iso(wanted.to),
-      width: wanted.width === HOUR ? 'hour' : 'day',
-      usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...sum })),
-      total: totalOf(sums),
-    });
+  route(app, {
+    method: 'GET',
+    path: '/api/usage',
+    tag: 'Metrics and usage',
+    summary: 'Tokens and requests by day or hour (UTC)',
+    scopes: ['submit', 'read'],
+    query: {
+      days: { description: 'So many days up to the end, 7 unless given, at most 400.', type: 'integer' },
+      since: { description: 'From then on, in place of days: ISO time, or epoch seconds.' },
+      until: { description: 'Before then; now unless given.' },
+      width: { description: 'Day unless given. Hours are kept for 14 days.', enum: ['day', 'hour'] },
+      group_by: { description: `Some of ${USAGE_KEYS.join(', ')}, separated by commas.` },
+      ...KEYS,
+    },
+    answers: { 200: { description: 'The sums, and those of all.', content: { schema: 'Usage' } } },
+    errors: [400, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const wanted = readWanted(context.req.query(), Date.now());
+      const sums = await usageOf(context, queueId, wanted);
+      const iso = (at: number) => new Date(at * 1000).toISOString();
+      return context.json({
+        since: iso(wanted.from),
+        until: iso(wanted.to),
+        width: wanted.width === HOUR ? 'hour' : 'day',
+        usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...sum })),
+        total: totalOf(sums),
+      });
+    },
   });
 
-  app.get('/v1/organization/usage/completions', needs('submit', 'read'), async (context) => {
-    const queueId = queueIdOf(context.env, context.req.raw);
-    const asked = readOpenAI(new URL(context.req.url).searchParams, Date.now());
-    const sums = await usageOf(context, queueId, asked);
-    return context.json(pageOf(asked, sums));
+  route(app, {
+    method: 'GET',
+    path: '/v1/organization/usage/completions',
+    tag: 'Metrics and usage',
+    summary: 'The same in the form of OpenAI: project_id is the tenant, api_key_id the name of the token',
+    scopes: ['submit', 'read'],
+    query: {
+      start_time: { description: 'Epoch seconds, inclusive.', type: 'integer' },
+      end_time: { description: 'Epoch seconds, exclusive; now unless given.', type: 'integer' },
+      bucket_width: { description: '1d unless given.', enum: ['1h', '1d'] },
+      group_by: { description: 'Some of project_id, api_key_id, model; may be repeated.' },
+      project_ids: { description: 'Only these tenants.' },
+      api_key_ids: { description: 'Only tokens of these names.' },
+      models: { description: 'Only these models.' },
+      batch: { description: 'true: only lines of batches; false: only the rest.' },
+      limit: { description: 'Buckets of a page: 7 days or 24 hours, at most 31 or 168.', type: 'integer' },
+      page: { description: 'The next_page of the page before.' },
+    },
+    answers: { 200: { description: 'A page.', content: { schema: 'UsagePage' } } },
+    errors: [400, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const asked = readOpenAI(new URL(context.req.url).searchParams, Date.now());
+      const sums = await usageOf(context, queueId, asked);
+      return context.json(pageOf(asked, sums));
+    },
   });
 }
 
@@ -116,7 +163,7 @@ function totalOf(sums: readonly UsageSum[]): UsageAmounts {
   return total;
 }
 
-/** Buckets of a page: their width in s, and how many, as asked for by nobody and at most. */
+/** Buckets of a page: their width in s, how many unless the caller says, and at most. */
 const WIDTHS: Record<string, { width: number; usual: number; most: number }> = {
   '1h': { width: HOUR, usual: 24, most: 168 },
   '1d': { width: DAY, usual: 7, most: 31 },

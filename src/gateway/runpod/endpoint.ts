@@ -1,16 +1,8 @@
+import type * as z from 'zod';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import type { ModelView, WorkerView } from '../fleet-views.ts';
-
-/** Workers of an endpoint by what they do. */
-export interface RunpodWorkers {
-  idle: number;
-  initializing: number;
-  ready: number;
-  running: number;
-  throttled: number;
-  unhealthy: number;
-}
+import type { RunpodWorkers } from '../openapi/answers.ts';
 
 /**
  * The config that an endpoint stands for: its own name, a model that it serves, or "default" for the only one.
@@ -32,7 +24,10 @@ export function unknownEndpoint(endpoint: string, there: string | null): HttpErr
 }
 
 /** Those of one config. */
-export function runpodWorkers(configId: string, workers: readonly WorkerView[]): RunpodWorkers {
+export function runpodWorkers(
+  configId: string,
+  workers: readonly WorkerView[],
+): z.infer<typeof RunpodWorkers> {
   const own = workers.filter((worker) => worker.config_id === configId);
   const connected = own.filter(({ state }) => state !== 'disconnected');
   const gone = own.filter(({ state }) => state === 'disconnected');

@@ -1,6 +1,8 @@
-import { isSettled, type RunpodStatus, runpodStatus } from '../../protocol/index.ts';
+import type * as z from 'zod';
+import { isSettled, runpodStatus } from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
+import type * as answers from '../openapi/answers.ts';
 import { outputOf } from './job.ts';
 
 /** How long a call waits for something new, or goes on with what comes, ms: less than the shortest time limit of RunPod's clients. */
@@ -8,13 +10,7 @@ const WAIT_MS = 2000;
 /** What comes within this time of each other goes into one answer, ms. */
 const QUIET_MS = 20;
 
-/** What a job yielded since the last call. */
-export interface RunpodStream {
-  id: string;
-  status: RunpodStatus;
-  stream: { output: unknown }[];
-  error?: string;
-}
+type RunpodStream = z.infer<typeof answers.RunpodStream>;
 
 export interface StreamParts {
   /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
@@ -27,7 +23,7 @@ export interface StreamParts {
 }
 
 /**
- * The pieces of a job's output that nobody has taken yet: of a job that runs from its tape, of one that is over from
+ * The pieces of a job's output that no call has taken yet: of a job that runs from its tape, of one that is over from
  * its result. Waits a moment where there are none. Pieces of two attempts are never mixed: once some of an attempt
  * that broke were taken, the stream has failed, whatever becomes of the job.
  * @returns null: there is no such job

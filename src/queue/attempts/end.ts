@@ -15,8 +15,7 @@ export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: 
   const { timing, usage } = told;
   emit(core, job, stepOf(ending), detailOf(ending, told), { timing, usage, ending });
   countEnd(core, job, ending, by, usage);
-  core.tally.ended(job.config_id, ending.state, ending.attempts);
-  core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+  core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);
   storeOf(core, job).end(job, ending);
 }

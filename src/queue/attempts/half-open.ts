@@ -27,7 +27,7 @@ export function closeIfHalfOpen(core: Core, worker: Worker): boolean {
 
 /** The same for every worker. */
 export function closeHalfOpen(core: Core): void {
-  for (const worker of core.fleet.all()) closeIfHalfOpen(core, worker);
+  for (const worker of core.workers.all()) closeIfHalfOpen(core, worker);
 }
 
 /**
@@ -36,14 +36,14 @@ export function closeHalfOpen(core: Core): void {
  */
 export function leaseRanOut(core: Core, worker: Worker): void {
   const unheardMs = core.now() - worker.connection.lastHeardMs();
-  if (profileOf(worker).pingsAreHeard) worker.suspect = true;
+  if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;
   else if (unheardMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
 }
 
 /** Epoch ms at which a worker that holds jobs may turn out to be gone; null: there is none. */
 export function nextHalfOpen(core: Core): number | null {
   let next: number | null = null;
-  for (const worker of core.fleet.all()) {
+  for (const worker of core.workers.all()) {
     if (!profileOf(worker).pingsAreHeard || worker.running.size === 0) continue;
     const at = worker.connection.lastHeardMs() + unheardLimitMs(core);
     if (next === null || at < next) next = at;

@@ -10,16 +10,16 @@ import { endSession } from '../store/session-table.ts';
  * reconnect grace is over.
  */
 export function loseConnection(core: Core, connection: Connection, reason: string): void {
-  const worker = core.fleet.remove(connection);
+  const worker = core.workers.remove(connection);
   // An older connection that a newer one replaced: nothing is lost with it.
-  if (!worker || core.fleet.byId(worker.session.worker_id)) return;
+  if (!worker || core.workers.byId(worker.session.worker_id)) return;
   const now = core.now();
   const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;
   for (const job of leasedBy(core, worker.session.worker_id)) {
     storeOf(core, job).orphan(job, graceEnds, ORPHANED.byWorker);
     emit(core, job, 'disconnected');
   }
-  core.fleet.expect(worker, graceEnds);
+  core.workers.expect(worker, graceEnds);
   endSession(core.sql, worker.session.worker_id, now);
   tellDisconnected(core, worker, reason);
   core.log('info', 'worker disconnected', { worker_id: worker.session.worker_id });

@@ -41,7 +41,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     countWasted(core, job, job.fence_token, more.usage);
-    core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+    core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
     if (by === 'queue') breakAnswer(core, job, failure);
     storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
     return;
@@ -86,7 +86,7 @@ export function releaseAttempt(
   reason?: ReleaseReason,
 ): void {
   emit(core, job, step, why, reason && { reason });
-  core.fleet.freeSlot(job.worker_id, job.id, job.fence_token);
+  core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   // Of what it released its worker has told the relay.
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;

@@ -81,7 +81,7 @@ function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
 export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
   if (usage === undefined || core.usage.isCounted(fence)) return;
   core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted: tokensOf(usage) } }, fence);
-  // A stored job's verb has a commit.
+  // A stored job's command has a commit.
   if (job.lives === 'stored') core.usage.write();
 }
 
@@ -155,7 +155,7 @@ function tokensOf(usage: Usage | undefined): number {
 }
 
 function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
-  const worker = job.worker_id === null ? null : core.fleet.byId(job.worker_id);
+  const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
   const asked = job.lives === 'memory' && workerNamed(job.model) === null ? job.model : null;
   return {
     tenant: job.tenant ?? '',

@@ -44,7 +44,7 @@ export function denyWorker(
 
 /** Name of the token under which an id is in use: connected, or with jobs that it may still come back to. */
 function holderOf(core: Core, workerId: string): string | null {
-  const worker = core.fleet.byId(workerId);
+  const worker = core.workers.byId(workerId);
   if (worker) return worker.connection.token?.name ?? null;
   return leasedBy(core, workerId).length > 0 ? findTokenName(core.sql, workerId) : null;
 }

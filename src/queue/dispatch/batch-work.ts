@@ -30,7 +30,7 @@ export function hasRoomForBatch({ usable, batch }: ConfigSlots): boolean {
 
 export function configSlots(core: Core, configId: string): ConfigSlots {
   const slots: ConfigSlots = { usable: 0, batch: 0, interactive: 0 };
-  for (const worker of core.fleet.all()) {
+  for (const worker of core.workers.all()) {
     // What a worker runs that takes no more has no share in the slots of the others.
     const usable = usableSlots(worker);
     if (worker.session.config_id !== configId || usable === 0) continue;

@@ -9,7 +9,7 @@ import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
 
 /**
- * Who runs what next: one pass at the end of every verb, over what the verb freed or made ready, so that between
+ * Who runs what next: one pass at the end of every command, over what the command freed or made ready, so that between
  * events no slot is free while a job that fits it is ready. A new slot or job need not be compared with the rest.
  * @returns waiting jobs that were to find a slot in this pass and found none
  */
@@ -30,7 +30,7 @@ export function dispatch(core: Core): MemoryJob[] {
 
 /** Gives a worker jobs until its slots or the jobs are used up. */
 function fillWorker(core: Core, worker: Worker): void {
-  if (core.fleet.byId(worker.session.worker_id) !== worker) return;
+  if (core.workers.byId(worker.session.worker_id) !== worker) return;
   while (freeSlots(worker) > 0) {
     if (!dispatchNext(core, worker)) return;
   }
@@ -68,7 +68,7 @@ function placeWaiting(core: Core, job: MemoryJob): boolean {
 /** A job given to a worker that is gone would wait for its lease to run out: one that is not heard loses its socket. */
 function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | null {
   for (;;) {
-    const worker = chooseWorker(core.fleet.all(), fits);
+    const worker = chooseWorker(core.workers.all(), fits);
     if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }

@@ -1,4 +1,4 @@
-import { fitsUtf8, limits, payloadJson, payloadText, unpack } from '../../protocol/index.ts';
+import { limits, payloadText, unpack } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -17,20 +17,15 @@ import {
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, MemoryJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
-import { hasFeature, occupySlot, profileOf, type Worker } from '../state/worker.ts';
+import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
 import { readPayload } from '../store/jobs-table.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 
-/** For a worker without the feature `body_bytes`. */
-const NOT_TEXT: UnfitJob = {
-  message: 'the worker that serves this model takes no bodies that are not text: upgrade it',
-  code: 'unsupported_by_worker',
-};
 /** A worker closes its socket for a frame that is too long. */
 const TOO_LARGE: UnfitJob = {
-  message: 'the request is larger than the worker that serves this model takes in one frame: upgrade it',
+  message: 'the request is larger than a worker takes in one frame',
   code: 'too_large',
 };
 
@@ -39,7 +34,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   if (job.lives === 'memory' && job.older) stopOlder(core, job.id, job.older, worker);
   // Before a job in memory is changed by its lease.
   const isFirst = job.fence_token === 0 && !(job.lives === 'memory' && job.is_repeat);
-  const [attempt, trace] = [attemptNumber(job), traceOf(worker, job, core.now())];
+  const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', null, { isFirst });
   const bytes = payloadBytes(worker, leased);
@@ -57,7 +52,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : null,
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
     result_upload_url: leased.lives === 'stored' ? (files?.result ?? null) : null,
-    account: hasFeature(worker, 'usage') ? accountOf(leased) : null,
+    account: accountOf(leased),
     trace,
   };
   const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);
@@ -71,17 +66,12 @@ type Written = { text: string | Uint8Array<ArrayBuffer> } | UnfitJob;
 
 function textFrame(worker: Worker, frame: JobFrame, suitsBase: boolean): Written {
   const { takesAnyJob, frameBytes } = profileOf(worker);
-  if (!takesAnyJob) return baseJobFrame(frame, suitsBase, frameBytes);
-  if (!suitsBase) return NOT_TEXT;
-  const text = extendedJobFrame(frame);
-  return fitsUtf8(text, frameBytes) ? { text } : TOO_LARGE;
+  return takesAnyJob ? { text: extendedJobFrame(frame) } : baseJobFrame(frame, suitsBase, frameBytes);
 }
 
-/** @param payload as bytes; with the escapes of JSON a body may be much longer than it was where it is not packed */
 function byteFrame(worker: Worker, frame: JobFrame, payload: Uint8Array): Written {
   const text = extendedJobBytes(frame, payload);
-  const mostBytes = hasFeature(worker, 'body_bytes') ? limits.BODY_FRAME_BYTES : profileOf(worker).frameBytes;
-  return text.byteLength <= mostBytes ? { text } : TOO_LARGE;
+  return text.byteLength <= profileOf(worker).frameBytes ? { text } : TOO_LARGE;
 }
 
 function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: FileAddresses | null } {
@@ -104,11 +94,9 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
 
 /** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
-  if (job.lives !== 'memory') return null;
-  if (unpack(job.payload) && hasFeature(worker, 'body_bytes')) return job.payload;
-  return job.payload.byteLength > limits.INLINE_BYTES && hasFeature(worker, 'bytes')
-    ? payloadJson(job.payload)
-    : null;
+  if (job.lives !== 'memory' || !worker.session.extended) return null;
+  const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > limits.INLINE_BYTES;
+  return isSentAsBytes ? job.payload : null;
 }
 
 /**
@@ -130,8 +118,7 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
 
 /** Whether a relay carries the answer. */
 function isStreamed(worker: Worker, job: Job): boolean {
-  if (!hasFeature(worker, 'answer')) return false;
-  return job.lives === 'memory' || (job.stream === 1 && hasFeature(worker, 'stored_stream'));
+  return worker.session.extended && (job.lives === 'memory' || job.stream === 1);
 }
 
 /** The gateway opens the stream itself; a repeated request brings its payload along. */
@@ -150,8 +137,8 @@ function tellStream(core: Core, job: MemoryJob): void {
 
 /** The older attempt is aborted if it was given to another worker; the same one puts the newer in its place. */
 function stopOlder(core: Core, jobId: string, older: NonNullable<MemoryJob['older']>, newer: Worker): void {
-  const worker = core.fleet.byId(older.worker_id);
+  const worker = core.workers.byId(older.worker_id);
   if (worker === null || worker === newer || worker.running.get(jobId) !== older.fence_token) return;
   revoke(core, older.worker_id, jobId, 'superseded');
-  core.fleet.freeSlot(older.worker_id, jobId, older.fence_token);
+  core.workers.freeSlot(older.worker_id, jobId, older.fence_token);
 }

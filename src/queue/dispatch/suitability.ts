@@ -17,7 +17,7 @@ export function isLeftToOthers(core: Core, worker: Worker, job: Job): boolean {
 }
 
 function othersMayRun(core: Core, job: Job): boolean {
-  for (const other of core.fleet.all()) {
+  for (const other of core.workers.all()) {
     if (!profileOf(other).takesAnyJob) continue;
     if (job.lives === 'memory' ? mayRun(other, job.model) : other.session.config_id === job.config_id)
       return true;

@@ -10,7 +10,17 @@ export function toCounts(core: Core, event: JobEvent): void {
   const { job, step } = event;
   if (job.config_id === '') return;
   const count = COUNTERS[step];
-  if (count) count(core.counts.change(job.config_id, job.lives === 'stored'), event, core);
+  if (!count) return;
+  const counts = core.counts.change(job.config_id, job.lives === 'stored');
+  count(counts, event, core);
+  if (wasRetried(event)) counts.retried += 1;
+}
+
+/** Whether an attempt was charged before the one that the job ended with. */
+function wasRetried({ ending }: JobEvent): boolean {
+  if (!ending) return false;
+  const { state, attempts } = ending;
+  return (state === 'succeeded' ? attempts : attempts - 1) > 0;
 }
 
 /** Requests that nobody asked for again are over. */

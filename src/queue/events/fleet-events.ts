@@ -1,5 +1,5 @@
 import type { FleetEvent } from '../../fleet/rpc.ts';
-import { type Heartbeat, type Instance, limits, type ModelCard } from '../../protocol/index.ts';
+import { type Instance, limits, type ModelCard } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import {
@@ -22,14 +22,13 @@ export function tellDisconnected(core: Core, worker: Worker, reason: string): vo
 
 /** How often the fleet object hears that a worker is still connected, ms: before it would forget it. */
 export function stillConnectedMs(core: Core): number {
-  const { retention_seconds, model_retention_seconds } = core.settings;
-  return Math.min(retention_seconds, model_retention_seconds) * 500;
+  return Math.min(core.settings.retention_seconds, limits.MODEL_KNOWN_SECONDS) * 500;
 }
 
 export function tellStillConnected(core: Core): void {
   const now = core.now();
   for (const id of untouchedSessions(core.sql, now - stillConnectedMs(core))) {
-    const worker = core.fleet.byId(id);
+    const worker = core.workers.byId(id);
     if (worker) core.tellFleet({ kind: 'connected', ...about(worker, now) });
     touchSession(core.sql, id, now);
   }
@@ -39,39 +38,10 @@ export function tellStillConnected(core: Core): void {
 export function endLostSessions(core: Core): void {
   const now = core.now();
   for (const session of openSessions(core.sql)) {
-    if (core.fleet.byId(session.worker_id)) continue;
+    if (core.workers.byId(session.worker_id)) continue;
     endSession(core.sql, session.worker_id, now);
     core.tellFleet({ kind: 'disconnected', ...remembered(session, now), reason: 'the queue was down' });
   }
-}
-
-/** Most workers handed over: more were never seen within a day, and one call carries them. */
-const MOST_HANDED_OVER = 500;
-
-/**
- * What a version without a fleet object has stored of workers goes there, once. Should it get lost on the way,
- * registrations and heartbeats tell most of it again; models older than they are known for are not missed.
- */
-export function handOverWorkers(core: Core): void {
-  const rows = core.sql.exec(
-    `SELECT * FROM workers_before_fleet WHERE config_id IS NOT NULL
-     ORDER BY heard_at DESC LIMIT ${MOST_HANDED_OVER}`,
-  );
-  if (rows.length === 0) return;
-  for (const row of rows) {
-    const instance = row.instance ? bounded(JSON.parse(String(row.instance)) as Instance) : null;
-    core.tellFleet({
-      kind: 'handed_over',
-      worker_id: String(row.worker_id),
-      config_id: String(row.config_id),
-      models: instance?.models ?? [],
-      at: Number(row.heard_at ?? core.now()),
-      instance,
-      heartbeat: row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null,
-      heartbeat_at: row.heartbeat_at as number | null,
-    });
-  }
-  core.sql.exec(`DELETE FROM workers_before_fleet`);
 }
 
 function about({ session, models }: Worker, at: number) {

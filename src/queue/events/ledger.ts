@@ -1,15 +1,15 @@
 import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { attemptErrors } from '../store/job-view.ts';
+import { newestAttempt } from '../store/job-view.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';
-import { rows } from '../store/rows.ts';
+import { deleteStep, insertStep, readSteps, stepsOfAttempt } from '../store/ledger-table.ts';
 import type { JobEvent, JobStep } from './event.ts';
 
 /**
  * What happened to each stored job, step by step: why it ran twice, where its time went.
  *
  * The job's row tells its submission, its newest attempt and its end; the table `ledger` holds what the row
- * does not keep, written in the commit of the verb that takes the step. A job that runs through without a
+ * does not keep, written in the commit of the command that takes the step. A job that runs through without a
  * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
  */
 
@@ -42,7 +42,8 @@ type Step = LedgerView['steps'][number];
 export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void {
   if (job.lives !== 'stored' || KEPT_BY_ROW.has(step)) return;
   if (ENDS_ATTEMPT.has(step)) {
-    const known = stepsRecorded(core, job);
+    // A worker that comes back after its lease had run out may lose the job once more.
+    const known = stepsOfAttempt(core.sql, job.seq, job.fence_token);
     for (const [kept, at] of keptByRow(job)) if (!known.has(kept)) insert(core, job, kept, at, null);
   }
   insert(core, job, step, at, detail);
@@ -52,7 +53,7 @@ export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void 
 export function ledgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const row = findJob(core.sql, jobId);
   if (!row || !maySee(viewer, row.tenant)) return null;
-  const steps = recorded(core, row);
+  const steps: Step[] = readSteps(core.sql, row.seq).map((step) => ({ ...step, at: iso(step.at) }));
   const { fence_token, worker_id } = row;
   const newest = steps.filter((step) => step.fence_token === fence_token);
   const attempt = newest.find(({ step }) => step === 'dispatched')?.attempt ?? attemptOf(row);
@@ -71,21 +72,10 @@ export function ledgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView 
 }
 
 function insert(core: Core, row: StoredJob, step: JobStep, at: number, detail: string | null): void {
-  const [written] = core.sql.exec(
-    `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
-     VALUES (?, (SELECT coalesce(max(n), 0) + 1 FROM ledger WHERE job = ?), ?, ?, ?, ?, ?, ?) RETURNING n`,
-    row.seq,
-    row.seq,
-    at,
-    step,
-    attemptOf(row),
-    row.fence_token,
-    row.worker_id,
-    detail,
-  );
-  const n = Number(written?.n);
-  if (n <= FIRST_STEPS + NEWEST_STEPS) return;
-  core.sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, row.seq, n - NEWEST_STEPS);
+  const { fence_token, worker_id } = row;
+  const written = { at, step, attempt: attemptOf(row), fence_token, worker_id, detail };
+  const n = insertStep(core.sql, row.seq, written);
+  if (n > FIRST_STEPS + NEWEST_STEPS) deleteStep(core.sql, row.seq, n - NEWEST_STEPS);
 }
 
 /** What the row says about its newest attempt, with times in epoch ms. */
@@ -96,26 +86,6 @@ function keptByRow(row: StoredJob): [JobStep, number][] {
     ['first_token', row.first_token_at],
   ];
   return kept.filter((step): step is [JobStep, number] => step[1] !== null);
-}
-
-/** Steps of the row's attempt: a worker that comes back after its lease had run out may lose the job once more. */
-function stepsRecorded(core: Core, row: StoredJob): Set<string> {
-  const found = rows<{ step: string }>(
-    core.sql,
-    `SELECT step FROM ledger WHERE job = ? AND fence_token = ?`,
-    row.seq,
-    row.fence_token,
-  );
-  return new Set(found.map(({ step }) => step));
-}
-
-function recorded(core: Core, row: StoredJob): Step[] {
-  const steps = rows<Omit<Step, 'at'> & { at: number }>(
-    core.sql,
-    `SELECT at, step, attempt, fence_token, worker_id, detail FROM ledger WHERE job = ? ORDER BY n`,
-    row.seq,
-  );
-  return steps.map((step) => ({ ...step, at: iso(step.at) }));
 }
 
 /** By time; within a millisecond by attempt, and there as they follow on each other. */
@@ -134,9 +104,7 @@ function rank({ step }: Step): number {
 
 /** The attempt a row is in, or was in last; 0 before the first. */
 function attemptOf(row: StoredJob): number {
-  if (row.fence_token === 0) return 0;
-  const charged = attemptErrors(row).find((error) => error.fence_token === row.fence_token);
-  return charged?.attempt ?? row.attempts + 1;
+  return row.fence_token === 0 ? 0 : newestAttempt(row);
 }
 
 function endOf(row: StoredJob): string {

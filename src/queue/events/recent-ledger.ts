@@ -2,6 +2,7 @@ import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent, JobStep } from './event.ts';
+import { ledgerOf } from './ledger.ts';
 
 /** What is kept of a worker's words, characters. */
 const MOST_DETAIL = 4096;
@@ -24,8 +25,12 @@ export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent
   push(core, job, step, detail, at);
 }
 
-/** Null: no such job, none to this viewer, or too long ago. */
-export function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
+/** Null: no such job is stored, nor among the newest of those whose caller waited, or none to this viewer. */
+export function ledger(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
+  return ledgerOf(core, jobId, viewer) ?? recentLedgerOf(core, jobId, viewer);
+}
+
+function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const steps = core.recent.of(jobId);
   if (steps === null || !maySee(viewer, core.recent.tenantOf(jobId))) return null;
   return { job_id: jobId, steps: steps.map((step) => ({ ...step, at: iso(step.at) })) };

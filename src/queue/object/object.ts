@@ -2,26 +2,9 @@ import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
 import { CLOSE, type JobView, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
+import type { Asked as AskedOf, COMMANDS } from '../calls.ts';
 import { Queue } from '../queue.ts';
-import {
-  type FileTicket,
-  type FileUploadAnswer,
-  type FollowedJob,
-  isUnserved,
-  type JobListWanted,
-  type JobPage,
-  type LedgerView,
-  type QueueMetrics,
-  type QueueRpc,
-  type QueueStatus,
-  type RequestAnswer,
-  type RetryAnswer,
-  type SettledJobs,
-  type Unserved,
-  type Viewer,
-  type WaitingLineView,
-  type WaitingRequest,
-} from '../rpc.ts';
+import { isUnserved, type QueueRpc, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
 import { Hearing } from './hearing.ts';
@@ -37,6 +20,10 @@ import { Timer } from './timer.ts';
 import { answerRequest } from './waiting-requests.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
+type Commands = typeof COMMANDS;
+type Asked<Name extends keyof QueueRpc> = Parameters<QueueRpc[Name]>;
+type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
+
 /**
  * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
  * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
@@ -48,7 +35,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #commits = new Commits({
     beforeCommit: () => this.#queue.beforeCommit(),
     done: () => {
-      this.#queue.jobs.answerListeners();
+      this.#queue.answerListeners();
       this.#fleet.changed();
       this.#timer.arm(this.#queue.nextTick());
       const { clock } = this.#queue;
@@ -60,10 +47,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   });
   readonly #hearing = new Hearing(() => this.#queue, this.#commits);
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
-    share: () => this.#queue.numbers.share(),
-    awaitsStart: () => this.#queue.lines.awaitStart,
+    share: () => this.#queue.read('share'),
+    awaitsStart: () => this.#queue.read('awaitsStart'),
     hearStarts: (starts) =>
-      void this.#commits.atOnce(() => this.#queue.lines.hearStarts(starts)).catch(() => {}),
+      void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),
   });
   readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
   /** For all that only memory knows of. */
@@ -79,7 +66,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     // In no batch: a dispatch writes nothing, and the caller waits for its first token.
     ask: (job: WaitingRequest) =>
       this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
-        this.#queue.request(job, answer),
+        this.#queue.do('request', job, answer),
       ),
     tellFleet: () => this.#fleet.flush(),
     relays: this.#relays,
@@ -160,13 +147,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
-  submit(...[sent]: Parameters<QueueRpc['submit']>): ReturnType<QueueRpc['submit']> {
+  submit(...[sent]: Asked<'submit'>): Answered<'submit'> {
     return this.#submitted(this.#texts.submit(sent));
   }
 
-  submitAndListen(
-    ...asked: Parameters<QueueRpc['submitAndListen']>
-  ): ReturnType<QueueRpc['submitAndListen']> {
+  submitAndListen(...asked: Asked<'submitAndListen'>): Answered<'submitAndListen'> {
     return this.#submitted(this.#texts.submitAndListen(...asked));
   }
 
@@ -177,88 +162,88 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return answers;
   }
 
-  async get(jobId: string, viewer: Viewer): Promise<JobView | null> {
-    return this.#texts.withResult(this.#queue.jobs.get(jobId, viewer));
+  async get(...asked: Asked<'get'>): Promise<JobView | null> {
+    return this.#texts.withResult(this.#queue.read('get', ...asked));
   }
 
-  contents(...asked: Parameters<QueueRpc['contents']>): ReturnType<QueueRpc['contents']> {
+  contents(...asked: Asked<'contents'>): Answered<'contents'> {
     return this.#texts.contents(...asked);
   }
 
-  async list(wanted: JobListWanted): Promise<JobPage> {
-    return this.#queue.jobs.list(wanted);
+  async list(...asked: Asked<'list'>): Answered<'list'> {
+    return this.#queue.read('list', ...asked);
   }
 
-  settlements(...[wanted]: Parameters<QueueRpc['settlements']>): ReturnType<QueueRpc['settlements']> {
-    return this.#commits.answered(null, (answer) => this.#queue.jobs.settlements(wanted, answer));
+  settlements(...asked: Asked<'settlements'>): Answered<'settlements'> {
+    return this.#commits.answered(null, (answer) => this.#queue.wait('settlements', ...asked, answer));
   }
 
-  async ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null> {
-    return this.#queue.jobs.ledger(jobId, viewer);
+  async ledger(...asked: Asked<'ledger'>): Answered<'ledger'> {
+    return this.#queue.read('ledger', ...asked);
   }
 
-  async wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null> {
-    const view = await this.#commits.answered<JobView | null>(`wait ${jobId}`, (answer) =>
-      this.#queue.jobs.wait(jobId, waitMs, answer, viewer),
+  async wait(...asked: Asked<'wait'>): Answered<'wait'> {
+    return this.#texts.withResult(
+      await this.#commits.answered<JobView | null>(`wait ${asked[0]}`, (answer) =>
+        this.#queue.wait('wait', ...asked, answer),
+      ),
     );
-    return this.#texts.withResult(view);
   }
 
-  async follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null> {
-    const view = await this.#commits.answered<JobView | null>(`follow ${jobId}`, (answer) =>
-      this.#queue.jobs.follow(jobId, fence, waitMs, answer, viewer),
+  async follow(...asked: Asked<'follow'>): Answered<'follow'> {
+    const view = await this.#commits.answered<JobView | null>(`follow ${asked[0]}`, (answer) =>
+      this.#queue.wait('follow', ...asked, answer),
     );
     const job = await this.#texts.withResult(view);
-    return job && { job, ...this.#queue.jobs.outputOf(job) };
+    return job && { job, ...this.#queue.read('outputOf', job) };
   }
 
-  listen(...asked: Parameters<QueueRpc['listen']>): Promise<string[]> {
+  listen(...asked: Asked<'listen'>): Answered<'listen'> {
     return this.#commits.answered<string[]>(`listen ${asked[0]}`, (answer) =>
-      answer(this.#queue.jobs.listen(...asked)),
+      answer(this.#queue.do('listen', ...asked)),
     );
   }
 
-  nextSettled(listener: string, waitMs: number): Promise<SettledJobs> {
-    return this.#commits.answered<SettledJobs>(`nextSettled ${listener}`, (answer) =>
-      this.#queue.jobs.nextSettled(listener, waitMs, answer),
+  nextSettled(...asked: Asked<'nextSettled'>): Answered<'nextSettled'> {
+    return this.#commits.answered(`nextSettled ${asked[0]}`, (answer) =>
+      this.#queue.wait('nextSettled', ...asked, answer),
     );
   }
 
-  async leaveListener(listener: string): Promise<void> {
-    this.#queue.jobs.leaveListener(listener);
+  leaveListener(...asked: Asked<'leaveListener'>): Promise<void> {
+    return this.#commits.atOnce(() => this.#queue.do('leaveListener', ...asked));
   }
 
-  async cancel(...asked: Parameters<QueueRpc['cancel']>): ReturnType<QueueRpc['cancel']> {
-    const work = () => this.#queue.cancel(...asked);
-    return this.#texts.withResult(await this.#commits.together(work, `cancel ${asked[0]}`));
+  async cancel(...asked: Asked<'cancel'>): Answered<'cancel'> {
+    return this.#texts.withResult(await this.#command('cancel', ...asked));
   }
 
-  async retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null> {
-    return this.#commits.together(() => this.#queue.retry(jobId, viewer), `retry ${jobId}`);
+  retry(...asked: Asked<'retry'>): Answered<'retry'> {
+    return this.#command('retry', ...asked);
   }
 
-  async purge(configId: string, viewer: Viewer): Promise<number> {
-    return this.#commits.together(() => this.#queue.purge(configId, viewer), `purge ${configId}`);
+  purge(...asked: Asked<'purge'>): Answered<'purge'> {
+    return this.#command('purge', ...asked);
   }
 
-  async takeOutput(...taken: Parameters<QueueRpc['takeOutput']>): Promise<boolean> {
-    return this.#commits.together(() => this.#queue.jobs.takeOutput(...taken), `takeOutput ${taken[0]}`);
+  takeOutput(...asked: Asked<'takeOutput'>): Answered<'takeOutput'> {
+    return this.#command('takeOutput', ...asked);
   }
 
-  readFile(ticket: FileTicket, form: 'own' | 'base') {
-    return this.#texts.readFile(ticket, form);
+  readFile(...asked: Asked<'readFile'>): Answered<'readFile'> {
+    return this.#texts.readFile(...asked);
   }
 
-  async mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer> {
-    return this.#queue.files.mayStore(ticket);
+  async mayStoreFile(...asked: Asked<'mayStoreFile'>): Answered<'mayStoreFile'> {
+    return this.#queue.read('mayStoreFile', ...asked);
   }
 
-  storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer> {
-    return this.#texts.storeFile(ticket, bytes);
+  storeFile(...asked: Asked<'storeFile'>): Answered<'storeFile'> {
+    return this.#texts.storeFile(...asked);
   }
 
-  async waitingLines(): Promise<WaitingLineView[]> {
-    return this.#queue.lines.all();
+  async waitingLines(): Answered<'waitingLines'> {
+    return this.#queue.read('waitingLines');
   }
 
   async tellFleet(everything = false): Promise<void> {
@@ -266,39 +251,39 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     await this.#fleet.flush();
   }
 
-  async cordon(workerIds: string[]): Promise<Record<string, number>> {
-    return this.#commits.together(() => this.#queue.cordon(workerIds)).finally(() => this.#fleet.flush());
+  cordon(...asked: Asked<'cordon'>): Answered<'cordon'> {
+    return this.#command('cordon', ...asked).finally(() => this.#fleet.flush());
   }
 
-  async hasSession(workerId: string, sessionId: string): Promise<boolean> {
-    return this.#queue.hasSession(workerId, sessionId);
+  async hasSession(...asked: Asked<'hasSession'>): Answered<'hasSession'> {
+    return this.#queue.read('hasSession', ...asked);
   }
 
-  async status(configId?: string): Promise<QueueStatus> {
-    return this.#queue.status(configId);
+  async status(...asked: Asked<'status'>): Answered<'status'> {
+    return this.#queue.read('status', ...asked);
   }
 
-  async metrics(): Promise<QueueMetrics> {
+  async metrics(): Answered<'metrics'> {
     return {
-      ...this.#queue.numbers.metrics(),
+      ...this.#queue.read('metrics'),
       storage_bytes: this.ctx.storage.sql.databaseSize,
       relays: this.#relays?.metrics() ?? null,
     };
   }
 
-  async configNow(configId: string): ReturnType<QueueRpc['configNow']> {
-    return this.#queue.numbers.configNow(configId);
+  async configNow(...asked: Asked<'configNow'>): Answered<'configNow'> {
+    return this.#queue.read('configNow', ...asked);
   }
 
-  async batchSlots(...[models]: Parameters<QueueRpc['batchSlots']>): ReturnType<QueueRpc['batchSlots']> {
-    return this.#queue.numbers.batchSlots(models);
+  async batchSlots(...asked: Asked<'batchSlots'>): Answered<'batchSlots'> {
+    return this.#queue.read('batchSlots', ...asked);
   }
 
   /** See Commits. */
   async noop(): Promise<void> {}
 
-  usage(...[wanted]: Parameters<QueueRpc['usage']>): ReturnType<QueueRpc['usage']> {
-    return this.#commits.together(() => this.#queue.usage(wanted));
+  usage(...asked: Asked<'usage'>): Answered<'usage'> {
+    return this.#commits.together(() => this.#queue.do('usage', ...asked));
   }
 
   async closeSockets(): Promise<void> {
@@ -307,6 +292,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     for (const socket of this.ctx.getWebSockets())
       this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');
     this.#resets.withProcess();
+  }
+
+  /** A command in the next commit. Made again, it has the same first argument. */
+  #command<Name extends keyof Commands>(
+    name: Name,
+    ...asked: AskedOf<Commands, Name>
+  ): Promise<ReturnType<Commands[Name]>> {
+    return this.#commits.together(() => this.#queue.do(name, ...asked), `${name} ${asked[0]}`);
   }
 
   #roundTrip(): Promise<void> {

@@ -1,5 +1,6 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { CLOSE, limits, messagesOf } from '../../protocol/index.ts';
+import { quietly } from '../../durable/quietly.ts';
+import { CLOSE, limits, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
 import { WORKER_TOKEN_HEADERS } from '../rpc.ts';
 import type { Connection, Session, WorkerToken } from '../store/ports.ts';
 
@@ -105,7 +106,7 @@ class Said {
 }
 
 function takesSeveral(session: Session | null): boolean {
-  return session?.features.includes('frames') ?? false;
+  return OPTIMISATIONS.gatherFrames && (session?.extended ?? false);
 }
 
 /** What stays with a socket while the object hibernates. */
@@ -134,13 +135,4 @@ function originOf(request: Request): string {
   const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
   const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
   return `${scheme}//${url.host}`;
-}
-
-/** A socket that is gone throws on use; its close event says the same and is handled there. */
-function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by webSocketClose.
-  }
 }

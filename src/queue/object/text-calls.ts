@@ -1,4 +1,5 @@
 import { limits } from '../../protocol/index.ts';
+import type { NewJob } from '../commands/submit.ts';
 import { basePayload } from '../peers/job-frame.ts';
 import type { Queue } from '../queue.ts';
 import {
@@ -17,7 +18,6 @@ import {
 } from '../rpc.ts';
 import { type BucketFile, type Deletion, InBucket } from '../store/blob-table.ts';
 import type { Ports } from '../store/ports.ts';
-import type { NewJob } from '../verbs/submit.ts';
 import type { CallName } from './commits.ts';
 
 /** The part of an R2Bucket that is used here. */
@@ -73,7 +73,7 @@ export class TextCalls {
 
   submitAndListen(sent: readonly Sent<SubmitJob>[], listener: string): Promise<(HeardAnswer | Unserved)[]> {
     const ids = newIds(sent);
-    return this.#submit(sent, ids, (jobs) => this.#ports.queue.submitAndListen(jobs, ids, listener));
+    return this.#submit(sent, ids, (jobs) => this.#ports.queue.do('submitAndListen', jobs, ids, listener));
   }
 
   async #submit<T>(
@@ -86,14 +86,14 @@ export class TextCalls {
     const files = await this.#putPayloads(jobs, sent, ids);
     const work = () => {
       const answers = submit(jobs);
-      queue.files.abandon(files);
+      queue.do('abandonFiles', files);
       return answers;
     };
     return this.#ports.submit(sent.length, work, `submit ${sent.map(({ id }) => id).join()}`);
   }
 
   async readFile(ticket: FileTicket, form: 'own' | 'base'): Promise<FileBytes> {
-    const read = () => this.#ports.queue.files.read(ticket, form);
+    const read = () => this.#ports.queue.read('readFile', ticket, form);
     const answer = read();
     if (!answer.ok) return answer;
     if ('text' in answer) return { ok: true, bytes: encode(answer.text) };
@@ -113,15 +113,15 @@ export class TextCalls {
     const { queue, bucket, commit } = this.#ports;
     const text = () => new TextDecoder().decode(bytes);
     if (bucket === null || bytes.byteLength <= limits.ROW_TEXT_CHARACTERS) {
-      return commit(() => queue.files.store(ticket, text()));
+      return commit(() => queue.do('storeFile', ticket, text()));
     }
     const file: BucketFile = { key: this.#newKey(), owner: { kind: 'job', id: ticket.job_id } };
-    const begun = await commit(() => queue.files.beginUpload(ticket, file.key));
+    const begun = await commit(() => queue.do('beginUpload', ticket, file.key));
     if (!begun.ok) return begun;
     const isPut = await this.#put(bucket, file.key, bytes);
     return commit(() => {
-      const answer = queue.files.store(ticket, isPut ? { key: file.key, text } : text());
-      queue.files.abandon([file]);
+      const answer = queue.do('storeFile', ticket, isPut ? { key: file.key, text } : text());
+      queue.do('abandonFiles', [file]);
       return answer;
     });
   }
@@ -132,13 +132,13 @@ export class TextCalls {
     if (view === null || !(result instanceof InBucket)) return view;
     const bytes = await this.#get(result.key);
     if (bytes !== null) return { ...view, result: bytes };
-    if (this.#ports.queue.jobs.get(view.id) === null) return null;
+    if (this.#ports.queue.read('get', view.id, null) === null) return null;
     throw new Error(`the bucket has lost "${result.key}", the result of job ${view.id}`);
   }
 
   /** The payload or the result of a job; null: there is none, or none for this reader. */
   async contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<LongText | null> {
-    const text = this.#ports.queue.files.contents(jobId, kind, reader);
+    const text = this.#ports.queue.read('contents', jobId, kind, reader);
     return text instanceof InBucket ? await this.#get(text.key) : text && packText(text);
   }
 
@@ -150,7 +150,7 @@ export class TextCalls {
     try {
       if (bucket === null) throw new Error(UNBOUND);
       await bucket.delete(keys);
-      await commit(() => queue.files.confirmDeletions(deletion));
+      await commit(() => queue.do('confirmDeletions', deletion));
     } catch (error) {
       log('warn', 'the bucket did not delete what is not needed any more; trying again later', {
         keys: keys.length,
@@ -177,7 +177,7 @@ export class TextCalls {
       files.push({ job, owner, key: this.#newKey(), bytes });
     }
     if (files.length === 0) return [];
-    const begun = await commit(() => files.filter((file) => queue.files.beginPayload(file.job, file)));
+    const begun = await commit(() => files.filter((file) => queue.do('beginPayload', file.job, file)));
     await Promise.all(
       begun.map(async ({ job, key, bytes }) => {
         if (await this.#put(bucket, key, bytes)) job.long_payload!.key = key;

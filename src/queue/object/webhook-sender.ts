@@ -38,7 +38,7 @@ export class WebhookSender {
   async #sendOne(webhook: Webhook): Promise<void> {
     const { queue, commit, log } = this.#ports;
     try {
-      const body = queue.webhookBody(webhook.job_id);
+      const body = queue.read('webhookBody', webhook.job_id);
       if (body === null) {
         const { job_id, host } = webhook;
         log('warn', 'webhook dropped: its job is forgotten, or is tried again', { job_id, host });

@@ -33,6 +33,8 @@ export interface ConfigCounts {
   /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
   submitted_in_background: number;
   settled: Record<Mode, Record<Outcome, number>>;
+  /** Of those that ended, the ones that an attempt was charged to before. */
+  retried: number;
   dispatches: number;
   attempts: Record<AttemptResult, number>;
   releases: Record<Release, number>;
@@ -57,6 +59,7 @@ export function newCounts(): ConfigCounts {
     submitted: zeros(MODES),
     submitted_in_background: 0,
     settled: { transient: zeros(OUTCOMES), persisted: zeros(OUTCOMES) },
+    retried: 0,
     dispatches: 0,
     attempts: zeros(ATTEMPT_RESULTS),
     releases: zeros(RELEASES),
@@ -68,32 +71,6 @@ export function newCounts(): ConfigCounts {
     first_token: newHistogram(FIRST_TOKEN_BOUNDS),
     duration: newHistogram(DURATION_BOUNDS),
     run: newHistogram(DURATION_BOUNDS),
-  };
-}
-
-/** Counts out of a row; what a version before did not count, or counted in other buckets, begins at zero. */
-export function countsFrom(row: Partial<ConfigCounts>): ConfigCounts {
-  const zero = newCounts();
-  const histogram = (name: 'queue_wait' | 'first_token' | 'duration' | 'run') =>
-    row[name]?.counts.length === zero[name].counts.length ? row[name] : zero[name];
-  return {
-    submitted: { ...zero.submitted, ...row.submitted },
-    submitted_in_background: row.submitted_in_background ?? 0,
-    settled: {
-      transient: { ...zero.settled.transient, ...row.settled?.transient },
-      persisted: { ...zero.settled.persisted, ...row.settled?.persisted },
-    },
-    dispatches: row.dispatches ?? 0,
-    attempts: { ...zero.attempts, ...row.attempts },
-    releases: { ...zero.releases, ...row.releases },
-    fence_refusals: row.fence_refusals ?? 0,
-    tokens: { ...zero.tokens, ...row.tokens },
-    slots_per_worker: row.slots_per_worker ?? null,
-    estimated: row.estimated ?? 0,
-    queue_wait: histogram('queue_wait'),
-    first_token: histogram('first_token'),
-    duration: histogram('duration'),
-    run: histogram('run'),
   };
 }
 

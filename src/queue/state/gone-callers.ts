@@ -1,6 +1,8 @@
+import { Newest } from './newest.ts';
+
 /** A request comes at most this long after its cancellation, ms. */
 const REMEMBER_MS = 60_000;
-/** What is remembered of them; the oldest are forgotten first. */
+/** How many are remembered. */
 const MOST = 10_000;
 
 /**
@@ -8,8 +10,8 @@ const MOST = 10_000;
  * an id only when its caller is gone, and never asks again under it.
  */
 export class GoneCallers {
-  /** Epoch ms of the cancellation, oldest first. */
-  readonly #at = new Map<string, number>();
+  /** Epoch ms of the cancellation. */
+  readonly #at = new Newest<string, number>(MOST);
   readonly #now: () => number;
 
   constructor(now: () => number) {
@@ -17,12 +19,7 @@ export class GoneCallers {
   }
 
   add(jobId: string): void {
-    this.#at.delete(jobId);
     this.#at.set(jobId, this.#now());
-    for (const [id, at] of this.#at) {
-      if (this.#at.size <= MOST && this.#now() - at <= REMEMBER_MS) break;
-      this.#at.delete(id);
-    }
   }
 
   has(jobId: string): boolean {

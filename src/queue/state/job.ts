@@ -7,7 +7,7 @@ import type { ORPHANED } from '../store/leases-table.ts';
  * A job, wherever it lives. `lives` says where: `stored` is a row that survives a restart; `memory` is kept for a
  * caller that waits over a connection, costs no commit, and is asked for again under the same id should the queue
  * restart. What both have (id, state, fence, holder, lease, deadline, attempts) means the same in both, and every
- * verb treats them alike; the store of each kind does what differs.
+ * command treats them alike; the store of each kind does what differs.
  */
 export type Job = StoredJob | MemoryJob;
 

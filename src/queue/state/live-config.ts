@@ -11,7 +11,7 @@ import { servesModel } from './worker.ts';
  * @returns null where the fleet object is to be asked
  */
 export function liveConfig(core: Core, model: string | null): ConfigChoice | null {
-  const workers = core.fleet.present(core.now());
+  const workers = core.workers.present(core.now());
   // One may be called "default" itself.
   const named =
     model === null

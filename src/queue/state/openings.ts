@@ -2,8 +2,8 @@ import type { MemoryJob } from './job.ts';
 import type { Worker } from './worker.ts';
 
 /**
- * What verbs freed or made ready since the last dispatch pass. No verb dispatches by itself: it notes here what
- * it changed, and one pass at the end of the verb looks at that and at nothing else (dispatch/dispatch.ts).
+ * What commands freed or made ready since the last dispatch pass. No command dispatches by itself: it notes here what
+ * it changed, and one pass at the end of the command looks at that and at nothing else (dispatch/dispatch.ts).
  */
 export class Openings {
   #workers = new Set<Worker>();

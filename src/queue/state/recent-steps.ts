@@ -1,4 +1,5 @@
 import type { MemoryJob } from './job.ts';
+import { Newest } from './newest.ts';
 
 /** Of the newest jobs; a busy gateway makes as many in seconds, and each takes about a kilobyte. */
 const MOST_JOBS = 1000;
@@ -17,8 +18,8 @@ export interface RecentStep {
 
 /** What happened to the newest jobs that lived in memory. It is gone with the object, like those jobs. */
 export class RecentSteps {
-  /** By job id, the oldest first. */
-  readonly #jobs = new Map<string, { tenant: string | null; steps: RecentStep[] }>();
+  /** By job id. */
+  readonly #jobs = new Newest<string, { tenant: string | null; steps: RecentStep[] }>(MOST_JOBS);
 
   /** In order; null: no such job, or too long ago. */
   of(jobId: string): readonly RecentStep[] | null {
@@ -38,8 +39,6 @@ export class RecentSteps {
   #stepsOf({ id, tenant }: Pick<MemoryJob, 'id' | 'tenant'>): RecentStep[] {
     const known = this.#jobs.get(id);
     if (known) return known.steps;
-    const [oldest] = this.#jobs.keys();
-    if (this.#jobs.size >= MOST_JOBS && oldest !== undefined) this.#jobs.delete(oldest);
     const steps: RecentStep[] = [];
     this.#jobs.set(id, { tenant, steps });
     return steps;

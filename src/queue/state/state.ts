@@ -6,20 +6,19 @@ import { Counts } from './counts.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
-import { Fleet } from './live-fleet.ts';
+import { JobRows } from './job-rows.ts';
 import { MemoryJobs } from './memory-jobs.ts';
-import { NewRows } from './new-rows.ts';
 import { Openings } from './openings.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
-import { Tally } from './tally.ts';
 import { Undecided } from './undecided.ts';
 import { UsageBook } from './usage-book.ts';
+import { Workers } from './workers.ts';
 
-/** What every verb works on: the ports, and what the object keeps in memory beside its tables. */
+/** What every command works on: the ports, and what the object keeps in memory beside its tables. */
 export interface Core extends Ports {
   settings: QueueSettings;
-  fleet: Fleet;
+  workers: Workers;
   starts: ConfigStarts;
   stored: StoredJobs;
   memory: MemoryJobs;
@@ -27,14 +26,13 @@ export interface Core extends Ports {
   recent: RecentSteps;
   fences: Fences;
   openings: Openings;
-  tally: Tally;
   usage: UsageBook;
   counts: Counts;
   undecided: Undecided;
 }
 
 export function createCore(given: Ports, settings: QueueSettings): Core {
-  const rows = new NewRows(given.sql);
+  const rows = new JobRows(given.sql);
   const ports = { ...given, sql: rows.sql };
   const counts = new Counts(ports);
   const openings = new Openings();
@@ -42,14 +40,13 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     ...ports,
     settings,
     openings,
-    fleet: new Fleet(openings),
+    workers: new Workers(openings),
     starts: new ConfigStarts(),
-    stored: new StoredJobs(ports, given.sql, rows, settings, openings),
+    stored: new StoredJobs(ports, rows, settings, openings),
     memory: new MemoryJobs(openings),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
-    tally: new Tally(),
     usage: new UsageBook(ports, counts),
     counts,
     undecided: new Undecided(ports.now),

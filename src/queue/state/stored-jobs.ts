@@ -5,7 +5,6 @@ import { viewOf } from '../store/job-view.ts';
 import {
   deleteJobs,
   endJob,
-  findJob,
   type NewJobRow,
   readFileKey,
   readResult,
@@ -15,15 +14,13 @@ import {
   type StoredJob,
   setProgress,
 } from '../store/jobs-table.ts';
-import { extendLease, leaseJob, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
-import { nextReadyId } from '../store/pending-table.ts';
-import type { Ports, Sql } from '../store/ports.ts';
+import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
+import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
-import { KnownRows } from './known-rows.ts';
+import type { JobRows } from './job-rows.ts';
 import { Listeners } from './listeners.ts';
-import type { NewRows } from './new-rows.ts';
 import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
 import { Settlements } from './settlements.ts';
@@ -53,18 +50,15 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
   readonly uploads: Uploads;
-  readonly #new: NewRows;
-  readonly #known = new KnownRows();
-  readonly #tables: Sql;
+  readonly #rows: JobRows;
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
   readonly #openings: Openings;
 
-  /** @param tables without the new rows, which `ports.sql` has in them */
-  constructor(ports: Ports, tables: Sql, rows: NewRows, settings: QueueSettings, openings: Openings) {
+  /** @param ports whose `sql` is that of `rows` */
+  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, openings: Openings) {
     this.#ports = ports;
-    this.#tables = tables;
-    this.#new = rows;
+    this.#rows = rows;
     this.#settings = settings;
     this.#openings = openings;
     this.listeners = new Listeners(() => ports.now());
@@ -75,41 +69,34 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   find(id: string): StoredJob | null {
-    return this.#new.find(id)?.job ?? this.#known.find(id) ?? findJob(this.#tables, id);
+    return this.#rows.find(id);
   }
 
   /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
   nextReady(configId: string, except: ReadonlySet<string>): StoredJob | null {
-    const { count, first } = this.#new.waiting(configId, except);
-    const id = this.pending.ofConfig(configId) > count ? nextReadyId(this.#tables, configId, except) : null;
-    const written = id === null ? null : this.find(id);
-    if (first === null || written === null) return first ?? written;
-    return first.priority > written.priority ? first : written;
+    return this.#rows.nextReady(configId, this.pending.ofConfig(configId), except);
   }
 
   /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
   takeShortPayload(id: string): string | null {
-    const row = this.#new.find(id);
-    if (row !== null) return row.payload;
-    return this.#known.takeText(id) ?? readShortPayload(this.#ports.sql, id);
+    return this.#rows.takeText(id) ?? readShortPayload(this.#ports.sql, id);
   }
 
   /** The result of a job that somebody hears of now. Null: there is none, or it lies in the bucket. */
   takeResult(id: string): string | null {
-    return this.#known.takeText(id) ?? readResult(this.#ports.sql, id);
+    return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
-  /** Ready to be given out. Its row is written at the end of the verb. */
+  /** Ready to be given out. Its row is written at the end of the command. */
   insert(row: NewJobRow): StoredJob {
-    const { job, payload } = this.#new.add(row);
-    this.#known.inserted(job, payload);
+    const job = this.#rows.insert(row);
     this.#added(job);
     return job;
   }
 
-  /** At the end of every verb. */
+  /** At the end of every command. */
   writeNew(): void {
-    this.#new.write();
+    this.#rows.flush();
   }
 
   #added(job: StoredJob): void {
@@ -121,48 +108,47 @@ export class StoredJobs implements JobStore<StoredJob> {
   lease(job: StoredJob, lease: Lease): StoredJob {
     this.pending.left(job);
     due(this.#ports, lease.lease_expires_at);
-    const { file_key, ...columns } = lease;
+    const { file_key: _, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
-    if (!this.#new.lease(leased, file_key)) leaseJob(this.#ports.sql, job.id, lease);
-    this.#known.leased(leased);
+    this.#rows.lease(leased, lease);
     this.followers.tell(job.id, () => this.#view(job.id));
     return leased;
   }
 
   extend(job: StoredJob, workerId: string, expiresAt: number): void {
     if (job.state === 'pending') this.pending.left(job);
-    this.#known.forget(job.id);
+    this.#rows.forget(job.id);
     extendLease(this.#ports.sql, job.id, job.fence_token, workerId, expiresAt);
     due(this.#ports, expiresAt);
   }
 
   orphan(job: StoredJob, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void {
-    this.#known.forget(job.id);
+    this.#rows.forget(job.id);
     orphanLease(this.#ports.sql, job.id, job.fence_token, expiresAt, by);
     due(this.#ports, expiresAt);
   }
 
   /** @param isOverdue whether its lease was found overdue now, and expires at the new time, epoch ms */
   postpone(job: StoredJob, expiresAt: number, isOverdue: boolean): void {
-    this.#known.forget(job.id);
+    this.#rows.forget(job.id);
     postponeLease(this.#ports.sql, job, expiresAt, isOverdue);
   }
 
   /** Every lease that was not found overdue. */
   postponeAll(byMs: number): void {
-    this.#known.forgetAll();
+    this.#rows.forgetAll();
     postponeLeases(this.#ports.sql, byMs);
   }
 
   /** Null: as it was. */
   progress({ id, fence_token }: StoredJob, progress: number | null, text: string | null): void {
-    this.#known.forget(id);
+    this.#rows.forget(id);
     setProgress(this.#ports.sql, id, fence_token, progress, text);
   }
 
   release(job: StoredJob, change: Release): void {
     if (job.state === 'leased') this.pending.entered(job);
-    this.#known.forget(job.id);
+    this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);
     else this.#openings.config(job.config_id);
@@ -183,10 +169,10 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   /** @param text of the result as it lies in the row */
   #ended(job: StoredJob, ending: Ending, now: number, text: string | null): void {
-    if (ending.state !== 'succeeded') return this.#known.forget(job.id);
+    if (ending.state !== 'succeeded') return this.#rows.forget(job.id);
     const { result: _, ...columns } = ending;
     const settled = { ...job, ...columns, settled_at: now, lease_expires_at: null, run_after: null };
-    this.#known.settled(settled, this.listeners.hear(job.id) ? text : null);
+    this.#rows.settled(settled, this.listeners.hear(job.id) ? text : null);
   }
 
   /** Failed or expired → pending, ready to be given out, with as much time as it had. @returns the job as it is now */
@@ -195,14 +181,14 @@ export class StoredJobs implements JobStore<StoredJob> {
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
     keepLatestSettlement(this.#ports.sql);
     const retried = retryJob(this.#ports.sql, job.id, deadlineAt);
-    this.#known.forget(job.id);
+    this.#rows.forget(job.id);
     this.#added(retried);
     return retried;
   }
 
   /** Settled long ago. */
   remove(jobs: readonly Pick<StoredJob, 'seq' | 'id'>[]): void {
-    for (const { id } of jobs) this.#known.forget(id);
+    for (const { id } of jobs) this.#rows.forget(id);
     deleteJobs(
       this.#ports.sql,
       jobs.map(({ seq }) => seq),

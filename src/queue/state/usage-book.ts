@@ -2,11 +2,10 @@ import { USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
+import { Newest } from './newest.ts';
+import { WriteBehind } from './write-behind.ts';
 
-/** How long usage that no commit takes along waits for others, ms. */
-const WRITTEN_WITHIN_MS = 1000;
-/** The same after it could not be written, and how many attempts may wait so; more are not remembered. */
-const AGAIN_AFTER_MS = 30_000;
+/** Attempts whose usage waits to be written where it cannot be; more are not remembered. */
 const MOST_UNWRITTEN = 10_000;
 /** Models told apart of one config, in one life of the object: some engines repeat whatever name they are asked for. */
 const MODELS_A_CONFIG = 64;
@@ -22,13 +21,11 @@ export interface UsageEntry {
 }
 
 /**
- * What is used, each thing once. What a stored job used is written in the commit that ends the job. A job in memory has
- * no commit: its usage is gathered and written with that of others, once a second, together with the fence tokens of the
- * attempts it came from, and only then is the worker told that the queue has its settlement. A worker that was not told
- * says it again, also to the queue's next process, which finds the fence token or does not.
+ * What is used, each thing once. What jobs in memory used is written together with the fence tokens of the attempts it
+ * came from, and only then does the queue acknowledge their settlements. A worker without an acknowledgement settles
+ * again, with the queue's next process too, which finds the fence token or does not.
  */
-export class UsageBook {
-  readonly #ports: Ports;
+export class UsageBook extends WriteBehind {
   readonly #counts: Counts;
   readonly #models = new Map<string, Set<string>>();
   /** Not written yet, by hour and key. */
@@ -36,56 +33,42 @@ export class UsageBook {
   /** Attempts that it came from. */
   readonly #fences = new Set<number>();
   #effects: (() => void)[] = [];
-  #dueAt: number | null = null;
   /** Attempts that were given up while they ran, by fence token: what they bring still is wasted. */
-  readonly #givenUp = new Map<number, UsageKey>();
+  readonly #givenUp = new Newest<number, UsageKey>(MOST_REMEMBERED);
   /** By job: what a request was counted as that has ended. */
-  readonly #ended = new Map<string, { atMs: number; entry: UsageEntry }>();
+  readonly #ended = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** Days since 1970. */
   #rolledUpOn = -1;
-  /** What was gathered holds usage of stored jobs. */
-  #hasStored = false;
-  #isFailing = false;
 
   constructor(ports: Ports, counts: Counts) {
-    this.#ports = ports;
+    super(ports, 'sums of usage');
     this.#counts = counts;
   }
 
-  /** Epoch ms at which `write` is due; null: nothing waits. */
-  get dueAt(): number | null {
-    return this.#dueAt;
-  }
-
-  /** In the commit of the verb at work, which happens once: `beforeCommit` writes what all its verbs used. */
+  /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
   add({ key, amounts }: UsageEntry): void {
-    this.#gather(this.#ports.now(), { key: this.#bounded(key), amounts });
+    this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
     this.#counts.used(key.config_id, amounts, true);
-    this.#hasStored = true;
+    this.changed(true);
   }
 
-  /** Part of the commit that is about to be made. */
-  beforeCommit(): void {
-    if (this.#hasStored) this.write();
-  }
-
-  /** For a verb without a commit. @param fence of the attempt; null: it was given to nobody */
+  /** For a command without a commit. @param fence of the attempt; null: it was given to nobody */
   gather({ key, amounts }: UsageEntry, fence: number | null): void {
-    this.#gather(this.#ports.now(), { key: this.#bounded(key), amounts });
+    this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
     this.#counts.used(key.config_id, amounts, false);
     if (fence !== null) this.#fences.add(fence);
   }
 
   /** Whether what this attempt used is counted. Asked only where nothing else tells that it cannot be. */
   isCounted(fence: number): boolean {
-    return this.#fences.has(fence) || wasCounted(this.#ports.sql, fence);
+    return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
   /** An attempt at a job in memory is over for all but its worker: whatever it settles it settled for nobody. */
   giveUp(fence: number, key: UsageKey): void {
-    this.#dueAt ??= this.#ports.now() + WRITTEN_WITHIN_MS;
+    this.changed(false);
     this.#fences.add(fence);
-    remember(this.#givenUp, fence, key);
+    this.#givenUp.set(fence, key);
   }
 
   /** Whom a given-up attempt is counted for, which is asked once; null: it was not given up, or long ago. */
@@ -97,7 +80,7 @@ export class UsageBook {
 
   /** A request ended, and was counted as this; its gateway may ask for it again: then nobody got that. */
   ended(jobId: string, entry: UsageEntry): void {
-    remember(this.#ended, jobId, { atMs: this.#ports.now(), entry });
+    this.#ended.set(jobId, { atMs: this.ports.now(), entry });
   }
 
   /** Whether a request was counted that may be asked for again. */
@@ -122,31 +105,16 @@ export class UsageBook {
     else effect();
   }
 
-  /** Writes what was gathered; to be called where there is a commit. Never throws. */
-  write(): void {
-    if (this.#dueAt === null) return;
-    this.#hasStored = false;
-    const { sql, undoable, log, now } = this.#ports;
-    const problem = undoable(() => {
-      this.#rollUp(now());
-      for (const { atMs, key, amounts } of this.#gathered.values()) addUsage(sql, atMs, key, amounts);
-      if (this.#fences.size > 0) insertCounted(sql, [...this.#fences]);
-    });
-    if (problem !== null) {
-      if (!this.#isFailing) log('error', 'usage cannot be written; it is kept in memory', { error: problem });
-      this.#isFailing = true;
-      this.#dueAt = now() + AGAIN_AFTER_MS;
-      if (this.#fences.size > MOST_UNWRITTEN) this.#forgetFences();
-      return;
-    }
-    this.#isFailing = false;
-    this.#gathered.clear();
-    this.#dueAt = null;
-    this.#forgetFences();
+  protected override save(): void {
+    const { sql, now } = this.ports;
+    this.#rollUp(now());
+    for (const { atMs, key, amounts } of this.#gathered.values()) addUsage(sql, atMs, key, amounts);
+    if (this.#fences.size > 0) insertCounted(sql, [...this.#fences]);
   }
 
-  /** Who waits for their being written is told. */
-  #forgetFences(): void {
+  protected override afterSave(isSaved: boolean): void {
+    if (isSaved) this.#gathered.clear();
+    else if (this.#fences.size <= MOST_UNWRITTEN) return;
     const effects = this.#effects;
     this.#effects = [];
     this.#fences.clear();
@@ -154,7 +122,7 @@ export class UsageBook {
   }
 
   #gather(atMs: number, { key, amounts }: UsageEntry): void {
-    this.#dueAt ??= this.#ports.now() + WRITTEN_WITHIN_MS;
+    this.changed(false);
     const id = `${hourOf(atMs)}\n${USAGE_KEYS.map((name) => key[name]).join('\n')}`;
     const sum = this.#gathered.get(id)?.amounts ?? { ...NOTHING };
     for (const name of USAGE_AMOUNTS) sum[name] += amounts[name] ?? 0;
@@ -175,16 +143,9 @@ export class UsageBook {
   #rollUp(now: number): void {
     const today = Math.floor(now / DAY_MS);
     if (today === this.#rolledUpOn) return;
-    rollUpUsage(this.#ports.sql, now);
+    rollUpUsage(this.ports.sql, now);
     this.#rolledUpOn = today;
   }
-}
-
-function remember<K, V>(map: Map<K, V>, key: K, value: V): void {
-  map.set(key, value);
-  if (map.size <= MOST_REMEMBERED) return;
-  const [oldest] = map.keys();
-  map.delete(oldest!);
 }
 
 const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;

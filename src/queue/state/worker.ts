@@ -24,7 +24,7 @@ export interface Worker {
    */
   declined: Set<string>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
-  suspect: boolean;
+  unresponsive: boolean;
   /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
   cordoned: boolean;
 }
@@ -41,12 +41,12 @@ export function freeSlots(worker: Worker): number {
 
 /** Slots that run something, or may be filled now; 0 where nothing more is given to the worker. */
 export function usableSlots(worker: Worker): number {
-  const { session, suspect, ceiling } = worker;
-  if (session.paused || isLeaving(worker) || suspect) return 0;
+  const { session, unresponsive, ceiling } = worker;
+  if (session.paused || isLeaving(worker) || unresponsive) return 0;
   return Math.min(session.capacity, ceiling ?? session.capacity);
 }
 
-/** The worker runs this attempt from now on, until its slot is freed (`Fleet.freeSlot`). */
+/** The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`). */
 export function occupySlot(worker: Worker, job: Pick<Job, 'id' | 'fence_token' | 'priority'>): void {
   worker.running.set(job.id, job.fence_token);
   if (isBatchWork(job)) worker.batchJobs.add(job.id);
@@ -62,11 +62,6 @@ export function setLoad(worker: Worker, load: Load): void {
   if (eased) worker.declined.clear();
   worker.load = load;
   worker.ceiling = worker.running.size + load.slots_free;
-}
-
-/** Whether both sides use this extension. */
-export function hasFeature(worker: Worker, feature: string): boolean {
-  return worker.session.features.includes(feature);
 }
 
 /** Whether a worker answers to a model name: one its engine serves, its config's own name, or one for it alone. */
@@ -90,7 +85,7 @@ export function newWorker(connection: Connection, session: Session, models: stri
     load: null,
     ceiling: null,
     declined: new Set(),
-    suspect: false,
+    unresponsive: false,
     cordoned: false,
   };
 }

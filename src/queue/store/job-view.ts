@@ -31,7 +31,7 @@ function traceIdOf({ trace }: StoredJob): string | null {
   return is_link ? null : (parseTraceparent(traceparent)?.traceId ?? null);
 }
 
-/** What a list shows of a job as well. */
+/** What a job's view and its entry in a list both show. */
 export function summaryOf(job: StoredJob) {
   const at = (ms: number | null) => (ms === null ? null : iso(ms));
   return {
@@ -40,7 +40,7 @@ export function summaryOf(job: StoredJob) {
     config_id: job.config_id,
     state: job.state,
     priority: job.priority,
-    attempts: job.attempts,
+    attempts: attemptsOf(job),
     max_attempts: job.max_attempts,
     stream: job.stream === 1,
     worker_id: job.state === 'pending' ? null : job.worker_id,
@@ -54,6 +54,23 @@ export function summaryOf(job: StoredJob) {
     settled_at: at(job.settled_at),
     tenant: job.tenant,
   };
+}
+
+/**
+ * Attempts made so far, from 0: those that failed, and the newest if it runs, succeeded, or was cut short by a
+ * cancellation or the deadline. One that was given back uncharged does not count. Up to `max_attempts`.
+ */
+export function attemptsOf(job: StoredJob): number {
+  const { state, worker_id, attempts } = job;
+  // The row of a pending job still names its last worker; what failed was charged.
+  if (state === 'pending' || state === 'failed' || worker_id === null) return attempts;
+  return newestAttempt(job);
+}
+
+/** The number of the newest attempt, from 1. One whose lease ran out was charged, and may be resumed or succeed yet. */
+export function newestAttempt(job: StoredJob): number {
+  const charged = attemptErrors(job).find(({ fence_token }) => fence_token === job.fence_token);
+  return charged?.attempt ?? job.attempts + 1;
 }
 
 /** Of a message where jobs are listed, characters. */

@@ -4,9 +4,9 @@ import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Statements on the table of jobs; those on its leases are in leases-table.ts, on what waits in pending-table.ts. Nothing here decides; the caller has
- * decided. Statements that end or release an attempt name the fence token in their WHERE, so that a late
- * caller changes nothing even if its check was wrong.
+ * Statements on the table of jobs; those on its leases are in leases-table.ts, on what waits in pending-table.ts.
+ * Nothing here decides; the caller has decided. Statements that end or release an attempt name the fence token in their
+ * WHERE, so that a late caller changes nothing even if its check was wrong.
  */
 
 /** A row of `jobs`; times in epoch ms. */
@@ -18,6 +18,7 @@ export interface StoredJob {
   config_id: string;
   state: JobState;
   priority: number;
+  /** Those that failed and were charged; what the API shows counts more (job-view.ts `attemptsOf`). */
   attempts: number;
   max_attempts: number;
   fence_token: number;
@@ -71,29 +72,22 @@ export interface NewJobRow {
   trace: string | null;
 }
 
-/** @returns the job, and its payload as it lies in the row */
-export function insertJob(sql: Sql, job: NewJobRow): { job: StoredJob; payload: string | null } {
-  const payload = job.payload === null ? null : storeText(sql, job.id, 'payload', job.payload);
-  const { seq } = row<{ seq: number }>(sql, `${INSERT} RETURNING seq`, ...valuesOf(null, job, payload))!;
-  return { job: newJob(job, seq), payload };
+/** The newest number of a row that there ever was. */
+export function lastSeq(sql: Sql): number {
+  return row<{ seq: number }>(sql, `SELECT seq FROM sqlite_sequence WHERE name = 'jobs'`)?.seq ?? 0;
 }
 
-/** A job whose row is to be written, under the number that follows on that of the row before. */
-export interface NewRow {
-  job: StoredJob;
-  /** As it lies in the row. */
-  payload: string | null;
-  /** The key to the files of its first attempt, if it is leased. */
-  file_key: string | null;
-}
-
-/** A row of a job that waits, or was leased once. */
-export function insertNewRow(sql: Sql, { job, payload, file_key }: NewRow): void {
-  const { seq, fence_token, worker_id, leased_at, lease_expires_at } = job;
-  if (job.state === 'pending') sql.exec(INSERT, ...valuesOf(seq, job, payload));
+/**
+ * Inserts the row of a job that waits, or was leased once.
+ * @param payload as it lies in the row
+ * @param fileKey the key to the files of its attempt, if it is leased
+ */
+export function insertJob(sql: Sql, job: StoredJob, payload: string | null, fileKey: string | null): void {
+  if (job.state === 'pending') sql.exec(INSERT, ...valuesOf(job, payload));
   else {
-    const lease = [fence_token, worker_id, leased_at, lease_expires_at, file_key];
-    sql.exec(INSERT_LEASED, ...valuesOf(seq, job, payload), ...lease);
+    const { fence_token, worker_id, leased_at, lease_expires_at } = job;
+    const lease = [fence_token, worker_id, leased_at, lease_expires_at, fileKey];
+    sql.exec(INSERT_LEASED, ...valuesOf(job, payload), ...lease);
   }
 }
 
@@ -102,10 +96,9 @@ const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, 
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
-/** @param seq null: the next there is */
-function valuesOf(seq: number | null, job: Omit<NewJobRow, 'payload'>, payload: string | null): SqlValue[] {
+function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
-    seq,
+    job.seq,
     job.id,
     job.job_type,
     job.config_id,

@@ -67,7 +67,6 @@ export interface Session {
   capacity: number;
   /** False: the worker speaks only the base protocol. */
   extended: boolean;
-  features: string[];
   paused: boolean;
   draining: boolean;
   boot_id: string | null;

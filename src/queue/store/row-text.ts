@@ -48,3 +48,13 @@ export function pieces(text: string, size: number): string[] {
   }
   return cut;
 }
+
+/** Pieces of long texts that a job has. */
+export function countLongTexts(sql: Sql, jobId: string): number {
+  return Number(sql.exec(`SELECT count(*) AS n FROM long_texts WHERE job_id = ?`, jobId)[0]?.n);
+}
+
+/** @param jobIds a JSON array */
+export function forgetLongTexts(sql: Sql, jobIds: string): void {
+  sql.exec(`DELETE FROM long_texts WHERE job_id IN (SELECT value FROM json_each(?))`, jobIds);
+}

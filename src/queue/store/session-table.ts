@@ -81,3 +81,20 @@ export function untouchedSessions(sql: Sql, before: number): string[] {
 export function forgetSessions(sql: Sql, before: number): void {
   sql.exec(`DELETE FROM sessions WHERE is_connected = 0 AND heard_at <= ?`, before);
 }
+
+/**
+ * Epoch ms at which the next job or session is to be forgotten, or a worker told to be connected; null: there is none.
+ * @param retentionMs after which a settled job, or a session that is gone, is forgotten
+ * @param connectedMs after which a connected worker is told of again
+ */
+export function nextToForget(sql: Sql, retentionMs: number, connectedMs: number): number | null {
+  const row = sql.exec(
+    `SELECT min(at) AS at FROM (
+       SELECT settled_at + ?1 AS at FROM (
+         SELECT settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement LIMIT 1)
+       UNION ALL SELECT min(heard_at + iif(is_connected, ?2, ?1)) FROM sessions)`,
+    retentionMs,
+    connectedMs,
+  )[0];
+  return row?.at == null ? null : Number(row.at);
+}

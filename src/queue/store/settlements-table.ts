@@ -68,3 +68,20 @@ export function oldestSettledAt(sql: Sql): number | null {
   );
   return oldest?.at ?? null;
 }
+
+export interface OldJob {
+  seq: number;
+  id: string;
+  settlement: number;
+  /** Epoch ms. */
+  settled_at: number;
+}
+
+/** The jobs that were settled first, in that order. */
+export function oldestSettled(sql: Sql, limit: number): OldJob[] {
+  return rows<OldJob>(
+    sql,
+    `SELECT seq, id, settlement, settled_at FROM jobs WHERE settlement IS NOT NULL ORDER BY settlement LIMIT ?`,
+    limit,
+  );
+}

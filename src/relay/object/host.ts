@@ -1,10 +1,11 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
+import { quietly } from '../../durable/quietly.ts';
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
 import type { AnswerSocket, RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
-import { type BodyWriter, brokenResponse, quietly, streamedResponse, wholeResponse } from './responses.ts';
+import { type BodyWriter, brokenResponse, streamedResponse, wholeResponse } from './responses.ts';
 
 const TICK_MS = 1000;
 

@@ -1,3 +1,4 @@
+import { quietly } from '../../durable/quietly.ts';
 import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { BROKEN_HEADER } from '../calls.ts';
@@ -103,13 +104,4 @@ class ResponseSink implements CallerSink {
 
 export function brokenResponse(reason: BrokenReason): Response {
   return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: asciiJson(reason) } });
-}
-
-/** Sockets and responses that are gone throw on use; their close and cancel events tell the same. */
-export function quietly(use: () => void): void {
-  try {
-    use();
-  } catch {
-    // Told by the close or cancel event.
-  }
 }

@@ -1,19 +1,20 @@
+import { failureInWords } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
-import { type Blame, blame, blamedAt } from './blame.ts';
+import { classifiedAt, type FailureClass, failureClass } from './failure-class.ts';
 
-/** Failures in a row after which nothing is tried any more until somebody looks. */
+/** Consecutive failures after which launches stop until an operator resumes the config. */
 const STOP_AFTER = 5;
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 10 * 60_000;
 
 /**
- * Whether one more launch of a config makes sense, after so many failures in a row.
+ * Whether to launch a config again after its consecutive failures.
  *
  * ```
  * closed  → waiting   a start failed
  *         → open      it failed for a reason that no other start mends
- * waiting → closed    its time has passed
- *         → open      the fifth failure in a row
+ * waiting → closed    the delay has passed
+ *         → open      the fifth consecutive failure
  * open    → closed    an operator resumed the config, or changed it
  * ```
  */
@@ -24,11 +25,11 @@ export type Breaker = { failures: number } & (
 );
 
 /**
- * Read off the config's launches, newest first: failures since the last one that was sound.
- * @param forgivenAt failures before it do not count, epoch ms
+ * Computes the breaker from the failures since the config's last sound launch.
+ * @param forgivenAt failures before this time do not count, epoch ms
  */
 export function configBreaker(launches: Launch[], forgivenAt: number | null, now: number): Breaker {
-  const failed = streak(
+  const failed = consecutiveFailures(
     launches,
     forgivenAt,
     now,
@@ -38,11 +39,11 @@ export function configBreaker(launches: Launch[], forgivenAt: number | null, now
   const failures = failed.length;
   if (!newest) return { kind: 'closed', failures };
   const why = inWords(newest);
-  if (blame(newest, now) === 'config_at_once') return { kind: 'open', failures, why };
+  if (failureClass(newest, now) === 'config_at_once') return { kind: 'open', failures, why };
   if (failures >= STOP_AFTER) {
     return { kind: 'open', failures, why: `${failures} starts in a row failed; the last: ${why}` };
   }
-  const until = blamedAt(newest) + delayAfter(failures);
+  const until = classifiedAt(newest) + delayAfter(failures);
   return now < until ? { kind: 'waiting', failures, until, why } : { kind: 'closed', failures };
 }
 
@@ -52,35 +53,26 @@ export function delayAfter(failures: number): number {
 }
 
 /**
- * Failures of one sort since the last sound launch, newest first. Of launches that failed side by side one counts: each
- * was begun after the next had failed. Launches that say nothing of it are passed over.
+ * Failures of one class since the last sound launch, newest first. Launches that failed side by side count as one: each
+ * launch in the answer was begun after the next one in it had failed. Launches of other classes are skipped.
  */
-export function streak(
+export function consecutiveFailures(
   launches: Launch[],
   since: number | null,
   now: number,
-  isFailure: (found: Blame) => boolean,
+  isFailure: (found: FailureClass) => boolean,
 ): Launch[] {
   const failed: Launch[] = [];
-  for (const launch of [...launches].sort((one, other) => blamedAt(other) - blamedAt(one))) {
-    if (since !== null && blamedAt(launch) < since && launch.cause !== null) continue;
-    const found = blame(launch, now);
+  for (const launch of [...launches].sort((one, other) => classifiedAt(other) - classifiedAt(one))) {
+    if (since !== null && classifiedAt(launch) < since && launch.cause !== null) continue;
+    const found = failureClass(launch, now);
     if (found === 'sound') break;
     const later = failed.at(-1);
-    if (isFailure(found) && (!later || blamedAt(launch) <= later.intended_at)) failed.push(launch);
+    if (isFailure(found) && (!later || classifiedAt(launch) <= later.intended_at)) failed.push(launch);
   }
   return failed;
 }
 
-export function inWords({ cause, exit_code, detail }: Launch): string {
-  const what = {
-    no_capacity: 'the provider has no such machine free',
-    rejected: 'the provider refused the launch',
-    vanished: 'the provider does not list the machine that it was asked for',
-    start_deadline: 'it was not ready within its start deadline',
-    exited: 'its container ended',
-    lost: 'it was lost soon after it was ready',
-  }[cause ?? 'lost'];
-  const code = exit_code === null ? '' : ` with exit code ${exit_code}`;
-  return `${what}${code}${detail ? ` (${detail})` : ''}`;
+export function inWords(launch: Launch): string {
+  return `${failureInWords(launch)}${launch.detail ? ` (${launch.detail})` : ''}`;
 }

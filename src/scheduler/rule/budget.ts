@@ -1,16 +1,16 @@
-import type { Launch } from '../launch.ts';
+import { isFinal, type Launch } from '../launch.ts';
 
-/** A launch is made only where the day's budget pays for this much longer, with all that runs, ms. */
+/** A launch needs a daily budget that pays for all machines and itself for this much longer, ms. */
 const LAUNCH_RESERVE_MS = 30 * 60_000;
-/** From here on everything is drained, so that it has ended when the day's budget is spent, ms. */
+/** How long before the daily budget is spent every worker begins to drain, ms. */
 const DRAIN_RESERVE_MS = 5 * 60_000;
 const HOUR_MS = 3_600_000;
 
-/** What may still be spent, counted down as launches are decided. */
+/** The remaining budget, counted down as launches are decided. */
 export class Budget {
   /** An hour, by everything that is not known to have ended. */
   perHour: number;
-  /** What kept something from being launched. */
+  /** The limit that prevented a launch. */
   stoppedBy: 'hour' | 'day' | null = null;
   readonly #limits: { per_hour?: number; per_day?: number };
   readonly #spentToday: number;
@@ -26,11 +26,11 @@ export class Budget {
     this.#spentToday = spentToday;
     this.#leftOfDayMs = 24 * HOUR_MS - (now % (24 * HOUR_MS));
     this.perHour = launches
-      .filter(({ state }) => state !== 'gone' && state !== 'failed')
+      .filter((launch) => !isFinal(launch))
       .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
   }
 
-  /** Takes it off the budget and answers true, or notes what it was stopped by. */
+  /** Takes a launch's price off the budget. @returns false when a limit forbids it, which `stoppedBy` then names */
   take(pricePerHour: number): boolean {
     const { per_hour, per_day } = this.#limits;
     const after = this.perHour + pricePerHour;
@@ -44,7 +44,7 @@ export class Budget {
     return false;
   }
 
-  /** The day's budget is used up: all is drained. */
+  /** The daily budget is used up, and every worker is drained. */
   get isSpent(): boolean {
     const { per_day } = this.#limits;
     if (per_day === undefined || this.perHour === 0) return false;

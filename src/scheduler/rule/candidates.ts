@@ -1,39 +1,39 @@
 import type { Launch } from '../launch.ts';
 import type { LearnedMachine, ObservedConfig, ObservedProvider } from '../observed.ts';
 import type { CandidateSpec } from '../spec.ts';
-import { type Blame, blamedAt } from './blame.ts';
-import { delayAfter, inWords, streak } from './breaker.ts';
+import { consecutiveFailures, delayAfter, inWords } from './breaker.ts';
+import { classifiedAt, type FailureClass } from './failure-class.ts';
 import { startSeconds } from './starts.ts';
 
-/** A kind that is sold out is passed over for so long, doubled each time, ms. */
+/** How long a sold-out instance type is skipped, doubled each time, ms. */
 const SOLD_OUT_MS = 15 * 60_000;
 const LONGEST_SOLD_OUT_MS = 4 * 3_600_000;
-/** Where all kinds are sold out they are asked again after this, doubled each round, ms. */
+/** When all instance types are sold out, they are tried again after this, doubled each round, ms. */
 const ROUND_MS = 30_000;
 const LONGEST_ROUND_MS = 10 * 60_000;
-/** A kind of machine that failed so often in a row is tried once an hour only, ms. */
+/** An instance type with this many consecutive failures is tried once an hour only. */
 const BAD_AFTER = 5;
 const BAD_MS = 3_600_000;
 
-/** One kind of machine for a config, with what is known of it. */
+/** One instance type for a config, with what the scheduler has learned of it. */
 export interface Candidate {
   machine: CandidateSpec;
   learned: LearnedMachine;
-  /** It is only sold out, as far as is known: asked all the same where every other is passed over too. */
+  /** It is skipped only for being sold out; it is tried anyway when every other candidate is skipped too. */
   isSoldOut: boolean;
-  /** When it said so last, and how often in a row. */
+  /** When the provider last answered that it is sold out, and how many times consecutively. */
   refusals: { at: number; count: number };
 }
 
-/** What is the same for all candidates of a decision. */
+/** What all candidates of a decision have in common. */
 export interface Market {
   providers: ObservedProvider[];
   launches: Launch[];
   /** By `learnedKey`. */
   tokensPerSecond: Record<string, number>;
-  /** Provider → machines there that are not known to have ended, those decided now included. */
+  /** Provider → machines there that are not known to have ended, including launches decided now. */
   taken: Map<string, number>;
-  /** What is launched has to be paid for by it. */
+  /** A budget limits launches, so that their prices have to be known. */
   hasBudget: boolean;
   now: number;
 }
@@ -42,7 +42,7 @@ export function candidatesOf(config: ObservedConfig, market: Market): Candidate[
   return config.spec.machines.map((machine) => candidate(machine, config, market)).sort(byPricePerToken);
 }
 
-/** Those that were measured come first, cheapest per token first; the others stay in the order of the spec. */
+/** Measured candidates come first, cheapest per token first; the others stay in the order of the spec. */
 function byPricePerToken(one: Candidate, other: Candidate): number {
   const cost = ({ learned }: Candidate) => learned.dollars_per_million_tokens ?? Number.POSITIVE_INFINITY;
   return cost(one) === cost(other) ? 0 : cost(one) - cost(other);
@@ -64,8 +64,8 @@ function candidate(
   const ofKind = launches.filter((launch) => launch.provider === provider && launch.kind === kind);
   const ofConfig = ofKind.filter(({ config_id }) => config_id === config.config_id);
   const speed = tokensPerSecond[learnedKey(config.config_id, machine)] ?? null;
-  const refused = streak(ofKind, config.forgiven_at, now, (found) => found === 'no_capacity');
-  const bad = streak(ofKind, config.forgiven_at, now, (found) => found === 'machine');
+  const refused = consecutiveFailures(ofKind, config.forgiven_at, now, (found) => found === 'no_capacity');
+  const bad = consecutiveFailures(ofKind, config.forgiven_at, now, (found) => found === 'machine');
   const skip =
     (offered?.is_fresh ? null : unanswered(provider)) ??
     full(offered, taken) ??
@@ -74,8 +74,8 @@ function candidate(
     backOff(refused, delaySoldOut, now);
   return {
     machine,
-    isSoldOut: skip?.blame === 'no_capacity',
-    refusals: { at: refused[0] ? blamedAt(refused[0]) : 0, count: refused.length },
+    isSoldOut: skip?.failureClass === 'no_capacity',
+    refusals: { at: refused[0] ? classifiedAt(refused[0]) : 0, count: refused.length },
     learned: {
       provider,
       kind,
@@ -93,11 +93,11 @@ interface Skip {
   why: string;
   /** Null: not known. */
   until: number | null;
-  blame: Blame | null;
+  failureClass: FailureClass | null;
 }
 
 function unanswered(provider: string): Skip {
-  return { why: `no launcher has a fresh list of provider ${provider}`, until: null, blame: null };
+  return { why: `no launcher has a fresh list of provider ${provider}`, until: null, failureClass: null };
 }
 
 function full(provider: ObservedProvider | undefined, taken: Map<string, number>): Skip | null {
@@ -105,11 +105,11 @@ function full(provider: ObservedProvider | undefined, taken: Map<string, number>
   return {
     why: `provider ${provider.name} has its ${provider.max} machines already`,
     until: null,
-    blame: null,
+    failureClass: null,
   };
 }
 
-/** Taken for nothing, it would be launched beyond any budget before its price is told. */
+/** A machine without a price would count as free, and be launched beyond any budget. */
 function unpriced(
   { kind, price_per_hour }: CandidateSpec,
   provider: ObservedProvider | undefined,
@@ -119,7 +119,7 @@ function unpriced(
   return {
     why: `provider ${provider.name} has not told the price of ${kind} yet, which the budget has to pay for: price_per_hour of the machine may say it`,
     until: null,
-    blame: null,
+    failureClass: null,
   };
 }
 
@@ -129,17 +129,21 @@ const delaySoldOut = (failures: number) => Math.min(LONGEST_SOLD_OUT_MS, SOLD_OU
 function backOff(failed: Launch[], delayMs: (failures: number) => number, now: number): Skip | null {
   const [newest] = failed;
   if (!newest) return null;
-  const until = blamedAt(newest) + delayMs(failed.length);
+  const until = classifiedAt(newest) + delayMs(failed.length);
   if (now >= until) return null;
-  return { why: inWords(newest), until, blame: newest.cause === 'no_capacity' ? 'no_capacity' : 'machine' };
+  return {
+    why: inWords(newest),
+    until,
+    failureClass: newest.cause === 'no_capacity' ? 'no_capacity' : 'machine',
+  };
 }
 
-/** Which one to launch now. */
+/** Which candidate to launch now. */
 export type Choice =
   | { kind: 'chosen'; candidate: Candidate }
   | { kind: 'none'; why: string; until: number | null };
 
-/** The first that is not passed over. Where all are sold out, they are asked again sooner. */
+/** The first candidate that is not skipped. When all are sold out, they are tried again sooner. */
 export function choose(candidates: Candidate[], now: number): Choice {
   const free = candidates.find(({ learned }) => learned.skipped_because === null);
   if (free) return { kind: 'chosen', candidate: free };

@@ -2,24 +2,24 @@ import type { Launch } from '../launch.ts';
 import type { ObservedSession } from '../observed.ts';
 import { isReliedUpon, isStarting, type StartSeconds } from './starts.ts';
 
-/** A ready worker that has not been connected for so long is not counted on any more, ms. */
+/** A ready worker that is disconnected for this long no longer counts as capacity, ms. */
 const AWAY_MS = 60_000;
-/** And after so long it is given up: its container may run, but it serves nobody. */
+/** After this long it is terminated: its container may run, but it serves no jobs. */
 const LOST_MS = 10 * 60_000;
 
-/** What a config has, and what is under way. */
+/** The workers of a config, by what can be expected of them. */
 export interface Capacity {
   /** Launches that take jobs. */
   ready: Launch[];
   /** Workers that take jobs and were not launched by the scheduler. */
   others: number;
-  /** On their way, and relied upon. */
+  /** Starting, and expected to become ready. */
   starting: Launch[];
-  /** On their way for much longer than others. */
+  /** Starting for much longer than usual. */
   late: Launch[];
   /** May be taken back. */
   draining: Launch[];
-  /** Ready once, and away for too long. */
+  /** Ready before, and disconnected for too long. */
   lost: Launch[];
 }
 

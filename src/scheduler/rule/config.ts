@@ -2,9 +2,9 @@ import { capacityOf } from './capacity.ts';
 import { remember } from './memory.ts';
 import { type Answer, type Asked, isHeard, Round } from './round.ts';
 import { startSeconds } from './starts.ts';
-import { canShrink, kept, wanted } from './wanted.ts';
+import { canShrink, floorOf, targetOf } from './target.ts';
 
-/** The rule for one config: what it wants, what it has, and what is done about the difference. */
+/** The rule for one config: compares the workers it needs with those it has, and decides what to change. */
 export function decideConfig(asked: Asked): Answer {
   const { config, observed, market } = asked;
   const { now } = market;
@@ -36,24 +36,24 @@ export function decideConfig(asked: Asked): Answer {
     round.wanted = 0;
     return round.answer(memory);
   }
-  const want = wanted(asked, memory, capacity, start);
-  round.wanted = want.workers;
-  round.inputs = want.inputs;
-  const keep = Math.max(want.keeps, kept(asked, memory, want, capacity, start));
+  const target = targetOf(asked, memory, capacity, start);
+  round.wanted = target.workers;
+  round.inputs = target.inputs;
+  const floor = Math.max(target.floor, floorOf(asked, memory, target, capacity, start));
   if (config.paused) {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {
     const most = config.spec.max + capacity.others;
     const isWaiting = demand.waiting > 0 && !config.spec.batch_only;
-    // What was needed lately counts within the limit alone, which may have been lowered since.
+    // The limit may have been lowered since the recent peak.
     if (round.have > most) round.shrinkTo(most, `${config.spec.max} at most are to run`, memory);
-    else if (want.workers > round.have && want.isPressing) round.growTo(want.workers, want.why);
-    // Workers that take nothing now, their cache being full, may again before any other does.
-    else if (!isWaiting && keep < round.have && canShrink(config.spec, memory, start, now)) {
-      round.shrinkTo(keep, `no more than ${keep} were needed lately`, memory);
+    else if (target.workers > round.have && target.isPressing) round.growTo(target.workers, target.why);
+    // With work waiting none is drained: a worker that is paused by a full cache may take jobs again soon.
+    else if (!isWaiting && floor < round.have && canShrink(config.spec, memory, start, now)) {
+      round.shrinkTo(floor, `no more than ${floor} were needed lately`, memory);
     }
   }
   round.endDrained();
-  round.text ||= want.why;
+  round.text ||= target.why;
   return round.answer(memory);
 }

@@ -1,7 +1,7 @@
 import type { Observed } from '../observed.ts';
 import { learnedKey } from './candidates.ts';
 
-/** How much one look counts: some minutes of load are what is remembered. */
+/** Weight of one reconciliation: the average spans some minutes of load. */
 const WEIGHT = 0.05;
 
 /** Tokens a second of one worker by config and kind of machine, from those whose slots are half busy at least. */

@@ -1,7 +1,7 @@
 import type { Launch } from '../launch.ts';
 import type { ConfigMemory, Demand, ObservedSession } from '../observed.ts';
 
-/** Looks further apart than this, or a clock set back: what was observed before is no longer continuous, ms. */
+/** Observations further apart than this, or a clock set back, break the continuous record, ms. */
 const GAP_MS = 60_000;
 /** How far back arrivals are counted, ms. */
 const LONG_MS = 300_000;
@@ -15,7 +15,7 @@ const PRIOR_JOBS = 5;
 const FADE_AFTER_JOBS = 500;
 
 /**
- * What is remembered of a config after a look at it. Its argument is not changed.
+ * What the rule remembers of a config after a reconciliation. The argument `before` is not changed.
  * @param ready launches whose workers should be connected
  */
 export function remember(
@@ -52,7 +52,7 @@ function fresh(now: number): ConfigMemory {
     at: now,
     since: now,
     submitted: [],
-    wanted: [],
+    peaks: [],
     busy_slot_ms: 0,
     ended: 0,
     last: null,
@@ -96,7 +96,7 @@ export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
 /**
  * Jobs a second: the most of what came over five minutes, over one, and over the last seconds, of which only so much
  * counts as chance does not explain.
- * @param mostMs nothing older counts: after that long without jobs nothing is wanted
+ * @param mostMs older jobs do not count: after that long without any the rate is 0
  */
 export function arrivalsPerSecond(memory: ConfigMemory, mostMs: number, now: number): number {
   const within = (ms: number) => {
@@ -113,11 +113,11 @@ export function arrivalsPerSecond(memory: ConfigMemory, mostMs: number, now: num
   return 1000 * Math.max(rate(LONG_MS), rate(SHORT_MS), (burst - 2 * Math.sqrt(burst)) / BURST_MS);
 }
 
-/** Notes what is wanted now beyond what waits, and answers the most that was so within the window. */
-export function mostWanted(memory: ConfigMemory, want: number, windowMs: number, now: number): number {
-  memory.wanted = [
-    ...memory.wanted.filter(([at, earlier]) => at > now - windowMs && earlier > want),
-    [now, want],
+/** Records how many workers arrivals need now. @returns the peak within the window */
+export function peakOver(memory: ConfigMemory, workers: number, windowMs: number, now: number): number {
+  memory.peaks = [
+    ...memory.peaks.filter(([at, earlier]) => at > now - windowMs && earlier > workers),
+    [now, workers],
   ];
-  return memory.wanted[0]?.[1] ?? want;
+  return memory.peaks[0]?.[1] ?? workers;
 }

@@ -1,4 +1,4 @@
-import type { FailureCause, Launch } from '../launch.ts';
+import { type FailureCause, isFinal, type Launch } from '../launch.ts';
 import type { ConfigDecided, ConfigMemory, Decision, Observed, ObservedConfig } from '../observed.ts';
 import { type Breaker, configBreaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
@@ -23,7 +23,7 @@ export interface Answer {
   memory: ConfigMemory | undefined;
 }
 
-/** What is decided for one config this time. */
+/** Collects the decisions for one config in one reconciliation. */
 export class Round {
   readonly #asked: Asked;
   readonly #launches: Launch[];
@@ -48,13 +48,13 @@ export class Round {
     this.#breaker = configBreaker(launches, asked.config.forgiven_at, asked.market.now);
   }
 
-  /** Workers that take jobs or will. */
+  /** Workers that take jobs, and those that are starting. */
   get have(): number {
     const { ready, starting, others } = this.#capacity;
     return ready.length + starting.length + others;
   }
 
-  /** Starts that do not come to an end, and workers that are lost. */
+  /** Terminates starts that are overdue, and workers that are lost. */
   endWhatFailed(): void {
     const { market, observed } = this.#asked;
     for (const launch of this.#launches) {
@@ -68,7 +68,7 @@ export class Round {
     }
   }
 
-  /** Drained workers that run nothing any more. */
+  /** Terminates drained workers that run nothing any more. */
   endDrained(): void {
     const { cordoned } = this.#asked.observed;
     for (const launch of this.#launches) {
@@ -77,8 +77,8 @@ export class Round {
     }
   }
 
-  growTo(want: number, why: string): void {
-    let missing = want - this.have;
+  growTo(target: number, why: string): void {
+    let missing = target - this.have;
     for (const launch of this.#capacity.draining.filter(({ id }) => !this.#isDismissed(id))) {
       if (missing <= 0) break;
       this.#takenBack.add(launch.id);
@@ -86,8 +86,8 @@ export class Round {
       missing -= 1;
     }
     const { spec } = this.#asked.config;
-    const alive = this.#launches.filter(({ state }) => state !== 'gone' && state !== 'failed').length;
-    // Nothing of it runs and the newest start failed: one at a time shows as much as many.
+    const alive = this.#launches.filter((launch) => !isFinal(launch)).length;
+    // With no ready worker and a failed start, one probe at a time shows as much as many.
     const isProbe = this.#breaker.failures > 0 && this.#capacity.ready.length === 0;
     const most = isProbe ? 1 - this.#capacity.starting.length : Math.max(2, this.have);
     const count = Math.min(missing, spec.max - alive, most);
@@ -131,7 +131,7 @@ export class Round {
       draining: draining.length,
       waiting: config.demand?.waiting ?? null,
       price_per_hour: this.#launches
-        .filter(({ state }) => state !== 'gone' && state !== 'failed')
+        .filter((launch) => !isFinal(launch))
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
       text: this.text,
       breaker: this.#breaker.kind === 'open' ? this.#breaker.why : null,
@@ -140,7 +140,7 @@ export class Round {
     return { decisions: this.#decisions, summary, memory };
   }
 
-  /** Those that were just launched take the places of orders that nobody has answered: these are not to come too. */
+  /** Terminates unanswered launches that the new ones replace, so that both do not come up. */
   #replaceUnanswered(): void {
     const reason = 'Nobody has answered its order, and another was launched in its place.';
     for (const launch of this.#capacity.late.filter(isUnanswered).slice(0, this.#launched)) {
@@ -148,7 +148,7 @@ export class Round {
     }
   }
 
-  /** False: no more can be launched now, and the text says why. */
+  /** @returns false when no more can be launched now; `text` then says why */
   #launch(why: string): boolean {
     const { budget, market, config } = this.#asked;
     const breaker = this.#breaker;
@@ -213,7 +213,7 @@ export class Round {
   }
 }
 
-/** Of a provider that does not answer nothing is known: what it has is left alone. */
+/** Whether the launch's provider has a fresh list; without one its machines are left alone. */
 export function isHeard({ providers }: Observed, { provider }: Launch): boolean {
   return providers.find(({ name }) => name === provider)?.is_fresh ?? false;
 }

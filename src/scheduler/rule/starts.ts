@@ -1,15 +1,15 @@
 import type { Launch } from '../launch.ts';
 
-/** What a start is taken to last until three were seen, s. */
+/** Assumed length of a start until three were seen, s. */
 const PRIOR_SECONDS = 180;
 const ENOUGH = 3;
-/** However long it seems to have taken: the clock may have jumped while it started, s. */
+/** Upper bound of a start's length, since the clock may have jumped meanwhile, s. */
 const LONGEST_SECONDS = 30 * 60;
-/** The newest starts that are looked at. */
+/** How many of the newest starts count. */
 const NEWEST = 30;
 /** A start is never given up before this, ms. */
 const LEAST_DEADLINE_MS = 10 * 60_000;
-/** A start that moves on has so many deadlines in all. */
+/** A start that makes progress gets this many deadlines in all. */
 const MOVING_DEADLINES = 6;
 
 /** Seconds from the decision to a healthy engine. */
@@ -21,7 +21,7 @@ export interface StartSeconds {
   count: number;
 }
 
-/** How long starts of a config take, on one kind of machine or on all of them. */
+/** How long these launches took to start: those of a config, or of one instance type. */
 export function startSeconds(launches: Launch[]): StartSeconds {
   const seen = launches
     .filter(({ ready_at }) => ready_at !== null)
@@ -42,15 +42,15 @@ export function isStarting({ state }: Launch): boolean {
   return STARTING.has(state);
 }
 
-/** Nobody has told of a machine of it: whether there is one, or will be, is not known. */
+/** No launcher has answered the order yet, so whether a machine exists is unknown. */
 export function isUnanswered({ state }: Launch): boolean {
   return state === 'intended' || state === 'requested';
 }
 
 /**
- * Counts as capacity that is to come. One that takes much longer than others is not relied upon, unless it is only
- * unanswered by a provider that is heard: its order is given again soon, or lists tell that there is nothing, and one
- * more launched meanwhile would be a second machine.
+ * Whether a launch counts as coming capacity. One that takes much longer than usual does not, unless its order is merely
+ * unanswered while its provider has a fresh list: the order is repeated soon, or lists show that there is no machine, and
+ * another launch meanwhile would be a second machine.
  */
 export function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boolean, now: number): boolean {
   if (isUnanswered(launch) && isHeard) return true;
@@ -59,8 +59,8 @@ export function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boole
 }
 
 /**
- * Whether a start is to be given up: it is neither ready in time nor moves on.
- * @param progressedAt when its worker last told that it has come further; null: never
+ * Whether to terminate a start: it is neither ready in time nor makes progress.
+ * @param progressedAt when its worker last reported progress, epoch ms; null: never
  */
 export function isOverdue(
   launch: Launch,
@@ -74,7 +74,7 @@ export function isOverdue(
   return now - moved > deadline || now - launch.accepted_at > MOVING_DEADLINES * deadline;
 }
 
-/** In how many seconds it is expected to be ready; one that is late already, in a tenth of a start. */
+/** Seconds until the launch is expected to be ready; a tenth of a start when it is late already. */
 export function readyIn({ intended_at }: Launch, { p80 }: StartSeconds, now: number): number {
   return Math.max(0.1 * p80, p80 - (now - intended_at) / 1000);
 }

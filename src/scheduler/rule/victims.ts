@@ -3,7 +3,7 @@ import type { ObservedSession } from '../observed.ts';
 import { isStarting } from './starts.ts';
 
 /**
- * In which order workers are given up: those not yet registered, youngest first, since they have cost least; then those
+ * The order in which workers are ended: those not yet registered, youngest first, since they have cost least; then those
  * that start; then idle ones, idle for longest first; then the least busy; dearest per token first among equals.
  * @param cost of a launch, per token where it is known
  */

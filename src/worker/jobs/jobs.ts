@@ -11,7 +11,7 @@ import { failJob, type RunPorts, runJob } from '../run/run-job.ts';
 import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
-import { grants, type QueueLink } from '../session/peer.ts';
+import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
 import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
@@ -217,7 +217,7 @@ export class Jobs {
         ? null
         : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
     const { peer } = this.#ports.queue;
-    const usageAsking = grants(peer, 'usage') ? this.#usageAsking : null;
+    const usageAsking = peer?.countsUsage ? this.#usageAsking : null;
     const settlement = await runJob(running, stream, { ...this.#runPorts, peer, usageAsking });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);

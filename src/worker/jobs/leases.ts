@@ -1,6 +1,6 @@
 import type { JobRef, Renewed, WorkerFrame } from '../../protocol/index.ts';
 import type { Clock, Timer } from '../clock.ts';
-import { BASE_PEER, grants, type Peer } from '../session/peer.ts';
+import { BASE_PEER, isExtended, type Peer } from '../session/peer.ts';
 
 export interface HeldJob extends JobRef {
   persisted: boolean;
@@ -78,7 +78,7 @@ export class Leases {
 
   #renew(): void {
     const held = this.#ports.held();
-    if (grants(this.#ports.peer(), 'renew')) {
+    if (isExtended(this.#ports.peer())) {
       if (!this.#isAnswered) this.#ports.missed();
       this.#isAnswered = false;
       this.#asked = new Map(held.map((job) => [job.job_id, job.fence_token]));

@@ -1,7 +1,7 @@
 import type { Job, ReleaseReason } from '../../protocol/index.ts';
 import type { Outbox } from '../results/outbox.ts';
 import { failJob } from '../run/run-job.ts';
-import { grants, type QueueLink } from '../session/peer.ts';
+import { isExtended, type QueueLink } from '../session/peer.ts';
 import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
 
 interface Release {
@@ -30,7 +30,7 @@ export class Releases {
 
   release(job: Job, reason: ReleaseReason): void {
     const { job_id, fence_token } = job;
-    if (grants(this.#queue.peer, 'release')) {
+    if (isExtended(this.#queue.peer)) {
       const isSent = this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
       if (!isSent) this.#unsent.push({ job, reason });
     } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {

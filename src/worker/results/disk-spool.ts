@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import * as z from 'zod';
 import { JobError, type JobRef, JobResult, JobResultRef, parseJson } from '../../protocol/index.ts';
@@ -16,6 +17,11 @@ const Spooled = z.object({
 const ENDING = '.result';
 const UNFINISHED = '.tmp';
 const SET_ASIDE = '.unreadable';
+/**
+ * A settlement that was sent waits so long for its acknowledgement before it is written, ms: most are never written.
+ * It is lost only where within that time this process is killed and its connection breaks as well.
+ */
+const WAIT_MS = 20;
 
 /**
  * One file for each settlement, `<fence>-<digest of the job id>.result`: a checksum line, then JSON.
@@ -32,11 +38,13 @@ export class DiskSpool implements Spool {
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
   #hasFolder = false;
-  /** What is under way for each name: a removal waits for the write before it. */
+  /** What is under way for each attempt: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
-  /** Content that waits to be written, by name. What is removed before its turn never costs the disk anything. */
-  readonly #unwritten = new Map<string, string>();
+  /** What waits to be written, by attempt. What is removed before its turn never costs the disk anything. */
+  readonly #unwritten = new Map<string, SpooledSettlement>();
   #lastWrite: Promise<void> = Promise.resolve();
+  /** Of those that came within the last `WAIT_MS`. */
+  #wait: Promise<void> | null = null;
   #folderSync: Promise<void> | null = null;
   #folderChanged = false;
 
@@ -50,32 +58,24 @@ export class DiskSpool implements Spool {
     return this.#bytes;
   }
 
-  async put(spooled: SpooledSettlement): Promise<void> {
-    const json = JSON.stringify(spooled);
-    const content = `${checksum(json)}\n${json}`;
-    const bytes = Buffer.byteLength(content);
-    if (this.#bytes + bytes > this.#limitBytes) {
-      throw new Error(
-        `${this.#folder} would hold more than ${this.#limitBytes} bytes (WORKER_SPOOL_BYTES) of results ` +
-          'that the queue has not acknowledged',
-      );
-    }
-    const name = nameOf(spooled.settlement);
-    this.#count(name, bytes);
-    this.#unwritten.set(name, content);
+  async put(spooled: SpooledSettlement, isSent = false): Promise<void> {
+    const attempt = attemptOf(spooled.settlement);
+    this.#unwritten.set(attempt, spooled);
+    if (isSent) await this.#waited();
+    if (this.#unwritten.get(attempt) !== spooled) return;
     try {
-      await this.#after(name, () => this.#writeInTurn(name));
+      await this.#after(attempt, () => this.#writeInTurn(attempt));
     } catch (error) {
-      this.#count(name, 0);
       throw explained(this.#folder, error);
     }
   }
 
   async remove(ref: JobRef): Promise<void> {
+    const attempt = attemptOf(ref);
+    if (this.#unwritten.delete(attempt)) return;
     const name = nameOf(ref);
-    if (this.#unwritten.delete(name)) return this.#count(name, 0);
     try {
-      await this.#after(name, () => removeFile(join(this.#folder, name)));
+      await this.#after(attempt, () => removeFile(join(this.#folder, name)));
       this.#count(name, 0);
     } catch (error) {
       throw explained(this.#folder, error);
@@ -111,23 +111,35 @@ export class DiskSpool implements Spool {
     this.#hasFolder = true;
   }
 
+  /** One timer for all that come before it fires. */
+  #waited(): Promise<void> {
+    this.#wait ??= pause(WAIT_MS).then(() => {
+      this.#wait = null;
+    });
+    return this.#wait;
+  }
+
   /** One at a time: what the queue acknowledges meanwhile need not be written. */
-  #writeInTurn(name: string): Promise<void> {
+  #writeInTurn(attempt: string): Promise<void> {
     const write = this.#lastWrite.then(() => {
-      const content = this.#unwritten.get(name);
-      this.#unwritten.delete(name);
-      return content === undefined ? undefined : this.#write(name, content);
+      const spooled = this.#unwritten.get(attempt);
+      this.#unwritten.delete(attempt);
+      return spooled && this.#write(spooled);
     });
     this.#lastWrite = write.catch(() => {});
     return write;
   }
 
   /** Resolves at the rename; the folder's own sync follows, one for all that were renamed meanwhile. */
-  async #write(name: string, content: string): Promise<void> {
+  async #write(spooled: SpooledSettlement): Promise<void> {
+    const json = JSON.stringify(spooled);
+    const content = Buffer.from(`${checksum(json)}\n${json}`);
+    const name = nameOf(spooled.settlement);
+    this.#take(name, content.byteLength);
     const path = join(this.#folder, name);
     const unfinished = path + UNFINISHED;
-    if (!this.#hasFolder) await this.#makeFolder();
     try {
+      if (!this.#hasFolder) await this.#makeFolder();
       const file = await open(unfinished, 'w', 0o600);
       try {
         await file.writeFile(content);
@@ -137,11 +149,23 @@ export class DiskSpool implements Spool {
       }
       await rename(unfinished, path);
     } catch (error) {
+      this.#count(name, 0);
       await removeFile(unfinished).catch(() => {});
       throw error;
     }
     this.#folderChanged = true;
     this.#folderSync ??= this.#syncFolder();
+  }
+
+  /** @throws Error for people: it would be over the limit */
+  #take(name: string, bytes: number): void {
+    if (this.#bytes + bytes > this.#limitBytes) {
+      throw new Error(
+        `${this.#folder} would hold more than ${this.#limitBytes} bytes (WORKER_SPOOL_BYTES) of results ` +
+          'that the queue has not acknowledged',
+      );
+    }
+    this.#count(name, bytes);
   }
 
   async #syncFolder(): Promise<void> {
@@ -186,11 +210,11 @@ export class DiskSpool implements Spool {
     else this.#sizes.delete(name);
   }
 
-  #after(name: string, run: () => Promise<void>): Promise<void> {
-    const work = (this.#work.get(name) ?? Promise.resolve()).catch(() => {}).then(run);
-    this.#work.set(name, work);
+  #after(attempt: string, run: () => Promise<void>): Promise<void> {
+    const work = (this.#work.get(attempt) ?? Promise.resolve()).catch(() => {}).then(run);
+    this.#work.set(attempt, work);
     const forget = () => {
-      if (this.#work.get(name) === work) this.#work.delete(name);
+      if (this.#work.get(attempt) === work) this.#work.delete(attempt);
     };
     work.then(forget, forget);
     return work;
@@ -202,6 +226,10 @@ async function removeFile(path: string): Promise<void> {
   await unlink(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });
+}
+
+function attemptOf({ job_id, fence_token }: JobRef): string {
+  return `${fence_token} ${job_id}`;
 }
 
 /** Job ids are the caller's and may hold anything, so their digest stands in for them. */
@@ -223,5 +251,5 @@ function explained(folder: string, error: unknown): Error {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
     return new Error(`${folder} cannot be written (${code}): set WORKER_SPOOL_DIR to a folder that can`);
   }
-  return new Error(`${folder}: ${message}`);
+  return code === undefined ? (error as Error) : new Error(`${folder}: ${message}`);
 }

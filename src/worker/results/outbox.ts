@@ -2,7 +2,7 @@ import { Outage } from '../../process/outage.ts';
 import { withTimeout } from '../../process/timeout.ts';
 import { fitsUtf8, type JobRef, limits } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
-import { grants, type Peer } from '../session/peer.ts';
+import type { Peer } from '../session/peer.ts';
 import { frameText, type Settlement, tooLargeText } from './settlement.ts';
 import type { SpooledSettlement } from './spool.ts';
 
@@ -104,8 +104,8 @@ export class Outbox {
       upload: null,
     };
     this.#byJob.set(settlement.job_id, kept);
-    this.#send(kept);
-    if (hasCopy && this.#isKept(kept)) void this.#spool(kept).then(() => this.#copied(kept));
+    const isSent = this.#send(kept);
+    if (hasCopy && this.#isKept(kept)) void this.#spool(kept, isSent).then(() => this.#copied(kept));
   }
 
   get(jobId: string): Settlement | undefined {
@@ -211,14 +211,18 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  #send(kept: Kept): void {
+  /** @returns whether a frame with it has gone out */
+  #send(kept: Kept): boolean {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#ports.peer();
-    if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return;
+    if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return false;
     // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
-    if (isExtended && !peer.acknowledges) return;
+    if (isExtended && !peer.acknowledges) return false;
     if (uploadUrl !== undefined) {
-      if (!this.#isHurried || frameText(settlement, peer) === null) return void this.#upload(kept, uploadUrl);
+      if (!this.#isHurried || frameText(settlement, peer) === null) {
+        void this.#upload(kept, uploadUrl);
+        return false;
+      }
       kept.upload?.abort();
       kept.uploadUrl = undefined;
     }
@@ -231,7 +235,8 @@ export class Outbox {
         'job failed: its result is too large for a frame to this queue',
       );
     }
-    if (isSent && !grants(peer, 'ack')) this.remove(settlement.job_id);
+    if (isSent && !peer.acknowledges) this.remove(settlement.job_id);
+    return isSent;
   }
 
   /** Uploads once, then sends a reference, or the result itself if that failed. */
@@ -250,10 +255,10 @@ export class Outbox {
   }
 
   /** Never rejects: a failing disk is reported, and the settlement stays in memory. */
-  async #spool({ settlement, isExtended, uploadUrl }: Kept): Promise<void> {
+  async #spool({ settlement, isExtended, uploadUrl }: Kept, isSent: boolean): Promise<void> {
     const { clock, spool } = this.#ports;
     try {
-      await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }));
+      await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }, isSent));
       this.#outage.report(null);
     } catch (error) {
       this.#outage.report((error as Error).message);

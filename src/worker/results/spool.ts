@@ -19,9 +19,10 @@ export interface Spool {
   readonly bytes: number;
   /**
    * Resolves once a later `load` is sure to find the settlement, or it was removed before it was written.
+   * @param isSent it has gone to the queue already, so its acknowledgement may come before the disk is asked
    * @throws Error with the reason, for people: disk full, not writable, over the limit
    */
-  put(spooled: SpooledSettlement): Promise<void>;
+  put(spooled: SpooledSettlement, isSent?: boolean): Promise<void>;
   /** Removes one attempt's settlement, after any `put` in progress. It is no error if there is none. */
   remove(ref: JobRef): Promise<void>;
   /**

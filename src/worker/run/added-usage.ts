@@ -1,3 +1,4 @@
+import { isObject } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
 import { parseBody } from './attempt.ts';
 import { membersOf } from './json-members.ts';
@@ -121,8 +122,4 @@ function dataOf(event: string): Fields | null {
   const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
   const value = data === undefined ? null : parseBody(data);
   return isObject(value) ? value : null;
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
-import { type JobError, limits } from '../../protocol/index.ts';
+import { fieldsOf, type JobError, limits } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { type Attempt, parseBody } from './attempt.ts';
@@ -55,7 +55,7 @@ export function failureInside(attempt: Attempt, data: string): Promise<JobFailur
 
 /** The status that the engine would have answered with, had it not begun. */
 function statusInside(error: unknown): number {
-  const { code, type } = Object(error) as { code?: unknown; type?: unknown };
+  const { code, type } = fieldsOf(error);
   if (typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599) return code;
   return STATUS_OF[String(code)] ?? STATUS_OF[String(type)] ?? 500;
 }

@@ -1,4 +1,5 @@
 import type { Job, JobResult, Timing, Usage } from '../../protocol/index.ts';
+import { fieldsOf } from '../../protocol/index.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
 
@@ -107,7 +108,7 @@ export function endOf(settlement: Settlement): AttemptEnd {
 
 /** A job in log lines: under its own id, and under what its caller calls the request. */
 export function idsOf({ job_id, payload }: Job): { job_id: string; request_id?: string } {
-  const { headers } = Object(payload) as { headers?: unknown };
-  const { 'x-request-id': id } = Object(headers) as Record<string, unknown>;
+  const { headers } = fieldsOf(payload);
+  const { 'x-request-id': id } = fieldsOf(headers);
   return typeof id === 'string' && id !== job_id ? { job_id, request_id: id } : { job_id };
 }

@@ -1,6 +1,7 @@
 import {
   type EngineRequest,
   inferenceRoutes,
+  isObject,
   type RouteList,
   type RunpodInput,
   runpodStreams,
@@ -79,7 +80,10 @@ export function readRunpodInput(
   if (openai_input || openai_route) {
     const path = textOf(openai_route ?? CHAT, 'openai_route');
     const form = formOfRoute(path, settings);
-    return call(input, 'openai_route', { path, body: openai_input }, form, settings, servedModel);
+    // Clients give an empty body to a route that takes none, such as /v1/models.
+    const isQuestion = settings.routes.has('GET', path) && isObject(openai_input) && isEmpty(openai_input);
+    const body = isQuestion ? undefined : openai_input;
+    return call(input, 'openai_route', { path, body }, form, settings, servedModel);
   }
   if (route) {
     const asked = { path: textOf(route, 'route'), body: input.body, method: input.method };
@@ -93,6 +97,10 @@ export function readRunpodInput(
   }
   const read = settings.form === 'engine' ? passedShorthand : shorthand;
   return read(input, settings, servedModel);
+}
+
+function isEmpty(fields: Fields): boolean {
+  return Object.keys(fields).length === 0;
 }
 
 function formOfRoute(path: string, { form, isRawOpenAI }: RunpodSettings): RunpodForm {
@@ -229,8 +237,4 @@ function isCompletion(path: string): boolean {
 function textOf(value: unknown, name: string): string {
   if (typeof value === 'string') return value;
   throw finalFailure('invalid_request', `input.${name}: expected a text, such as "${CHAT}"`);
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

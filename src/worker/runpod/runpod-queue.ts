@@ -153,7 +153,10 @@ export class RunpodQueue {
 
   #hear(text: string): void {
     if (text === PING_TEXT) return this.#control?.text(PONG_TEXT);
-    const frame = JSON.parse(text) as WorkerFrame;
+    for (const frame of [JSON.parse(text) as WorkerFrame | WorkerFrame[]].flat()) this.#take(frame);
+  }
+
+  #take(frame: WorkerFrame): void {
     switch (frame.type) {
       case 'register':
         return this.#register(frame.capacity, frame.jobs?.map(({ job_id }) => job_id) ?? []);
@@ -180,7 +183,6 @@ export class RunpodQueue {
     this.#tell({
       type: 'registered',
       protocol: 1,
-      features: ['ack', 'release', 'renew', 'answer', 'stored_stream'],
       session_id: 'runpod',
       answers_url: ANSWERS_URL,
       lease_seconds: 3600,
@@ -243,9 +245,7 @@ export class RunpodQueue {
   /** Gives what waits to the worker, and asks for what still has room. */
   #goOn(): void {
     if (!this.#isPaused) {
-      const running = [...this.#held.values()].filter(
-        ({ isRunning, answer }) => isRunning && !answer.isSettled,
-      );
+      const running = [...this.#held.values()].filter((held) => held.isRunning && !held.answer.isSettled);
       const free = Math.max(0, this.#capacity - running.length);
       for (const held of this.#waiting.slice(0, free)) this.#give(held);
     }

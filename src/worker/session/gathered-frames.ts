@@ -1,4 +1,4 @@
-import { messagesOf } from '../../protocol/index.ts';
+import { messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
 
 /** What is said within one tick, for a queue that takes several frames in a message. */
@@ -15,7 +15,8 @@ export class GatheredFrames {
   /** @param frame as JSON */
   add(frame: string): void {
     this.#frames.push(frame);
-    if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
+    if (!OPTIMISATIONS.gatherFrames) this.send();
+    else if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
   }
 
   /** Does not wait for the tick to end. */

@@ -1,18 +1,15 @@
 import {
   BASE_QUEUE,
   EXTENDED_QUEUE,
-  FEATURES,
-  type Feature,
   limits,
   type QueueProfile,
   type Registered,
   type WorkerFrame,
 } from '../../protocol/index.ts';
 
-/** The queue at the other end of the control socket: how it differs from others, and what it has granted. */
+/** The queue at the other end of the control socket: how it differs from others, and what it said in `registered`. */
 export interface Peer extends QueueProfile {
-  granted: ReadonlySet<Feature>;
-  /** Where to dial the answer socket; resolved against the queue's own address. */
+  /** Where to dial the answer socket, whole; undefined: the queue has none, or said what cannot be dialled. */
   answersUrl: string | undefined;
   /** Leases are renewed at least this often, seconds; infinite: as the worker is set. */
   renewAfterSeconds: number;
@@ -31,35 +28,31 @@ export interface QueueLink {
 /** The deployed base protocol: sent means settled, no release, no answer socket. */
 export const BASE_PEER: Peer = {
   ...BASE_QUEUE,
-  granted: new Set(),
   answersUrl: undefined,
   renewAfterSeconds: Number.POSITIVE_INFINITY,
   pingSeconds: limits.PING_SECONDS,
 };
 
-/** What a `registered` frame grants. @param profile what else is known of a queue that answers */
+/** What a `registered` frame agrees on. @param profile what else is known of a queue that answers */
 export function peerFrom(
   registered: Registered,
   wsUrl: string,
   profile: QueueProfile = EXTENDED_QUEUE,
 ): Peer {
-  const granted = new Set(FEATURES.filter((feature) => registered.features.includes(feature)));
-  const answers = granted.has('answer') ? registered.answers_url : undefined;
   return {
     ...profile,
-    granted,
-    answersUrl: answers === undefined ? undefined : webSocketUrl(answers, wsUrl),
+    answersUrl: webSocketUrl(registered.answers_url, wsUrl),
     renewAfterSeconds: registered.renew_after_seconds,
     pingSeconds: registered.ping_seconds ?? limits.PING_SECONDS,
   };
 }
 
-/** Undefined for what cannot be dialled: the worker goes on as with a queue that grants no answer socket. */
 function webSocketUrl(address: string, base: string): string | undefined {
   const url = URL.parse(address, base);
   return url && /^wss?:$/.test(url.protocol) ? url.href : undefined;
 }
 
-export function grants(peer: Peer | null, feature: Feature): boolean {
-  return peer?.granted.has(feature) ?? false;
+/** Whether the queue speaks the extensions. @param peer null: nothing is agreed yet */
+export function isExtended(peer: Peer | null): boolean {
+  return peer?.protocol === 'extended';
 }

@@ -1,9 +1,9 @@
 import {
   CLOSE,
-  FEATURES,
   type Instance,
   limits,
   type ModelCard,
+  PROTOCOL,
   type QueueFrame,
   type Registered,
   type WorkerFrame,
@@ -13,7 +13,7 @@ import type { Ports } from '../ports.ts';
 import { denialOf } from './denial.ts';
 import { FrameReader } from './frame-reader.ts';
 import { GatheredFrames } from './gathered-frames.ts';
-import { BASE_PEER, grants, type Peer, peerFrom } from './peer.ts';
+import { BASE_PEER, isExtended, type Peer, peerFrom } from './peer.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
 import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
@@ -134,7 +134,7 @@ export class Session {
   /** @param text of a frame that is said again if this connection ends before it is acknowledged */
   sendSettlement(text: string): boolean {
     if (!this.#connected || !this.#socket.isOpen) return false;
-    if (!grants(this.#peer, 'frames')) return this.#socket.send(text);
+    if (!isExtended(this.#peer)) return this.#socket.send(text);
     this.#settlements.add(text);
     return true;
   }
@@ -201,9 +201,7 @@ export class Session {
       worker_id: workerId,
       config_id: configId,
       capacity,
-      protocol: 1,
-      // What spans are made of is told to those who make some.
-      features: FEATURES.filter((feature) => feature !== 'trace' || this.#ports.tracer),
+      protocol: PROTOCOL,
       instance: this.#instance,
       jobs: this.#events.heldJobs(),
     };

@@ -7,12 +7,15 @@ export interface BackpressureSettings {
   pauseAboveWaiting: number;
   /** Resume at or under this. */
   resumeAtWaiting: number;
-  /** No new jobs above this share of the KV cache, 0..1; 0: whatever its usage. */
-  kvCacheLimit: number;
 }
 
 /** Between two checks while a backlog is suspected or dispatch is paused, ms. */
 const RECHECK_MS = 500;
+/**
+ * No new jobs above this share of the KV cache: soon after it vLLM preempts requests and computes their prompts again.
+ * The last twentieth is room for the tokens of what runs already.
+ */
+const KV_CACHE_LIMIT = 0.95;
 /** Share of the slots that may wait in the engine without being a backlog. */
 const DEFAULT_SHARE = 1 / 4;
 
@@ -46,9 +49,9 @@ export function nextPressure(
   nowMs: number,
 ): Pressure {
   if (gauges === null) return before;
-  const { checkIntervalSeconds, pauseAboveWaiting, resumeAtWaiting, kvCacheLimit } = settings;
+  const { checkIntervalSeconds, pauseAboveWaiting, resumeAtWaiting } = settings;
   const highSinceMs = gauges.waiting > pauseAboveWaiting ? (before.highSinceMs ?? nowMs) : null;
-  const isFull = kvCacheLimit > 0 && gauges.kvCacheUsage > kvCacheLimit;
+  const isFull = gauges.kvCacheUsage > KV_CACHE_LIMIT;
   const isBacklog = highSinceMs !== null && nowMs - highSinceMs >= checkIntervalSeconds * 1000;
   const isLow = !isFull && gauges.waiting <= resumeAtWaiting;
   return { isPressed: isFull || isBacklog || (before.isPressed && !isLow), highSinceMs };

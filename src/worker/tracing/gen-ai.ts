@@ -1,5 +1,6 @@
 import type { EngineCall } from '../../engine/client/types.ts';
 import type { Usage } from '../../protocol/index.ts';
+import { fieldsOf } from '../../protocol/index.ts';
 import type { Attributes } from './span.ts';
 
 /**
@@ -28,7 +29,7 @@ export function genAiRequest({
   body,
 }: Pick<EngineCall, 'method' | 'path' | 'body'>): GenAiRequest {
   const operation = operationOf(path);
-  const fields = fieldsOf(body);
+  const fields = parsedFields(body);
   const model = typeof fields.model === 'string' ? fields.model : null;
   const numbers = ['max_tokens', 'temperature', 'top_p', 'top_k', 'seed'].flatMap((name) =>
     typeof fields[name] === 'number' ? [[`gen_ai.request.${name}`, fields[name]] as const] : [],
@@ -70,11 +71,11 @@ function operationOf(path: string): string {
   return known?.[1] ?? pathOf(path).replace(/\/+$/, '').split('/').at(-1) ?? 'request';
 }
 
-function fieldsOf(body: EngineCall['body']): Record<string, unknown> {
+function parsedFields(body: EngineCall['body']): Record<string, unknown> {
   if (body === undefined || body.length > MOST_PARSED_BYTES) return {};
   try {
     const parsed: unknown = JSON.parse(typeof body === 'string' ? body : new TextDecoder().decode(body));
-    return Object(parsed) as Record<string, unknown>;
+    return fieldsOf(parsed);
   } catch {
     return {};
   }

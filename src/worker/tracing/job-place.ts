@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Job, parseTraceparent, type TraceParent } from '../../protocol/index.ts';
+import { fieldsOf, type Job, parseTraceparent, type TraceParent } from '../../protocol/index.ts';
 
 /** A job that waited longer has a trace of its own: samplers at the end of the road keep a trace for minutes only. */
 const LONG_WAIT_MS = 600_000;
@@ -52,8 +52,8 @@ export function placeOf(queueId: string, job: Job): JobPlace {
 /** With the request's own headers, or as its payload names them for the engine. */
 function contextOf({ trace, payload }: Job): { traceparent?: string; tracestate?: string } {
   if (trace?.traceparent !== undefined) return trace;
-  const { headers } = Object(payload) as { headers?: unknown };
-  const { traceparent, tracestate } = Object(headers) as Record<string, unknown>;
+  const { headers } = fieldsOf(payload);
+  const { traceparent, tracestate } = fieldsOf(headers);
   return {
     ...(typeof traceparent === 'string' && { traceparent }),
     ...(typeof tracestate === 'string' && { tracestate }),

@@ -22,16 +22,16 @@ function callsOf(harness: QueueHarness): Partial<QueueCalls> {
   const told = <T>(ask: (answer: (value: T) => void) => void) =>
     new Promise<T>((answer) => {
       ask(answer);
-      harness.queue.jobs.answerListeners();
+      harness.queue.answerListeners();
     });
   return {
     submitAndListen: (jobs: SubmitJob[], listener) =>
-      told((answer) => answer(harness.queue.submitAndListen(jobs, [], listener))),
-    listen: async (listener, ids) => harness.queue.jobs.listen(listener, ids, null),
+      told((answer) => answer(harness.queue.do('submitAndListen', jobs, [], listener))),
+    listen: async (listener, ids) => harness.queue.do('listen', listener, ids, null),
     nextSettled: (listener, waitMs) =>
-      told((answer) => harness.queue.jobs.nextSettled(listener, waitMs, answer)),
-    leaveListener: async (listener) => harness.queue.jobs.leaveListener(listener),
-    batchSlots: async (models) => harness.queue.numbers.batchSlots(models),
+      told((answer) => harness.queue.wait('nextSettled', listener, waitMs, answer)),
+    leaveListener: async (listener) => harness.queue.do('leaveListener', listener),
+    batchSlots: async (models) => harness.queue.read('batchSlots', models),
   };
 }
 
@@ -48,7 +48,7 @@ it('writes every line though the queue’s object starts again between two of it
       const result = { response: { status: 200, body: {} } };
       harness.say(worker, { type: 'job_result', job_id, fence_token, result });
     }
-    harness.queue.jobs.answerListeners();
+    harness.queue.answerListeners();
   };
   const given = () =>
     running.push(...(worker.sent.splice(0).filter(({ type }) => type === 'job') as never[]));

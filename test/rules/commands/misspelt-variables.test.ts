@@ -6,7 +6,7 @@ test.each([
   ['QUEUE_PROT', 'QUEUE_PORT'],
   ['ENGINE_ULR', 'ENGINE_URL'],
   ['CASOLA_MAX_JOB', 'CASOLA_MAX_JOBS'],
-  ['GATEWAY_MAX_BODY_BYTE', 'GATEWAY_MAX_BODY_BYTES'],
+  ['QUEUE_MAX_BODY_BYTE', 'QUEUE_MAX_BODY_BYTES'],
   ['QUEUE_ULR', 'QUEUE_URL'],
 ])('%s was meant for %s', (name, meant) => {
   expect(misspeltVariables({ [name]: 'x' })).toEqual([

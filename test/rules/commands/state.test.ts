@@ -6,7 +6,6 @@ const report = (name: string, more: Partial<DatabaseReport> = {}): DatabaseRepor
   path: `/state/data/worker-vllm-queue/${name}.sqlite`,
   owner: 'worker-vllm-queue',
   bytes: 76 * 1024,
-  schema: 5,
   problem: null,
   jobs: { pending: 2, succeeded: 40 },
   ...more,
@@ -33,13 +32,10 @@ it('says how to move a damaged database aside, and what of it can be saved', () 
   );
 });
 
-it('has nothing repaired that a newer version wrote', () => {
-  const newer = {
-    kind: 'newer',
-    text: 'was written by a newer version (schema 9, this one knows 5)',
-  } as const;
-  const text = stateText('/state', [report('a', { problem: newer, jobs: null })]);
-  expect(text).toContain('upgrade worker-vllm');
+it('has nothing repaired that another version wrote', () => {
+  const version = { kind: 'version', text: 'was written by another version of worker-vllm' } as const;
+  const text = stateText('/state', [report('a', { problem: version, jobs: null })]);
+  expect(text).toContain('use the version of worker-vllm that wrote it');
   expect(text).not.toContain('mv ');
 });
 

@@ -70,7 +70,7 @@ describe('worker-vllm top', () => {
       launches: [
         {
           ...{
-            launch_id: 'a8f3kq1z0b',
+            id: 'a8f3kq1z0b',
             config_id: 'cfg',
             provider: 'vast',
             kind: 'RTX 4090',
@@ -79,7 +79,7 @@ describe('worker-vllm top', () => {
           ...{ intended_at: at - 95_000, ready_expected_at: at + 60_000, started_at: at, ready_at: null },
           ...{ loading: { phase: 'load', progress: 0.62 }, cost: 0.11, reason: '14 jobs wait', cause: null },
         },
-        { launch_id: 'b', state: 'ready' },
+        { id: 'b', state: 'ready' },
       ],
     } as unknown as FleetView;
     const drawn = fleetLines({ view: scaled, now: at, connection: 'live' }, { ...SCREEN });

@@ -3,7 +3,7 @@ import { applyFrame } from '../../../src/dashboard/frames.ts';
 import type { ConfigRow, FleetFrame, FleetView, LaunchRow, WorkerRow } from '../../../src/protocol/index.ts';
 
 const worker = (worker_id: string, running = 0) => ({ worker_id, running }) as WorkerRow;
-const launch = (launch_id: string) => ({ launch_id }) as LaunchRow;
+const launch = (id: string) => ({ id }) as LaunchRow;
 const config = (config_id: string) => ({ config_id }) as ConfigRow;
 
 const VIEW = {

@@ -9,7 +9,7 @@ const NOW = 100 * HOUR;
 
 const launch = (name: string, state: LaunchRow['state'], more: Partial<LaunchRow> = {}) =>
   ({
-    ...{ launch_id: name, name, state, price_per_hour: 2, intended_at: NOW, state_since: NOW },
+    ...{ id: name, name, state, price_per_hour: 2, intended_at: NOW, state_at: NOW },
     ...{ accepted_at: null, started_at: null, registered_at: null, ready_at: null, ended_at: null },
     ...{ loading: null, cause: null, exit_code: null, provider: 'vast', ...more },
   }) as LaunchRow;
@@ -43,12 +43,8 @@ it('a launch is as far as the last step that was told, and says what goes on', (
     [launch('e', 'accepted', { accepted_at: NOW, loading: { phase: 'load', progress: 0.6 } }), 2, 'load'],
     [launch('i', 'registered', { registered_at: NOW }), 4, 'its engine is not healthy yet'],
     [launch('f', 'ready', { ready_at: NOW }), 5, 'takes jobs'],
-    [
-      launch('g', 'terminating', { ready_at: NOW, cause: 'lost' }),
-      5,
-      'is terminated: lost while it was ready',
-    ],
-    [launch('h', 'failed', { cause: 'exited', exit_code: 71 }), 0, 'its container ended, exit code 71'],
+    [launch('g', 'terminating', { ready_at: NOW, cause: 'lost' }), 5, 'is terminated: its worker was lost'],
+    [launch('h', 'failed', { cause: 'exited', exit_code: 71 }), 0, 'its container ended with exit code 71'],
   ];
   for (const [one, done, says] of steps) expect([stepsDone(one), doingNow(one)]).toEqual([done, says]);
   const order = sortLaunches(steps.map(([one]) => one)).map(({ name }) => name);

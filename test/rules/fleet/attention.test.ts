@@ -183,7 +183,7 @@ describe('what needs attention', () => {
 
   it('is a worker that was refused, and a model that nobody serves, for ten minutes', () => {
     const fleet = new FleetHarness();
-    fleet.registry.refused({ why: 'its token is not known here', advice: 'Make one.' });
+    fleet.rules.incidents.refused({ why: 'its token is not known here', advice: 'Make one.' }, fleet.nowMs);
     fleet.choose('nameless');
     expect(items(fleet)).toMatchObject([
       {
@@ -203,7 +203,7 @@ describe('what needs attention', () => {
 
   it('has the worst first', () => {
     const fleet = new FleetHarness();
-    fleet.registry.refused({ why: 'its token is not known here', advice: '' });
+    fleet.rules.incidents.refused({ why: 'its token is not known here', advice: '' }, fleet.nowMs);
     fleet.heartbeat('w', { status: 'error', config_id: 'cfg' });
     fleet.share({ configs: [config('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
     expect(codes(fleet)).toEqual(['no_ready_worker', 'worker_error', 'token_refused']);
@@ -225,7 +225,7 @@ describe('how long a start is expected to take', () => {
       started(fleet, 60_000, `later-${n}`);
     }
     expect(expected()).toBe(60_000);
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.restart();
     expect(expected()).toBe(60_000);
   });

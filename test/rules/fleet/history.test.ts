@@ -15,7 +15,7 @@ function newest(
   count: number,
   range: '1h' | '24h' = '1h',
 ) {
-  return fleet.registry.history(of, range).series[name]?.slice(-count);
+  return fleet.history(of, range).series[name]?.slice(-count);
 }
 
 /** A beat every ten seconds, stored as the object does. */
@@ -23,7 +23,7 @@ function beats(fleet: FleetHarness, seconds: number, tokens_per_second: number):
   for (let second = 0; second < seconds; second += 10) {
     fleet.heartbeat('w', { interval_seconds: 10, tokens_per_second });
     fleet.advance(10);
-    fleet.registry.save();
+    fleet.rules.save();
   }
 }
 
@@ -39,7 +39,7 @@ describe('the history of a worker', () => {
     ];
     beats(fleet, 20, 5);
     fleet.heartbeat('w', { interval_seconds: 10, tokens_per_second: 123.456, kv_cache_usage: 0.5, gpus });
-    const history = fleet.registry.history(worker, '1h');
+    const history = fleet.history(worker, '1h');
     expect([history.step_ms, history.at.length, history.at.at(-1)]).toEqual([10_000, 360, fleet.nowMs]);
     expect(Object.keys(history.series)).toEqual([...HISTORY_SERIES.worker]);
     expect(newest(fleet, worker, 'tokens_per_second', 4)).toEqual([null, 5, 5, 123.5]);
@@ -90,12 +90,12 @@ describe('the history of a worker', () => {
     const first = fleet.nowMs - 1_200_000;
     fleet.advance(HOUR_S + 600);
     fleet.heartbeat('w', { tokens_per_second: 1 });
-    fleet.registry.save();
+    fleet.rules.save();
     expect(rows(fleet).filter(({ start }) => Number(start) < fleet.nowMs - 3_600_000)).toMatchObject([
       { start: first, step_ms: 60_000 },
       { start: first + 600_000, step_ms: 60_000 },
     ]);
-    const { at, series } = fleet.registry.history(worker, '24h');
+    const { at, series } = fleet.history(worker, '24h');
     const from = at.indexOf(first);
     expect(series.tokens_per_second?.slice(from - 1, from + 21)).toEqual([
       null,
@@ -104,7 +104,7 @@ describe('the history of a worker', () => {
       null,
     ]);
     fleet.advance(24 * HOUR_S + 600);
-    fleet.registry.save();
+    fleet.rules.save();
     expect(rows(fleet)).toHaveLength(1);
   });
 
@@ -126,11 +126,11 @@ describe('the history of a worker', () => {
   it('costs a row for each worker and commit, however many heartbeats come', () => {
     const fleet = new FleetHarness();
     fleet.heartbeat('w', { tokens_per_second: 0 });
-    fleet.registry.save();
+    fleet.rules.save();
     const before = fleet.writes;
     for (let n = 0; n < 1000; n++) fleet.heartbeat('w', { tokens_per_second: n });
     expect(fleet.writes).toBe(before);
-    fleet.registry.save();
+    fleet.rules.save();
     const written = rows(fleet);
     expect(written).toHaveLength(1);
   });
@@ -165,7 +165,7 @@ describe('the history of a config', () => {
     });
     fleet.advance(10);
     const last = (name: string) => newest(fleet, cfg, name, 4);
-    expect(Object.keys(fleet.registry.history(cfg, '1h').series)).toEqual([...HISTORY_SERIES.config]);
+    expect(Object.keys(fleet.history(cfg, '1h').series)).toEqual([...HISTORY_SERIES.config]);
     expect(last('waiting')).toEqual([null, 3, 1, 1]);
     expect(last('slots')).toEqual([null, 4, 4, 4]);
     expect(last('submitted')).toEqual([null, 9, 0, 0]);
@@ -198,7 +198,7 @@ describe('the history of a config', () => {
     const share = { full: true, configs: [config('cfg', { totals: { submitted: 5 } })] };
     fleet.share(share);
     fleet.share(share);
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.restart();
     fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 7 } })] });
     const { now, day } = fleet.view().configs[0]!;
@@ -215,9 +215,9 @@ describe('the history of a config', () => {
   it('counts nothing again after a config was idle for longer than anything else is remembered', () => {
     const fleet = new FleetHarness({ retention_seconds: HOUR_S });
     fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 1000, failed: 400 } })] });
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.advance(25 * HOUR_S);
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.share({ configs: [config('cfg', { totals: { submitted: 1001, failed: 400 } })] });
     expect(fleet.view().configs[0]?.now).toMatchObject({ submitted: 1, failed: 0 });
     expect(fleet.view().attention).toEqual([]);
@@ -226,7 +226,7 @@ describe('the history of a config', () => {
   it('shows a level that has not changed for hours as it still is', () => {
     const fleet = new FleetHarness();
     fleet.share({ full: true, configs: [config('cfg', { stored: 2 })] });
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.advance(3 * HOUR_S);
     expect(newest(fleet, cfg, 'waiting', 360)?.every((value) => value === 2)).toBe(true);
     expect(newest(fleet, cfg, 'submitted', 2)).toEqual([0, 0]);

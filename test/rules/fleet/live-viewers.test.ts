@@ -65,7 +65,7 @@ class Theatre {
 
   /** The object starts anew; the sockets stay. */
   restart(): void {
-    this.fleet.registry.save();
+    this.fleet.rules.save();
     this.fleet.restart();
     this.planned = [];
     this.viewers = this.#viewers();
@@ -74,7 +74,7 @@ class Theatre {
   #viewers(): LiveViewers {
     return new LiveViewers({
       sockets: () => this.sockets.filter(({ closed }) => closed === null),
-      view: this.fleet.registry.view,
+      view: this.fleet.rules.view,
       now: () => this.fleet.nowMs,
       isSignedIn: async () => this.signedIn,
       after: (ms, run) => void this.planned.push({ at: this.fleet.nowMs + ms, run }),

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
-const names = (fleet: FleetHarness) => fleet.registry.models().map(({ id }) => id);
-const ids = (fleet: FleetHarness) => fleet.registry.workers().map(({ worker_id }) => worker_id);
+const names = (fleet: FleetHarness) => fleet.rules.models.all().map(({ id }) => id);
+const ids = (fleet: FleetHarness) => fleet.workers().map(({ worker_id }) => worker_id);
 const DAY_S = 86_400;
 
 describe('heartbeats', () => {
@@ -11,9 +11,9 @@ describe('heartbeats', () => {
     const fleet = new FleetHarness();
     const before = fleet.writes;
     for (let n = 0; n < 1000; n++) fleet.heartbeat('mad', { running: n });
-    expect(fleet.registry.workers()).toMatchObject([{ worker_id: 'mad', heartbeat: { running: 999 } }]);
+    expect(fleet.workers()).toMatchObject([{ worker_id: 'mad', heartbeat: { running: 999 } }]);
     expect(fleet.writes).toBe(before);
-    fleet.registry.save();
+    fleet.rules.save();
     const stored = fleet.database.prepare(`SELECT heartbeat FROM workers`).all();
     expect(stored.map((row) => JSON.parse(String(row.heartbeat)).running)).toEqual([999]);
   });
@@ -23,9 +23,9 @@ describe('heartbeats', () => {
     fleet.registered('w');
     fleet.heartbeat('w', { status: 'fatal', phase: 'load', error_message: 'no GPU' });
     fleet.disconnected('w');
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.restart();
-    expect(fleet.registry.workers()).toMatchObject([
+    expect(fleet.workers()).toMatchObject([
       {
         worker_id: 'w',
         config_id: 'cfg',
@@ -42,7 +42,7 @@ describe('heartbeats', () => {
       fleet.nowMs += 1;
       fleet.heartbeat(`junk-${n}`);
     }
-    fleet.registry.save();
+    fleet.rules.save();
     expect(ids(fleet)).toHaveLength(limits.KNOWN_WORKERS);
     expect(ids(fleet)).toContain(`junk-${limits.KNOWN_WORKERS * 2 - 1}`);
   });
@@ -54,10 +54,10 @@ describe('workers', () => {
     fleet.registered('gone');
     fleet.registered('connected');
     fleet.heartbeat('beats only');
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.disconnected('gone');
     fleet.advance(1800);
-    fleet.registry.record([
+    fleet.rules.record([
       { kind: 'connected', worker_id: 'connected', config_id: 'cfg', models: ['tiny'], at: fleet.nowMs },
     ]);
     expect(ids(fleet)).toEqual(['beats only', 'connected', 'gone']);
@@ -72,7 +72,7 @@ describe('workers', () => {
     fleet.registered('w');
     fleet.disconnected('w');
     fleet.registered('w', ['other']);
-    expect(fleet.registry.workers()).toMatchObject([{ disconnected: null, instance: { models: ['other'] } }]);
+    expect(fleet.workers()).toMatchObject([{ disconnected: null, instance: { models: ['other'] } }]);
   });
 });
 
@@ -148,15 +148,15 @@ describe('models', () => {
 describe('responses that engines keep', () => {
   it('are found by their own tenant, over restarts, and the oldest are forgotten', () => {
     const fleet = new FleetHarness();
-    fleet.registry.keepResponse('resp_1', 'a', 'tenant');
-    fleet.registry.keepResponse('resp_2', 'b', null);
+    fleet.rules.responses.keep('resp_1', 'a', 'tenant', 0);
+    fleet.rules.responses.keep('resp_2', 'b', null, 0);
     fleet.restart();
-    expect(fleet.registry.ownerOfResponse('resp_1', 'tenant')).toEqual({ worker_id: 'a' });
-    expect(fleet.registry.ownerOfResponse('resp_1', null)).toEqual({ worker_id: 'a' });
-    expect(fleet.registry.ownerOfResponse('resp_1', 'other')).toBe('foreign');
-    expect(fleet.registry.ownerOfResponse('resp_2', null)).toEqual({ worker_id: 'b' });
-    for (let at = 0; at < 10_000; at++) fleet.registry.keepResponse(`more_${at}`, 'a', null);
-    expect(fleet.registry.ownerOfResponse('resp_1', null)).toBeNull();
-    expect(fleet.registry.ownerOfResponse('more_0', null)).toEqual({ worker_id: 'a' });
+    expect(fleet.rules.responses.ownerOf('resp_1', 'tenant')).toEqual({ worker_id: 'a' });
+    expect(fleet.rules.responses.ownerOf('resp_1', null)).toEqual({ worker_id: 'a' });
+    expect(fleet.rules.responses.ownerOf('resp_1', 'other')).toBe('foreign');
+    expect(fleet.rules.responses.ownerOf('resp_2', null)).toEqual({ worker_id: 'b' });
+    for (let at = 0; at < 10_000; at++) fleet.rules.responses.keep(`more_${at}`, 'a', null, 0);
+    expect(fleet.rules.responses.ownerOf('resp_1', null)).toBeNull();
+    expect(fleet.rules.responses.ownerOf('more_0', null)).toEqual({ worker_id: 'a' });
   });
 });

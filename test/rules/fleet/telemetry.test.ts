@@ -6,11 +6,13 @@ import { FleetHarness } from '../../support/fleet-harness.ts';
 const line = (message: string): LogLine => ({ timestamp: 1, level: 'info', source: 'worker', message });
 
 function log(fleet: FleetHarness, workerId: string, ...messages: string[]): boolean {
-  return fleet.registry.keepTelemetry(workerId, { kind: 'logs', items: messages.map(line) });
+  const { telemetry } = fleet.rules;
+  telemetry.add({ worker_id: workerId, kind: 'logs' }, messages.map(line));
+  return telemetry.isFull;
 }
 
 function read(fleet: FleetHarness, query: Partial<TelemetryQuery> = {}, kind: TelemetryKind = 'logs') {
-  const { items, has_more } = fleet.registry.telemetry('w', kind, { limit: 1000, ...query });
+  const { items, has_more } = fleet.rules.telemetry.read({ worker_id: 'w', kind }, { limit: 1000, ...query });
   return { items: items as (LogLine & { number: number })[], has_more };
 }
 
@@ -26,9 +28,9 @@ describe('log lines and samples', () => {
     for (let n = 0; n < 100; n++) log(fleet, 'w', `line ${n}`);
     expect(messages(fleet, { limit: 2 })).toEqual(['line 98', 'line 99']);
     expect(fleet.writes).toBe(before);
-    fleet.registry.save();
+    fleet.rules.save();
     log(fleet, 'w', 'next');
-    fleet.registry.save();
+    fleet.rules.save();
     expect(rows(fleet)).toMatchObject([{ worker_id: 'w', first: 0, count: 101 }]);
     fleet.restart();
     log(fleet, 'w', 'last');
@@ -47,7 +49,7 @@ describe('log lines and samples', () => {
     const seen: string[] = [];
     for (let n = 0; n < 700; n++) {
       log(fleet, 'w', `${n}`);
-      if (n % 50 === 0) fleet.registry.save();
+      if (n % 50 === 0) fleet.rules.save();
       if (n % 7 === 0) {
         const { items } = read(fleet, { after: seen.length - 1, limit: 6 });
         seen.push(...items.map(({ message }) => message));
@@ -68,8 +70,8 @@ describe('log lines and samples', () => {
     log(fleet, 'w', 'mine');
     log(fleet, 'other', 'not mine');
     const items = [{ timestamp: 1, vllm_running_requests: 3 }];
-    fleet.registry.keepTelemetry('w', { kind: 'metrics', items });
-    fleet.registry.save();
+    fleet.rules.telemetry.add({ worker_id: 'w', kind: 'metrics' }, items);
+    fleet.rules.save();
     expect(messages(fleet)).toEqual(['mine']);
     expect(read(fleet, {}, 'metrics').items).toEqual([{ number: 0, timestamp: 1, vllm_running_requests: 3 }]);
   });
@@ -81,9 +83,9 @@ describe('log lines and samples', () => {
     const fleet = new FleetHarness();
     for (let n = 0; n < 50; n++) {
       log(fleet, 'w', ...Array.from({ length: 200 }, (_unused, index) => `${n * 200 + index} ${text}`));
-      if (n % 3 === 0) fleet.registry.save();
+      if (n % 3 === 0) fleet.rules.save();
     }
-    fleet.registry.save();
+    fleet.rules.save();
     const kept = rows(fleet);
     const count = kept.reduce((sum, row) => sum + Number(row.count), 0);
     expect(count).toBeGreaterThanOrEqual(least);
@@ -100,11 +102,11 @@ describe('log lines and samples', () => {
       fleet.nowMs += 1000;
       if (log(fleet, `w-${n}`, ...Array.from({ length: 125 }, () => text))) {
         saves += 1;
-        fleet.registry.save();
+        fleet.rules.save();
       }
     }
     expect(saves).toBeGreaterThan(10);
-    fleet.registry.save();
+    fleet.rules.save();
     const kept = rows(fleet);
     expect(kept.reduce((sum, row) => sum + Number(row.length), 0)).toBeLessThan(70e6);
     const workers = new Set(kept.map(({ worker_id }) => worker_id));
@@ -114,7 +116,7 @@ describe('log lines and samples', () => {
   it('are forgotten after the retention time, without anything else happening', () => {
     const fleet = new FleetHarness({ retention_seconds: 3600 });
     log(fleet, 'w', 'old');
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.advance(1800);
     expect(messages(fleet)).toEqual(['old']);
     fleet.advance(1900);

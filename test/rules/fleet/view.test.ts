@@ -88,7 +88,7 @@ describe('the state of a worker', () => {
       tokens_per_second: 50,
       disconnected: { reason: 'the connection closed' },
     });
-    fleet.registry.save();
+    fleet.rules.save();
     fleet.restart();
     fleet.advance(31);
     expect(row(fleet)).toMatchObject({
@@ -144,7 +144,7 @@ describe('the state of a worker', () => {
     const fleet = new FleetHarness();
     fleet.heartbeat('ended', { status: 'stopping' });
     fleet.heartbeat('lost', { status: 'running' });
-    fleet.registry.save();
+    fleet.rules.save();
     const shown = () => fleet.view().workers.map(({ worker_id }) => worker_id);
     fleet.advance(59 * MINUTE);
     expect(shown()).toEqual(['ended', 'lost']);
@@ -152,7 +152,7 @@ describe('the state of a worker', () => {
     expect(shown()).toEqual(['lost']);
     fleet.advance(24 * 60 * MINUTE);
     expect(shown()).toEqual([]);
-    expect(fleet.registry.workers()).toHaveLength(2);
+    expect(fleet.workers()).toHaveLength(2);
   });
 });
 

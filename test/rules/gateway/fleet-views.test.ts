@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ConfigStart, KnownWorker, SessionShare } from '../../../src/fleet/rpc.ts';
-import { modelViews, workerViews } from '../../../src/gateway/fleet-views.ts';
+import { modelViews, workerView } from '../../../src/gateway/fleet-views.ts';
 
 const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionShare => ({
   worker_id,
@@ -19,12 +19,15 @@ const known = (worker_id: string, more: Partial<KnownWorker> = {}): KnownWorker 
   instance: null,
   heartbeat: null,
   heartbeat_at: null,
+  heard_at: 0,
+  session: null,
   disconnected: null,
+  was_running: null,
   ...more,
 });
 
 describe('the view of workers', () => {
-  it('joins what is remembered with the sessions there are now', () => {
+  it('joins what a worker said with its session', () => {
     const instance = {
       id: 'i',
       host: 'h',
@@ -35,44 +38,34 @@ describe('the view of workers', () => {
       engine_requests: 256,
     };
     const heartbeat = { instance_id: 'i', status: 'running', phase: 'ready' } as const;
-    const views = workerViews([known('w', { instance, heartbeat, heartbeat_at: 2000 })], [session('w')]);
-    expect(views).toEqual([
-      {
-        worker_id: 'w',
-        instance_id: 'i',
-        config_id: 'cfg',
-        state: 'ready',
-        status: 'running',
-        phase: 'ready',
-        error_message: null,
-        protocol: 'extended',
-        capacity: 4,
-        running: 1,
-        host: 'h',
-        gpu: 'H100',
-        engine: 'vllm',
-        engine_version: '1',
-        engine_requests: 256,
-        models: ['tiny'],
-        connected_at: '1970-01-01T00:00:01.000Z',
-        last_heartbeat_at: '1970-01-01T00:00:02.000Z',
-      },
-    ]);
+    const worker = known('w', { instance, heartbeat, heartbeat_at: 2000, session: session('w') });
+    expect(workerView(worker)).toEqual({
+      worker_id: 'w',
+      instance_id: 'i',
+      config_id: 'cfg',
+      state: 'ready',
+      status: 'running',
+      phase: 'ready',
+      error_message: null,
+      protocol: 'extended',
+      capacity: 4,
+      running: 1,
+      host: 'h',
+      gpu: 'H100',
+      engine: 'vllm',
+      engine_version: '1',
+      engine_requests: 256,
+      models: ['tiny'],
+      connected_at: '1970-01-01T00:00:01.000Z',
+      last_heartbeat_at: '1970-01-01T00:00:02.000Z',
+    });
   });
 
-  it('has the gone and the unknown too, by id', () => {
+  it('shows one that only sent heartbeats', () => {
     const heartbeat = { instance_id: 'i', status: 'fatal', error_message: 'no GPU' } as const;
-    const views = workerViews([known('b', { heartbeat, config_id: null })], [session('c'), session('a')]);
-    expect(views.map(({ worker_id, state, capacity }) => [worker_id, state, capacity])).toEqual([
-      ['a', 'ready', 4],
-      ['b', 'disconnected', 0],
-      ['c', 'ready', 4],
-    ]);
-    expect(views[1]).toMatchObject({
-      instance_id: 'i',
-      config_id: null,
-      error_message: 'no GPU',
-      protocol: null,
+    expect(workerView(known('b', { heartbeat, config_id: null }))).toMatchObject({
+      ...{ worker_id: 'b', instance_id: 'i', config_id: null },
+      ...{ state: 'disconnected', capacity: 0, protocol: null, error_message: 'no GPU' },
     });
   });
 });

@@ -12,12 +12,12 @@ class Program {
   readonly #socket = new JobSocket({
     bound: priorityBound(null),
     submit: (jobs) =>
-      this.#ask(() => this.queue.queue.submitAndListen(jobs as SubmitJob[], [], 'listener')) as never,
-    listen: (ids) => this.#ask(() => this.queue.queue.jobs.listen('listener', ids, null)),
+      this.#ask(() => this.queue.queue.do('submitAndListen', jobs as SubmitJob[], [], 'listener')) as never,
+    listen: (ids) => this.#ask(() => this.queue.queue.do('listen', 'listener', ids, null)),
     nextSettled: (waitMs) =>
       new Promise((answer) => {
-        this.queue.queue.jobs.nextSettled('listener', waitMs, answer);
-        this.queue.queue.jobs.answerListeners();
+        this.queue.queue.wait('nextSettled', 'listener', waitMs, answer);
+        this.queue.queue.answerListeners();
       }),
     leave: async () => {},
     cancel: async () => {},
@@ -44,7 +44,7 @@ class Program {
   }
 
   async cancel(id: string): Promise<void> {
-    await this.#ask(() => this.queue.queue.cancel(id, 'cancelled'));
+    await this.#ask(() => this.queue.queue.do('cancel', id, 'cancelled', null));
     await nextTurn();
   }
 
@@ -54,7 +54,7 @@ class Program {
 
   async #ask<T>(ask: () => T): Promise<T> {
     const answer = ask();
-    this.queue.queue.jobs.answerListeners();
+    this.queue.queue.answerListeners();
     return answer;
   }
 }

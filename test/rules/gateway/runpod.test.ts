@@ -23,7 +23,7 @@ const PENDING: JobView = {
   ...{ created_at: at(0), deadline_at: null, leased_at: null, started_at: null, first_token_at: null },
   ...{ settled_at: null, tenant: null, trace_id: null, result: null, error: null, attempt_errors: [] },
 };
-const LEASED: JobView = { ...PENDING, state: 'leased', worker_id: 'w', leased_at: at(200) };
+const LEASED: JobView = { ...PENDING, state: 'leased', attempts: 1, worker_id: 'w', leased_at: at(200) };
 const OVER = { ...LEASED, settled_at: at(1000) };
 const failed = (code: string) => ({ message: 'it broke', code, retryable: false });
 
@@ -36,7 +36,7 @@ describe('a job as RunPod shows it', () => {
     ['COMPLETED', { ...OVER, state: 'succeeded', result: { output: [1, 2] } }, { ...ran, output: [1, 2] }],
     [
       'COMPLETED',
-      { ...OVER, state: 'succeeded', attempts: 1, result: {} },
+      { ...OVER, state: 'succeeded', attempts: 2, result: {} },
       { ...ran, output: [], retries: 1 },
     ],
     [
@@ -48,6 +48,16 @@ describe('a job as RunPod shows it', () => {
       'TIMED_OUT',
       { ...OVER, state: 'failed', attempts: 1, error: failed('deadline') },
       { ...ran, error: 'it broke' },
+    ],
+    [
+      'CANCELLED',
+      { ...OVER, state: 'cancelled', attempts: 2, error: failed('cancelled') },
+      { ...ran, error: 'it broke', retries: 1 },
+    ],
+    [
+      'CANCELLED',
+      { ...OVER, state: 'cancelled', attempts: 2, worker_id: null, error: failed('cancelled') },
+      { error: 'it broke', retries: 2 },
     ],
     ['TIMED_OUT', { ...PENDING, state: 'expired', error: failed('deadline') }, { error: 'it broke' }],
     ['CANCELLED', { ...PENDING, state: 'cancelled', error: failed('cancelled') }, { error: 'it broke' }],

@@ -38,7 +38,6 @@ describe('the address of the answer socket', () => {
       {
         type: 'registered',
         protocol: 1,
-        features: ['answer'],
         session_id: 's',
         answers_url,
         lease_seconds: 30,

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { pack, payloadJson, payloadText, unpack } from '../../../src/protocol/index.ts';
+import { pack, payloadText, unpack } from '../../../src/protocol/index.ts';
 
 const bytes = (...values: number[]) => new Uint8Array(values);
 
@@ -28,16 +28,15 @@ it('as text it is JSON with the body in it, where that is text', () => {
   expect(payloadText(pack('{}', bytes(0xff)))).toBeNull();
 });
 
-it('its bytes are what JSON.stringify makes of it, whatever the body says', () => {
+it('as text it is what JSON.stringify makes of it, whatever the body says', () => {
   const everything = String.fromCodePoint(...Array.from({ length: 0x3000 }, (_, at) => at));
-  // Longer than what is looked at in one go, a character of four bytes across its ends.
   const long = `${'🎉'.repeat(10_000)}"\\\n\u0001`;
-  for (const body of [everything, long, `x${long}`, `xx${long}`]) {
-    const json = payloadJson(pack('{"path":"/ä"}', new TextEncoder().encode(body)))!;
-    expect(JSON.parse(new TextDecoder().decode(json))).toEqual({ path: '/ä', body });
+  for (const body of [everything, long]) {
+    const json = payloadText(pack('{"path":"/ä"}', new TextEncoder().encode(body)))!;
+    expect(JSON.parse(json)).toEqual({ path: '/ä', body });
   }
 });
 
 it('a body that ends within a character is no text', () => {
-  expect(payloadJson(pack('{}', bytes(0x78, 0xf0, 0x9f)))).toBeNull();
+  expect(payloadText(pack('{}', bytes(0x78, 0xf0, 0x9f)))).toBeNull();
 });

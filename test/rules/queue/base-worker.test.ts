@@ -68,7 +68,7 @@ describe('a base worker that let a lease run out', () => {
     const again = queue.baseWorker('old');
     queue.advance(2);
     expect(again.lastJob()).toMatchObject({ job_id: id });
-    expect(queue.queue.jobs.get(id)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
   });
 
   it('and never comes back costs one attempt, not all of them', () => {
@@ -77,7 +77,7 @@ describe('a base worker that let a lease run out', () => {
     gone.goSilent();
     const id = queue.job();
     queue.advance(900);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 1 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 1 });
   });
 
   it('but spoke of another job keeps its socket and gets more', () => {
@@ -116,9 +116,9 @@ describe('a base worker that is back on a new connection', () => {
     expect([queue.state(lost), queue.state(held)]).toEqual(['leased', 'leased']);
     queue.advance(3);
     expect(back.frames('job_revoked')).toMatchObject([{ job_id: lost, reason: 'lease_lost' }]);
-    expect(queue.queue.jobs.get(lost)?.attempts).toBe(1);
+    expect(queue.queue.read('get', lost, null)?.attempt_errors).toHaveLength(1);
     queue.advance(200);
-    expect(queue.queue.jobs.get(held)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', held, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
     expect(back.closed).toBeNull();
   });
 
@@ -130,7 +130,7 @@ describe('a base worker that is back on a new connection', () => {
     queue.advance(100);
     queue.say(back, { type: 'register', worker_id: 'old', config_id: 'cfg', capacity: 1 });
     queue.advance(299);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('may be the only worker there is: what it lost comes to it again', () => {
@@ -154,10 +154,13 @@ describe('workers that speak only the base', () => {
     queue.advance(299);
     queue.say(worker, { type: 'job_progress', job_id: id, fence_token: 0, status_message: 'processing' });
     queue.advance(299);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', status_message: 'processing' });
-    expect(queue.queue.jobs.get(id)?.attempts).toBe(0);
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'leased',
+      status_message: 'processing',
+    });
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toEqual([]);
     queue.advance(2);
-    expect(queue.queue.jobs.get(id)?.attempts).toBe(1);
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toHaveLength(1);
   });
 
   it('begin a job in its ledger once, also with progress that says nothing', () => {
@@ -166,12 +169,12 @@ describe('workers that speak only the base', () => {
     const id = queue.job();
     const progress = { type: 'job_progress', job_id: id, fence_token: 0 };
     for (const more of [{}, {}, { progress: 0.5 }, {}]) queue.say(worker, { ...progress, ...more });
-    expect(queue.queue.jobs.ledger(id)?.steps.map(({ step }) => step)).toEqual([
+    expect(queue.queue.read('ledger', id, null)?.steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',
       'started',
     ]);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ progress: 0.5, status_message: null });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ progress: 0.5, status_message: null });
   });
 
   it('keep their jobs when they reconnect without listing them', () => {
@@ -184,7 +187,11 @@ describe('workers that speak only the base', () => {
     const back = queue.baseWorker('old');
     queue.advance(20);
     queue.say(back, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: { a: 1 } });
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'succeeded',
+      attempts: 1,
+      attempt_errors: [],
+    });
     expect(back.frames('ack')).toEqual([]);
   });
 
@@ -221,8 +228,11 @@ describe('workers that speak only the base', () => {
       fence_token: second?.fence_token,
       error: 'Connection error.',
     });
-    expect(queue.queue.jobs.get(mistake)).toMatchObject({ state: 'failed', error: { http_status: 400 } });
-    expect(queue.queue.jobs.get(fault)).toMatchObject({ state: 'pending', attempts: 1 });
+    expect(queue.queue.read('get', mistake, null)).toMatchObject({
+      state: 'failed',
+      error: { http_status: 400 },
+    });
+    expect(queue.queue.read('get', fault, null)).toMatchObject({ state: 'pending', attempts: 1 });
   });
 
   it.each([
@@ -239,7 +249,7 @@ describe('workers that speak only the base', () => {
     const { fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_result', job_id: before, fence_token, result: {} });
     expect([before, unsuited, after].map((id) => queue.state(id))).toEqual(['succeeded', 'failed', 'leased']);
-    expect(queue.queue.jobs.get(unsuited)?.error?.message).toContain('cannot run');
+    expect(queue.queue.read('get', unsuited, null)?.error?.message).toContain('cannot run');
   });
 
   it.each(['/v1/completions', '/v1/responses', '/v1/messages'])('say that they do not know %s', (path) => {
@@ -272,12 +282,12 @@ describe('workers that speak only the base', () => {
     const { payload, payload_url } = worker.lastJob();
     expect(payload).toEqual({});
     expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
-    const file = queue.queue.files.read(ticketOf(payload_url), 'base');
+    const file = queue.queue.read('readFile', ticketOf(payload_url), 'base');
     expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
 
     const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
     queue.request({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
-    const waited = queue.queue.files.read(ticketOf(worker.lastJob().payload_url), 'base');
+    const waited = queue.queue.read('readFile', ticketOf(worker.lastJob().payload_url), 'base');
     expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
     expect(worker.lastJob().result_upload_url).toBeUndefined();
   });

@@ -34,7 +34,7 @@ describe('slots that batch work leaves free', () => {
     expect(given(worker)).toBe(20);
     settle(queue, worker, worker.frames('job')[0] as never);
     expect(given(worker)).toBe(21);
-    expect(queue.queue.numbers.batchSlots(['tiny', 'else'])).toEqual([
+    expect(queue.queue.read('batchSlots', ['tiny', 'else'])).toEqual([
       { config_id: 'cfg', slots: 18 },
       { config_id: null, slots: 0 },
     ]);

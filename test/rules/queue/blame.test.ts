@@ -11,7 +11,7 @@ describe('what a job is charged for', () => {
     expect(harness.state(id)).toBe('leased');
     harness.drop(first);
     const second = harness.worker('w', { jobs: [] });
-    expect(harness.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
     expect(second.lastJob()).toMatchObject({ job_id: id, attempt: 1 });
   });
 
@@ -21,7 +21,7 @@ describe('what a job is charged for', () => {
     const id = harness.job();
     harness.drop(harness.worker('w'));
     harness.worker('w', { instance: { boot_id: 'another' }, jobs: [] });
-    expect(harness.queue.jobs.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
+    expect(harness.queue.read('get', id, null)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
   });
 
   it('is one failure, however often the worker repeats it', () => {
@@ -35,8 +35,8 @@ describe('what a job is charged for', () => {
     // The acknowledgement was lost: the worker lists the job and says it again.
     const second = harness.worker('w', { jobs: [{ job_id: id, fence_token }] });
     harness.say(second, failure);
-    expect(harness.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 1 });
-    expect(harness.queue.jobs.get(id)?.attempt_errors).toHaveLength(1);
+    expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 1 });
+    expect(harness.queue.read('get', id, null)?.attempt_errors).toHaveLength(1);
   });
 
   it('is no lease that ran out because the queue itself was down', () => {
@@ -46,7 +46,7 @@ describe('what a job is charged for', () => {
     harness.nowMs += 60_000;
     harness.restart();
     harness.advance(11);
-    expect(harness.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+    expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 
   it('is no lease that ran out because the queue told its workers that it restarts', () => {
@@ -58,7 +58,7 @@ describe('what a job is charged for', () => {
     harness.nowMs += 60_000;
     harness.restart();
     harness.advance(11);
-    expect(harness.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+    expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 });
 
@@ -73,6 +73,6 @@ describe('a slot', () => {
     harness.request({ job_id: 'request' });
     harness.say(first, { type: 'renew', jobs: [{ job_id: 'request', fence_token }] });
     expect(first.frames('renewed').at(-1)).toMatchObject({ lost: ['request'] });
-    expect(harness.queue.status().running).toBe(1);
+    expect(harness.queue.read('status').running).toBe(1);
   });
 });

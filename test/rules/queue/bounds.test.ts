@@ -17,7 +17,7 @@ describe('the depth of the queue', () => {
   });
 
   it('is bounded for each tenant over all configs', () => {
-    const queue = new QueueHarness({ max_pending: 10, max_pending_per_tenant: 2 });
+    const queue = new QueueHarness({ max_pending: 10, tenant_share: 0.25 });
     queue.submit({ tenant: 'ann' }, { tenant: 'ann', config_id: 'other' });
     const [ann, bob, nobody] = queue.submit({ tenant: 'ann' }, { tenant: 'bob' }, {});
     expect(ann).toMatchObject({ reason: 'queue_full', message: expect.stringContaining('"ann"') });
@@ -39,13 +39,13 @@ describe('the depth of the queue', () => {
     expect(isFull()).toBe(true);
     queue.restart();
     expect(isFull()).toBe(true);
-    queue.queue.cancel(ids[1] as string, 'cancelled');
-    expect(queue.queue.status().pending).toBe(1);
+    queue.queue.do('cancel', ids[1] as string, 'cancelled', null);
+    expect(queue.queue.read('status').pending).toBe(1);
     queue.advance(6);
     expect(queue.state(ids[2] as string)).toBe('expired');
-    expect(queue.queue.status().pending).toBe(0);
+    expect(queue.queue.read('status').pending).toBe(0);
     queue.advance(10);
-    expect(queue.queue.status().pending).toBe(1);
+    expect(queue.queue.read('status').pending).toBe(1);
     expect(worker.frames('job')).toHaveLength(1);
   });
 
@@ -67,7 +67,7 @@ describe('the depth of the queue', () => {
   });
 
   it('bounds the callers of one tenant that wait, over all configs, and leaves the others their places', () => {
-    const queue = new QueueHarness({ max_waiting: 3, max_waiting_per_tenant: 2 });
+    const queue = new QueueHarness({ max_waiting: 3, tenant_share: 0.7 });
     const worker = queue.worker('w');
     queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
     queue.submit({}, { config_id: 'other' });
@@ -108,7 +108,7 @@ describe('the bodies of requests that wait', () => {
   });
 
   it('are bounded for each tenant, and leave the others their room', () => {
-    const queue = new QueueHarness({ max_waiting_bytes_per_tenant: 500 });
+    const queue = new QueueHarness({ max_waiting_bytes: 1001, tenant_share: 0.5 });
     queue.worker('w');
     queue.submit({});
     expect(queue.request({ tenant: 'ann', payload: bytes(500) })).toEqual([]);
@@ -142,7 +142,7 @@ describe('retention', () => {
     expect(queue.state('old')).toBe('missing');
     expect([count(queue, 'jobs'), count(queue, 'ledger'), count(queue, 'long_texts')]).toEqual([0, 0, 0]);
     expect(queue.submit({ id: 'old', payload: '{"other":1}' })).toMatchObject([{ ok: true, created: true }]);
-    expect(queue.queue.jobs.ledger('old')?.steps.map(({ step }) => step)).toEqual([
+    expect(queue.queue.read('ledger', 'old', null)?.steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',
     ]);
@@ -152,7 +152,7 @@ describe('retention', () => {
     const queue = new QueueHarness({ retention_seconds: 60 });
     const id = queue.job();
     const cancelled = queue.job();
-    queue.queue.cancel(cancelled, 'cancelled');
+    queue.queue.do('cancel', cancelled, 'cancelled', null);
     queue.advance(600);
     expect([queue.state(id), queue.state(cancelled)]).toEqual(['pending', 'missing']);
   });
@@ -160,7 +160,7 @@ describe('retention', () => {
   it('forgets many in small bites, each soon after the other', () => {
     const queue = new QueueHarness({ retention_seconds: 60 });
     for (const answer of queue.submit(...Array.from({ length: 500 }, () => ({})))) {
-      if (answer.ok) queue.queue.cancel(answer.job.id, 'cancelled');
+      if (answer.ok) queue.queue.do('cancel', answer.job.id, 'cancelled', null);
     }
     const left: number[] = [];
     queue.nowMs += 60_000;

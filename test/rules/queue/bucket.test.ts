@@ -86,7 +86,7 @@ class Stage extends QueueHarness {
   }
 
   async result(): Promise<unknown> {
-    return unpackView((await this.texts.withResult(this.queue.jobs.get('j')))!).result;
+    return unpackView((await this.texts.withResult(this.queue.read('get', 'j', null)))!).result;
   }
 
   /** Objects in the bucket, keys the rules know of, and pieces of text in rows. */
@@ -153,7 +153,7 @@ describe('a bucket', () => {
     const worker = stage.worker('w');
     await stage.send({ payload: '{}' });
     await stage.upload(worker);
-    stage.queue.cancel('j', 'cancelled');
+    stage.queue.do('cancel', 'j', 'cancelled', null);
     stage.bucket!.isBroken = true;
     await stage.pass(1);
     expect(stage.held()).toEqual({ objects: 1, keys: 1, rows: 0 });
@@ -236,7 +236,7 @@ describe('a submission', () => {
     expect(stage.held()).toMatchObject({ objects: 1, keys: 1 });
     await stage.pass(20);
     expect(stage.held()).toMatchObject({ objects: 0, keys: 0 });
-    expect(stage.queue.jobs.get('j')).toBeNull();
+    expect(stage.queue.read('get', 'j', null)).toBeNull();
     // Nor does a put that took longer than any request lives: its payload is stored in rows.
     resolve();
     await until(() => stage.state('j') === 'pending', 'the job is stored');
@@ -273,15 +273,15 @@ describe('a submission', () => {
     const { text } = JSON.parse(LARGE);
     const expected = { task: 'openai/chat-completion', messages: [], text };
     expect(await stage.payload(worker, 'base')).toEqual(expected);
-    stage.queue.cancel('j', 'cancelled');
+    stage.queue.do('cancel', 'j', 'cancelled', null);
     const request = (path: string) => JSON.stringify({ method: 'POST', path, body: LARGE });
     const engine = { job_type: 'engine_request' as const };
     await stage.send({ ...engine, id: 'k', payload: request('/v1/chat/completions') });
     expect(await stage.payload(worker, 'base')).toEqual(expected);
-    stage.queue.cancel('k', 'cancelled');
+    stage.queue.do('cancel', 'k', 'cancelled', null);
     await stage.send({ ...engine, id: 'l', payload: request('/v1/rerank') });
     expect(worker.lastJob().job_id).toBe('k');
-    expect(stage.queue.jobs.get('l')).toMatchObject({
+    expect(stage.queue.read('get', 'l', null)).toMatchObject({
       state: 'failed',
       error: { code: 'unsupported_by_worker' },
     });
@@ -297,7 +297,7 @@ describe('an upload', () => {
     stage.bucket!.held = promise;
     const uploading = stage.upload(worker);
     await until(() => stage.held().keys === 1, 'the key is noted');
-    stage.queue.cancel('j', 'cancelled');
+    stage.queue.do('cancel', 'j', 'cancelled', null);
     resolve();
     expect(await uploading).toEqual({ ok: false, reason: 'stale' });
     expect(stage.held().objects).toBe(1);
@@ -350,8 +350,8 @@ describe('an upload', () => {
     expect(second.lastJob().job_id).toBe('j');
     expect(await stage.upload(first)).toEqual({ ok: false, reason: 'stale' });
     stage.announce(second);
-    expect(stage.queue.jobs.get('j')).toMatchObject({ state: 'pending', attempts: 2 });
-    stage.queue.cancel('j', 'cancelled');
+    expect(stage.queue.read('get', 'j', null)).toMatchObject({ state: 'pending', attempts: 2 });
+    stage.queue.do('cancel', 'j', 'cancelled', null);
     await stage.pass(1);
     expect(stage.held()).toEqual({ objects: 0, keys: 0, rows: 0 });
   });

@@ -16,7 +16,7 @@ describe('a cancellation', () => {
     const id = queue.job();
     const next = queue.job();
     const job = worker.lastJob();
-    expect(queue.queue.cancel(id, 'cancelled')).toMatchObject({ state: 'cancelled' });
+    expect(queue.queue.do('cancel', id, 'cancelled', null)).toMatchObject({ state: 'cancelled' });
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: id, reason: 'cancelled' }]);
     expect(worker.lastJob().job_id).toBe(next);
     queue.say(worker, result(job));
@@ -29,8 +29,8 @@ describe('a cancellation', () => {
     const worker = queue.worker('w');
     const id = queue.job();
     queue.say(worker, result(worker.lastJob()));
-    expect(queue.queue.cancel(id, 'cancelled')).toMatchObject({ state: 'succeeded' });
-    expect(queue.queue.cancel('ghost', 'cancelled')).toBeNull();
+    expect(queue.queue.do('cancel', id, 'cancelled', null)).toMatchObject({ state: 'succeeded' });
+    expect(queue.queue.do('cancel', 'ghost', 'cancelled', null)).toBeNull();
   });
 });
 
@@ -39,7 +39,7 @@ describe('a request that is cancelled by its id', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request({ job_id: 'mine' });
-    queue.queue.cancel('mine', 'cancelled');
+    queue.queue.do('cancel', 'mine', 'cancelled', null);
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'mine', reason: 'cancelled' }]);
     expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled', retryable: false } }]);
   });
@@ -48,14 +48,14 @@ describe('a request that is cancelled by its id', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request({ job_id: 'gone' });
-    queue.queue.cancel('gone', 'caller_gone');
+    queue.queue.do('cancel', 'gone', 'caller_gone', null);
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'gone', reason: 'caller_gone' }]);
     expect(queue.broken).toMatchObject([{ reason: { code: 'cancelled' } }]);
   });
 
   it('is rejected where it comes after its cancellation, for a minute', () => {
     const queue = new QueueHarness();
-    expect(queue.queue.cancel('overtaken', 'caller_gone')).toBeNull();
+    expect(queue.queue.do('cancel', 'overtaken', 'caller_gone', null)).toBeNull();
     expect(queue.request({ job_id: 'overtaken', wait_for_worker_ms: 60_000 })).toMatchObject([
       { kind: 'refused', reason: 'cancelled' },
     ]);
@@ -70,7 +70,7 @@ describe('a request that is cancelled by its id', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.request({ job_id: 'again' });
-    queue.queue.cancel('again', 'caller_gone');
+    queue.queue.do('cancel', 'again', 'caller_gone', null);
     expect(queue.request({ job_id: 'again' })).toMatchObject([{ reason: 'cancelled' }]);
     expect(worker.frames('job')).toHaveLength(1);
   });
@@ -78,7 +78,7 @@ describe('a request that is cancelled by its id', () => {
   it('is remembered among ten thousand', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 2 });
-    for (let n = 0; n <= 10_000; n += 1) queue.queue.cancel(`gone-${n}`, 'caller_gone');
+    for (let n = 0; n <= 10_000; n += 1) queue.queue.do('cancel', `gone-${n}`, 'caller_gone', null);
     expect(queue.request({ job_id: 'gone-0' })).toMatchObject([{ kind: 'stream' }]);
     expect(queue.request({ job_id: 'gone-1' })).toMatchObject([{ reason: 'cancelled' }]);
   });
@@ -90,9 +90,9 @@ describe('a request that is cancelled by its id', () => {
       queue.request({ job_id: 'c' });
       queue.restart();
       const jobs = [{ job_id: 'c', fence_token: 1 }];
-      if (isCancelledFirst) queue.queue.cancel('c', 'caller_gone', null);
+      if (isCancelledFirst) queue.queue.do('cancel', 'c', 'caller_gone', null);
       const worker = queue.worker('w', { jobs });
-      if (!isCancelledFirst) queue.queue.cancel('c', 'caller_gone', null);
+      if (!isCancelledFirst) queue.queue.do('cancel', 'c', 'caller_gone', null);
       const revoked = worker.frames('registered').flatMap((frame) => frame.revoked as { job_id: string }[]);
       expect([...revoked, ...worker.frames('job_revoked')]).toMatchObject([{ job_id: 'c' }]);
       expect(queue.broken).toMatchObject([{ stream: 1, reason: { code: 'cancelled' } }]);

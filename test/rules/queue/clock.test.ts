@@ -35,7 +35,7 @@ describe('a clock that is set back', () => {
     const id = queue.job();
     setBack(queue);
     queue.advance(12);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 
   it('leaves deadlines and retry delays as long as they were', () => {
@@ -60,12 +60,12 @@ describe('a clock that is set back', () => {
     const queue = new QueueHarness({ retention_seconds: 3600 });
     const worker = queue.worker('w');
     const [id, done] = [queue.job(), queue.job()];
-    queue.queue.cancel(done, 'cancelled');
+    queue.queue.do('cancel', done, 'cancelled', null);
     queue.advance(1);
     queue.drop(worker);
     setBack(queue);
     queue.advance(12);
-    const steps = queue.queue.jobs.ledger(id)?.steps ?? [];
+    const steps = queue.queue.read('ledger', id, null)?.steps ?? [];
     expect(steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',
@@ -87,7 +87,7 @@ describe('a clock that is set back', () => {
     queue.nowMs -= HOUR_MS;
     queue.restart();
     queue.advance(12);
-    const steps = queue.queue.jobs.ledger(id)?.steps ?? [];
+    const steps = queue.queue.read('ledger', id, null)?.steps ?? [];
     expect(steps.map(({ step }) => step)).toEqual([
       'submitted',
       'dispatched',

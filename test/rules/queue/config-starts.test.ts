@@ -17,7 +17,7 @@ const STOPPED: ConfigStart = { ...ZERO, state: 'stopped', text: 'the budget of $
 function queueWith(starts: ConfigStart[], tellsQueue = true): QueueHarness {
   const queue = new QueueHarness();
   queue.fleet.starts = starts;
-  if (tellsQueue) queue.queue.lines.hearStarts(starts);
+  if (tellsQueue) queue.queue.do('hearStarts', starts);
   return queue;
 }
 
@@ -67,14 +67,14 @@ describe('a config that has no worker but may have one', () => {
   it('tells its callers what they wait for, until it has a worker', () => {
     const queue = queueWith([ZERO]);
     for (const job_id of ['first', 'second']) queue.request({ job_id, waits_for_start: true });
-    expect(queue.queue.lines.awaitStart).toBe(true);
-    queue.queue.lines.hearStarts([{ ...ZERO, state: 'starting', text: 'starting a worker: loading 62 %' }]);
-    expect(queue.queue.lines.all()).toEqual([
+    expect(queue.queue.read('awaitsStart')).toBe(true);
+    queue.queue.do('hearStarts', [{ ...ZERO, state: 'starting', text: 'starting a worker: loading 62 %' }]);
+    expect(queue.queue.read('waitingLines')).toEqual([
       { job_ids: ['first', 'second'], start: 'starting a worker: loading 62 %' },
     ]);
     queue.worker('w');
-    expect(queue.queue.lines.all()).toEqual([{ job_ids: ['second'], start: null }]);
-    expect(queue.queue.lines.awaitStart).toBe(false);
+    expect(queue.queue.read('waitingLines')).toEqual([{ job_ids: ['second'], start: null }]);
+    expect(queue.queue.read('awaitsStart')).toBe(false);
   });
 
   it('takes stored jobs, which wait', () => {
@@ -125,7 +125,7 @@ describe('a config for which no worker is started any more', () => {
   it('is answered as soon as that is decided', () => {
     const queue = queueWith([ZERO]);
     const waiting = queue.request({ waits_for_start: true });
-    queue.queue.lines.hearStarts([STOPPED]);
+    queue.queue.do('hearStarts', [STOPPED]);
     expect(waiting).toMatchObject([{ reason: 'no_worker', message: expect.stringContaining('budget') }]);
   });
 
@@ -143,7 +143,7 @@ describe('a config for which no worker is started any more', () => {
     const queue = queueWith([ZERO]);
     const waiting = queue.request({ waits_for_start: true });
     queue.fleet.starts = [];
-    queue.queue.lines.hearStarts([]);
+    queue.queue.do('hearStarts', []);
     expect(waiting).toMatchObject([{ reason: 'no_worker' }]);
     expect(queue.request({ waits_for_start: true })).toMatchObject([{ reason: 'unknown_model' }]);
   });

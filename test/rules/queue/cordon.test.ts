@@ -13,31 +13,31 @@ describe('a cordoned worker', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
     const id = queue.job();
-    expect(queue.queue.cordon(['w', 'x'])).toEqual({ w: 1, x: 0 });
+    expect(queue.queue.do('cordon', ['w', 'x'])).toEqual({ w: 1, x: 0 });
     queue.job();
     const answers = queue.request({ wait_for_worker_ms: 60_000 });
     expect([given(worker), answers.length]).toEqual([1, 0]);
     queue.say(worker, done(worker));
     expect(queue.state(id)).toBe('succeeded');
     expect(given(worker)).toBe(1);
-    expect(queue.queue.cordon(['w'])).toEqual({ w: 0 });
-    expect(queue.queue.sessions()).toMatchObject([{ worker_id: 'w', state: 'draining' }]);
+    expect(queue.queue.do('cordon', ['w'])).toEqual({ w: 0 });
+    expect(queue.queue.read('sessions')).toMatchObject([{ worker_id: 'w', state: 'draining' }]);
   });
 
   it('takes what waits as soon as it is taken back', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    queue.queue.cordon(['w']);
+    queue.queue.do('cordon', ['w']);
     queue.job();
     expect(given(worker)).toBe(0);
-    queue.queue.cordon([]);
+    queue.queue.do('cordon', []);
     expect(given(worker)).toBe(1);
-    expect(queue.queue.sessions()).toMatchObject([{ state: 'ready' }]);
+    expect(queue.queue.read('sessions')).toMatchObject([{ state: 'ready' }]);
   });
 
   it('stays cordoned when it connects again, and when the queue has restarted or slept', () => {
     const queue = new QueueHarness();
-    queue.queue.cordon(['w']);
+    queue.queue.do('cordon', ['w']);
     const first = queue.worker('w');
     queue.job();
     queue.hibernate();
@@ -54,6 +54,6 @@ describe('a cordoned worker', () => {
     const worker = queue.worker('w');
     queue.job();
     queue.drop(worker);
-    expect(queue.queue.cordon(['w'])).toEqual({ w: 1 });
+    expect(queue.queue.do('cordon', ['w'])).toEqual({ w: 1 });
   });
 });

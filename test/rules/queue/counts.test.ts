@@ -3,7 +3,7 @@ import type { ConfigCounts } from '../../../src/queue/state/config-counts.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 function countsOf(queue: QueueHarness, configId = 'cfg'): ConfigCounts {
-  const config = queue.queue.numbers.metrics().configs.find(({ config_id }) => config_id === configId);
+  const config = queue.queue.read('metrics').configs.find(({ config_id }) => config_id === configId);
   if (!config) throw new Error(`nothing is counted of ${configId}`);
   return config.counts;
 }
@@ -54,6 +54,7 @@ describe('a stored job', () => {
     expect(counts.submitted.persisted).toBe(1);
     expect(counts.settled.persisted).toMatchObject({ succeeded: 1, failed: 0 });
     expect(counts.attempts).toMatchObject({ succeeded: 1, failed: 1, released: 1 });
+    expect(counts.retried).toBe(1);
     expect(counts.releases.overloaded).toBe(1);
     expect([counts.dispatches, measured(counts.queue_wait)]).toEqual([3, 1]);
   });
@@ -69,7 +70,7 @@ describe('a stored job', () => {
 
   it('that is cancelled, expires or is not let in is counted as that', () => {
     const queue = new QueueHarness({ max_pending: 2 });
-    queue.queue.cancel(queue.job(), 'cancelled');
+    queue.queue.do('cancel', queue.job(), 'cancelled', null);
     queue.submit({ deadline_seconds: 5 }, {}, {});
     queue.advance(6);
     expect(countsOf(queue).settled.persisted).toEqual({
@@ -126,7 +127,7 @@ describe('a request', () => {
     queue.request({ job_id: 'r' });
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'draining' });
-    queue.queue.cancel('r', 'caller_gone');
+    queue.queue.do('cancel', 'r', 'caller_gone', null);
     queue.advance(6);
     expect(countsOf(queue).settled.transient).toMatchObject({ cancelled: 1, rejected: 0 });
   });
@@ -138,7 +139,7 @@ describe('a request', () => {
     queue.request();
     queue.request({ model: 'nobody-serves-it' });
     expect(countsOf(queue).settled.transient.rejected).toBe(1);
-    expect(queue.queue.numbers.metrics().configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
+    expect(queue.queue.read('metrics').configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
   });
 });
 
@@ -170,7 +171,7 @@ describe('counts', () => {
   it('of more configs than 200 are one, called other', () => {
     const queue = new QueueHarness();
     for (let n = 0; n < 205; n++) queue.job({ config_id: `config-${n}` });
-    const { configs } = queue.queue.numbers.metrics();
+    const { configs } = queue.queue.read('metrics');
     expect(configs).toHaveLength(201);
     expect(countsOf(queue, 'other').submitted.persisted).toBe(5);
     const other = configs.find(({ config_id }) => config_id === 'other');
@@ -179,7 +180,8 @@ describe('counts', () => {
 
   it('of a config that was idle for a day make room for another', () => {
     const queue = new QueueHarness();
-    for (let n = 0; n < 200; n++) queue.queue.cancel(queue.job({ config_id: `config-${n}` }), 'cancelled');
+    for (let n = 0; n < 200; n++)
+      queue.queue.do('cancel', queue.job({ config_id: `config-${n}` }), 'cancelled', null);
     queue.nowMs += 25 * 3600 * 1000;
     queue.job({ config_id: 'new' });
     queue.restart();
@@ -196,7 +198,7 @@ describe('how a config stands', () => {
     queue.submit({ priority: 5 }, { priority: 5 }, { priority: 5 }, {});
     queue.nowMs += 4000;
     queue.request();
-    const [config] = queue.queue.numbers.metrics().configs;
+    const [config] = queue.queue.read('metrics').configs;
     expect(config?.now).toEqual({
       waiting: [
         { priority: 5, transient: 0, persisted: 1 },
@@ -216,7 +218,21 @@ describe('how a config stands', () => {
     queue.drop(queue.worker('w', { capacity: 4 }));
     queue.advance(11);
     queue.submit({}, {}, {}, {}, {});
-    const [config] = queue.queue.numbers.metrics().configs;
+    const [config] = queue.queue.read('metrics').configs;
     expect(config?.now).toMatchObject({ slots_per_worker: 4, wanted_workers: 2 });
   });
+});
+
+it('the status of a config tells how its jobs stand, and how they ended before a restart', () => {
+  const queue = new QueueHarness();
+  const worker = queue.worker('w');
+  queue.submit({}, {}, {}, {}, { config_id: 'other' });
+  succeed(queue, worker);
+  fail(queue, worker, false);
+  const ended = { completed: 1, failed: 1, retried: 0 };
+  expect(queue.queue.read('status', 'cfg').config).toEqual({ in_queue: 1, in_progress: 1, ...ended });
+  expect(queue.queue.read('status', 'unheard of').config).toMatchObject({ completed: 0, failed: 0 });
+  expect(queue.queue.read('status')).not.toHaveProperty('config');
+  queue.restart();
+  expect(queue.queue.read('status', 'cfg').config).toMatchObject(ended);
 });

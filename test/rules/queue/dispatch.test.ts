@@ -90,9 +90,9 @@ describe('dispatch', () => {
     const beta = queue.worker('b', { instance: { models: ['beta'] } });
     queue.submit({}, {});
     const answers = queue.request({ model: 'beta' });
-    queue.queue.cancel(alpha.lastJob().job_id, 'cancelled');
+    queue.queue.do('cancel', alpha.lastJob().job_id, 'cancelled', null);
     expect(answers).toEqual([]);
-    queue.queue.cancel(beta.lastJob().job_id, 'cancelled');
+    queue.queue.do('cancel', beta.lastJob().job_id, 'cancelled', null);
     expect(answers).toMatchObject([{ kind: 'stream', worker_id: 'b' }]);
   });
 

@@ -18,7 +18,7 @@ describe('a lease', () => {
     const other = queue.worker('other');
     queue.advance(33);
     expect(other.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
-    expect(queue.queue.jobs.get(id)?.attempt_errors).toMatchObject([
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toMatchObject([
       { code: 'lease_expired', worker_id: 'silent' },
     ]);
   });
@@ -54,9 +54,10 @@ describe('a deadline', () => {
     const id = queue.job({ deadline_seconds: 5 });
     queue.nowMs += 5000;
     queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
-    expect(queue.queue.jobs.get(id)).toMatchObject({
+    expect(queue.queue.read('get', id, null)).toMatchObject({
       state: 'expired',
-      attempts: 0,
+      attempts: 1,
+      attempt_errors: [],
       worker_id: 'w',
       error: { code: 'deadline', retryable: false },
     });
@@ -70,6 +71,6 @@ describe('a deadline', () => {
     const worker = queue.worker('w');
     const id = queue.job();
     queue.say(worker, failure(worker.lastJob(), { code: 'deadline', retryable: false }));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'failed', attempts: 1 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'failed', attempts: 1 });
   });
 });

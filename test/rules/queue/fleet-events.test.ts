@@ -4,7 +4,7 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 
 const HOUR_S = 3600;
 const DAY_S = 24 * HOUR_S;
-const modelsKnown = (queue: QueueHarness) => queue.fleet.registry.models().map(({ id }) => id);
+const modelsKnown = (queue: QueueHarness) => queue.fleet.rules.models.all().map(({ id }) => id);
 const messageOf = (answers: object[]) => String((answers[0] as { message?: string }).message);
 
 describe('the fleet object', () => {
@@ -23,7 +23,7 @@ describe('the fleet object', () => {
     }
     queue.advance(11);
     expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + limits.KNOWN_MODELS_PER_WORKER);
-    const bad = queue.fleet.registry.workers().find(({ worker_id }) => worker_id === 'bad');
+    const bad = queue.fleet.workers().find(({ worker_id }) => worker_id === 'bad');
     expect(bad?.instance?.models).toHaveLength(limits.KNOWN_MODELS_PER_WORKER);
     const refused = queue.request({ model: 'huge' });
     expect(refused).toMatchObject([{ reason: 'unknown_model' }]);
@@ -54,12 +54,12 @@ describe('the fleet object', () => {
     const queue = new QueueHarness();
     queue.worker('w');
     queue.restart();
-    expect(queue.fleet.registry.workers()).toMatchObject([
+    expect(queue.fleet.workers()).toMatchObject([
       { worker_id: 'w', disconnected: { reason: 'the queue was down' } },
     ]);
     queue.worker('w');
     queue.hibernate();
-    expect(queue.fleet.registry.workers()).toMatchObject([{ worker_id: 'w', disconnected: null }]);
+    expect(queue.fleet.workers()).toMatchObject([{ worker_id: 'w', disconnected: null }]);
   });
 });
 

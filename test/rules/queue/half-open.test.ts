@@ -25,7 +25,11 @@ describe('a worker whose network is gone without a word', () => {
     const back = queue.worker('w', { jobs: [{ job_id: id, fence_token: worker.lastJob().fence_token }] });
     expect(back.frames('registered')[0]).toMatchObject({ resumed: [id] });
     queue.advance(60);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0, worker_id: 'w' });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'leased',
+      attempt_errors: [],
+      worker_id: 'w',
+    });
   });
 
   it('gives its job to another when it does not come back', () => {
@@ -36,7 +40,11 @@ describe('a worker whose network is gone without a word', () => {
     const other = queue.worker('other');
     queue.advance(LIMIT_S + 12);
     expect(other.lastJob().job_id).toBe(id);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', worker_id: 'other', attempts: 1 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'leased',
+      worker_id: 'other',
+      attempts: 2,
+    });
   });
 
   it('is given no job that would only wait for its lease, though nobody looked at it while the queue slept', () => {
@@ -74,8 +82,8 @@ describe('a worker whose network is gone without a word', () => {
     const id = queue.job();
     expect(worker.closed).not.toBeNull();
     queue.hibernate();
-    expect(queue.queue.sessions()).toEqual([]);
-    expect(queue.fleet.registry.workers()).toMatchObject([
+    expect(queue.queue.read('sessions')).toEqual([]);
+    expect(queue.fleet.workers()).toMatchObject([
       { worker_id: 'w', disconnected: { reason: 'nothing heard for two ping periods' } },
     ]);
     expect(queue.state(id)).toBe('pending');

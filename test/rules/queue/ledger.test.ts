@@ -19,7 +19,7 @@ const release = ({ job_id, fence_token }: Pushed, reason: string) => ({
   reason,
 });
 
-const steps = (queue: QueueHarness, id: string) => queue.queue.jobs.ledger(id)?.steps ?? [];
+const steps = (queue: QueueHarness, id: string) => queue.queue.read('ledger', id, null)?.steps ?? [];
 const names = (queue: QueueHarness, id: string) => steps(queue, id).map((step) => step.step);
 const rows = (queue: QueueHarness) =>
   queue.database.prepare('SELECT count(*) AS n FROM ledger').get() as { n: number };
@@ -166,7 +166,7 @@ describe('the ledger of a job', () => {
         status_message: 'processing',
       });
     }
-    queue.queue.cancel(cancelled, 'cancelled');
+    queue.queue.do('cancel', cancelled, 'cancelled', null);
     queue.advance(6);
     expect(names(queue, cancelled)).toEqual(['submitted', 'dispatched', 'started', 'cancelled']);
     expect(names(queue, expired)).toEqual(['submitted', 'dispatched', 'expired']);
@@ -222,7 +222,7 @@ describe('the ledger of a job', () => {
     queue.request({ job_id: 'unserved', model: 'nobody-serves-this' });
     expect(names(queue, 'unserved')).toEqual(['submitted', 'refused']);
     for (let turn = 0; turn < 1000; turn++) queue.request({ model: 'nobody-serves-this' });
-    expect(queue.queue.jobs.ledger('mine')).toBeNull();
+    expect(queue.queue.read('ledger', 'mine', null)).toBeNull();
     expect(rows(queue).n).toBe(0);
   });
 
@@ -237,7 +237,7 @@ describe('the ledger of a job', () => {
     expect(rows(queue).n).toBe(500);
     expect(names(queue, id).slice(0, 4)).toEqual(['submitted', 'dispatched', 'released', 'dispatched']);
     expect(names(queue, id).at(-1)).toBe('dispatched');
-    expect(queue.queue.jobs.ledger('nobody')).toBeNull();
+    expect(queue.queue.read('ledger', 'nobody', null)).toBeNull();
   });
 
   it('reads as lines of relative times', () => {

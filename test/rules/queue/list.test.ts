@@ -8,7 +8,7 @@ function list(queue: QueueHarness, wanted: Wanted = {}): JobPage {
   const { state = null, config_id = null, job_type = null, ...others } = wanted;
   const { tenant = null, worker_id = null, error_code = null, ...rest } = others;
   const filter = { state, config_id, job_type, tenant, worker_id, error_code };
-  return queue.queue.jobs.list({
+  return queue.queue.read('list', {
     filter,
     id_prefix: null,
     since: null,
@@ -52,7 +52,7 @@ describe('the list of jobs', () => {
     queue.advance(10);
     queue.job({ id: 'mine', tenant: 'me', config_id: 'other' });
     queue.job({ id: 'yours', tenant: 'you', job_type: 'llm_inference' });
-    queue.queue.cancel('yours', 'cancelled');
+    queue.queue.do('cancel', 'yours', 'cancelled', null);
     const ids = (wanted: Wanted) => list(queue, wanted).jobs.map(({ id }) => id);
     expect(ids({ viewer: 'me' })).toEqual(['mine', 'old']);
     expect(ids({ config_id: 'cfg' })).toEqual(['yours', 'old']);
@@ -104,7 +104,7 @@ describe('the list of jobs', () => {
     const queue = new QueueHarness({ max_pending: 10_000 });
     for (let n = 0; n < 60; n += 1) {
       queue.job({ id: `j${n}`, config_id: n % 2 ? 'odd' : 'cfg' });
-      if (n % 3 === 0) queue.queue.cancel(`j${n}`, 'cancelled');
+      if (n % 3 === 0) queue.queue.do('cancel', `j${n}`, 'cancelled', null);
     }
     const wanted = Array.from({ length: 60 }, (_, n) => 59 - n).filter((n) => n % 2 === 1 && n % 3 === 0);
     for (const limit of [1, 2, 3, 7, 100]) {

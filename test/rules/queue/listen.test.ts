@@ -9,17 +9,18 @@ it('tells what has settled to the newest question of a listener, not to the one 
     ...{ priority: 0, max_attempts: 1 },
   };
   queue.submit([job], ['settled']);
-  queue.cancel('settled', 'cancelled');
-  queue.submitAndListen([job], ['waits'], 'listener');
+  queue.do('cancel', 'settled', 'cancelled', null);
+  queue.do('submitAndListen', [job], ['waits'], 'listener');
   const told: Record<string, SettledJobs[]> = { first: [], older: [], newest: [] };
-  const ask = (who: string) => queue.jobs.nextSettled('listener', 1000, (answer) => told[who]!.push(answer));
+  const ask = (who: string) =>
+    queue.wait('nextSettled', 'listener', 1000, (answer) => told[who]!.push(answer));
   ask('first');
   expect(told.first).toEqual([{ listener: 'unknown', jobs: [] }]);
   ask('older');
   // One that was settled before is named again, as after a restart of whoever listens.
-  queue.jobs.listen('listener', ['settled'], null);
+  queue.do('listen', 'listener', ['settled'], null);
   ask('newest');
-  queue.jobs.answerListeners();
+  queue.answerListeners();
   expect(told.older).toEqual([{ listener: 'known', jobs: [] }]);
   expect(told.newest!.flatMap(({ jobs }) => jobs.map(({ id }) => id))).toEqual(['settled']);
 });
@@ -33,7 +34,7 @@ it('names no more long results in one answer than are read side by side, and the
     ...{ job_type: 'chat_completion', config_id: 'cfg', payload: '{"messages":[]}' },
     ...{ priority: 0, max_attempts: 1 },
   };
-  queue.submitAndListen(Array(ids.length).fill(job), ids, 'listener');
+  queue.do('submitAndListen', Array(ids.length).fill(job), ids, 'listener');
   const result = { text: 'x'.repeat(10_000_000) };
   for (const frame of worker.sent) {
     if (frame.type !== 'job') continue;
@@ -42,10 +43,10 @@ it('names no more long results in one answer than are read side by side, and the
   }
   const told: string[][] = [];
   const ask = () =>
-    queue.jobs.nextSettled('listener', 1000, ({ jobs }) => told.push(jobs.map(({ id }) => id)));
+    queue.wait('nextSettled', 'listener', 1000, ({ jobs }) => told.push(jobs.map(({ id }) => id)));
   for (let asked = 0; asked < 4; asked++) {
     ask();
-    queue.jobs.answerListeners();
+    queue.answerListeners();
   }
   expect(told.map(({ length }) => length)).toEqual([0, 7, 5]);
   expect(told.flat()).toEqual(ids);

@@ -7,8 +7,8 @@ it('cancels what waits for a config, and nothing that runs or waits for another'
   const running = queue.job();
   const waiting = [queue.job(), queue.job()];
   const other = queue.job({ config_id: 'other' });
-  expect(queue.queue.purge('cfg')).toBe(2);
-  expect(queue.queue.purge('cfg')).toBe(0);
+  expect(queue.queue.do('purge', 'cfg', null)).toBe(2);
+  expect(queue.queue.do('purge', 'cfg', null)).toBe(0);
   expect(waiting.map((id) => queue.state(id))).toEqual(['cancelled', 'cancelled']);
   expect([queue.state(running), queue.state(other)]).toEqual(['leased', 'pending']);
   expect(worker.frames('job_revoked')).toEqual([]);
@@ -28,7 +28,7 @@ it('cancels also what waits to be tried again', () => {
     retryable: true,
   });
   expect(queue.state(id)).toBe('pending');
-  expect(queue.queue.purge('cfg')).toBe(1);
+  expect(queue.queue.do('purge', 'cfg', null)).toBe(1);
   queue.advance(60);
   expect(queue.state(id)).toBe('cancelled');
 });
@@ -36,14 +36,16 @@ it('cancels also what waits to be tried again', () => {
 it('cancels a tenant’s own jobs only', () => {
   const queue = new QueueHarness();
   const [mine, theirs] = [queue.job({ tenant: 'a' }), queue.job({ tenant: 'b' })];
-  expect(queue.queue.purge('cfg', 'a')).toBe(1);
+  expect(queue.queue.do('purge', 'cfg', 'a')).toBe(1);
   expect([queue.state(mine), queue.state(theirs)]).toEqual(['cancelled', 'pending']);
 });
 
 it('takes a few hundred at a time, so that others get their turn', () => {
   const queue = new QueueHarness();
   queue.submit(...Array.from({ length: 600 }, () => ({})));
-  expect([queue.queue.purge('cfg'), queue.queue.purge('cfg'), queue.queue.purge('cfg')]).toEqual([
-    500, 100, 0,
-  ]);
+  expect([
+    queue.queue.do('purge', 'cfg', null),
+    queue.queue.do('purge', 'cfg', null),
+    queue.queue.do('purge', 'cfg', null),
+  ]).toEqual([500, 100, 0]);
 });

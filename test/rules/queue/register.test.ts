@@ -2,13 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 describe('registering', () => {
-  it('grants what both sides know, and tells leases and where to dial the answer socket', () => {
+  it('tells leases and where to dial the answer socket', () => {
     const queue = new QueueHarness();
-    const worker = queue.worker('w 1', { features: ['ack', 'answer', 'teleport'] });
+    const worker = queue.worker('w 1');
     const [registered] = worker.frames('registered');
     expect(registered).toMatchObject({
       protocol: 1,
-      features: ['ack', 'answer'],
       lease_seconds: 30,
       renew_after_seconds: 24,
     });
@@ -41,9 +40,9 @@ describe('registering', () => {
     const connection = queue.baseWorker('first');
     queue.say(connection, { type: 'register', worker_id: 'second', config_id: 'cfg', capacity: 1 });
     expect(connection.frames('error')).toMatchObject([{ message: expect.stringContaining('"first"') }]);
-    expect(queue.queue.sessions().map(({ worker_id }) => worker_id)).toEqual(['first']);
+    expect(queue.queue.read('sessions').map(({ worker_id }) => worker_id)).toEqual(['first']);
     queue.say(connection, { type: 'register', worker_id: 'first', config_id: 'cfg', capacity: 2 });
-    expect(queue.queue.status()).toMatchObject({ workers: 1, slots: 2 });
+    expect(queue.queue.read('status')).toMatchObject({ workers: 1, slots: 2 });
     queue.drop(connection);
     expect(queue.state(queue.job())).toBe('pending');
   });
@@ -98,7 +97,11 @@ describe('a worker that is back', () => {
     expect(back.frames('registered')[0]).toMatchObject({ resumed: [id], revoked: [] });
     expect(back.frames('job')).toEqual([]);
     queue.advance(20);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0, fence_token });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'leased',
+      attempt_errors: [],
+      fence_token,
+    });
   });
 
   it('moves the job when the worker is not back within the grace, long before its lease would end', () => {
@@ -123,7 +126,7 @@ describe('a worker that is back', () => {
     expect(restarted.frames('job')).toEqual([]);
     queue.advance(2);
     expect(restarted.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
-    expect(queue.queue.jobs.get(id)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toMatchObject([{ code: 'worker_died' }]);
     expect(worker.closed).not.toBeNull();
   });
 
@@ -133,7 +136,7 @@ describe('a worker that is back', () => {
     const [moved, cancelled] = [queue.job(), queue.job()];
     const held = worker.frames('job').map(({ job_id, fence_token }) => ({ job_id, fence_token }));
     queue.drop(worker);
-    queue.queue.cancel(cancelled, 'cancelled');
+    queue.queue.do('cancel', cancelled, 'cancelled', null);
     queue.advance(11);
     queue.worker('other');
     queue.advance(2);
@@ -186,6 +189,8 @@ describe('a worker that is back', () => {
     queue.say(worker, { type: 'job_result', job_id: id, fence_token, result: {} });
     expect(queue.state(id)).toBe('succeeded');
     expect(worker.frames('job')).toHaveLength(3);
-    expect(queue.queue.sessions()).toMatchObject([{ worker_id: 'w', state: 'ready', models: ['tiny'] }]);
+    expect(queue.queue.read('sessions')).toMatchObject([
+      { worker_id: 'w', state: 'ready', models: ['tiny'] },
+    ]);
   });
 });

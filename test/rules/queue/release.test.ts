@@ -11,7 +11,11 @@ describe('a release', () => {
       queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
       queue.advance(2);
     }
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'leased',
+      attempts: 1,
+      attempt_errors: [],
+    });
   });
 
   it('hands a job released by a draining worker to another one in the same event', () => {
@@ -38,7 +42,7 @@ describe('a release', () => {
       queue.say(holder, { type: 'job_release', job_id, fence_token: fence_token + 100, reason: 'draining' });
     }
     expect(queue.state(stored)).toBe('leased');
-    expect(queue.queue.status()).toMatchObject({ running: 2, pending: 0 });
+    expect(queue.queue.read('status')).toMatchObject({ running: 2, pending: 0 });
   });
 
   it('of a request whose answer a relay carries ends its attempt: the gateway asks again', () => {
@@ -47,7 +51,7 @@ describe('a release', () => {
     queue.request({ job_id: 'waits' });
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'overloaded' });
-    expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
+    expect(queue.queue.read('status')).toMatchObject({ running: 0, pending: 0 });
     expect(queue.broken).toEqual([]);
     expect(queue.request({ job_id: 'waits' })).toMatchObject([{ kind: 'stream' }]);
   });

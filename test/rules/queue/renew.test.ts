@@ -12,7 +12,7 @@ describe('a renewal', () => {
       queue.say(worker, { type: 'renew', jobs: [{ job_id: id, fence_token }] });
     }
     expect(queue.state(id)).toBe('leased');
-    expect(queue.queue.jobs.get(id)?.attempts).toBe(0);
+    expect(queue.queue.read('get', id, null)?.attempt_errors).toEqual([]);
     queue.say(worker, { type: 'renew', jobs: [{ job_id: id, fence_token: fence_token - 1 }] });
     expect(worker.frames('renewed').map((frame) => frame.lost)).toEqual([[], [], [], [], [], [id]]);
   });

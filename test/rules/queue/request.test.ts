@@ -83,9 +83,9 @@ describe('callers that wait', () => {
     queue.request({ job_id: 'running' });
     const waiting = queue.request({ job_id: 'waiting' });
     const last = queue.request({ job_id: 'last' });
-    queue.queue.cancel('waiting', 'caller_gone');
+    queue.queue.do('cancel', 'waiting', 'caller_gone', null);
     expect(waiting).toMatchObject([{ reason: 'cancelled' }]);
-    queue.queue.cancel('running', 'caller_gone');
+    queue.queue.do('cancel', 'running', 'caller_gone', null);
     expect(worker.frames('job_revoked')).toMatchObject([{ job_id: 'running', reason: 'caller_gone' }]);
     expect(last).toMatchObject([{ kind: 'stream' }]);
   });
@@ -102,7 +102,7 @@ describe('callers that wait', () => {
     queue.request();
     queue.worker('w');
     expect(queue.broken.at(-1)).toMatchObject({ relay: 'q/w', stream: worker.lastJob().stream_id });
-    expect(queue.queue.status()).toMatchObject({ running: 0, pending: 0 });
+    expect(queue.queue.read('status')).toMatchObject({ running: 0, pending: 0 });
   });
 
   it('that ask again before their broken attempt is settled take one slot, not two', () => {
@@ -114,7 +114,7 @@ describe('callers that wait', () => {
     queue.request({ job_id: 'c' });
     expect(second.lastJob().job_id).toBe('c');
     queue.say(first, { type: 'job_error', job_id: 'c', fence_token: broken.fence_token, error: 'broke' });
-    expect(queue.queue.status()).toMatchObject({ running: 1 });
+    expect(queue.queue.read('status')).toMatchObject({ running: 1 });
     expect(queue.state(queue.job())).toBe('leased');
     expect(second.frames('job_revoked')).toEqual([]);
   });
@@ -129,7 +129,7 @@ describe('callers that wait', () => {
     expect(second.lastJob().job_id).toBe('c');
     expect(first.frames('job_revoked')).toMatchObject([{ job_id: 'c', reason: 'superseded' }]);
     expect(second.frames('job_revoked')).toEqual([]);
-    expect(queue.queue.status().running).toBe(2);
+    expect(queue.queue.read('status').running).toBe(2);
     expect(queue.state(queue.job())).toBe('leased');
   });
 
@@ -140,7 +140,7 @@ describe('callers that wait', () => {
     const [again] = queue.request({ job_id: 'c' });
     expect(again).toMatchObject({ kind: 'stream', fence_token: worker.lastJob().fence_token });
     expect(worker.frames('job_revoked')).toEqual([]);
-    expect(queue.queue.status().running).toBe(1);
+    expect(queue.queue.read('status').running).toBe(1);
   });
 
   it('keep their slot with a worker that lists them after a restart of the queue', () => {

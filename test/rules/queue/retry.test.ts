@@ -19,7 +19,7 @@ it('a failed job is given out again under its id, with all its attempts', () => 
   const first = worker.lastJob();
   queue.say(worker, failed(first));
   expect(queue.state(id)).toBe('failed');
-  expect(queue.queue.retry(id)).toMatchObject({
+  expect(queue.queue.do('retry', id, null)).toMatchObject({
     ok: true,
     job: { id, state: 'pending', attempts: 0, error: null },
   });
@@ -39,12 +39,12 @@ it('a failed job is given out again under its id, with all its attempts', () => 
     fence_token: second.fence_token,
     result: { value: 2 },
   });
-  expect(queue.queue.jobs.get(id)).toMatchObject({
+  expect(queue.queue.read('get', id, null)).toMatchObject({
     state: 'succeeded',
     result: { value: 2 },
     attempt_errors: [],
   });
-  const steps = queue.queue.jobs.ledger(id)!.steps.map(({ step, detail }) => [step, detail]);
+  const steps = queue.queue.read('ledger', id, null)!.steps.map(({ step, detail }) => [step, detail]);
   expect(steps).toEqual([
     ['submitted', null],
     ['dispatched', null],
@@ -62,7 +62,7 @@ it('an expired job gets as much time as it had, and is forgotten no earlier than
   queue.advance(61);
   expect(queue.state(id)).toBe('expired');
   queue.advance(30);
-  expect(queue.queue.retry(id)).toMatchObject({ ok: true });
+  expect(queue.queue.do('retry', id, null)).toMatchObject({ ok: true });
   queue.advance(59);
   expect(queue.state(id)).toBe('pending');
   queue.advance(2);
@@ -77,11 +77,11 @@ it('counts among what is pending again, also after a restart', () => {
   const queue = new QueueHarness({ max_pending: 1 });
   const id = queue.job({ deadline_seconds: 1 });
   queue.advance(3);
-  queue.queue.retry(id);
-  expect(queue.queue.status('cfg').config).toMatchObject({ in_queue: 1, failed: 1 });
+  queue.queue.do('retry', id, null);
+  expect(queue.queue.read('status', 'cfg').config).toMatchObject({ in_queue: 1, failed: 1 });
   expect(queue.submit({})).toMatchObject([{ ok: false, reason: 'queue_full' }]);
   queue.restart();
-  expect(queue.queue.status('cfg').config).toMatchObject({ in_queue: 1, failed: 0 });
+  expect(queue.queue.read('status', 'cfg').config).toMatchObject({ in_queue: 1, failed: 1 });
   expect(queue.worker('w').lastJob().job_id).toBe(id);
 });
 
@@ -93,8 +93,8 @@ it.each(['succeeded', 'cancelled', 'pending', 'leased'])('a job that is %s is le
     const { fence_token } = worker!.lastJob();
     queue.say(worker!, { type: 'job_result', job_id: id, fence_token, result: {} });
   }
-  if (state === 'cancelled') queue.queue.cancel(id, 'cancelled');
-  expect(queue.queue.retry(id)).toEqual({ ok: false, state });
+  if (state === 'cancelled') queue.queue.do('cancel', id, 'cancelled', null);
+  expect(queue.queue.do('retry', id, null)).toEqual({ ok: false, state });
   expect(queue.state(id)).toBe(state);
 });
 
@@ -102,7 +102,7 @@ it('another tenant’s job does not exist', () => {
   const queue = new QueueHarness();
   const id = queue.job({ tenant: 'a', deadline_seconds: 1 });
   queue.advance(3);
-  expect(queue.queue.retry(id, 'b')).toBeNull();
-  expect(queue.queue.retry('ghost')).toBeNull();
-  expect(queue.queue.retry(id, 'a')).toMatchObject({ ok: true });
+  expect(queue.queue.do('retry', id, 'b')).toBeNull();
+  expect(queue.queue.do('retry', 'ghost', null)).toBeNull();
+  expect(queue.queue.do('retry', id, 'a')).toMatchObject({ ok: true });
 });

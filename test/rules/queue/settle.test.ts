@@ -24,7 +24,11 @@ describe('settlement', () => {
     const job = worker.lastJob();
     queue.say(worker, result(job));
     queue.say(worker, result(job, 2));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', result: { value: 1 }, attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({
+      state: 'succeeded',
+      result: { value: 1 },
+      attempts: 1,
+    });
     expect(worker.frames('ack').map((ack) => ack.outcome)).toEqual(['accepted', 'accepted']);
   });
 
@@ -42,7 +46,7 @@ describe('settlement', () => {
     queue.say(slow, result(first, 'old'));
     expect(slow.frames('ack').at(-1)).toMatchObject({ outcome: 'stale' });
     queue.say(quick, result(second, 'new'));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', result: { value: 'new' } });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'succeeded', result: { value: 'new' } });
   });
 
   it('does not let a worker settle another worker’s job even with the right token', () => {
@@ -61,7 +65,7 @@ describe('settlement', () => {
     const id = queue.job();
     const job = holder.lastJob();
     queue.say(holder, failure(job, { retryable: true }));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'pending', worker_id: null });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending', worker_id: null });
     const { job_id, fence_token } = job;
     const thief = queue.worker('thief', { config_id: 'other', jobs: [{ job_id, fence_token }] });
     expect(thief.frames('registered')[0]).toMatchObject({ resumed: [], revoked: [{ job_id }] });
@@ -70,8 +74,8 @@ describe('settlement', () => {
       expect(thief.frames('ack').at(-1)).toMatchObject({ outcome: 'stale' });
     }
     expect(queue.state(id)).toBe('pending');
-    queue.queue.cancel(id, 'cancelled');
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'cancelled', worker_id: null });
+    queue.queue.do('cancel', id, 'cancelled', null);
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'cancelled', worker_id: null });
     expect(holder.frames('job_revoked')).toEqual([]);
   });
 
@@ -104,7 +108,7 @@ describe('settlement', () => {
       worker,
       failure(worker.lastJob(), { code: 'engine_refused', retryable: false, http_status: 400, body }),
     );
-    expect(queue.queue.jobs.get(id)).toMatchObject({
+    expect(queue.queue.read('get', id, null)).toMatchObject({
       state: 'failed',
       attempts: 1,
       error: { message: 'it broke', http_status: 400, body, code: 'engine_refused' },
@@ -121,7 +125,7 @@ describe('settlement', () => {
     queue.advance(2);
     expect(worker.lastJob()).toMatchObject({ job_id: id, attempt: 2 });
     queue.say(worker, failure(worker.lastJob(), { retryable: true, error: 'second' }));
-    const view = queue.queue.jobs.get(id);
+    const view = queue.queue.read('get', id, null);
     expect(view?.state).toBe('failed');
     expect(view?.attempt_errors.map((error) => error.message)).toEqual(['first', 'second']);
   });

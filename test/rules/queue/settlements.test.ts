@@ -5,13 +5,13 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 function ask(queue: QueueHarness, wanted: Partial<SettlementsWanted> = {}): SettlementsAnswer[] {
   const answers: SettlementsAnswer[] = [];
   const question = { after: 0, config_id: null, wait_ms: 0, viewer: null, ...wanted };
-  queue.queue.jobs.settlements(question, (answer) => answers.push(answer));
+  queue.queue.wait('settlements', question, (answer) => answers.push(answer));
   return answers;
 }
 
 function settle(queue: QueueHarness, job: Parameters<QueueHarness['job']>[0] = {}): string {
   const id = queue.job(job);
-  queue.queue.cancel(id, 'cancelled');
+  queue.queue.do('cancel', id, 'cancelled', null);
   return id;
 }
 

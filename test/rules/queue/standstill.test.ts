@@ -24,7 +24,7 @@ describe('a queue that stood still', () => {
     standStill(queue, seconds, 'alarm');
     queue.say(worker, renewal(worker.lastJob()));
     queue.advance(25);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('for a little while counts that to no lease', () => {
@@ -37,7 +37,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 4.5, 'alarm');
     queue.advance(3);
     queue.say(worker, renewal(worker.lastJob()));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('counts a job that it gave away just before from when it goes on', () => {
@@ -50,7 +50,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 4.2, 'alarm');
     queue.advance(3.3);
     queue.say(worker, renewal(worker.lastJob()));
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('until just after a lease ran out reads what lies in the sockets before it judges', () => {
@@ -60,7 +60,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 30.5, 'alarm');
     queue.say(worker, renewal(worker.lastJob()));
     queue.advance(25);
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('gives a worker whose socket broke meanwhile the whole grace', () => {
@@ -72,7 +72,7 @@ describe('a queue that stood still', () => {
     queue.drop(worker);
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('gives a worker that was gone already a grace anew', () => {
@@ -84,7 +84,7 @@ describe('a queue that stood still', () => {
     standStill(queue, 60, 'alarm');
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('does the same when its process was ended in the middle', () => {
@@ -97,7 +97,7 @@ describe('a queue that stood still', () => {
     queue.restart();
     queue.advance(9);
     queue.worker('w', { jobs: [{ job_id: id, fence_token }] });
-    expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'leased', attempts: 0 });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
   });
 
   it('closes no socket before it has read the pings in it', () => {
@@ -132,6 +132,6 @@ describe('a queue that stood still', () => {
     queue.advance(2);
     expect(queue.state(expired)).toBe('expired');
     queue.advance(40);
-    expect(queue.queue.jobs.get(leased)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
+    expect(queue.queue.read('get', leased, null)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
   });
 });

@@ -1,13 +1,12 @@
 import { expect, it } from 'vitest';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'stored_stream'];
 const streaming = { job_type: 'engine_request', stream: true } as const;
 
 /** A queue whose job streams, given to a worker that can. */
 function dispatched() {
   const queue = new QueueHarness();
-  const worker = queue.worker('w', { features: FEATURES });
+  const worker = queue.worker('w');
   const id = queue.job(streaming);
   return { queue, worker, id, job: worker.lastJob() };
 }
@@ -16,14 +15,18 @@ it('a stored job that streams names its stream in the frame and settles as any o
   const { queue, worker, id, job } = dispatched();
   expect(job).toMatchObject({ mode: 'persisted', stream_id: job.fence_token });
   queue.say(worker, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: { value: 1 } });
-  expect(queue.queue.jobs.get(id)).toMatchObject({ state: 'succeeded', stream: true, result: { value: 1 } });
+  expect(queue.queue.read('get', id, null)).toMatchObject({
+    state: 'succeeded',
+    stream: true,
+    result: { value: 1 },
+  });
   expect(queue.broken).toEqual([]);
 });
 
-it('a worker that cannot stream stored jobs is given the job without a stream', () => {
+it('a base worker is given the job without a stream', () => {
   const queue = new QueueHarness();
-  const worker = queue.worker('w');
-  const id = queue.job(streaming);
+  const worker = queue.baseWorker('w');
+  const id = queue.job({ stream: true });
   const job = worker.lastJob();
   expect(job).not.toHaveProperty('stream_id');
   queue.say(worker, { type: 'job_result', job_id: id, fence_token: job.fence_token, result: {} });
@@ -32,7 +35,7 @@ it('a worker that cannot stream stored jobs is given the job without a stream', 
 
 it('a job that does not stream is given no stream, and a repeat with another `stream` is the same job', () => {
   const queue = new QueueHarness();
-  const worker = queue.worker('w', { features: FEATURES });
+  const worker = queue.worker('w');
   const id = queue.job({ job_type: 'engine_request' });
   expect(worker.lastJob()).not.toHaveProperty('stream_id');
   expect(queue.submit({ ...streaming, id })).toMatchObject([
@@ -44,13 +47,17 @@ it('the queue remembers over a restart that a job streams', () => {
   const queue = new QueueHarness();
   const id = queue.job(streaming);
   queue.restart();
-  const worker = queue.worker('w', { features: FEATURES });
+  const worker = queue.worker('w');
   expect(worker.lastJob()).toMatchObject({ job_id: id, stream_id: worker.lastJob().fence_token });
 });
 
 it.each([
   ['its lease runs out', (queue: QueueHarness) => queue.advance(33), 'lease_expired'],
-  ['it is cancelled', (queue: QueueHarness, id: string) => queue.queue.cancel(id, 'cancelled'), 'cancelled'],
+  [
+    'it is cancelled',
+    (queue: QueueHarness, id: string) => queue.queue.do('cancel', id, 'cancelled', null),
+    'cancelled',
+  ],
 ])('those who watch are told when %s', (_, end, code) => {
   const { queue, id, job } = dispatched();
   end(queue, id);
@@ -61,10 +68,11 @@ it('whoever follows a job hears of every attempt and of the end', () => {
   const queue = new QueueHarness();
   const id = queue.job(streaming);
   const heard: (object | null)[] = [];
-  const follow = (fence: number) => queue.queue.jobs.follow(id, fence, 60_000, (view) => heard.push(view));
+  const follow = (fence: number) =>
+    queue.queue.wait('follow', id, fence, 60_000, null, (view) => heard.push(view));
   follow(0);
   expect(heard).toEqual([]);
-  const worker = queue.worker('w', { features: FEATURES });
+  const worker = queue.worker('w');
   const first = worker.lastJob();
   expect(heard).toMatchObject([{ state: 'leased', fence_token: first.fence_token, worker_id: 'w' }]);
   follow(first.fence_token);

@@ -70,9 +70,9 @@ describe('submission', () => {
     const text = '😀é'.repeat(700_000);
     const id = queue.job({ payload: JSON.stringify({ text }) });
     const ticket = ticketOf(worker.lastJob().payload_url);
-    expect(queue.queue.files.read(ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
+    expect(queue.queue.read('readFile', ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
     queue.say(worker, result(worker.lastJob(), text));
-    expect(unpackView(queue.queue.jobs.get(id) as JobView).result).toEqual({ value: text });
+    expect(unpackView(queue.queue.read('get', id, null) as JobView).result).toEqual({ value: text });
   });
 
   it('keeps every job within the 2 MB that Cloudflare gives a row, errors included', () => {
@@ -88,7 +88,9 @@ describe('submission', () => {
     for (const characters of [262_144, 262_145, 499_999]) {
       const id = queue.job({ payload: JSON.stringify({ text: text(characters) }) });
       queue.say(worker, result(worker.lastJob(), text(characters)));
-      expect(unpackView(queue.queue.jobs.get(id) as JobView).result).toEqual({ value: text(characters) });
+      expect(unpackView(queue.queue.read('get', id, null) as JobView).result).toEqual({
+        value: text(characters),
+      });
     }
     const attempts = 50;
     const id = queue.job({ payload: JSON.stringify({ text: text(262_144) }), max_attempts: attempts });
@@ -98,7 +100,7 @@ describe('submission', () => {
       queue.say(worker, { type: 'job_error', job_id: id, fence_token, retryable: true, ...long });
       queue.advance(61);
     }
-    expect(queue.queue.jobs.get(id)).toMatchObject({
+    expect(queue.queue.read('get', id, null)).toMatchObject({
       state: 'failed',
       attempts,
       error: { code: 'worker_error' },
@@ -117,7 +119,7 @@ describe('submission', () => {
     };
     fail(0, { body: { detail: 'x'.repeat(20_000) } });
     fail(1, { body: { detail: 'x'.repeat(200_000) } });
-    const errors = ids.map((id) => queue.queue.jobs.get(id)?.error);
+    const errors = ids.map((id) => queue.queue.read('get', id, null)?.error);
     expect(errors[0]).toMatchObject({ message: 'bad', body: { detail: 'x'.repeat(20_000) } });
     expect(errors[1]).toMatchObject({ message: 'bad', body: '(too long to be kept)' });
   });

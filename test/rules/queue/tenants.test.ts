@@ -6,11 +6,11 @@ describe('a job of another tenant', () => {
   it('is to its viewers as if it did not exist, and is not cancelled by them', () => {
     const { queue, ...harness } = withJob();
     const waited: (JobView | null)[] = [];
-    queue.jobs.wait('ann-1', 60_000, (view) => waited.push(view), 'bob');
+    queue.wait('wait', 'ann-1', 60_000, 'bob', (view) => waited.push(view));
     expect([
-      queue.jobs.get('ann-1', 'bob'),
-      queue.jobs.ledger('ann-1', 'bob'),
-      queue.cancel('ann-1', 'cancelled', 'bob'),
+      queue.read('get', 'ann-1', 'bob'),
+      queue.read('ledger', 'ann-1', 'bob'),
+      queue.do('cancel', 'ann-1', 'cancelled', 'bob'),
     ]).toEqual([null, null, null]);
     expect(waited).toEqual([null]);
     expect(harness.state()).toBe('leased');
@@ -18,10 +18,10 @@ describe('a job of another tenant', () => {
 
   it('is seen and cancelled by its own tenant, and by those who see all', () => {
     const { queue } = withJob();
-    expect(queue.jobs.get('ann-1', 'ann')?.id).toBe('ann-1');
-    expect(queue.jobs.get('ann-1', null)?.id).toBe('ann-1');
-    expect(queue.jobs.ledger('ann-1', 'ann')?.steps.length).toBeGreaterThan(0);
-    expect(queue.cancel('ann-1', 'cancelled', 'ann')).toMatchObject({ state: 'cancelled' });
+    expect(queue.read('get', 'ann-1', 'ann')?.id).toBe('ann-1');
+    expect(queue.read('get', 'ann-1', null)?.id).toBe('ann-1');
+    expect(queue.read('ledger', 'ann-1', 'ann')?.steps.length).toBeGreaterThan(0);
+    expect(queue.do('cancel', 'ann-1', 'cancelled', 'ann')).toMatchObject({ state: 'cancelled' });
   });
 
   it('keeps its id, with the words that another payload is answered with', () => {
@@ -43,14 +43,14 @@ describe('a request of another tenant', () => {
     const harness = new QueueHarness();
     harness.worker('w');
     harness.request({ job_id: 'r', tenant: 'ann' });
-    expect(harness.queue.jobs.ledger('r', 'bob')).toBeNull();
-    expect(harness.queue.jobs.ledger('r', 'ann')?.steps.length).toBeGreaterThan(0);
-    expect(harness.queue.cancel('r', 'cancelled', 'bob')).toBeNull();
-    expect(harness.queue.status().running).toBe(1);
+    expect(harness.queue.read('ledger', 'r', 'bob')).toBeNull();
+    expect(harness.queue.read('ledger', 'r', 'ann')?.steps.length).toBeGreaterThan(0);
+    expect(harness.queue.do('cancel', 'r', 'cancelled', 'bob')).toBeNull();
+    expect(harness.queue.read('status').running).toBe(1);
     expect(harness.submit({ id: 'r', tenant: 'bob' })).toMatchObject([
       { reason: 'conflict', message: 'job r exists with another payload: submit under a new id' },
     ]);
-    expect(harness.queue.cancel('r', 'cancelled', 'ann')).toMatchObject({ state: 'cancelled' });
+    expect(harness.queue.do('cancel', 'r', 'cancelled', 'ann')).toMatchObject({ state: 'cancelled' });
   });
 });
 

@@ -69,12 +69,15 @@ it('the jobs of callers that wait are told in the order in which they get a slot
   queue.worker('w');
   for (const job_id of ['running', 'second', 'third']) queue.request({ job_id, model: 'tiny' });
   queue.request({ job_id: 'urgent', model: 'tiny', priority: 5 });
-  expect(queue.queue.lines.all()).toEqual([{ job_ids: ['urgent', 'second', 'third'], start: null }]);
+  expect(queue.queue.read('waitingLines')).toEqual([{ job_ids: ['urgent', 'second', 'third'], start: null }]);
 });
 
 it('what a caller calls its request stands in the ledger of its job', () => {
   const queue = new QueueHarness();
   queue.worker('w');
   queue.request({ job_id: 'j', request_id: 'mine' });
-  expect(queue.queue.jobs.ledger('j')?.steps[0]).toMatchObject({ step: 'submitted', detail: 'request mine' });
+  expect(queue.queue.read('ledger', 'j', null)?.steps[0]).toMatchObject({
+    step: 'submitted',
+    detail: 'request mine',
+  });
 });

@@ -3,7 +3,6 @@ import type { UsageSum, UsageWanted } from '../../../src/queue/rpc.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'usage'];
 const USAGE = {
   prompt_tokens: 10,
   completion_tokens: 5,
@@ -13,7 +12,7 @@ const USAGE = {
 };
 
 function worker(queue: QueueHarness, id = 'w', more: object = {}): FakeConnection {
-  return queue.worker(id, { capacity: 4, features: FEATURES, ...more });
+  return queue.worker(id, { capacity: 4, ...more });
 }
 
 /** Everything that is counted, summed up by what is asked for. */
@@ -23,7 +22,7 @@ function usage(
   more: Partial<UsageWanted> = {},
 ): UsageSum[] {
   const to = queue.nowMs / 1000 + 365 * 86_400;
-  return queue.queue.usage({ from: 0, to, width: 10 ** 10, groupBy, filter: {}, ...more });
+  return queue.queue.do('usage', { from: 0, to, width: 10 ** 10, groupBy, filter: {}, ...more });
 }
 
 const told = (job: { job_id: string; fence_token: number }, more: object = {}) => ({

@@ -3,7 +3,6 @@ import type { UsageSum, UsageWanted } from '../../../src/queue/rpc.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-const FEATURES = ['ack', 'answer', 'release', 'renew', 'load', 'usage'];
 const USAGE = {
   prompt_tokens: 10,
   completion_tokens: 5,
@@ -13,7 +12,7 @@ const USAGE = {
 };
 
 function worker(queue: QueueHarness, id = 'w', more: object = {}): FakeConnection {
-  return queue.worker(id, { capacity: 4, features: FEATURES, ...more });
+  return queue.worker(id, { capacity: 4, ...more });
 }
 
 /** Everything that is counted, summed up by what is asked for. */
@@ -23,7 +22,7 @@ function usage(
   more: Partial<UsageWanted> = {},
 ): UsageSum[] {
   const to = queue.nowMs / 1000 + 365 * 86_400;
-  return queue.queue.usage({ from: 0, to, width: 10 ** 10, groupBy, filter: {}, ...more });
+  return queue.queue.do('usage', { from: 0, to, width: 10 ** 10, groupBy, filter: {}, ...more });
 }
 
 const told = (job: { job_id: string; fence_token: number }, more: object = {}) => ({
@@ -111,7 +110,7 @@ describe('usage of stored jobs', () => {
 
   it('says how jobs ended that used nothing', () => {
     const queue = new QueueHarness();
-    queue.queue.cancel(queue.job(), 'cancelled');
+    queue.queue.do('cancel', queue.job(), 'cancelled', null);
     queue.job({ deadline_seconds: 5 });
     queue.advance(6);
     expect(usage(queue)).toMatchObject([
@@ -150,7 +149,7 @@ describe('usage of requests whose callers wait', () => {
       queue.request({ job_id: id });
       queue.say(connection, told(connection.lastJob()));
     }
-    expect(queue.queue.status().running).toBe(0);
+    expect(queue.queue.read('status').running).toBe(0);
     expect(outcomes(connection)).toEqual([]);
     queue.advance(1);
     expect(outcomes(connection)).toEqual(['accepted', 'accepted', 'accepted']);

@@ -15,8 +15,8 @@ describe('waiting for a job', () => {
     const worker = queue.worker('w');
     const [first, second] = [queue.job(), queue.job()];
     const heard: unknown[] = [];
-    queue.queue.jobs.wait(first, 60_000, (view) => heard.push(view?.state));
-    queue.queue.jobs.wait(second, 3000, (view) => heard.push(view?.state));
+    queue.queue.wait('wait', first, 60_000, null, (view) => heard.push(view?.state));
+    queue.queue.wait('wait', second, 3000, null, (view) => heard.push(view?.state));
     expect(heard).toEqual([]);
     queue.say(worker, result(worker.lastJob()));
     expect(heard).toEqual(['succeeded']);

@@ -6,7 +6,7 @@ const settings = { webhook_hosts: 'a.test,b.test', webhook_secret: 'whsec_x' };
 
 /** A queue with settled jobs whose settlements are to be posted there. */
 function settled(urls: readonly string[], queue = new QueueHarness(settings)): QueueHarness {
-  for (const webhook of urls) queue.queue.cancel(queue.job({ webhook }), 'cancelled');
+  for (const webhook of urls) queue.queue.do('cancel', queue.job({ webhook }), 'cancelled', null);
   queue.advance(1);
   return queue;
 }
@@ -28,14 +28,14 @@ describe('webhooks', () => {
   it('are written for jobs that name one, for all where the queue has one, and for no others', () => {
     expect(settled(['https://a.test/1']).queue.webhooks.take()).toHaveLength(1);
     const queue = new QueueHarness({ ...settings, webhook_url: 'https://b.test/all' });
-    queue.queue.cancel(queue.job(), 'cancelled');
+    queue.queue.do('cancel', queue.job(), 'cancelled', null);
     expect(
       settled(['https://a.test/1'], queue)
         .queue.webhooks.take()
         .map(({ url }) => url),
     ).toEqual(['https://a.test/1', 'https://b.test/all']);
     const none = new QueueHarness(settings);
-    none.queue.cancel(none.job(), 'cancelled');
+    none.queue.do('cancel', none.job(), 'cancelled', null);
     none.advance(1);
     expect(none.queue.webhooks.take()).toEqual([]);
   });
@@ -103,7 +103,7 @@ describe('the body for a job in RunPod’s form', () => {
       ? { type: 'job_result', result }
       : { type: 'job_error', error: 'it broke', code: 'engine_refused', retryable: false };
     queue.say(worker, { ...end, job_id: id, fence_token });
-    return { id, body: JSON.parse(queue.queue.webhookBody(id)!) };
+    return { id, body: JSON.parse(queue.queue.read('webhookBody', id)!) };
   }
 
   it('is the job as RunPod shows it', () => {

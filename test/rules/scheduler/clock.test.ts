@@ -15,12 +15,12 @@ describe('a clock that was set back', () => {
     fleet.apply();
     const { id, name } = fleet.accepted();
     fleet.list([{ name, state: 'ended' }]);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
     setBack(fleet);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toEqual([]);
-    fleet.tick(60);
+    fleet.reconcile(60);
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
   });
 
@@ -30,7 +30,7 @@ describe('a clock that was set back', () => {
     const { id } = fleet.accepted();
     setBack(fleet);
     for (let n = 0; n < 6; n++) {
-      fleet.tick(15);
+      fleet.reconcile(15);
       fleet.list([]);
     }
     expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'vanished' });
@@ -41,7 +41,7 @@ describe('a clock that was set back', () => {
     fleet.apply();
     const before = fleet.accepted();
     setBack(fleet);
-    fleet.tick(0);
+    fleet.reconcile(0);
     const after = fleet.row(before.id);
     expect(after.state_at).toBe(before.state_at - HOUR_MS);
     expect(after.accepted_at! - after.intended_at).toBe(before.accepted_at! - before.intended_at);

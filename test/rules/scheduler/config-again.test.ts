@@ -10,7 +10,7 @@ function takenOut() {
   fleet.session(name, { running: 1 });
   fleet.scheduler.removeSpec(false);
   fleet.list([{ name }]);
-  fleet.tick();
+  fleet.reconcile();
   expect(fleet.row(id).state).toBe('draining');
   /** It is put in again while there is work. */
   const putIn = (config: object) => {
@@ -18,7 +18,7 @@ function takenOut() {
     fleet.apply(config);
     fleet.list([{ name }]);
     fleet.waiting = 1;
-    fleet.tick();
+    fleet.reconcile();
     return fleet.row(id).state;
   };
   return { putIn };

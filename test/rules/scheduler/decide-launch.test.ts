@@ -143,7 +143,7 @@ describe('what the rule launches', () => {
     expect(now({ ...stopped, launches: [...five, sound] }).configs[0]?.breaker).toBeNull();
   });
 
-  it('blames the machine for exit code 8, and tries another kind at once', () => {
+  it('takes exit code 8 for a failure of the machine, and tries another kind at once', () => {
     const bad = failed({ cause: 'exited', exit_code: 8 });
     const of = observed({ configs: [waiting(TWO_KINDS)], providers: BOTH, launches: [bad] });
     const decided = now(of);

@@ -55,7 +55,7 @@ describe('orders to launchers', () => {
     fleet.apply();
     fleet.list([]);
     fleet.waiting = 1;
-    fleet.tick();
+    fleet.reconcile();
     const [intended] = fleet.rows();
     expect(intended).toMatchObject({ state: 'intended', order: 0, config_id: 'chat' });
     const { orders } = fleet.sync();
@@ -95,10 +95,10 @@ describe('orders to launchers', () => {
     // The launcher is killed in its create, and is back after more than a start usually takes.
     fleet.now += 600_000;
     expect(fleet.list([]).orders).toMatchObject([{ launch_id: id, order: 2, may_exist: true }]);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).toHaveLength(1);
     fleet.result(id, 2, { kind: 'launched', external_id: 'x-1', price_per_hour: 1 });
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).toMatchObject([{ id, state: 'accepted' }]);
   });
 
@@ -113,7 +113,7 @@ describe('orders to launchers', () => {
     fleet.now += 600_000;
     const lists = [{ provider: 'there', age_ms: 0, machines: [], error: null }];
     fleet.sync({ drivers: ['vast'], lists }, 'l-2');
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.row(id)).toMatchObject({ state: 'terminating', provider: 'here' });
     expect(fleet.rows()).toMatchObject([{ id }, { state: 'intended', provider: 'there' }]);
   });
@@ -134,15 +134,15 @@ describe('orders to launchers', () => {
     fleet.sync(cannot, 'keyless');
     fleet.list([]);
     fleet.waiting = 1;
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).toMatchObject([{ state: 'intended' }]);
     expect(fleet.sync(cannot, 'keyless').orders).toEqual([]);
     expect(fleet.sync().orders).toMatchObject([{ kind: 'launch' }]);
     // The other one is gone: it may be that a termination succeeds where a list does not.
     fleet.scheduler.removeSpec(false);
-    fleet.tick();
+    fleet.reconcile();
     fleet.now += 61_000;
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync(cannot, 'keyless').orders).toMatchObject([{ kind: 'terminate' }]);
   });
 
@@ -185,10 +185,10 @@ describe('the worker of a launch', () => {
     fleet.apply();
     const { id, name } = fleet.requested();
     fleet.session(name, { capacity: 0 });
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.row(id)).toMatchObject({ state: 'registered', external_id: null });
     fleet.session(name, { capacity: 4 });
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.row(id)).toMatchObject({ state: 'ready' });
     fleet.now += 120_000;
     expect(fleet.sync().orders).toEqual([]);
@@ -201,13 +201,13 @@ describe('the worker of a launch', () => {
     fleet.running[name] = 1;
     expect(fleet.scheduler.control('chat', 'drain', false)).toMatchObject({ ok: true, control: 'drained' });
     expect(fleet.scheduler.cordon()).toEqual([name]);
-    fleet.tick(5);
+    fleet.reconcile(5);
     expect(fleet.row(id).state).toBe('draining');
-    fleet.tick(5, { cordoned: null, backlog: new Map() });
+    fleet.reconcile(5, { cordoned: null, backlog: new Map() });
     expect(fleet.row(id).state).toBe('draining');
     fleet.list([{ name, external_id: 'x-1' }]);
     fleet.running[name] = 0;
-    fleet.tick(5);
+    fleet.reconcile(5);
     expect(fleet.row(id).state).toBe('terminating');
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id, external_id: 'x-1' }]);
     fleet.result(id, 2, { kind: 'terminated' });
@@ -221,10 +221,10 @@ describe('the worker of a launch', () => {
     fleet.running[name] = 1;
     fleet.scheduler.control('chat', 'drain', false);
     expect(fleet.row(id).state).toBe('terminating');
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toEqual([]);
     fleet.running[name] = 0;
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
   });
 
@@ -234,7 +234,7 @@ describe('the worker of a launch', () => {
     const { id, name } = fleet.accepted();
     expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat' });
     fleet.scheduler.control('chat', 'drain', false);
-    fleet.tick();
+    fleet.reconcile();
     fleet.sync();
     expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat' });
     fleet.result(id, 2, { kind: 'terminated' });

@@ -7,10 +7,10 @@ it('takes back a spec of 6,000 configs at once, and decides over them', () => {
   const chat = { model: 'tiny', machines: [{ provider: 'here' }] };
   const configs = Object.fromEntries(Array.from({ length: 6000 }, (_, n) => [`c-${n}`, chat]));
   fleet.scheduler.applySpec(FleetSpec.parse({ providers: { here: { driver: 'process' } }, configs }), false);
-  fleet.tick();
+  fleet.reconcile();
   expect(fleet.scheduler.scaling()?.configs.size).toBe(6000);
   expect(fleet.scheduler.removeSpec(false)?.changes).toHaveLength(6001);
-  fleet.tick();
+  fleet.reconcile();
   const stored = fleet.database.prepare(`SELECT sum(length(value)) AS length FROM scheduler`).get();
   expect(stored?.length).toBeLessThan(10_000);
 });

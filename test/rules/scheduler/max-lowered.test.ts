@@ -7,18 +7,18 @@ function three(config: object) {
   fleet.apply({ slots: 1, min: 3, ...config });
   fleet.list([]);
   for (let n = 0; n < 4; n++) {
-    fleet.tick();
+    fleet.reconcile();
     for (const order of fleet.sync().orders) {
       fleet.result(order.launch_id, 1, { kind: 'launched', external_id: order.name, price_per_hour: 2 });
       fleet.session(order.name, { capacity: 1, running: 1 });
     }
   }
-  fleet.tick();
+  fleet.reconcile();
   const alive = () => fleet.rows().filter(({ state }) => state === 'ready');
   const look = (seconds: number) => {
     for (let s = 0; s < seconds; s += 5) {
       fleet.list(alive().map(({ name }) => ({ name, external_id: name })));
-      fleet.tick(5);
+      fleet.reconcile(5);
     }
   };
   expect(alive()).toHaveLength(3);

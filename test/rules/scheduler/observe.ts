@@ -62,9 +62,6 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
     cause: null,
     exit_code: null,
     detail: null,
-    order: 1,
-    missed_lists: 0,
-    missed_since: null,
     ...given,
   };
 }

@@ -30,7 +30,7 @@ describe('a provider that becomes another place under the same name', () => {
     fleet.list([{ name }]);
     for (let n = 0; n < 30; n++) {
       fleet.list([{ name }]);
-      fleet.tick(15);
+      fleet.reconcile(15);
     }
     expect(fleet.row(id)).toMatchObject({ state: 'terminating', provider: 'here' });
   });

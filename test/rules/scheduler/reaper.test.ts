@@ -100,7 +100,7 @@ describe('a list of a provider', () => {
       detail: 'no such model',
       ended_at: fleet.now - 5,
     });
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
     fleet.result(id, 2, { kind: 'terminated' });
     expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'exited' });
@@ -124,7 +124,7 @@ describe('a list of a provider', () => {
     fleet.list(machines);
     fleet.now += 30_000;
     fleet.list(machines);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toEqual([]);
     fleet.now += 30_000;
     expect(fleet.list(machines).orders).toMatchObject([{ kind: 'terminate', external_id: 'x-lost' }]);
@@ -145,7 +145,7 @@ describe('a list of a provider', () => {
     fleet.list(machines);
     fleet.now += 60_000;
     fleet.list(machines);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-2' }]);
   });
 
@@ -157,7 +157,7 @@ describe('a list of a provider', () => {
     fleet.list([{ name, external_id: 'x-5' }]);
     fleet.now += 60_000;
     fleet.list([{ name, external_id: 'x-5' }]);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-5' }]);
     expect(fleet.row(id).state).toBe('failed');
   });
@@ -167,15 +167,15 @@ describe('a list of a provider', () => {
     fleet.apply({ max: 1 });
     const { id, name } = fleet.accepted();
     fleet.scheduler.control('chat', 'drain', false);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', order: 2 }]);
     fleet.scheduler.control('chat', 'resume', false);
     fleet.waiting = 3;
     for (let order = 2; order < 12; order++) {
       fleet.result(id, order, { kind: 'terminating' });
-      fleet.tick(4);
+      fleet.reconcile(4);
       expect(fleet.list([{ name }]).orders).toEqual([]);
-      fleet.tick(1);
+      fleet.reconcile(1);
       expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id, order: order + 1 }]);
       expect(fleet.rows()).toMatchObject([{ id, state: 'terminating' }]);
     }
@@ -184,7 +184,7 @@ describe('a list of a provider', () => {
     );
     fleet.result(id, 12, { kind: 'terminated' });
     expect(fleet.row(id).state).toBe('gone');
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows().filter(({ state }) => state !== 'gone')).toMatchObject([{ state: 'intended' }]);
   });
 
@@ -220,9 +220,9 @@ describe('what a fleet costs', () => {
     fleet.now += 1_800_000;
     fleet.list([{ name, started_at, state: 'ended', ended_at: started_at + 900_000, exit_code: 0 }]);
     fleet.now += 3_600_000;
-    const cost = () => fleet.scheduler.launches().find(({ launch_id }) => launch_id === id)?.cost;
+    const cost = () => fleet.scheduler.launches().find((row) => row.id === id)?.cost;
     expect(cost()).toBe(0.5);
-    fleet.tick();
+    fleet.reconcile();
     fleet.sync();
     fleet.result(id, 2, { kind: 'terminated' });
     expect(cost()).toBe(0.5);
@@ -248,15 +248,15 @@ describe('a spec', () => {
     );
     expect(fleet.row(id).state).toBe('ready');
     fleet.scheduler.removeSpec(false);
-    fleet.tick();
+    fleet.reconcile();
     fleet.list([{ name, external_id: 'x-1' }]);
-    for (let n = 0; n < 3; n++) fleet.tick();
+    for (let n = 0; n < 3; n++) fleet.reconcile();
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id }]);
     fleet.sessions = [];
     fleet.result(id, 2, { kind: 'terminated' });
     expect(fleet.row(id).state).toBe('gone');
     expect(fleet.sync().providers).toEqual([]);
-    expect(fleet.scheduler.nextTick()).toBeNull();
+    expect(fleet.scheduler.nextReconcile()).toBeNull();
   });
 
   it('that starts a config otherwise replaces its workers', () => {
@@ -275,10 +275,10 @@ describe('an operator', () => {
     fleet.list([]);
     fleet.scheduler.control('chat', 'pause', false);
     fleet.waiting = 5;
-    for (let n = 0; n < 5; n++) fleet.tick();
+    for (let n = 0; n < 5; n++) fleet.reconcile();
     expect(fleet.rows()).toEqual([]);
     fleet.scheduler.control('chat', 'resume', false);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).not.toEqual([]);
   });
 
@@ -286,10 +286,10 @@ describe('an operator', () => {
     const fleet = fleetWithSpec();
     fleet.list([]);
     expect(fleet.scheduler.control('chat', 'launch', true)).toMatchObject({ ok: true });
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).toEqual([]);
     fleet.scheduler.control('chat', 'launch', false);
-    fleet.tick();
+    fleet.reconcile();
     expect(fleet.rows()).toHaveLength(1);
     fleet.apply({ max: 1 });
     expect(fleet.scheduler.control('chat', 'launch', false)).toMatchObject({ ok: false, reason: 'refused' });
@@ -301,17 +301,17 @@ describe('an operator', () => {
     fleet.list([]);
     const told = () => fleet.scheduler.scaling()?.configs.get('chat')?.decision;
     fleet.waiting = 2;
-    fleet.tick();
+    fleet.reconcile();
     const decided = told();
     expect(decided).toMatchObject({
       at: fleet.now,
       text: expect.stringMatching(/2 wait\. 1 worker launched\.$/),
     });
     fleet.waiting = 3;
-    fleet.tick();
+    fleet.reconcile();
     expect(told()).toEqual(decided);
     fleet.scheduler.control('chat', 'pause', false);
-    fleet.tick();
+    fleet.reconcile();
     expect(told()).toMatchObject({ at: fleet.now, text: expect.stringContaining('paused') });
   });
 });

@@ -18,7 +18,7 @@ function fleetOf(budget: object, driver = 'runpod'): SchedulerHarness {
 function launchesOf(fleet: SchedulerHarness): number {
   let orders = 0;
   for (let n = 0; n < 10; n++) {
-    fleet.tick();
+    fleet.reconcile();
     orders += fleet.sync().orders.length;
   }
   return orders;

@@ -6,27 +6,27 @@ import {
   defaultText,
   queueSettings,
   settingsFromBindings,
+  variableOf,
 } from '../../../src/settings/queue-settings.ts';
 
 describe('the table of queue settings', () => {
-  it('is the one in the README', () => {
-    const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
-    const section = readme.split('### Queue (`queue`, `up`)')[1]?.split('\n### ')[0] ?? '';
+  it('is the one in docs/settings.md', () => {
+    const page = readFileSync(new URL('../../../docs/settings.md', import.meta.url), 'utf8');
+    const section = page.split('## Queue (`queue`, `up`)')[1]?.split('\n## ')[0] ?? '';
     const rows = queueSettings().map(
-      ([, setting]) => `| \`${setting.variable}\` | ${defaultText(setting)} | ${setting.help} |`,
+      ([name, setting]) => `| \`${variableOf(name)}\` | ${defaultText(setting)} | ${setting.help} |`,
     );
-    const inReadme = section.split('\n').filter((line) => rows.includes(line));
-    expect(inReadme).toEqual(rows);
+    const inPage = section.split('\n').filter((line) => rows.includes(line));
+    expect(inPage).toEqual(rows);
   });
 
-  it('gives what is not set its default, or the value of the setting that it follows', () => {
-    const values = completeQueueSettings({ max_pending: 5, max_waiting: 7, max_waiting_per_tenant: 2 });
+  it('gives what is not set its default', () => {
+    const values = completeQueueSettings({ max_pending: 5, max_waiting: 7 });
     expect(values).toMatchObject({
       lease_seconds: 30,
       max_pending: 5,
-      max_pending_per_tenant: 5,
       max_waiting: 7,
-      max_waiting_per_tenant: 2,
+      tenant_share: 1,
     });
     expect(Object.keys(values).sort()).toEqual(
       queueSettings()
@@ -45,8 +45,12 @@ describe('the table of queue settings', () => {
   });
 
   it('has variables and bindings that are each used once', () => {
-    const variables = queueSettings().map(([, { variable }]) => variable);
+    const variables = queueSettings().map(([name]) => variableOf(name));
     expect(new Set(variables).size).toBe(variables.length);
-    expect(bindingName('max_pending_per_tenant')).toBe('MAX_PENDING_PER_TENANT');
+    expect([variableOf('max_pending'), bindingName('max_pending')]).toEqual([
+      'QUEUE_MAX_PENDING',
+      'MAX_PENDING',
+    ]);
+    expect(variableOf('inference_routes')).toBe('INFERENCE_ROUTES');
   });
 });

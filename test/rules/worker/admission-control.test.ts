@@ -146,24 +146,6 @@ test('a job with a deadline is taken while nobody knows how fast the engine is',
   expect(bench.engine.exchanges).toHaveLength(1);
 });
 
-test('a queue that takes no releases is told of a late job by an error that allows another attempt', async () => {
-  const bench = new WorkerBench({ capacity: 3 });
-  bench.worker.start();
-  bench.queue.open();
-  bench.worker.engineHealthy(['tiny']);
-  bench.queue.grant({ features: ['ack'] });
-  await bench.push({ job_id: 'past' });
-  await bench.clock.advance(10_000);
-  bench.engine.last.json(200, {
-    choices: [{ finish_reason: 'length' }],
-    usage: { completion_tokens: 100 },
-  });
-  await settled();
-  await bench.push({ job_id: 'running', fence_token: 2, ...chat(100) });
-  await bench.push({ fence_token: 3, deadline_ms: 10, ...chat(100) });
-  expect(bench.errors).toMatchObject([{ job_id: 'j1', code: 'deadline', retryable: true }]);
-});
-
 test('the answer of a caller who waits teaches the rate too', async () => {
   const bench = await new WorkerBench({ capacity: 3 }).ready();
   await bench.push(streamed(100));

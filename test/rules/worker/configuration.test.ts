@@ -26,7 +26,7 @@ test('three variables suffice, everything else has its default', () => {
     leaseSeconds: 30,
     renewAfterSeconds: 24,
     graceSeconds: 5,
-    backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 1, resumeAtWaiting: 0, kvCacheLimit: 0.95 },
+    backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 1, resumeAtWaiting: 0 },
     streams: {
       interval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 },
       batching: null,
@@ -76,7 +76,6 @@ test('every fault is named at once, with what was given and what is expected, an
     VLLM_PORT: '99999',
     CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: '2',
     CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '3',
-    CASOLA_BACKPRESSURE_KV_CACHE: '95',
     WORKER_PAYLOAD_HOSTS: 'https://files.example',
   });
   expect(problem).toMatch(
@@ -89,7 +88,6 @@ test('every fault is named at once, with what was given and what is expected, an
   expect(problem).toMatch(/VLLM_PORT="99999": expected a port/);
   expect(problem).toMatch(/ENGINE_URL is not set/);
   expect(problem).toMatch(/RESUME_THRESHOLD="3": expected no more than CASOLA_BACKPRESSURE_PAUSE_THRESHOLD/);
-  expect(problem).toMatch(/CASOLA_BACKPRESSURE_KV_CACHE="95": expected a number from 0 to 1/);
   expect(problem).toMatch(/WORKER_PAYLOAD_HOSTS="https:\/\/files.example": expected host names/);
   expect(problem).not.toContain('hush');
 });

@@ -94,6 +94,7 @@ describe('each form of an input becomes one request', () => {
     expect(read({ openai_route: '/v1/models' })).toMatchObject({ request: { path: '/v1/models', ...GET } });
     expect(read({ route: '/v1/models' })).toMatchObject({ request: { path: '/v1/models', ...GET } });
     expect(read({ openai_route: '/v1/models' }).request.body).toBeUndefined();
+    expect(read({ openai_route: '/v1/models', openai_input: {} })).toMatchObject({ request: GET });
   });
 
   test('the model is named only where the engine tells its name, and a job that names one keeps it', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
-import { FEATURES, PONG_TEXT } from '../../../src/protocol/index.ts';
+import { OPTIMISATIONS, PONG_TEXT } from '../../../src/protocol/index.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -22,18 +22,6 @@ test('the worker dials while the engine loads, and offers its slots the moment i
       config_id: 'config',
       capacity: 3,
       protocol: 1,
-      features: [
-        'ack',
-        'answer',
-        'release',
-        'renew',
-        'load',
-        'bytes',
-        'body_bytes',
-        'stored_stream',
-        'usage',
-        'frames',
-      ],
       instance: { id: 'w', boot_id: 'b', models: ['tiny', 'alias'] },
       jobs: [],
     },
@@ -237,12 +225,13 @@ test('the load is told when it changed, at each check of the gauges', async () =
 });
 
 test('settlements of one tick go in one message', async () => {
+  OPTIMISATIONS.gatherFrames = true;
   const bench = await new WorkerBench({ capacity: 3 }).ready();
-  bench.queue.grant({ features: [...FEATURES] });
   for (const job_id of ['j1', 'j2', 'j3']) await bench.push({ job_id });
   bench.queue.texts.length = 0;
   for (const exchange of bench.engine.exchanges) exchange.json(200, { id: 'c', model: 'tiny', choices: [] });
   await bench.clock.advance(1);
   const said = bench.queue.texts.map((text) => [JSON.parse(text)].flat().map(({ type }) => type));
   expect(said).toContainEqual(['job_result', 'job_result', 'job_result']);
+  OPTIMISATIONS.gatherFrames = false;
 });

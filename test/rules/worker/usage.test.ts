@@ -71,18 +71,6 @@ test('a stored stream is kept and watched without it', async () => {
   expect(bench.results).toMatchObject([{ usage: COUNTED, result: { response: { body: CHUNK + DONE } } }]);
 });
 
-test('a queue that does not count is given what the engine says by itself', async () => {
-  const bench = new WorkerBench();
-  bench.worker.start();
-  await bench.clock.advance(0);
-  bench.queue.open();
-  bench.worker.engineHealthy(['tiny']);
-  bench.queue.grant({ features: ['ack', 'answer', 'release', 'renew'] });
-  bench.relay.open();
-  await bench.push(JOB);
-  expect(String(bench.engine.last.call.body)).toBe(BODY);
-});
-
 test('an engine that refuses the field is asked without it, now and from then on', async () => {
   const bench = await pushed();
   bench.engine.last.json(400, { error: 'stream_options: extra fields are not permitted' });

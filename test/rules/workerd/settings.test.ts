@@ -10,8 +10,8 @@ it('hands the operator’s variables to the queue object under its own names, an
     QUEUE_RETENTION_SECONDS: '3600',
     QUEUE_MAX_PENDING: '5',
     QUEUE_MAX_WAITING: '7',
-    QUEUE_MAX_WAITING_PER_TENANT: '2',
-    CASOLA_RECONNECT_GRACE: '0',
+    QUEUE_TENANT_SHARE: '0.5',
+    QUEUE_RECONNECT_GRACE_SECONDS: '0',
   };
   const { TOKENS, ...bindings } = bindingsOf(await readQueueSettings({ state }, env));
   expect(TOKENS).toBe('[]');
@@ -19,7 +19,7 @@ it('hands the operator’s variables to the queue object under its own names, an
     RETENTION_SECONDS: '3600',
     MAX_PENDING: '5',
     MAX_WAITING: '7',
-    MAX_WAITING_PER_TENANT: '2',
+    TENANT_SHARE: '0.5',
     RECONNECT_GRACE_SECONDS: '0',
   });
 });

@@ -24,13 +24,13 @@ export function scalingOf(given: Partial<ConfigScaling> = {}): ConfigScaling {
 
 export function launchRow(id: string, state: LaunchRow['state'], given: Partial<LaunchRow> = {}): LaunchRow {
   return {
-    launch_id: id,
+    id,
     name: `wv-inst-demo-${id}`,
     config_id: 'demo',
     provider: 'here',
     kind: 'local',
     state,
-    state_since: NOW,
+    state_at: NOW,
     reason:
       '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
     price_per_hour: 0.5,

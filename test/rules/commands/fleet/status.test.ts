@@ -51,7 +51,7 @@ describe('worker-vllm fleet status', () => {
 
   it('says how to begin where no fleet is in force', () => {
     expect(statusLines({ ...fleetView({}), scaling: null }, 0)).toEqual([
-      'No fleet is applied to this queue: "worker-vllm schedule fleet.yaml" applies one.',
+      'No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.',
     ]);
   });
 });

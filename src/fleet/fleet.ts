@@ -1,0 +1,203 @@
+import type { Alarm, Sql } from '../durable/ports.ts';
+import { randomText } from '../durable/random-text.ts';
+import { createTables } from '../durable/tables.ts';
+import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
+import type { FleetFacts } from '../scheduler/facts.ts';
+import { Scheduler } from '../scheduler/scheduler.ts';
+import type { QueueSettingValues } from '../settings/queue-settings.ts';
+import { chooseConfig } from './choose-config.ts';
+import { ConfigHistory } from './history/config-history.ts';
+import { History } from './history/history.ts';
+import { WorkerHistory } from './history/worker-history.ts';
+import { RecentIncidents } from './incidents.ts';
+import { KnownConfigs } from './known-configs.ts';
+import { KnownWorkers } from './known-workers.ts';
+import { Models } from './models.ts';
+import { Projection } from './projection.ts';
+import { Responses } from './responses.ts';
+import type { ConfigChoice, ConfigStart, FleetEvent, QueueShare, RecordAnswer } from './rpc.ts';
+import { SchedulingFacts } from './scheduling-facts.ts';
+import { SignIns } from './sign-ins.ts';
+import { FLEET_TABLES } from './tables.ts';
+import { Telemetry } from './telemetry.ts';
+import { configStart } from './view/config-start.ts';
+import { intervalMs } from './view/worker-state.ts';
+
+/** What names of launched machines are made of. */
+const LETTERS_AND_DIGITS = 'abcdefghijklmnopqrstuvwxyz0123456789';
+
+/** Between two sweeps, ms: what falls due in between goes with the next one. */
+const SWEEP_PAUSE_MS = 1000;
+
+/** What of a heartbeat is worth a commit of its own. */
+const SAVED_AT_ONCE = ['status', 'phase', 'error_message'] as const;
+
+/** The ports of the fleet's rules. */
+export interface FleetPorts {
+  queueId: string;
+  sql: Sql;
+  alarm: Alarm;
+  /** Epoch ms */
+  now(): number;
+}
+
+export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds'>;
+
+/**
+ * What is known of a queue's workers, models and machines beyond their connections, in its parts; what concerns several
+ * of them is a method here. It decides about no job, and all of it is bounded: junk from one worker pushes out the
+ * longest unseen.
+ */
+export class Fleet {
+  readonly workers: KnownWorkers;
+  readonly models: Models;
+  readonly history: History;
+  readonly telemetry: Telemetry;
+  readonly signIns: SignIns;
+  readonly responses: Responses;
+  readonly incidents = new RecentIncidents();
+  /** Of the machines that run the workers. */
+  readonly scheduler: Scheduler;
+  /** What everybody is shown of all this. */
+  readonly view: Projection;
+  readonly #ports: FleetPorts;
+  readonly #settings: FleetSettings;
+  readonly #configs: KnownConfigs;
+  readonly #workerHistory: WorkerHistory;
+  readonly #scheduling = new SchedulingFacts();
+  #hasShare = false;
+
+  constructor(ports: FleetPorts, settings: FleetSettings) {
+    const { queueId, sql, now } = ports;
+    createTables(sql, FLEET_TABLES);
+    this.#ports = ports;
+    this.#settings = settings;
+    this.workers = new KnownWorkers(sql);
+    this.models = new Models(sql);
+    this.history = new History(sql, now);
+    this.telemetry = new Telemetry(ports);
+    this.signIns = new SignIns(sql);
+    this.responses = new Responses(sql);
+    this.#workerHistory = new WorkerHistory(this.history);
+    this.#configs = new KnownConfigs(sql, new ConfigHistory(this.history));
+    this.scheduler = new Scheduler({
+      ...ports,
+      randomText: (length) => randomText(length, LETTERS_AND_DIGITS),
+      facts: () => this.facts(),
+    });
+    this.view = new Projection(queueId, {
+      workers: () => this.workers.all(),
+      configs: (named, at) => this.#configs.facts(named, at),
+      incidents: () => this.incidents.all(),
+      tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
+      launches: () => this.scheduler.launches(),
+      scaling: () => this.scheduler.scaling(),
+    });
+  }
+
+  /** @returns whether it says something new, beside its measurements */
+  heartbeat(beat: Heartbeat): boolean {
+    const at = this.#ports.now();
+    const { before, worker } = this.workers.heartbeat(beat, at);
+    const { worker_id, config_id } = worker;
+    this.#workerHistory.heartbeat(worker_id, beat, at, before?.heartbeat_at ?? null, intervalMs(beat));
+    if (config_id !== null) this.#configs.learn(config_id, worker_id, beat, at);
+    if (this.workers.size > 2 * limits.KNOWN_WORKERS) this.save();
+    return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
+  }
+
+  /** Takes what the queue reports of its workers, and what has changed of its numbers. */
+  record(events: readonly FleetEvent[], share?: QueueShare): RecordAnswer {
+    for (const event of events) {
+      this.workers.record(event);
+      this.models.record(event);
+    }
+    if (share) {
+      this.workers.share(share);
+      this.#configs.share(share, this.workers.all(), this.#ports.now());
+      this.#hasShare ||= share.full;
+    }
+    if (events.length > 0) this.#bound();
+    return { wants: this.#hasShare ? null : 'full', starts: this.starts() };
+  }
+
+  /** Whether the queue has reported all of its numbers since this object started. */
+  get hasShare(): boolean {
+    return this.#hasShare;
+  }
+
+  /** Stores the newest heartbeats, history, log lines and samples, all in one commit, and forgets what is too old. */
+  save(): void {
+    this.workers.save();
+    this.#configs.save();
+    this.history.save();
+    this.telemetry.save();
+    this.#bound();
+  }
+
+  /** Every config that the scheduler starts workers for. */
+  starts(): ConfigStart[] {
+    const { spec } = this.scheduler.spec() ?? {};
+    if (!spec) return [];
+    const facts = {
+      launches: this.scheduler.launches(),
+      sessions: this.workers.sessions(),
+      known: this.models.newest(),
+      scaling: this.scheduler.scaling(),
+    };
+    return Object.entries(spec.configs).map(([id, config]) =>
+      configStart(id, config, facts, this.#ports.now()),
+    );
+  }
+
+  /** What the scheduler is told of workers and queue. */
+  facts(): FleetFacts {
+    return this.#scheduling.of(this.workers.all(), this.#configs.shares(), this.#hasShare);
+  }
+
+  /** Which config each model is for, in order. @param models null: the request names none */
+  chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
+    const known = this.models.newest();
+    const starts = this.starts();
+    return models.map((model) => chooseConfig(known, starts, model));
+  }
+
+  /** The same for callers: what they ask for in vain is an incident. */
+  chooseForCallers(models: readonly (string | null)[]): ConfigChoice[] {
+    const choices = this.chooseConfigs(models);
+    for (const [index, choice] of choices.entries()) {
+      const model = models[index];
+      if (choice.kind === 'unknown' && model) {
+        this.incidents.unknownModel(shortName(model), choice.models, this.#ports.now());
+      }
+    }
+    return choices;
+  }
+
+  onAlarm(): void {
+    this.#ports.alarm.clear();
+    this.save();
+  }
+
+  /** Forgets what is too old or too much, and sets the alarm for what will be. */
+  #bound(): void {
+    const { alarm, now } = this.#ports;
+    const workersMs = this.#settings.retention_seconds * 1000;
+    const modelsMs = limits.MODEL_KNOWN_SECONDS * 1000;
+    const forgotten = this.workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
+    for (const id of forgotten) this.#workerHistory.forget(id);
+    this.#configs.bound(now() - workersMs);
+    const oldest: [number | null, number][] = [
+      [this.models.bound(now() - modelsMs), modelsMs],
+      [this.workers.longestUnheard(), workersMs],
+      [this.telemetry.bound(now() - workersMs), workersMs],
+    ];
+    const next = Math.min(
+      ...oldest.map(([at, keptMs]) => (at === null ? Number.POSITIVE_INFINITY : at + keptMs)),
+    );
+    const armed = alarm.get();
+    if (next !== Number.POSITIVE_INFINITY && (armed === null || armed > next)) {
+      alarm.set(Math.max(next, now() + SWEEP_PAUSE_MS));
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import type { Sql } from '../durable/ports.ts';
+import { limits, type ModelCard } from '../protocol/index.ts';
+import type { FleetEvent, KnownModel } from './rpc.ts';
+
+/** Every model that a worker serves, or served lately. Times are epoch ms. */
+export class Models {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** A worker serves, or until now served, its models. */
+  record(event: FleetEvent): void {
+    const { worker_id, config_id, models, at } = event;
+    const cards = (event.kind === 'registered' && event.instance?.model_cards) || [];
+    for (const [position, id] of (models.length > 0 ? models : [config_id]).entries()) {
+      const card = cards.find((one) => one.id === id);
+      this.#sql.exec(
+        `INSERT INTO models (model, config_id, worker_id, first_seen, last_seen, position, card)
+         VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)
+         ON CONFLICT (model, config_id) DO UPDATE SET worker_id = excluded.worker_id,
+           last_seen = max(last_seen, excluded.last_seen), position = excluded.position,
+           card = coalesce(excluded.card, card)`,
+        id,
+        config_id,
+        worker_id,
+        at,
+        position,
+        card ? JSON.stringify(card) : null,
+      );
+    }
+    this.#sql.exec(
+      `DELETE FROM models WHERE worker_id = ?1 AND (model, config_id) IN (
+         SELECT model, config_id FROM models WHERE worker_id = ?1
+         ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?2)`,
+      worker_id,
+      limits.KNOWN_MODELS_PER_WORKER,
+    );
+  }
+
+  /** Longest known first. */
+  all(): KnownModel[] {
+    const rows = this.#sql.exec(
+      `SELECT model, config_id, first_seen, card FROM models ORDER BY first_seen, config_id, position, model`,
+    );
+    return rows.map((row) => ({
+      id: String(row.model),
+      config_id: String(row.config_id),
+      first_seen_ms: Number(row.first_seen),
+      card: row.card === null ? null : (JSON.parse(String(row.card)) as ModelCard),
+    }));
+  }
+
+  /** The most recently served first. */
+  newest(): { id: string; config_id: string }[] {
+    return this.#sql
+      .exec(`SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model`)
+      .map((row) => ({ id: String(row.model), config_id: String(row.config_id) }));
+  }
+
+  /**
+   * Forgets those last seen by then, and beyond a number those not seen for the longest.
+   * @returns when the one not seen for the longest was seen; null: none is known
+   */
+  bound(seenBy: number): number | null {
+    this.#sql.exec(`DELETE FROM models WHERE last_seen <= ?`, seenBy);
+    this.#sql.exec(
+      `DELETE FROM models WHERE (model, config_id) IN (
+         SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?)`,
+      limits.KNOWN_MODELS,
+    );
+    return this.#sql.exec(`SELECT min(last_seen) AS at FROM models`)[0]?.at as number | null;
+  }
+}

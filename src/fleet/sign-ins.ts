@@ -1,0 +1,55 @@
+import type { Sql } from '../durable/ports.ts';
+import { limits } from '../protocol/index.ts';
+
+/** A browser that showed a token, and has a cookie for it. Neither of the two is kept. */
+export interface SignInRow {
+  /** Lower-case hex of the SHA-256 of what the cookie holds. */
+  id_sha256: string;
+  /** The same of the token: where it is configured no more, nobody is signed in with it. */
+  token_sha256: string;
+  /** Epoch ms */
+  expires_at: number;
+}
+
+/** Who is signed in to the page. */
+export class SignIns {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  /** Beyond a number with one token, those that expire first are forgotten, as are all that have expired. */
+  add({ id_sha256, token_sha256, expires_at }: SignInRow, now: number): void {
+    this.#sql.exec(
+      `INSERT INTO sign_ins (id_sha256, token_sha256, expires_at) VALUES (?, ?, ?)`,
+      id_sha256,
+      token_sha256,
+      expires_at,
+    );
+    this.#sql.exec(
+      `DELETE FROM sign_ins WHERE expires_at <= ?1
+         OR id_sha256 IN (
+           SELECT id_sha256 FROM sign_ins WHERE token_sha256 = ?2 ORDER BY expires_at DESC LIMIT -1 OFFSET ?3
+         )`,
+      now,
+      token_sha256,
+      limits.SIGN_INS_OF_TOKEN,
+    );
+  }
+
+  /** Null: nobody is signed in so. */
+  find(id_sha256: string, now: number): SignInRow | null {
+    const [row] = this.#sql.exec(
+      `SELECT token_sha256, expires_at FROM sign_ins WHERE id_sha256 = ? AND expires_at > ?`,
+      id_sha256,
+      now,
+    );
+    if (!row) return null;
+    return { id_sha256, token_sha256: String(row.token_sha256), expires_at: Number(row.expires_at) };
+  }
+
+  remove(id_sha256: string): void {
+    this.#sql.exec(`DELETE FROM sign_ins WHERE id_sha256 = ?`, id_sha256);
+  }
+}

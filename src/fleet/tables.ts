@@ -1,0 +1,73 @@
+import { SCHEDULER_TABLES } from '../scheduler/tables.ts';
+
+export const FLEET_TABLES: readonly string[] = [
+  // was_running: jobs that it ran when its last connection ended.
+  `CREATE TABLE workers (
+     worker_id TEXT PRIMARY KEY,
+     config_id TEXT,
+     instance TEXT,
+     heartbeat TEXT,
+     heartbeat_at INTEGER,
+     disconnected_at INTEGER,
+     disconnect_reason TEXT,
+     was_running INTEGER,
+     heard_at INTEGER NOT NULL
+   ) WITHOUT ROWID`,
+  `CREATE INDEX workers_heard ON workers (heard_at)`,
+  // worker_id: who served it last. card: what its engine says of it, JSON. position: among the models of its worker.
+  `CREATE TABLE models (
+     model TEXT NOT NULL,
+     config_id TEXT NOT NULL,
+     worker_id TEXT NOT NULL,
+     first_seen INTEGER NOT NULL,
+     last_seen INTEGER NOT NULL,
+     card TEXT,
+     position INTEGER NOT NULL DEFAULT 0,
+     PRIMARY KEY (model, config_id)
+   ) WITHOUT ROWID`,
+  `CREATE INDEX models_seen ON models (last_seen)`,
+  `CREATE INDEX models_worker ON models (worker_id, last_seen)`,
+  // Log lines and samples of workers, many to a row: numbers first to first + count - 1. size: UTF-16 units.
+  `CREATE TABLE telemetry (
+     worker_id TEXT NOT NULL,
+     kind TEXT NOT NULL,
+     first INTEGER NOT NULL,
+     count INTEGER NOT NULL,
+     size INTEGER NOT NULL,
+     at INTEGER NOT NULL,
+     items TEXT NOT NULL
+   )`,
+  `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
+  `CREATE INDEX telemetry_at ON telemetry (at, size)`,
+  `CREATE TABLE responses (
+     seq INTEGER PRIMARY KEY AUTOINCREMENT,
+     id TEXT NOT NULL UNIQUE,
+     worker_id TEXT NOT NULL,
+     tenant TEXT,
+     at INTEGER NOT NULL
+   )`,
+  // Browsers that are signed in to the page (sign-ins.ts).
+  `CREATE TABLE sign_ins (
+     id_sha256 TEXT PRIMARY KEY,
+     token_sha256 TEXT NOT NULL,
+     expires_at INTEGER NOT NULL
+   ) WITHOUT ROWID`,
+  // Ten minutes of a worker or a config to a row: columns by name, JSON, of steps from start on.
+  `CREATE TABLE history (
+     kind TEXT NOT NULL,
+     id TEXT NOT NULL,
+     start INTEGER NOT NULL,
+     step_ms INTEGER NOT NULL,
+     columns TEXT NOT NULL,
+     PRIMARY KEY (kind, id, start)
+   ) WITHOUT ROWID`,
+  `CREATE INDEX history_age ON history (step_ms, start)`,
+  // told: the queue's counts that are in the history, JSON. starts: how long its newest starts took, JSON.
+  `CREATE TABLE configs (
+     config_id TEXT PRIMARY KEY,
+     told TEXT,
+     starts TEXT NOT NULL,
+     heard_at INTEGER NOT NULL
+   ) WITHOUT ROWID`,
+  ...SCHEDULER_TABLES,
+];

@@ -1,0 +1,51 @@
+import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono';
+import type { Scope } from '../../settings/scopes.ts';
+import { authorize, type Caller } from '../auth.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import type { RouteRow } from '../openapi/row.ts';
+
+/** Hono's view of the gateway. */
+export interface Environment {
+  Bindings: Env;
+  Variables: {
+    /** The caller's token; null where no tokens are configured. */
+    token: Caller | null;
+    /** The id of this request alone, which the gateway chose. */
+    ownId: string;
+    /** For finding this request again: the caller's, else `ownId`. */
+    requestId: string;
+  };
+}
+export type GatewayContext = Context<Environment>;
+
+/** The router, and what it says of its routes. */
+export class Gateway extends Hono<Environment> {
+  /** For `/openapi.json`. */
+  readonly rows: RouteRow[] = [];
+}
+
+/** Registers a route. Callers need a token with one of its scopes. */
+export function route<const P extends string>(
+  app: Gateway,
+  { handler, ...row }: RouteRow & { path: P; handler: Handler<Environment, P> },
+): void {
+  app.rows.push(row);
+  if (row.scopes.length > 0) app.on(row.method, row.path, needs(...row.scopes));
+  app.on(row.method, row.path, handler);
+}
+
+/** Middleware that refuses callers without a token of one of these scopes. */
+export function needs(...anyOf: Scope[]): MiddlewareHandler<Environment> {
+  return async (context, next) => {
+    const entry = await authorize(context.req.raw, context.env, anyOf);
+    context.set('token', entry);
+    await next();
+  };
+}
+
+/** @throws HttpError 426 where the request is not for a WebSocket */
+export function requireUpgrade(context: GatewayContext, message: string): void {
+  if (context.req.header('upgrade')?.toLowerCase() === 'websocket') return;
+  throw new HttpError(426, message, 'upgrade_required', { upgrade: 'websocket' });
+}

@@ -1,0 +1,206 @@
+import * as z from 'zod';
+import { GpuReading, StartTimes } from './heartbeat.ts';
+import { ConfigScaling, LaunchRow, ScalingSummary } from './scaling-schemas.ts';
+
+/**
+ * What `/api/fleet` shows. fleet-view.ts has the types; only the gateway's OpenAPI document needs these at run time, so
+ * index.ts leaves them out.
+ */
+
+const count = z.number().int().min(0);
+/** Epoch ms of the server's clock. */
+const time = z.number();
+const ms = z.number();
+const share = z.number().min(0).max(1);
+const text = z.string();
+
+export const FleetSummary = z.object({
+  /** `empty`: no worker has ever been heard of. */
+  verdict: z.enum(['serving', 'degraded', 'not_serving', 'empty']),
+  /** One sentence: "3 of 4 configs fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
+  text,
+  workers: count,
+  ready_workers: count,
+  slots: count,
+  busy_slots: count,
+  waiting: count,
+  oldest_wait_ms: ms.nullable(),
+  tokens_per_second: z.number().nullable(),
+});
+
+/** One thing that needs somebody, and what to do about it. */
+export const Attention = z.object({
+  code: z.enum([
+    'no_ready_worker',
+    'starts_fail',
+    'launcher_silent',
+    'provider_silent',
+    'budget_reached',
+    'jobs_wait',
+    'worker_error',
+    'worker_lost',
+    'start_slow',
+    'engine_backlog',
+    'token_refused',
+    'success_rate',
+    'unknown_model',
+  ]),
+  severity: z.enum(['error', 'warning']),
+  config_id: text.nullable(),
+  worker_id: text.nullable(),
+  /** A sentence that names the cause. */
+  text,
+  /** The next step. */
+  advice: text,
+  since: time,
+});
+
+export const WorkerRow = z.object({
+  worker_id: text,
+  config_id: text.nullable(),
+  /**
+   * - `starting`, `loading`: not registered yet, by its heartbeats
+   * - `ready` (nothing runs), `running`
+   * - `paused`: connected, takes no jobs for now: its engine has a backlog
+   * - `late`: one to three intervals without a heartbeat, and not connected
+   * - `draining`: finishes what runs, and ends
+   * - `error`: says so itself
+   * - `lost`: silent for more than three intervals
+   * - `stopped`: said that it was stopping
+   */
+  state: z.enum([
+    'starting',
+    'loading',
+    'ready',
+    'running',
+    'paused',
+    'late',
+    'draining',
+    'error',
+    'lost',
+    'stopped',
+  ]),
+  state_since: time.nullable(),
+  phase: text.nullable(),
+  phase_since: time.nullable(),
+  progress: share.nullable(),
+  /** How long a start of this config usually takes, created to healthy, by its own history. */
+  expected_start_ms: ms.nullable(),
+  start: StartTimes,
+  models: z.array(text),
+  slots: count.nullable(),
+  running: count.nullable(),
+  engine_running: count.nullable(),
+  engine_waiting: count.nullable(),
+  kv_cache_usage: share.nullable(),
+  tokens_per_second: z.number().nullable(),
+  /** The newest 60 minutes, a value each minute, oldest first. */
+  tokens_history: z.array(z.number().nullable()),
+  first_token_ms: ms.nullable(),
+  gpus: z.array(GpuReading),
+  heartbeat_at: time.nullable(),
+  heartbeat_interval_ms: ms.nullable(),
+  connected_at: time.nullable(),
+  protocol: z.enum(['base', 'extended']).nullable(),
+  engine: text.nullable(),
+  engine_version: text.nullable(),
+  worker_version: text.nullable(),
+  host: text.nullable(),
+  missed_renewals: count.nullable(),
+  spool_bytes: count.nullable(),
+  error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
+  /** Of one that is lost: what it was doing, "was running 3 jobs". */
+  was_doing: text.nullable(),
+  /** How its last connection ended. */
+  disconnected: z.object({ at: time, reason: text }).nullable(),
+});
+
+const percentiles = z.object({ p50: ms, p95: ms, p99: ms }).nullable();
+/** What happened over a span of time. */
+const rates = z.object({
+  submitted: count,
+  succeeded: count,
+  failed: count,
+  cancelled: count,
+  expired: count,
+  rejected: count,
+  tokens_in: count,
+  tokens_out: count,
+  wait_ms: percentiles,
+  first_token_ms: percentiles,
+});
+
+export const ConfigRow = z.object({
+  config_id: text,
+  models: z.array(text),
+  workers: count,
+  ready_workers: count,
+  slots: count,
+  busy_slots: count,
+  /** Callers on a connection, and stored jobs. */
+  waiting: z.object({ callers: count, stored: count }),
+  /** Those that wait, by priority. */
+  by_priority: z.array(z.object({ priority: z.number().int(), waiting: count })),
+  oldest_wait_ms: ms.nullable(),
+  /** Why they wait; null: nothing does. "no worker is ready", "all 8 slots are busy: 3.1/s come, 2.0/s end". */
+  why_waiting: text.nullable(),
+  /** Over the newest minute. */
+  now: rates,
+  hour: rates,
+  day: rates,
+  /** Null: the fleet's file does not name it. */
+  scaling: ConfigScaling.nullable(),
+});
+
+/**
+ * What the dashboard, `worker-vllm top`, `GET /api/fleet` and its live socket show of a fleet. One projection
+ * (fleet/view) makes all of it, so that a list and a detail never disagree. Times are epoch ms of the server's clock;
+ * null is unknown, never zero.
+ */
+export const FleetView = z.object({
+  /** Grows with every change, within one life of the object (`epoch`). */
+  version: count,
+  /** Random, one for each start of the fleet object: versions of another are not comparable. */
+  epoch: text,
+  /** When this was made. */
+  at: time,
+  queue_id: text,
+  summary: FleetSummary,
+  /** Worst first. */
+  attention: z.array(Attention),
+  configs: z.array(ConfigRow),
+  workers: z.array(WorkerRow),
+  /** Machines that the scheduler launched, newest first; empty where it launches none. */
+  launches: z.array(LaunchRow),
+  /** Null: no fleet's file was applied. */
+  scaling: ScalingSummary.nullable(),
+});
+
+/**
+ * What the server sends on `GET /api/fleet/live`, a WebSocket: at most one a second to a viewer. The first is `full`;
+ * `changed` holds only rows that changed since `version - 1` of the viewer, each of them whole.
+ */
+export const FleetFrame = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('full'), view: FleetView }),
+  z.object({
+    type: z.literal('changed'),
+    version: count,
+    at: time,
+    summary: FleetSummary,
+    attention: z.array(Attention),
+    scaling: ScalingSummary.nullable(),
+    configs: z.array(ConfigRow),
+    workers: z.array(WorkerRow),
+    launches: z.array(LaunchRow),
+    gone: z.object({ workers: z.array(text), configs: z.array(text), launches: z.array(text) }),
+  }),
+]);
+
+/** Body of `GET /api/fleet/history?config_id=|worker_id=&range=1h|24h`: columns of equal length. */
+export const FleetHistory = z.object({
+  /** Start of each step, epoch ms. */
+  at: z.array(time),
+  step_ms: ms,
+  /** By name, as in `HISTORY_SERIES`. */
+  series: z.record(z.string(), z.array(z.number().nullable())),
+});

@@ -1,0 +1,88 @@
+import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
+import { cancel } from './commands/cancel.ts';
+import { cordon } from './commands/cordon.ts';
+import { leaveListener, listen, nextSettled } from './commands/listen.ts';
+import { purge } from './commands/purge.ts';
+import { request } from './commands/request.ts';
+import { retry } from './commands/retry.ts';
+import { settlements } from './commands/settlements.ts';
+import { beginPayload, submitAndListen } from './commands/submit.ts';
+import { outputOf, takeOutput } from './commands/take-output.ts';
+import { usage } from './commands/usage.ts';
+import { follow, get, wait } from './commands/wait.ts';
+import { ledger } from './events/recent-ledger.ts';
+import type { Core } from './state/state.ts';
+import { abandonFiles, confirmDeletions } from './store/blob-table.ts';
+import { batchSlots } from './views/batch-slots.ts';
+import { configNow } from './views/config-now.ts';
+import { contents } from './views/contents.ts';
+import { hasSession, sessions, status } from './views/fleet-views.ts';
+import { list } from './views/list.ts';
+import { metrics, share } from './views/share.ts';
+import { webhookBody } from './views/webhook-body.ts';
+import { waitingLines } from './waiting/admission.ts';
+import { awaitsStart, hearStarts } from './waiting/starts.ts';
+
+/*
+ * What can be asked of a queue, by the kind of call. Each is a function of the core and its own arguments, with its
+ * documentation; `Queue` calls them by name.
+ */
+
+/** Changes the queue, so a dispatch pass follows, in the same commit. */
+export const COMMANDS = {
+  abandonFiles,
+  beginPayload,
+  beginUpload,
+  cancel,
+  confirmDeletions,
+  cordon,
+  hearStarts,
+  leaveListener,
+  listen,
+  purge,
+  request,
+  retry,
+  storeFile,
+  submitAndListen,
+  takeOutput,
+  usage,
+};
+
+/** Reads, and changes nothing. */
+export const VIEWS = {
+  awaitsStart,
+  batchSlots,
+  configNow,
+  contents,
+  get,
+  hasSession,
+  ledger,
+  list,
+  mayStoreFile,
+  metrics,
+  outputOf,
+  readFile,
+  sessions,
+  share,
+  status,
+  waitingLines,
+  webhookBody,
+};
+
+/** Answers at once or later, by its last argument. It frees no slot and makes no job ready. */
+export const WAITS = {
+  follow,
+  nextSettled,
+  settlements,
+  wait,
+};
+
+type Table = Record<string, (core: Core, ...asked: never[]) => unknown>;
+
+/** What a call of the table is given beside the core. */
+export type Asked<Calls extends Table, Name extends keyof Calls> = Calls[Name] extends (
+  core: Core,
+  ...asked: infer Asked
+) => unknown
+  ? Asked
+  : never;

@@ -1,0 +1,74 @@
+import { endUnfinished } from '../attempts/end.ts';
+import { closeHalfOpen, leaseRanOut, nextHalfOpen } from '../attempts/half-open.ts';
+import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
+import { revoke } from '../attempts/revoke.ts';
+import { timePassed } from '../attempts/time-passed.ts';
+import { SECOND_LOOK_MS } from '../clock/standstill.ts';
+import type { MemoryJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
+import { type Deletion, takeDeletions } from '../store/blob-table.ts';
+import { deadlinesDue, nextDue, type StoredJob } from '../store/jobs-table.ts';
+import { leasesDue, ORPHANED, OVERDUE } from '../store/leases-table.ts';
+import { wakeDelayed } from '../store/pending-table.ts';
+import { sweep } from './retention.ts';
+
+const DEADLINE_PASSED = 'the deadline passed before the job was done';
+
+/**
+ * The alarm: leases that ran out, deadlines that passed, retry delays that are over, sockets that are half-open,
+ * jobs to be forgotten and what of the bucket goes with them.
+ * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
+ */
+export function expire(core: Core): Deletion {
+  const now = core.now();
+  closeHalfOpen(core);
+  for (const configId of wakeDelayed(core.sql, now)) core.openings.config(configId);
+  for (const job of deadlinesDue(core.sql, now)) {
+    endUnfinished(core, job, 'expired', 'deadline', DEADLINE_PASSED);
+  }
+  for (const job of leasesDue(core.sql, now)) {
+    if (job.lease_orphaned & OVERDUE) expireLease(core, job);
+    // A renewal may lie in its socket: the queue may have stood still until now.
+    else core.stored.postpone(job, now + SECOND_LOOK_MS, true);
+  }
+  core.alarm.clear();
+  for (const next of [nextDue(core.sql), nextHalfOpen(core)]) if (next !== null) due(core, next);
+  sweep(core);
+  return takeDeletions(core);
+}
+
+/** What only memory knows of: jobs in memory whose worker did not come back, or whose time is over. */
+export function expireInMemory(core: Core): void {
+  closeHalfOpen(core);
+  const now = core.now();
+  for (const job of core.memory.all()) {
+    if (job.state !== 'leased') continue;
+    if (job.lease_expires_at !== null && job.lease_expires_at <= now) {
+      const message = 'the worker disconnected and did not come back';
+      failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
+    } else if (isOverdue(job, now)) {
+      endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
+    }
+  }
+  core.memory.forgetLimits();
+}
+
+/** A worker whose answers a relay carries watches deadlines itself, and knows of no time limit. */
+function isOverdue({ reply, deadline_at, limit_at }: MemoryJob, now: number): boolean {
+  if (limit_at !== null && limit_at <= now) return true;
+  return reply !== null && deadline_at !== null && deadline_at <= now;
+}
+
+/** Charged to the job, unless the queue itself was gone: then its worker may well have the job still. */
+function expireLease(core: Core, job: StoredJob): void {
+  if (job.lease_orphaned & ORPHANED.byQueue) {
+    releaseAttempt(core, job, 0, 'returned', 'the queue was down and the worker did not come back in time');
+    return;
+  }
+  revoke(core, job.worker_id, job.id, 'lease_lost');
+  const message = 'the lease ran out: the worker was gone or did not renew it';
+  failAttempt(core, job, { message, code: 'lease_expired', retryable: true }, 'queue');
+  const holder = job.worker_id === null ? null : core.workers.byId(job.worker_id);
+  if (holder) leaseRanOut(core, holder);
+}

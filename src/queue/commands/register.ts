@@ -1,0 +1,167 @@
+import {
+  CLOSE,
+  type JobRef,
+  limits,
+  PROTOCOL,
+  type Register,
+  type Registered,
+} from '../../protocol/index.ts';
+import { claimOf } from '../attempts/claim.ts';
+import { breakUnknown } from '../attempts/end.ts';
+import { leaseSecondsFor } from '../attempts/lease.ts';
+import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
+import { denyWorker } from '../attempts/worker-id.ts';
+import { emit } from '../events/emit.ts';
+import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
+import { newWorker, occupySlot, profileOf, type Worker } from '../state/worker.ts';
+import { due } from '../store/alarm.ts';
+import type { Connection, Session } from '../store/ports.ts';
+import { beginSession, findBootId } from '../store/session-table.ts';
+
+/** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
+export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
+  const older = core.workers.byConnection(connection);
+  if (older && older.session.worker_id !== frame.worker_id) {
+    const message = `this connection is the worker "${older.session.worker_id}": register "${frame.worker_id}" on one of its own`;
+    return connection.send({ type: 'error', message });
+  }
+  const denial = denyWorker(core, connection, frame);
+  if (denial) {
+    core.log('warn', 'worker denied', { worker_id: frame.worker_id, reason: denial.message });
+    connection.send({ type: 'error', message: denial.message });
+    return connection.close(denial.code, denial.reason);
+  }
+  replaceOlder(core, connection, frame.worker_id);
+  const bootBefore = findBootId(core.sql, frame.worker_id);
+  const session = sessionOf(core, frame, sessionId);
+  connection.save(session);
+  const worker = newWorker(connection, session, frame.instance?.models ?? []);
+  core.workers.add(worker);
+  remember(core, worker);
+  tellRegistered(core, worker, frame.instance ?? null);
+
+  if (profileOf(worker).listsJobs) {
+    const lost: string[] = [];
+    const resumed = resumeListed(core, worker, frame.jobs ?? [], lost);
+    reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
+    connection.send(registeredFrame(core, worker, resumed, lost));
+  } else resumeAll(core, worker, older === null);
+  core.openings.worker(worker);
+  core.log('info', 'worker registered', {
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    protocol: profileOf(worker).protocol,
+    resumed: worker.running.size,
+  });
+}
+
+function replaceOlder(core: Core, connection: Connection, workerId: string): void {
+  const older = core.workers.byId(workerId);
+  if (!older) return;
+  core.workers.remove(older.connection);
+  if (older.connection.id !== connection.id) {
+    older.connection.close(CLOSE.superseded, 'a newer connection of this worker id took over');
+  }
+}
+
+function sessionOf(core: Core, frame: Register, sessionId: string): Session {
+  return {
+    session_id: sessionId,
+    worker_id: frame.worker_id,
+    config_id: frame.config_id,
+    capacity: frame.capacity,
+    extended: (frame.protocol ?? 0) >= PROTOCOL,
+    paused: false,
+    draining: false,
+    boot_id: frame.instance?.boot_id ?? null,
+    connected_at: core.now(),
+  };
+}
+
+function remember(core: Core, { session, models, connection }: Worker): void {
+  const registrant = { boot_id: session.boot_id, token_name: connection.token?.name ?? null };
+  core.counts.change(session.config_id, true).slots_per_worker = session.capacity;
+  beginSession(core.sql, { ...session, models }, registrant, core.now());
+  due(core, core.now() + stillConnectedMs(core));
+}
+
+/** Jobs the worker says it still holds: what nobody else was given since stays its own. */
+function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
+  const resumed: string[] = [];
+  for (const attempt of jobs) {
+    const { job_id, fence_token } = attempt;
+    const job = findJob(core, job_id);
+    const claim = claimOf(job, worker, attempt);
+    const isUnwanted = job === null && core.gone.has(job_id);
+    if (claim === 'stale' || isUnwanted) lost.push(job_id);
+    if (isUnwanted) breakUnknown(core, worker.session.worker_id, fence_token);
+    // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
+    if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
+    if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
+    worker.running.set(job_id, fence_token);
+    resumed.push(job_id);
+  }
+  return resumed;
+}
+
+/** Also a job whose lease ran out, as long as nobody else was given it. */
+function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
+  const { worker_id } = worker.session;
+  storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);
+  emit(core, job, 'resumed');
+  occupySlot(worker, job);
+}
+
+/**
+ * A worker that lists nothing goes on with what it has, but drops what it finishes between two connections. Soon
+ * after it connects anew it names the stored jobs that it still has, which renews their leases; whoever waits for
+ * another job is to ask again.
+ */
+function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
+  const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
+  for (const job of leasedBy(core, worker.session.worker_id)) {
+    if (job.lives === 'memory' && isNewConnection) {
+      const message = 'the worker connected anew, and an answer that it had ready meanwhile is lost';
+      failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
+    } else resume(core, worker, job, leaseSeconds);
+  }
+}
+
+/**
+ * Jobs the queue thinks this worker holds but the worker does not list. The same process never got the
+ * frame: nobody's fault. Another process: it died with them.
+ */
+function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
+  for (const job of leasedBy(core, worker.session.worker_id)) {
+    if (worker.running.has(job.id)) continue;
+    if (sameProcess) releaseAttempt(core, job, 0, 'returned', 'the worker is back and never received it');
+    else {
+      const message = 'the worker process ended while it ran the job';
+      failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
+    }
+  }
+}
+
+function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: string[]): Registered {
+  const { session } = worker;
+  const query = new URLSearchParams({
+    queue_id: core.settings.queue_id,
+    worker_id: session.worker_id,
+    session_id: session.session_id,
+  });
+  const leaseSeconds = leaseSecondsFor(core, worker);
+  return {
+    type: 'registered',
+    protocol: PROTOCOL,
+    session_id: session.session_id,
+    answers_url: `answers?${query}`,
+    lease_seconds: leaseSeconds,
+    renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
+    ping_seconds: core.settings.ping_seconds,
+    resumed,
+    revoked: lost.map((job_id) => ({ job_id, reason: 'superseded' })),
+  };
+}

@@ -1,0 +1,50 @@
+import type { JobRelease } from '../../protocol/index.ts';
+import { claimOf } from '../attempts/claim.ts';
+import { releaseAttempt } from '../attempts/retry.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob } from '../state/state.ts';
+import { isLeaving, type Worker } from '../state/worker.ts';
+
+/** A job released by a worker that stays is not pushed straight back to it, ms. */
+const RELEASED_DELAY_MS = 1000;
+/** A job whose deadline no worker can meet is offered again after this long, as long as there is time, ms. */
+const DECLINED_BY_ALL_DELAY_MS = 5000;
+/** Declined jobs kept of one worker; they are forgotten when its load eases. */
+const MOST_DECLINED = 1000;
+
+/** The worker releases an unfinished job: pending again, nobody blamed. */
+export function release(core: Core, worker: Worker, frame: JobRelease): void {
+  const { job_id, fence_token, reason } = frame;
+  if (reason === 'deadline') decline(worker, job_id);
+  const job = findJob(core, job_id);
+  core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
+  if (job !== null && claimOf(job, worker, frame) === 'held') {
+    if (reason === 'deadline') offerElsewhere(core, job);
+    else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
+  }
+  // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
+  const again = core.memory.find(job_id);
+  if (again) core.openings.job(again);
+}
+
+function decline(worker: Worker, jobId: string): void {
+  if (worker.declined.size >= MOST_DECLINED) worker.declined.clear();
+  worker.declined.add(jobId);
+}
+
+/**
+ * To a worker of the config that has not declined it, when one has a slot. When all have, to all of them later; a
+ * caller that waits is told so instead.
+ */
+function offerElsewhere(core: Core, job: Job): void {
+  const workers = core.workers.all().filter(({ session }) => session.config_id === job.config_id);
+  const left = workers.filter((worker) => !isLeaving(worker) && !worker.declined.has(job.id));
+  if (left.length > 0 || job.lives === 'memory') {
+    releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load', 'deadline');
+    return;
+  }
+  for (const { declined } of workers) declined.delete(job.id);
+  const again = `offered again in ${DECLINED_BY_ALL_DELAY_MS / 1000} s`;
+  const why = `deadline: no connected worker can meet it at its load; ${again}`;
+  releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why, 'deadline');
+}

@@ -1,0 +1,58 @@
+import { type JobProgress, type JobRef, limits, type Renew } from '../../protocol/index.ts';
+import { claimOf } from '../attempts/claim.ts';
+import { leaseSecondsFor } from '../attempts/lease.ts';
+import { emit } from '../events/emit.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob, storeOf } from '../state/state.ts';
+import { profileOf, type Worker } from '../state/worker.ts';
+
+/** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
+const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
+
+/** Extends every lease the worker lists; answers which it no longer holds. */
+export function renew(core: Core, worker: Worker, frame: Renew): void {
+  const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt));
+  // The worker drops these without a word.
+  for (const job of lost) core.workers.freeSlot(worker.session.worker_id, job.job_id, job.fence_token);
+  worker.connection.send({
+    type: 'renewed',
+    lease_seconds: leaseSecondsFor(core, worker),
+    lost: lost.map((job) => job.job_id),
+  });
+}
+
+/** Progress for people; for a base worker also the only renewal there is. */
+export function progress(core: Core, worker: Worker, frame: JobProgress): void {
+  const job = core.stored.find(frame.job_id);
+  if (job === null) return;
+  // The base SDK says 0 where its caller gives no token.
+  const isUntold = profileOf(worker).sendsZeroFence && frame.fence_token === 0;
+  const fence_token = isUntold ? job.fence_token : frame.fence_token;
+  if (claimOf(job, worker, { fence_token }) !== 'held') return;
+  extend(core, worker, job);
+  let { progress = null, status_message = null } = frame;
+  if (job.progress === null && job.status_message === null) {
+    emit(core, job, 'started', status_message);
+    // A sign of life that says nothing more: seen once, like any other.
+    if (status_message === null) progress ??= 0;
+  }
+  core.stored.progress(job, progress, status_message);
+}
+
+/** Whether the attempt is still this worker's own; if so its lease is extended. */
+function keep(core: Core, worker: Worker, attempt: JobRef): boolean {
+  const job = findJob(core, attempt.job_id);
+  const claim = claimOf(job, worker, attempt);
+  if (job !== null && claim === 'held') extend(core, worker, job);
+  return claim === 'held' || claim === 'settled_by_it' || claim === 'unknown';
+}
+
+function extend(core: Core, worker: Worker, job: Job): void {
+  const leaseMs = leaseSecondsFor(core, worker) * 1000;
+  if (job.lease_expires_at !== null) {
+    const leftMs = job.lease_expires_at - core.now();
+    if (leftMs < leaseMs * LATE_SHARE)
+      emit(core, job, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
+  }
+  storeOf(core, job).extend(job, worker.session.worker_id, core.now() + leaseMs);
+}

@@ -1,0 +1,87 @@
+import { countGivenUp } from '../attempts/usage.ts';
+import { emit } from '../events/emit.ts';
+import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
+import type { MemoryJob } from '../state/job.ts';
+import { isNamed, liveConfig } from '../state/live-config.ts';
+import type { Core } from '../state/state.ts';
+import { ambiguous } from '../waiting/admission.ts';
+
+/** Nobody reads it: the caller hung up before the request came. */
+const CANCELLED = {
+  kind: 'refused',
+  reason: 'cancelled',
+  message: 'cancelled by the caller',
+  retry_after_seconds: 0,
+} as const;
+
+/**
+ * A job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` says what becomes of
+ * it.
+ */
+export function request(
+  core: Core,
+  asked: WaitingRequest,
+  answer: (answer: RequestAnswer | Unserved) => void,
+): void {
+  if (core.gone.has(asked.job_id)) return answer(CANCELLED);
+  const choice = liveConfig(core, asked.model) ?? asked.known;
+  if (choice === undefined) return answer(UNSERVED);
+  if (choice.kind === 'config' && choice.start) core.starts.add(choice.start);
+  if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
+  const configId = choice.kind === 'config' ? choice.config_id : null;
+  const now = core.now();
+  const earlier = core.memory.find(asked.job_id) ?? core.undecided.take(asked.job_id);
+  const older = takeOver(core, asked.job_id);
+  const endMs = Math.min(
+    asked.deadline_ms ?? Number.POSITIVE_INFINITY,
+    asked.limit_ms ?? Number.POSITIVE_INFINITY,
+  );
+  const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
+  const job: MemoryJob = {
+    lives: 'memory',
+    id: asked.job_id,
+    request_id: asked.request_id ?? null,
+    job_type: asked.job_type,
+    payload: bytesOf(asked.payload),
+    model: isNamed(asked.model) ? asked.model : configId,
+    config_id: configId ?? '',
+    known_models: choice.kind === 'unknown' ? choice.models : '',
+    tenant: asked.tenant ?? null,
+    token_name: asked.token_name ?? null,
+    state: 'pending',
+    priority: asked.priority,
+    attempts: 0,
+    max_attempts: 1,
+    attempt_errors: '[]',
+    fence_token: 0,
+    worker_id: null,
+    created_at: now,
+    submitted_at: earlier?.submitted_at ?? now,
+    leased_at: null,
+    deadline_at: asked.deadline_ms === undefined ? null : now + asked.deadline_ms,
+    limit_at: asked.limit_ms === undefined ? null : now + asked.limit_ms,
+    lease_expires_at: null,
+    worker_by: now + Math.min(endMs, asked.wait_for_worker_ms),
+    slot_by: now + Math.min(endMs, slotWait),
+    waits_for_start: asked.waits_for_start ?? false,
+    is_admitted: false,
+    is_repeat: earlier !== null,
+    file_key: null,
+    older,
+    earlier: asked.earlier ?? null,
+    reply: answer,
+  };
+  core.usage.asked(job.id);
+  core.memory.add(job);
+  emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
+}
+
+/** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */
+function takeOver(core: Core, jobId: string): MemoryJob['older'] {
+  const before = core.memory.find(jobId);
+  if (!before) return null;
+  core.memory.remove(before);
+  countGivenUp(core, before);
+  const { worker_id, fence_token } = before;
+  return worker_id === null ? before.older : { worker_id, fence_token };
+}

@@ -1,0 +1,38 @@
+import { emit } from '../events/emit.ts';
+import type { Core } from '../state/state.ts';
+import { newWorker, occupySlot } from '../state/worker.ts';
+import { readCordon } from '../store/cordon-table.ts';
+import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
+import { sessionModels } from '../store/session-table.ts';
+
+/** After a hibernation the sockets are still there and memory is not: the queue reads workers and jobs back from both stores. */
+export function restoreFleet(core: Core): void {
+  core.workers.cordon(readCordon(core.sql));
+  const sessions = core.connections().flatMap((connection) => {
+    const session = connection.load();
+    return session === null ? [] : [{ connection, session }];
+  });
+  if (sessions.length === 0) return;
+  const models = sessionModels(core.sql);
+  // Oldest first, so that the newest connection of a worker id is the one that counts.
+  sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
+  for (const { connection, session } of sessions) {
+    const worker = newWorker(connection, session, models.get(session.worker_id) ?? []);
+    for (const job of leasedByWorker(core.sql, session.worker_id)) occupySlot(worker, job);
+    core.workers.add(worker);
+  }
+}
+
+/**
+ * At the start of the object: leases whose holder has no socket here and whose close nobody counted (the
+ * queue itself was down) get one grace to come back.
+ */
+export function orphanAfterRestart(core: Core): void {
+  const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
+  for (const job of leasedJobs(core.sql)) {
+    if (job.lease_orphaned & ~OVERDUE || (job.worker_id !== null && core.workers.byId(job.worker_id)))
+      continue;
+    core.stored.orphan(job, graceEnds, ORPHANED.byQueue);
+    emit(core, job, 'disconnected', 'the queue was down');
+  }
+}

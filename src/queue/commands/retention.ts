@@ -1,0 +1,56 @@
+import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
+import { forgetFiles } from '../store/blob-table.ts';
+import { forgetLedger } from '../store/ledger-table.ts';
+import { countLongTexts, forgetLongTexts } from '../store/row-text.ts';
+import { forgetSessions, nextToForget } from '../store/session-table.ts';
+import {
+  forgetSettlements,
+  type OldJob,
+  oldestSettled,
+  oldestSettledAt,
+} from '../store/settlements-table.ts';
+
+/** Settled jobs forgotten in one event, and pieces of long text: what one event deletes stays short. */
+const BITE_JOBS = 200;
+const BITE_TEXTS = 100;
+/** Between two bites, ms: others get their turn. */
+const PAUSE_MS = 50;
+
+/** Forgets what was settled, or not heard of, longer ago than the retention time; a bite at a time. */
+export function sweep(core: Core): void {
+  const before = core.now() - core.settings.retention_seconds * 1000;
+  sweepJobs(core, before);
+  forgetSessions(core.sql, before);
+  tellStillConnected(core);
+  const next = nextSweep(core);
+  if (next !== null) due(core, Math.max(next, core.now() + PAUSE_MS));
+}
+
+function sweepJobs(core: Core, before: number): void {
+  if ((oldestSettledAt(core.sql) ?? before + 1) > before) return;
+  const jobs: OldJob[] = [];
+  let texts = 0;
+  for (const job of oldestSettled(core.sql, BITE_JOBS)) {
+    if (job.settled_at > before) break;
+    jobs.push(job);
+    texts += countLongTexts(core.sql, job.id);
+    if (texts >= BITE_TEXTS) break;
+  }
+  forget(core, jobs);
+  forgetSettlements(core.sql, jobs.at(-1)?.settlement ?? 0);
+}
+
+/** Every table that holds something of a job. */
+function forget(core: Core, jobs: readonly OldJob[]): void {
+  const ids = JSON.stringify(jobs.map((job) => job.id));
+  forgetLongTexts(core.sql, ids);
+  forgetFiles(core, 'job', ids);
+  forgetLedger(core.sql, JSON.stringify(jobs.map((job) => job.seq)));
+  core.stored.remove(jobs);
+}
+
+function nextSweep(core: Core): number | null {
+  return nextToForget(core.sql, core.settings.retention_seconds * 1000, stillConnectedMs(core));
+}

@@ -1,0 +1,164 @@
+import {
+  type AckOutcome,
+  type Failure,
+  isRetryableStatus,
+  type JobError,
+  type JobRef,
+  type JobResult,
+  type JobResultRef,
+  parseEngineError,
+  type Timing,
+} from '../../protocol/index.ts';
+import { type Claim, claimOf } from '../attempts/claim.ts';
+import { endJob } from '../attempts/end.ts';
+import { failAttempt } from '../attempts/retry.ts';
+import { countAside, usageIn } from '../attempts/usage.ts';
+import { emit } from '../events/emit.ts';
+import type { Job } from '../state/job.ts';
+import { type Core, findJob } from '../state/state.ts';
+import { profileOf, type Worker } from '../state/worker.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+import { adoptUpload } from '../store/uploads-table.ts';
+
+/** A job succeeded: checked against the fence, stored where it is stored, acknowledged; one commit. */
+export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
+  settle(core, worker, frame, 'succeeded', (job) => succeed(core, job, frame, frame.result));
+}
+
+/** The same for a result that was put beside the job before. */
+export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
+  const { job_id, fence_token } = frame;
+  settle(core, worker, frame, 'succeeded', (job) => {
+    if (adoptUpload(core.sql, job_id, fence_token)) return succeed(core, job, frame, null);
+    const message = 'the worker announced a result that it had not put there';
+    failAttempt(core, job, { message, code: 'worker_error', retryable: true }, 'worker');
+  });
+  if (profileOf(worker).wantsEcho) worker.connection.send({ type: 'job_result_ref', job_id });
+}
+
+/** An attempt failed: final, or another one later. */
+export function settleError(core: Core, worker: Worker, frame: JobError): void {
+  const error = failureOf(worker, frame);
+  settle(core, worker, frame, 'failed', (job) => {
+    // The worker's clock was faster than the alarm.
+    if (error.code === 'deadline' && job.deadline_at !== null) {
+      const { worker_id, attempts, attempt_errors } = job;
+      endJob(
+        core,
+        job,
+        { state: 'expired', worker_id, attempts, attempt_errors, result: null, error },
+        'worker',
+        frame,
+      );
+    } else failAttempt(core, job, error, 'worker', frame);
+  });
+}
+
+function succeed(
+  core: Core,
+  job: Job,
+  told: JobResult | JobResultRef,
+  result: Record<string, unknown> | null,
+): void {
+  const { worker_id, attempts, attempt_errors } = job;
+  const ending = { state: 'succeeded', worker_id, attempts, attempt_errors, result, error: null } as const;
+  const { timing, usage = usageIn(result) } = told;
+  endJob(core, job, ending, 'worker', { timing, usage });
+}
+
+function settle(
+  core: Core,
+  worker: Worker,
+  frame: JobResult | JobResultRef | JobError,
+  state: 'succeeded' | 'failed',
+  end: (job: Job) => void,
+): void {
+  const { job_id, fence_token } = frame;
+  const job = findJob(core, job_id);
+  const claim = claimOf(job, worker, attemptMeant(worker, job, frame));
+  const outcome = outcomeOf(claim, job, worker, frame, state);
+  if (job !== null && outcome === 'settle') {
+    end(job.lives === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
+  } else if (job !== null) {
+    const told = { ...job, worker_id: worker.session.worker_id };
+    if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
+    else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
+  }
+  if (outcome !== 'settle' && worker.session.extended) countAside(core, worker, job, claim, outcome, frame);
+  // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
+  core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
+  forgetDeclined(core, worker);
+  // Not before its usage is written: a worker that was told does not say it again.
+  core.usage.whenWritten(fence_token, () =>
+    acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
+  );
+  if (worker.session.draining) core.usage.write();
+}
+
+/** A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts. */
+function attemptMeant(worker: Worker, job: Job | null, { fence_token }: JobRef): Pick<JobRef, 'fence_token'> {
+  const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.lives === 'memory';
+  return { fence_token: isUntold ? job.fence_token : fence_token };
+}
+
+/** What the verdict on a settlement means for the job. */
+function outcomeOf(
+  claim: Claim,
+  job: Job | null,
+  worker: Worker,
+  { job_id, fence_token }: JobRef,
+  state: 'succeeded' | 'failed',
+): 'settle' | AckOutcome {
+  switch (claim) {
+    case 'held':
+      return 'settle';
+    case 'lapsed':
+      // A failure that comes after the lease ran out was charged then.
+      return state === 'succeeded' ? 'settle' : 'accepted';
+    case 'settled_by_it':
+      return job?.state === state ? 'accepted' : 'stale';
+    case 'stale':
+      return 'stale';
+    case 'unknown':
+      // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
+      return worker.running.get(job_id) === fence_token ? 'accepted' : 'unknown';
+  }
+}
+
+/** It has less to do than when it declined them. */
+function forgetDeclined(core: Core, worker: Worker): void {
+  if (worker.declined.size === 0) return;
+  worker.declined.clear();
+  core.openings.worker(worker);
+}
+
+function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: AckOutcome): void {
+  if (!worker.session.extended) return;
+  worker.connection.send({ type: 'ack', job_id, fence_token, outcome });
+}
+
+/** The worker tells durations, from when the job came to it: clocks are never compared across machines. */
+function timesOf(
+  core: Core,
+  { leased_at }: StoredJob,
+  timing: Timing = {},
+): Pick<StoredJob, 'started_at' | 'first_token_at'> {
+  const at = (ms: number | undefined) =>
+    ms === undefined || leased_at === null ? null : Math.min(core.now(), Math.round(leased_at + ms));
+  return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
+}
+
+/** A base worker sends only a text: the engine's status is parsed from it, and the rest follows. */
+function failureOf(worker: Worker, frame: JobError): Failure {
+  const status = frame.http_status ?? parseEngineError(frame.error)?.status ?? null;
+  const retryable =
+    frame.retryable ??
+    (status === null ? profileOf(worker).retriesUnknownFailures : isRetryableStatus(status));
+  return {
+    message: frame.error,
+    code: frame.code ?? 'worker_error',
+    retryable,
+    ...(status === null ? {} : { http_status: status }),
+    ...(frame.body === undefined ? {} : { body: frame.body }),
+  };
+}

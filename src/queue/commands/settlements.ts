@@ -1,0 +1,79 @@
+import { iso, maySee, type Settlement, type SettlementsAnswer, type SettlementsWanted } from '../rpc.ts';
+import type { Core } from '../state/state.ts';
+import { attemptsOf, shortErrorOf } from '../store/job-view.ts';
+import {
+  forgottenSettlement,
+  type SettledJob,
+  settledJob,
+  settlementsAfter,
+} from '../store/settlements-table.ts';
+
+/** Settlements passed over by one look, and told by one: a look stays short, however many are filtered out. */
+const MOST_LOOKED_AT = 1000;
+const MOST_TOLD = 100;
+/** Who may wait for news at a time: in all, and of one tenant. */
+const MOST_READERS = 200;
+const MOST_READERS_OF_TENANT = 20;
+
+/**
+ * Settlements after a number, oldest first. Where there are none it answers as soon as a job is settled, or with
+ * none after `wait_ms`, or at once that too many wait already. Nothing is kept for a reader between two questions.
+ */
+export function settlements(
+  core: Core,
+  wanted: SettlementsWanted,
+  answer: (answer: SettlementsAnswer) => void,
+): void {
+  const { latest, readers } = core.stored.settlements;
+  const found = look(core, wanted);
+  const isNew = wanted.after !== null && (found.settlements.length > 0 || found.up_to > wanted.after);
+  if (isNew || found.missed !== null) return answer(found);
+  const tenant = wanted.viewer;
+  const ofTenant = readers.filter((reader) => reader.tenant === tenant).length;
+  if (readers.length >= MOST_READERS || (tenant !== null && ofTenant >= MOST_READERS_OF_TENANT)) {
+    return answer({ ok: false, most: tenant === null ? MOST_READERS : MOST_READERS_OF_TENANT });
+  }
+  if (wanted.wait_ms <= 0) return answer(found);
+  const after = wanted.after ?? latest;
+  core.stored.settlements.add({
+    tenant,
+    until: core.now() + wanted.wait_ms,
+    answer: () => answer(look(core, { ...wanted, after })),
+  });
+}
+
+function look(core: Core, { after, config_id, viewer }: SettlementsWanted): Found {
+  const { latest } = core.stored.settlements;
+  if (after === null) return { ok: true, settlements: [], up_to: latest, missed: null };
+  // Numbers of the future are another database's.
+  if (after > latest) return { ok: true, settlements: [], up_to: latest, missed: 'unknown' };
+  const forgotten = forgottenSettlement(core.sql);
+  const from = Math.max(after, forgotten);
+  const told: Settlement[] = [];
+  let upTo = from;
+  const keys = settlementsAfter(core.sql, from, MOST_LOOKED_AT);
+  for (const { settlement, seq, ...key } of keys) {
+    if (told.length === MOST_TOLD) break;
+    upTo = settlement;
+    if ((config_id !== null && key.config_id !== config_id) || !maySee(viewer, key.tenant)) continue;
+    told.push(settlementOf(settlement, settledJob(core.sql, seq)));
+  }
+  return { ok: true, settlements: told, up_to: upTo, missed: after < forgotten ? 'forgotten' : null };
+}
+
+type Found = Extract<SettlementsAnswer, { ok: true }>;
+
+function settlementOf(n: number, job: SettledJob): Settlement {
+  return {
+    n,
+    id: job.id,
+    job_type: job.job_type,
+    config_id: job.config_id,
+    state: job.state,
+    attempts: attemptsOf(job),
+    worker_id: job.worker_id,
+    created_at: iso(job.created_at),
+    settled_at: iso(job.settled_at),
+    error: shortErrorOf(job),
+  };
+}

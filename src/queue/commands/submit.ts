@@ -1,0 +1,257 @@
+import { isSettled, shortName } from '../../protocol/index.ts';
+import { webhookProblem } from '../../settings/webhooks.ts';
+import { countRejected } from '../events/counts.ts';
+import { emit } from '../events/emit.ts';
+import { suitsBase } from '../peers/job-frame.ts';
+import {
+  type HeardAnswer,
+  maySee,
+  type SubmitAnswer,
+  type SubmitJob,
+  UNSERVED,
+  type Unserved,
+} from '../rpc.ts';
+import { isNamed, liveConfig } from '../state/live-config.ts';
+import { add } from '../state/pending.ts';
+import type { Core } from '../state/state.ts';
+import { freeSlots } from '../state/worker.ts';
+import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
+import { viewOf } from '../store/job-view.ts';
+import { readPayload, type StoredJob } from '../store/jobs-table.ts';
+import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
+
+/** Also said of another tenant's job: it tells no more than that the id is taken. */
+const OTHER_PAYLOAD = 'exists with another payload';
+
+/** A submission as the rules take it. */
+export interface NewJob extends SubmitJob {
+  /** Of a long payload where a bucket is bound: its digest, and the key it was put under; null: it was not. */
+  long_payload?: { sha256: string; key: string | null };
+}
+
+/**
+ * Stored jobs, all in one commit. The same id with the same payload answers the job there is; a different
+ * payload under a known id is a conflict. Results stay out of an answer for several jobs, since a thousand of
+ * them would not fit it: they are read one by one.
+ * @param ids new ids for jobs that bring none, in order
+ * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
+ */
+export function submit(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+): (() => SubmitAnswer | Unserved)[] {
+  return takeEach(core, jobs, ids, (taken) => () => {
+    if (!('row' in taken)) return taken;
+    const { row, created } = taken;
+    if (!created) return { ok: true, job: viewOf(core.sql, row, jobs.length === 1), created };
+    return { ok: true, job: viewOf(core.sql, core.stored.find(row.id) ?? row), created };
+  });
+}
+
+/**
+ * The same for a listener. It hears of their ends, so how they stand now is neither read nor told.
+ * @returns the answers
+ */
+export function submitAndListen(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+  listener: string,
+): (HeardAnswer | Unserved)[] {
+  return takeEach(core, jobs, ids, (taken) => {
+    if (!('row' in taken)) return taken;
+    const { row, created } = taken;
+    core.stored.listeners.listen(listener, row.id, isSettled(row.state));
+    return { ok: true, job: { id: row.id }, created };
+  });
+}
+
+/** A job that is stored now, or was before. */
+interface Taken {
+  row: StoredJob;
+  created: boolean;
+}
+
+function takeEach<T>(
+  core: Core,
+  jobs: readonly NewJob[],
+  ids: readonly string[],
+  answer: (taken: Taken | Rejection | Unserved) => T,
+): T[] {
+  const placed = new Placed(core);
+  return jobs.map((job, index) => answer(take(core, job, ids[index]!, placed)));
+}
+
+/** @param newId for a job that brings none */
+function take(core: Core, job: NewJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
+  const existing = existingJob(core, job);
+  if (existing) return repeated(core, existing, job);
+  const config = admit(core, job, placed);
+  if (!config.ok) return config;
+  const row = insert(core, job, job.id ?? newId, config.config_id);
+  placed.add(config.config_id, row.tenant);
+  return { row, created: true };
+}
+
+/**
+ * Jobs of one submission for which there are free slots: the dispatch pass that follows gives them out, and they
+ * count as pending no longer.
+ */
+class Placed {
+  readonly #core: Core;
+  readonly #free = new Map<string, number>();
+  readonly #ofConfig = new Map<string, number>();
+  readonly #ofTenant = new Map<string, number>();
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  add(configId: string, tenant: string | null): void {
+    if (this.ofConfig(configId) >= this.#freeSlots(configId)) return;
+    add(this.#ofConfig, configId, 1);
+    if (tenant !== null) add(this.#ofTenant, tenant, 1);
+  }
+
+  ofConfig(configId: string): number {
+    return this.#ofConfig.get(configId) ?? 0;
+  }
+
+  ofTenant(tenant: string): number {
+    return this.#ofTenant.get(tenant) ?? 0;
+  }
+
+  #freeSlots(configId: string): number {
+    const known = this.#free.get(configId);
+    if (known !== undefined) return known;
+    let free = 0;
+    for (const worker of this.#core.workers.all())
+      if (worker.session.config_id === configId) free += freeSlots(worker);
+    this.#free.set(configId, free);
+    return free;
+  }
+}
+
+/** The payload of a job is about to be put into the bucket; false: the job would not be taken, or is there. */
+export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean {
+  if (existingJob(core, job) || !admit(core, job, new Placed(core)).ok) return false;
+  beginFile(core, file);
+  return true;
+}
+
+function existingJob(core: Core, job: NewJob): StoredJob | null {
+  return job.id === undefined ? null : core.stored.find(job.id);
+}
+
+/** The config whose workers may take the job, or why it is rejected. */
+function admit(core: Core, job: NewJob, placed: Placed): Config {
+  // Settlements name only the id.
+  const request = job.id === undefined ? null : core.memory.find(job.id);
+  if (request) {
+    const isOwn = maySee(job.tenant ?? null, request.tenant);
+    return conflict(request.id, isOwn ? 'is a request in progress' : OTHER_PAYLOAD);
+  }
+  const problem = job.webhook === undefined ? null : webhookProblem(job.webhook, core.settings.webhook_hosts);
+  if (problem !== null) return { ok: false, reason: 'invalid_webhook', message: problem };
+  const config = chooseConfig(core, job);
+  return config.ok ? (rejectWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
+}
+
+function insert(core: Core, job: NewJob, id: string, configId: string): StoredJob {
+  const now = core.now();
+  const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
+  const row = core.stored.insert({
+    id,
+    job_type: job.job_type,
+    config_id: configId,
+    priority: job.priority,
+    max_attempts: job.max_attempts,
+    payload: isInBucket(core, job) ? null : job.payload,
+    created_at: now,
+    deadline_at: deadlineAt,
+    tenant: job.tenant ?? null,
+    token_name: job.token_name ?? null,
+    stream: job.stream ? 1 : 0,
+    webhook: job.webhook ?? null,
+    trace: job.trace === undefined ? null : JSON.stringify(job.trace),
+  });
+  emit(core, row, 'submitted');
+  return row;
+}
+
+function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): boolean {
+  if (!long_payload?.key) return false;
+  return keepPayload(core, long_payload.key, long_payload.sha256, suitsBase(job_type, payload));
+}
+
+/** Pending jobs are bounded for each config and each tenant. */
+function rejectWhenFull(
+  core: Core,
+  configId: string,
+  tenant: string | null,
+  placed: Placed,
+): Rejection | null {
+  const message = pendingFullness(core, configId, tenant, placed);
+  if (message === null) return null;
+  countRejected(core, configId);
+  return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
+}
+
+/** Those for which a slot is free count no longer. */
+function pendingFullness(
+  { stored: { pending }, settings }: Core,
+  configId: string,
+  tenant: string | null,
+  placed: Placed,
+): string | null {
+  const depth = {
+    ofConfig: pending.ofConfig(configId) - placed.ofConfig(configId) + 1,
+    ofTenant: tenant === null ? 0 : pending.ofTenant(tenant) - placed.ofTenant(tenant) + 1,
+    most: settings.max_pending,
+    mostOfTenant: mostOfTenant(settings.max_pending, settings),
+  };
+  const config = `jobs of config "${configId}" are pending`;
+  return fullness(depth, tenant, { config, tenant: 'jobs of it are pending' });
+}
+
+function repeated(core: Core, row: StoredJob, job: NewJob): Taken | Rejection {
+  const isSame = row.tenant === (job.tenant ?? null) && row.job_type === job.job_type;
+  return isSame && hasPayload(core, row, job) ? { row, created: false } : conflict(row.id, OTHER_PAYLOAD);
+}
+
+function conflict(id: string, why: string): Rejection {
+  return { ok: false, reason: 'conflict', message: `job ${id} ${why}: submit under a new id` };
+}
+
+function hasPayload(core: Core, row: StoredJob, job: NewJob): boolean {
+  const payload = readPayload(core.sql, row.id);
+  if (payload !== null) return payload === job.payload;
+  return payloadFile(core.sql, row.id)?.sha256 === job.long_payload?.sha256;
+}
+
+type Rejection = Extract<SubmitAnswer, { ok: false }>;
+type Config = { ok: true; config_id: string } | Rejection | Unserved;
+
+function chooseConfig(core: Core, job: NewJob): Config {
+  if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
+  const model = job.model ?? null;
+  const choice = liveConfig(core, model) ?? job.known;
+  if (choice === undefined) return UNSERVED;
+  if (choice.kind === 'config') return { ok: true, config_id: choice.config_id };
+  if (choice.configs === '') {
+    return {
+      ok: false,
+      reason: 'no_config',
+      message: 'no worker is known here, so the job needs a config_id that says which workers may take it',
+    };
+  }
+  const asked = isNamed(model)
+    ? `no worker serves the model "${shortName(model)}"`
+    : 'the job names neither config_id nor model';
+  return {
+    ok: false,
+    reason: 'unknown_config',
+    message: `${asked}: give one of these as config_id: ${choice.configs}`,
+  };
+}

@@ -1,0 +1,153 @@
+import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } from '../store/jobs-table.ts';
+import { leaseJob } from '../store/leases-table.ts';
+import { nextReadyId } from '../store/pending-table.ts';
+import type { Sql } from '../store/ports.ts';
+import { storeText } from '../store/row-text.ts';
+import type { Lease } from './job.ts';
+
+/** The oldest beyond so many are read from the table again. */
+const MOST_ROWS = 1000;
+/** A longer text is read from its row when it is sent. */
+const MOST_CHARACTERS = 4096;
+
+const NO_ERRORS = '[]';
+
+interface Kept {
+  job: StoredJob;
+  /** The payload before a lease, the result after success, as it lies in the row; null: it is not known. */
+  text: string | null;
+  /** The key to the files of the attempt that a new row was leased for. */
+  fileKey: string | null;
+  /** False: the row is new, and not in the table yet. */
+  isWritten: boolean;
+}
+
+/**
+ * The rows of stored jobs. Those that this object wrote a moment ago are kept, since reading one back takes longer than
+ * writing it: from the insertion over the lease to success, the way that nearly all jobs go. Any other change of a row
+ * is made in the table, and has the row forgotten here.
+ *
+ * Most new jobs are given out by the command that stores them. So their rows are written when it ends, once, instead of
+ * being written, found and written again. `sql` writes them sooner for whatever uses the table before that.
+ */
+export class JobRows {
+  readonly #tables: Sql;
+  readonly #kept = new Map<string, Kept>();
+  readonly #unwritten = new Set<Kept>();
+  /** Null: no row was inserted yet in this life of the object. */
+  #lastSeq: number | null = null;
+
+  constructor(tables: Sql) {
+    this.#tables = tables;
+  }
+
+  /** The tables with the new rows in them. */
+  readonly sql: Sql = {
+    exec: (query, ...bindings) => {
+      if (this.#unwritten.size > 0) this.flush();
+      return this.#tables.exec(query, ...bindings);
+    },
+  };
+
+  /** Adds a row, which `flush` writes. */
+  insert(given: NewJobRow): StoredJob {
+    this.#lastSeq = (this.#lastSeq ?? lastSeq(this.#tables)) + 1;
+    const text = given.payload === null ? null : storeText(this.#tables, given.id, 'payload', given.payload);
+    const job = newJob(given, this.#lastSeq);
+    const kept = { job, text, fileKey: null, isWritten: false };
+    this.#unwritten.add(kept);
+    this.#keep(kept);
+    return job;
+  }
+
+  /** Writes what is new. */
+  flush(): void {
+    for (const kept of this.#unwritten) {
+      insertJob(this.#tables, kept.job, kept.text, kept.fileKey);
+      kept.isWritten = true;
+      kept.text = shortOrNull(kept.text);
+    }
+    this.#unwritten.clear();
+  }
+
+  find(id: string): StoredJob | null {
+    return this.#kept.get(id)?.job ?? findJob(this.#tables, id);
+  }
+
+  /**
+   * The job to run next for a config: highest priority, then oldest, those in `except` left out.
+   * @param pending jobs of the config that wait, new ones included
+   */
+  nextReady(configId: string, pending: number, except: ReadonlySet<string>): StoredJob | null {
+    const { count, first } = this.#newReady(configId, except);
+    const id = pending > count ? nextReadyId(this.#tables, configId, except) : null;
+    const written = id === null ? null : this.find(id);
+    if (first === null || written === null) return first ?? written;
+    return first.priority > written.priority ? first : written;
+  }
+
+  /** Writes a lease. @param job as it is with it */
+  lease(job: StoredJob, lease: Lease): void {
+    const kept = this.#kept.get(job.id);
+    if (kept?.isWritten === false) {
+      kept.job = job;
+      kept.fileKey = lease.file_key;
+    } else {
+      leaseJob(this.sql, job.id, lease);
+      this.#put(job, kept?.text ?? null);
+    }
+  }
+
+  /** A job has succeeded, in the table already. @param result as it lies in the row, where it is read soon */
+  settled(job: StoredJob, result: string | null): void {
+    if (this.#kept.has(job.id)) this.#put(job, result);
+  }
+
+  /** The payload of a job that is sent now, or the result of one that is told: once. @returns null: read the row */
+  takeText(id: string): string | null {
+    const kept = this.#kept.get(id);
+    if (!kept) return null;
+    const { text } = kept;
+    if (kept.isWritten) kept.text = null;
+    return text;
+  }
+
+  forget(id: string): void {
+    if (this.#kept.get(id)?.isWritten === false) this.flush();
+    this.#kept.delete(id);
+  }
+
+  forgetAll(): void {
+    this.flush();
+    this.#kept.clear();
+  }
+
+  /** Those of a config that are not in the table: how many wait, and the one of them to run first. */
+  #newReady(configId: string, except: ReadonlySet<string>): { count: number; first: StoredJob | null } {
+    let count = 0;
+    let first: StoredJob | null = null;
+    for (const { job } of this.#unwritten) {
+      if (job.state !== 'pending' || job.config_id !== configId) continue;
+      count += 1;
+      if (!except.has(job.id) && (first === null || job.priority > first.priority)) first = job;
+    }
+    return { count, first };
+  }
+
+  #put(job: StoredJob, text: string | null): void {
+    // An attempt that failed may have left long messages in its row; few jobs have one.
+    if (job.attempt_errors !== NO_ERRORS) return this.forget(job.id);
+    this.#keep({ job, text: shortOrNull(text), fileKey: null, isWritten: true });
+  }
+
+  #keep(kept: Kept): void {
+    this.#kept.set(kept.job.id, kept);
+    if (this.#kept.size <= MOST_ROWS) return;
+    const [oldest] = this.#kept.keys();
+    this.forget(oldest!);
+  }
+}
+
+function shortOrNull(text: string | null): string | null {
+  return text !== null && text.length <= MOST_CHARACTERS ? text : null;
+}

@@ -1,0 +1,17 @@
+/** The newest entries: beyond `most` the oldest is forgotten. One that is set again is the newest. */
+export class Newest<K, V> extends Map<K, V> {
+  readonly #most: number;
+
+  constructor(most: number) {
+    super();
+    this.#most = most;
+  }
+
+  override set(key: K, value: V): this {
+    this.delete(key);
+    super.set(key, value);
+    const [oldest] = this.keys();
+    if (this.size > this.#most) this.delete(oldest!);
+    return this;
+  }
+}

@@ -1,0 +1,110 @@
+import type { Connection } from '../store/ports.ts';
+import type { Openings } from './openings.ts';
+import { isLeaving, profileOf, type Worker } from './worker.ts';
+
+/** Workers with an open socket, by connection and by id, and workers that lost theirs and may reconnect. */
+export class Workers {
+  readonly #openings: Openings;
+  readonly #byConnection = new Map<string, Worker>();
+  readonly #byId = new Map<string, Worker>();
+  /** By id; `until` in epoch ms. */
+  readonly #away = new Map<string, { worker: Worker; until: number }>();
+  /** Ids of workers that get no more jobs, whether or not they are connected. */
+  #cordon: ReadonlySet<string> = new Set();
+
+  /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
+  changes = 0;
+
+  constructor(openings: Openings) {
+    this.#openings = openings;
+  }
+
+  add(worker: Worker): void {
+    this.changes += 1;
+    worker.cordoned = this.#cordon.has(worker.session.worker_id);
+    this.#byConnection.set(worker.connection.id, worker);
+    this.#byId.set(worker.session.worker_id, worker);
+    this.#away.delete(worker.session.worker_id);
+  }
+
+  /** Replaces the cordon: these workers get no more jobs. @returns whether that changes anything */
+  cordon(workerIds: readonly string[]): boolean {
+    const ids = new Set(workerIds);
+    if (ids.size === this.#cordon.size && workerIds.every((id) => this.#cordon.has(id))) return false;
+    this.changes += 1;
+    this.#cordon = ids;
+    for (const worker of this.#byId.values()) {
+      worker.cordoned = ids.has(worker.session.worker_id);
+      if (!worker.cordoned) this.#openings.worker(worker);
+    }
+    return true;
+  }
+
+  /** A worker lost its connection without announcing that it leaves: it may be back. @param until epoch ms */
+  expect(worker: Worker, until: number): void {
+    this.changes += 1;
+    if (!isLeaving(worker)) this.#away.set(worker.session.worker_id, { worker, until });
+  }
+
+  /** Gives every worker that may reconnect at least until then. @param until epoch ms */
+  postponeReturns(until: number): void {
+    for (const away of this.#away.values()) away.until = Math.max(away.until, until);
+  }
+
+  /** Epoch ms until which one of these workers may reconnect; 0: none may. */
+  expectedUntil(now: number, isWanted: (worker: Worker) => boolean): number {
+    let latest = 0;
+    for (const [id, { worker, until }] of this.#away) {
+      if (until <= now) this.#away.delete(id);
+      else if (isWanted(worker)) latest = Math.max(latest, until);
+    }
+    return latest;
+  }
+
+  /** Forgets a connection; a newer connection of the same worker stays. @returns the worker, null if unknown */
+  remove(connection: Connection): Worker | null {
+    const worker = this.#byConnection.get(connection.id);
+    if (!worker) return null;
+    this.changes += 1;
+    this.#byConnection.delete(connection.id);
+    if (this.#byId.get(worker.session.worker_id) === worker) this.#byId.delete(worker.session.worker_id);
+    this.#takeBackWhatWasLeft();
+    return worker;
+  }
+
+  /** Workers of the base protocol decline only what they leave to others (dispatch/suitability.ts). */
+  #takeBackWhatWasLeft(): void {
+    for (const worker of this.#byId.values()) {
+      if (profileOf(worker).takesAnyJob || worker.declined.size === 0) continue;
+      worker.declined.clear();
+      this.#openings.worker(worker);
+    }
+  }
+
+  byConnection(connection: Connection): Worker | null {
+    return this.#byConnection.get(connection.id) ?? null;
+  }
+
+  byId(workerId: string): Worker | null {
+    return this.#byId.get(workerId) ?? null;
+  }
+
+  all(): Worker[] {
+    return [...this.#byId.values()];
+  }
+
+  /** Workers that are connected or may reconnect. @param now epoch ms */
+  present(now: number): Worker[] {
+    const away = [...this.#away.values()].filter(({ until }) => until > now);
+    return [...this.#byId.values(), ...away.map(({ worker }) => worker)];
+  }
+
+  /** Frees the slot of one attempt, if the worker still runs that very attempt; dispatch fills it again. */
+  freeSlot(workerId: string | null, jobId: string, fenceToken: number): void {
+    const worker = workerId === null ? null : this.byId(workerId);
+    if (worker?.running.get(jobId) !== fenceToken) return;
+    worker.running.delete(jobId);
+    worker.batchJobs.delete(jobId);
+    this.#openings.worker(worker);
+  }
+}

@@ -1,0 +1,109 @@
+import type { ConfigNow, Waiting } from '../rpc.ts';
+import type { Core } from '../state/state.ts';
+import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
+import { oldestPending } from '../store/pending-table.ts';
+
+/** The oldest job is looked for in so many priorities, the lowest first: a statement each. */
+const MOST_PRIORITIES = 50;
+
+/** How every config stands of which there are workers, jobs or counts, by the name it is counted under. */
+export function configsNow(core: Core): Map<string, ConfigNow> {
+  const configs = new Map<string, ConfigNow>();
+  const of = (configId: string) => {
+    const name = core.counts.nameOf(configId);
+    const known = configs.get(name) ?? nothing();
+    configs.set(name, known);
+    return known;
+  };
+  for (const name of core.counts.recent()) of(name);
+  for (const worker of core.workers.all()) addWorker(core, of(worker.session.config_id), worker);
+  for (const [configId, priorities] of core.stored.pending.priorities()) {
+    addStored(core, of(configId), configId, priorities);
+  }
+  for (const [, jobs] of core.memory.waiting.byModel()) {
+    for (const { config_id, priority, submitted_at } of jobs) {
+      if (config_id === '') continue;
+      const now = of(config_id);
+      line(now, priority).transient += 1;
+      now.oldest_since.transient = earlier(now.oldest_since.transient, submitted_at);
+    }
+  }
+  for (const [name, now] of configs) finish(now, core.counts.of(name)?.slots_per_worker ?? null);
+  return configs;
+}
+
+/** How one config stands, or that there is nothing of it. */
+export function configNow(core: Core, configId: string): ConfigNow {
+  const name = core.counts.nameOf(configId);
+  const slots_per_worker = core.counts.of(name)?.slots_per_worker ?? null;
+  return configsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
+}
+
+/** Workers that could run at once what waits and runs. One is the least for which it can be said. */
+function wantedWorkers(jobs: number, slotsPerWorker: number | null): number {
+  return Math.ceil(jobs / Math.max(1, slotsPerWorker ?? jobs));
+}
+
+function addWorker(core: Core, now: ConfigNow, worker: Worker): void {
+  const { session, running } = worker;
+  now.workers[isLeaving(worker) ? 'draining' : session.paused ? 'paused' : 'ready'] += 1;
+  const free = freeSlots(worker);
+  now.slots.busy += running.size;
+  now.slots.free += free;
+  now.slots.paused += Math.max(0, session.capacity - running.size - free);
+  for (const jobId of running.keys()) now.running[core.memory.find(jobId) ? 'transient' : 'persisted'] += 1;
+}
+
+function addStored(
+  core: Core,
+  now: ConfigNow,
+  configId: string,
+  priorities: ReadonlyMap<number, number>,
+): void {
+  for (const [priority, waiting] of priorities) line(now, priority).persisted += waiting;
+  const lowest = [...priorities.keys()].sort((one, other) => one - other).slice(0, MOST_PRIORITIES);
+  for (const priority of lowest) {
+    now.oldest_since.persisted = earlier(
+      now.oldest_since.persisted,
+      oldestPending(core.sql, configId, priority),
+    );
+  }
+}
+
+function finish(now: ConfigNow, lastKnown: number | null): void {
+  now.waiting.sort((one, other) => other.priority - one.priority);
+  const { ready, paused, draining } = now.workers;
+  const workers = ready + paused + draining;
+  const slots = now.slots.busy + now.slots.free + now.slots.paused;
+  now.slots_per_worker = workers > 0 ? slots / workers : lastKnown;
+  const jobs = now.waiting.reduce(
+    (sum, { transient, persisted }) => sum + transient + persisted,
+    now.slots.busy,
+  );
+  now.wanted_workers = wantedWorkers(jobs, now.slots_per_worker);
+}
+
+function line(now: ConfigNow, priority: number): Waiting {
+  const known = now.waiting.find((one) => one.priority === priority);
+  if (known) return known;
+  const added = { priority, transient: 0, persisted: 0 };
+  now.waiting.push(added);
+  return added;
+}
+
+function earlier(one: number | null, other: number | null): number | null {
+  if (one === null || other === null) return one ?? other;
+  return Math.min(one, other);
+}
+
+function nothing(): ConfigNow {
+  return {
+    waiting: [],
+    oldest_since: { transient: null, persisted: null },
+    running: { transient: 0, persisted: 0 },
+    workers: { ready: 0, paused: 0, draining: 0 },
+    slots: { busy: 0, free: 0, paused: 0 },
+    slots_per_worker: null,
+    wanted_workers: 0,
+  };
+}

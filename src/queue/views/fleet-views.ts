@@ -1,0 +1,61 @@
+import type { QueueStatus, SessionView } from '../rpc.ts';
+import type { ConfigCounts } from '../state/config-counts.ts';
+import type { Core } from '../state/state.ts';
+import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
+
+/** The connected workers as others see them. */
+
+export function sessions(core: Core): SessionView[] {
+  return core.workers.all().map((worker) => ({
+    worker_id: worker.session.worker_id,
+    config_id: worker.session.config_id,
+    state: sessionState(worker),
+    protocol: profileOf(worker).protocol,
+    capacity: worker.session.capacity,
+    running: worker.running.size,
+    models: worker.models,
+    connected_at: worker.session.connected_at,
+  }));
+}
+
+/** Whether a worker is connected under this session. */
+export function hasSession(core: Core, workerId: string, sessionId: string): boolean {
+  return core.workers.byId(workerId)?.session.session_id === sessionId;
+}
+
+/** @param configId whose jobs are counted too, by how they stand */
+export function status(core: Core, configId?: string): QueueStatus {
+  const all = core.workers.all();
+  return {
+    queue_id: core.settings.queue_id,
+    workers: all.length,
+    slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
+    running: all.reduce((sum, worker) => sum + worker.running.size, 0),
+    pending: core.stored.pending.all + core.memory.waiting.size,
+    ...(configId === undefined ? {} : { config: configStatus(core, configId) }),
+  };
+}
+
+function configStatus(core: Core, configId: string): QueueStatus['config'] {
+  const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
+  return {
+    in_queue: core.stored.pending.ofConfig(configId) + core.memory.waiting.ofConfig(configId),
+    in_progress: workers.reduce((sum, worker) => sum + worker.running.size, 0),
+    ...ended(core.counts.of(configId)),
+  };
+}
+
+function ended(counts: ConfigCounts | null): { completed: number; failed: number; retried: number } {
+  if (counts === null) return { completed: 0, failed: 0, retried: 0 };
+  const { transient, persisted } = counts.settled;
+  return {
+    completed: transient.succeeded + persisted.succeeded,
+    failed: transient.failed + transient.expired + persisted.failed + persisted.expired,
+    retried: counts.retried,
+  };
+}
+
+function sessionState(worker: Worker): SessionView['state'] {
+  if (isLeaving(worker)) return 'draining';
+  return worker.session.paused ? 'paused' : 'ready';
+}

@@ -1,0 +1,55 @@
+import type { ConfigShare, QueueShare } from '../../fleet/rpc.ts';
+import type { ConfigMetrics, QueueMetrics } from '../rpc.ts';
+import { MODES, newCounts, type Outcome } from '../state/config-counts.ts';
+import { cumulative } from '../state/histogram.ts';
+import type { Core } from '../state/state.ts';
+import { configsNow } from './config-now.ts';
+import { sessions } from './fleet-views.ts';
+
+/** Everything that machines ask of the queue but the size of its database. */
+export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
+  const configs = [...configsNow(core)].map(([config_id, now]) => {
+    return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
+  });
+  return { at: core.now(), configs };
+}
+
+/** All of the queue's numbers that the fleet object shows. */
+export function share(core: Core): QueueShare {
+  const { at, configs } = metrics(core);
+  return { at, full: true, sessions: sessions(core), gone: [], configs: configs.map(configShare) };
+}
+
+function configShare({ config_id, now, counts }: ConfigMetrics): ConfigShare {
+  const ended = (outcome: Outcome) => sum(MODES.map((mode) => counts.settled[mode][outcome]));
+  const oldest = [now.oldest_since.transient, now.oldest_since.persisted].filter((at) => at !== null);
+  return {
+    config_id,
+    callers: sum(now.waiting.map(({ transient }) => transient)),
+    stored: sum(now.waiting.map(({ persisted }) => persisted)),
+    by_priority: now.waiting.map(({ priority, transient, persisted }) => ({
+      priority,
+      waiting: transient + persisted,
+    })),
+    oldest_since: oldest.length === 0 ? null : Math.min(...oldest),
+    running: now.slots.busy,
+    submitted_in_background: counts.submitted_in_background,
+    totals: {
+      submitted: counts.submitted.transient + counts.submitted.persisted,
+      succeeded: ended('succeeded'),
+      failed: ended('failed'),
+      cancelled: ended('cancelled'),
+      expired: ended('expired'),
+      rejected: ended('rejected'),
+      tokens_in: counts.tokens.input,
+      tokens_out: counts.tokens.output,
+    },
+    wait_buckets: cumulative(counts.queue_wait),
+    first_token_buckets: cumulative(counts.first_token),
+    duration_buckets: cumulative(counts.duration),
+  };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

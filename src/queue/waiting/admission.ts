@@ -1,0 +1,238 @@
+import type { ConfigStart } from '../../fleet/rpc.ts';
+import { listNames, shortName } from '../../protocol/index.ts';
+import { endUnfinished } from '../attempts/end.ts';
+import { timePassed } from '../attempts/time-passed.ts';
+import { emit } from '../events/emit.ts';
+import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts';
+import type { MemoryJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
+
+/** Whether a job may wait and until when, and the answer to its caller when it may not. */
+
+/** Retry-After of answers that are worth retrying, s. */
+export const RETRY_AFTER_SECONDS = 5;
+
+/** How many wait, the one in question among them, and how many may. */
+interface Depth {
+  ofConfig: number;
+  ofTenant: number;
+  most: number;
+  mostOfTenant: number;
+}
+
+/**
+ * What waits is bounded for each config and each tenant; null: there is room.
+ * @param what in words, for the config and for the tenant: `jobs of config "a" are pending`
+ */
+export function fullness(
+  { ofConfig, ofTenant, most, mostOfTenant }: Depth,
+  tenant: string | null,
+  what: { config: string; tenant: string },
+): string | null {
+  if (ofConfig > most) return `the queue is full: ${most} ${what.config}`;
+  if (tenant === null || ofTenant <= mostOfTenant) return null;
+  return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
+}
+
+/** How much of a limit one tenant may take: at least one, so that a small share shuts nobody out. */
+export function mostOfTenant(limit: number, { tenant_share }: Core['settings']): number {
+  return Math.max(1, Math.floor(limit * tenant_share));
+}
+
+/** A job that found no slot at once: it waits if a worker may still take it and there is room, else it is rejected. */
+export function waitOrReject(core: Core, job: MemoryJob): void {
+  const workers = workersFor(core, job.model);
+  if (rejectIfUnserviceable(core, job, workers)) return;
+  const full = job.is_admitted ? null : (waitingFullness(core, job) ?? bytesFullness(core, job));
+  if (full !== null) {
+    reject(core, job, again('queue_full', full));
+    return;
+  }
+  job.is_admitted = true;
+  core.memory.waiting.nextRejection.lower(rejectedAt(core, job, workers));
+}
+
+/** Rejects waiting jobs whose time is over. */
+export function rejectOverdue(core: Core): void {
+  const next = nextRejection(core);
+  if (next === null || core.now() < next) return;
+  for (const [model, jobs] of core.memory.waiting.byModel()) {
+    const workers = workersFor(core, model);
+    for (const job of jobs) rejectIfUnserviceable(core, job, workers);
+  }
+  core.memory.waiting.nextRejection.forget();
+}
+
+/** Epoch ms at which `rejectOverdue` may have something to do; null: never. */
+export function nextRejection(core: Core): number | null {
+  const { waiting } = core.memory;
+  if (waiting.size === 0) return null;
+  return waiting.nextRejection.get(core.workers.changes, () => {
+    let next = Number.POSITIVE_INFINITY;
+    for (const [model, jobs] of waiting.byModel()) {
+      const workers = workersFor(core, model);
+      for (const job of jobs) next = Math.min(next, rejectedAt(core, job, workers));
+    }
+    return next;
+  });
+}
+
+/** What the scheduler is doing for jobs in memory; any of them makes its news worth asking for. */
+export function waitingLines(core: Core): WaitingLineView[] {
+  return [...core.memory.waiting.byModel()].map(([model, jobs]) => {
+    const start = workersFor(core, model).length > 0 ? null : startOf(core, jobs[0]!);
+    return { job_ids: jobs.map(({ id }) => id), start: start?.text ?? null };
+  });
+}
+
+export function ambiguous(models: string): Rejection {
+  return {
+    kind: 'refused',
+    reason: 'ambiguous_model',
+    message: `name a model, there are several: ${models}`,
+    retry_after_seconds: 0,
+  };
+}
+
+/** Rejects a waiting job whose time is over, or that every worker has declined. True: it was rejected. */
+function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
+  if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
+    for (const { declined } of workers) declined.delete(job.id);
+    reject(core, job, tooLate(job));
+    return true;
+  }
+  const now = core.now();
+  if (now < rejectedAt(core, job, workers)) return false;
+  if (isOver(job, now)) endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
+  else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(core, job));
+  return true;
+}
+
+/**
+ * Epoch ms. A worker that lost its connection has the grace to be back, and one that is started has its time: their
+ * callers need not notice. Where none is started, nobody waits for it.
+ */
+function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): number {
+  const start = startOf(core, job);
+  const startBy = start && job.waits_for_start ? job.created_at + start.wait_ms : 0;
+  const slotBy = Math.max(job.slot_by, Math.min(startBy, endOf(job)));
+  if (workers.length > 0) return slotBy;
+  const backBy = core.workers.expectedUntil(core.now(), (worker) => mayRun(worker, job.model));
+  if (start?.state === 'stopped') return Math.min(slotBy, backBy);
+  return Math.min(slotBy, Math.max(job.worker_by, backBy, startBy));
+}
+
+/** What the scheduler does for a config; null: it starts none, or those that it started serve another model. */
+function startOf(core: Core, { config_id, model }: MemoryJob): ConfigStart | null {
+  const start = core.starts.of(config_id);
+  if (start === null || workersFor(core, model).length > 0) return start;
+  return workersFor(core, config_id).length > 0 ? null : start;
+}
+
+/** Epoch ms. */
+function endOf({ deadline_at, limit_at }: MemoryJob): number {
+  return Math.min(deadline_at ?? Number.POSITIVE_INFINITY, limit_at ?? Number.POSITIVE_INFINITY);
+}
+
+/** Its own time is over, rather than its wait. */
+function isOver(job: MemoryJob, now: number): boolean {
+  return endOf(job) <= now;
+}
+
+function reject(core: Core, job: MemoryJob, answer: Rejection): void {
+  core.memory.remove(job);
+  emit(core, job, 'refused', answer.message);
+  job.reply?.(answer);
+}
+
+/** Connected workers that may run it, now or when a slot frees. */
+function workersFor(core: Core, model: string | null): Worker[] {
+  return core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
+}
+
+function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): string | null {
+  const { waiting } = core.memory;
+  const depth = {
+    ofConfig: waiting.ofConfig(config_id),
+    ofTenant: tenant === null ? 0 : waiting.ofTenant(tenant),
+    most: core.settings.max_waiting,
+    mostOfTenant: mostOfTenant(core.settings.max_waiting, core.settings),
+  };
+  return fullness(depth, tenant, {
+    config: `requests for "${shortName(model ?? 'any model')}" wait for a free slot already`,
+    tenant: 'requests of it wait for a free slot already',
+  });
+}
+
+function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): string | null {
+  const { max_waiting_bytes } = settings;
+  const ofTenant = mostOfTenant(max_waiting_bytes, settings);
+  if (memory.waiting.bytes > max_waiting_bytes) {
+    return `the queue is full: the requests that wait for a free slot may have ${max_waiting_bytes} bytes in all`;
+  }
+  if (tenant !== null && memory.waiting.bytesOfTenant(tenant) > ofTenant) {
+    return `the queue is full for the token "${tenant}": its requests that wait for a free slot may have ${ofTenant} bytes in all`;
+  }
+  return null;
+}
+
+type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
+
+function noWorker(core: Core, job: MemoryJob): Rejection {
+  const { model, config_id, known_models } = job;
+  const start = startOf(core, job);
+  const alone = workerNamed(model);
+  if (alone !== null) {
+    const message = `the worker "${shortName(alone)}", which has what is asked for, is not connected any more`;
+    return { kind: 'refused', reason: 'worker_gone', message, retry_after_seconds: 0 };
+  }
+  const asked = `the model "${shortName(model ?? '')}"`;
+  if (model !== null && config_id === '') {
+    return {
+      kind: 'refused',
+      reason: 'unknown_model',
+      message: known_models
+        ? `${asked} is not served here; models: ${known_models}`
+        : `${asked} is not served here: no worker is known`,
+      retry_after_seconds: 0,
+    };
+  }
+  if (start?.state === 'stopped') {
+    const message = `${asked} has no worker, and none is started for callers: ${start.text}`;
+    return { ...again('no_worker', message), retry_after_seconds: start.retry_after_seconds };
+  }
+  if (start) {
+    const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text}): retry, or wait longer with the header X-Queue-Wait: 900`;
+    return again('no_worker', message);
+  }
+  const others = core.starts.of(config_id) ? workersFor(core, config_id) : [];
+  if (others.length > 0) {
+    const models = listNames(others.flatMap(({ models }) => models));
+    const message = `${asked} is not served by the workers of the config "${config_id}"; they serve ${models}`;
+    return { kind: 'refused', reason: 'unknown_model', message, retry_after_seconds: 0 };
+  }
+  return again(
+    'no_worker',
+    model === null
+      ? 'no worker is known yet: start one, or wait for it with the header X-Queue-Wait: 30'
+      : `no worker for ${asked} is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
+  );
+}
+
+function noSlot({ model }: MemoryJob): Rejection {
+  const asked = shortName(model ?? 'this model');
+  return again('no_slot', `every worker for "${asked}" stayed busy for as long as the request could wait`);
+}
+
+function tooLate({ model }: MemoryJob): Rejection {
+  const asked = shortName(model ?? 'this model');
+  return again(
+    'deadline',
+    `no worker for "${asked}" can answer within the request's deadline at its present load`,
+  );
+}
+
+function again(reason: Rejection['reason'], message: string): Rejection {
+  return { kind: 'refused', reason, message, retry_after_seconds: RETRY_AFTER_SECONDS };
+}

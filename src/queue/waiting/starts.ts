@@ -1,0 +1,15 @@
+import type { ConfigStart } from '../../fleet/rpc.ts';
+import type { Core } from '../state/state.ts';
+import { rejectOverdue, waitingLines } from './admission.ts';
+
+/** Whether callers wait for a worker that the scheduler starts: the fleet object then reports on these starts. */
+export function awaitsStart(core: Core): boolean {
+  return core.starts.all().length > 0 && waitingLines(core).some(({ start }) => start !== null);
+}
+
+/** The fleet object reports the configs that the scheduler starts workers for: some callers need not wait any longer. */
+export function hearStarts(core: Core, starts: readonly ConfigStart[]): void {
+  if (!core.starts.replace(starts)) return;
+  core.memory.waiting.nextRejection.forget();
+  rejectOverdue(core);
+}

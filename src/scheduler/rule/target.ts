@@ -1,0 +1,118 @@
+import type { ConfigMemory } from '../observed.ts';
+import { workersForBatches } from './batches.ts';
+import { workersForCallers } from './callers.ts';
+import type { Capacity } from './capacity.ts';
+import { arrivalsPerSecond, peakOver, serviceSeconds } from './memory.ts';
+import type { Asked } from './round.ts';
+import { readyIn, type StartSeconds } from './starts.ts';
+import { plural } from './words.ts';
+
+/** Default of `scale_down_after`, unless two starts take longer, ms. */
+const LEAST_WINDOW_MS = 300_000;
+/** Upper bound, since a clock that jumped or a silent queue makes starts look longer than they are, ms. */
+const LONGEST_WINDOW_MS = 30 * 60_000;
+/** While nothing waits, workers are enough as long as arrivals keep no larger share of their slots busy. */
+const ENOUGH = 0.95;
+
+/** How many workers a config should have. */
+interface Target {
+  workers: number;
+  /** Workers that arrivals need, without those that only work off the backlog. */
+  sustained: number;
+  /** Worth a launch; otherwise running workers are only kept. */
+  isPressing: boolean;
+  /** Running workers are kept up to this number, for batches. */
+  floor: number;
+  why: string;
+  inputs: string;
+}
+
+export function targetOf(
+  asked: Asked,
+  memory: ConfigMemory,
+  capacity: Capacity,
+  start: StartSeconds,
+): Target {
+  const { config, market } = asked;
+  const { spec } = config;
+  const { waiting = 0, running = 0, running_batch = 0, batches = [] } = config.demand ?? {};
+  const service = serviceSeconds(memory);
+  const ready = capacity.ready.length + capacity.others;
+  const have = ready + capacity.starting.length;
+  const callers = workersForCallers({
+    arrivals: arrivalsPerSecond(memory, windowOf(spec, start), market.now),
+    service,
+    waiting,
+    running: running - running_batch,
+    ready,
+    ready_in: capacity.starting.map((launch) => readyIn(launch, start, market.now)),
+    slots: spec.slots,
+    utilization: spec.utilization,
+    wanted_wait: spec.wanted_wait,
+    start: start.p80,
+  });
+  const batch = workersForBatches(batches, running_batch, service, spec.slots, start.p80, market.now);
+  const forCallers = spec.batch_only ? 0 : callers.workers;
+  const most = spec.max + capacity.others;
+  const bounded = (needed: number) =>
+    Math.min(most, Math.max(spec.min, spec.batch_only ? 0 : needed, batch.workers));
+  const workers = bounded(callers.workers);
+  const because =
+    batch.workers > forCallers
+      ? `${Math.round(batch.backlog)} slot-seconds of batches wait: ${batch.why}`
+      : workers === spec.min && spec.min > forCallers
+        ? `at least ${spec.min} are to run`
+        : callersInWords(callers.busy, waiting);
+  return {
+    workers,
+    sustained: bounded(callers.sustained),
+    floor: have > 0 ? Math.min(batch.floor, most) : 0,
+    isPressing:
+      waiting > 0 || callers.busy > ENOUGH * have * spec.slots || have < Math.max(spec.min, batch.workers),
+    why: `${plural(workers, 'worker')} wanted: ${because}.`,
+    inputs: [
+      `waiting ${waiting}, running ${running} (${running_batch} of batches)`,
+      `busy slots ${callers.busy.toFixed(2)}, time in a slot ${service.toFixed(1)} s`,
+      `backlog ${Math.round(callers.backlog)} slot-seconds, of batches ${Math.round(batch.backlog)}`,
+      `ready ${ready}, starting ${capacity.starting.length}, draining ${capacity.draining.length}`,
+      `start ${Math.round(start.p80)} s (p80 of ${start.count}), slots ${spec.slots}`,
+    ].join('; '),
+  };
+}
+
+function callersInWords(busy: number, waiting: number): string {
+  if (busy < 0.05 && waiting === 0) return 'callers keep no slots busy';
+  return `callers keep ${busy.toFixed(1)} slots busy and ${waiting} wait`;
+}
+
+/**
+ * How many workers are kept: the peak of recent targets, and the last worker as long as `keep_warm` says.
+ */
+export function floorOf(
+  { config, market }: Asked,
+  memory: ConfigMemory,
+  target: Target,
+  capacity: Capacity,
+  start: StartSeconds,
+): number {
+  const { spec } = config;
+  const windowMs = windowOf(spec, start);
+  const most = Math.max(target.workers, peakOver(memory, target.sustained, windowMs, market.now));
+  const warmMs = spec.keep_warm === undefined ? windowMs : spec.keep_warm * 1000;
+  const have = capacity.ready.length + capacity.starting.length + capacity.others;
+  const isWarm = !spec.batch_only && market.now - memory.active_at < warmMs;
+  if (have <= 1 || most === 0) return Math.max(target.workers, isWarm && have > 0 ? 1 : 0);
+  return most;
+}
+
+type Windowed = Asked['config']['spec'];
+
+function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
+  if (scale_down_after !== undefined) return scale_down_after * 1000;
+  return Math.min(LONGEST_WINDOW_MS, Math.max(LEAST_WINDOW_MS, 2000 * start.p80));
+}
+
+/** A worker is known to be superfluous only after a whole window of observation. */
+export function canShrink(spec: Windowed, memory: ConfigMemory, start: StartSeconds, now: number): boolean {
+  return now - memory.since >= windowOf(spec, start);
+}
