@@ -189,7 +189,7 @@ export class DemoWorker {
       heartbeatIntervalSeconds: role === 'vanishes' ? SHORT_HEARTBEAT_SECONDS : HEARTBEAT_SECONDS,
       createdAtMs: Date.now() - ageSeconds * 1000,
       payloadHosts: null,
-      streams: { interval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 }, batching: null },
+      streamInterval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 },
       backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 4, resumeAtWaiting: 2, kvCacheLimit: 0.95 },
     };
     return new Worker(

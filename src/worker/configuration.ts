@@ -52,8 +52,8 @@ export interface WorkerConfiguration {
   queueLostSeconds: number;
   /** Null: off. */
   backpressure: BackpressureSettings | null;
-  /** How the events of an engine's streams are grouped: by time, and by number where that was asked for. */
-  streams: AnswersSettings['streams'];
+  /** How the events of streams are joined. */
+  streamInterval: AnswersSettings['streamInterval'];
   /** Hosts beside our own for payloads and large results; null: any public one over https. */
   payloadHosts: readonly string[] | null;
   /** This worker's own. */
@@ -116,14 +116,11 @@ export function readWorkerConfiguration(
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
     backpressure: backpressureOf(given, capacity),
-    streams: {
-      interval: {
-        minMs: given.CASOLA_STREAM_INTERVAL_MS,
-        maxMs: streamIntervalMaxMs(given),
-        rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
-        manyStreams: MANY_STREAMS,
-      },
-      batching: given.DEFAULT_BATCH_SIZE === undefined ? null : runpodOf(given).batching,
+    streamInterval: {
+      minMs: given.CASOLA_STREAM_INTERVAL_MS,
+      maxMs: streamIntervalMaxMs(given),
+      rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
+      manyStreams: MANY_STREAMS,
     },
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
     spoolFolder: spoolFolder(given, workerId),

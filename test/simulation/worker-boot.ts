@@ -126,10 +126,7 @@ export class Boot implements ClientProcess {
       renewAfterSeconds: leaseSeconds * 0.8,
       graceSeconds: 5,
       heartbeatIntervalSeconds: 60,
-      streams: {
-        interval: { minMs: 0, maxMs: 20, rampEvents: 2, manyStreams: 1 },
-        batching: plan.capacity % 2 === 0 ? { maxSize: 4, minSize: 1, growthFactor: 2 } : null,
-      },
+      streamInterval: { minMs: 0, maxMs: 20, rampEvents: 2, manyStreams: 1 },
       backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 2, resumeAtWaiting: 0 },
     };
     const ended = (code: number) => {

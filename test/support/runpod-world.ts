@@ -128,7 +128,7 @@ export class RunpodWorld {
         },
         ...{ instance: { id: 'w', boot_id: 'b' }, renewAfterSeconds: 24, graceSeconds: 60 },
         ...{ heartbeatIntervalSeconds: 60, apiUrl: undefined, payloadHosts: null, backpressure: null },
-        streams: { interval: { minMs: 0, maxMs: 20, rampEvents: 4, manyStreams: 3 }, batching: null },
+        streamInterval: { minMs: 0, maxMs: 20, rampEvents: 4, manyStreams: 3 },
         queueProfile: RUNPOD_QUEUE,
         runpod: { ...RUNPOD_DEFAULTS, form: 'engine' },
       },

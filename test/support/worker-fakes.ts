@@ -75,10 +75,7 @@ export class WorkerBench {
         heartbeatIntervalSeconds: 60,
         apiUrl: undefined,
         payloadHosts: null,
-        streams: {
-          interval: { minMs: 0, maxMs: 20, rampEvents: 4, manyStreams: 3 },
-          batching: null,
-        },
+        streamInterval: { minMs: 0, maxMs: 20, rampEvents: 4, manyStreams: 3 },
         backpressure: {
           checkIntervalSeconds: 5,
           pauseAboveWaiting: 0,

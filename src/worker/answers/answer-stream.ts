@@ -5,13 +5,10 @@ import {
   isEventStream,
   limits,
 } from '../../protocol/index.ts';
-import { BatchCounter, type Batching } from './event-batching.ts';
-import { countEvents, EventSplitter } from './event-splitter.ts';
+import { EventSplitter } from './event-splitter.ts';
 
 /** Most bytes in one record. */
 export const RECORD_BYTES = 1024 * 1024;
-/** A batch of events is sent when it has so many bytes, full or not. */
-const BATCH_BYTES = 64 * 1024;
 
 interface Kept {
   offset: number;
@@ -46,8 +43,6 @@ export class AnswerStream {
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
   #splitter: EventSplitter | null = null;
-  /** Groups the events; null: they go as they come. */
-  #batch: BatchCounter | null = null;
   /** Written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -107,11 +102,6 @@ export class AnswerStream {
     }
   }
 
-  /** Events are sent in batches from the second on; what is left at the end is sent with that. */
-  group(batching: Batching): void {
-    this.#batch = new BatchCounter(batching);
-  }
-
   /** What is held back is sent now. */
   hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
@@ -136,7 +126,7 @@ export class AnswerStream {
     const events = this.#splitter.push(piece);
     if (!events) return;
     this.#queue(events);
-    if (this.#isBatchFull(events)) this.#events.more(this);
+    this.#events.more(this);
   }
 
   end(): void {
@@ -224,12 +214,6 @@ export class AnswerStream {
     const wasOpen = this.#state === 'open';
     this.drop();
     if (wasOpen) this.#events.cancelled(reason);
-  }
-
-  /** The first events are a batch of their own, and much is sent whatever it is: the writer waits for it to be taken. */
-  #isBatchFull(events: Uint8Array): boolean {
-    const isFull = this.#batch?.add(countEvents(events)) ?? true;
-    return isFull || this.#recorded === 0 || this.#waitingBytes >= BATCH_BYTES;
   }
 
   #queue(piece: Uint8Array): void {

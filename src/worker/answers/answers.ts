@@ -10,7 +10,6 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { ReconnectingSocket } from '../session/reconnecting-socket.ts';
 import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
-import type { Batching } from './event-batching.ts';
 import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
@@ -26,11 +25,7 @@ const NOT_HERE: BrokenReason = {
 
 export interface AnswersSettings {
   token: string | undefined;
-  streams: {
-    interval: StreamInterval;
-    /** Of answers that callers wait for; null: events are not counted into batches. */
-    batching: Batching | null;
-  };
+  streamInterval: StreamInterval;
 }
 
 export interface AnswersEvents {
@@ -70,7 +65,7 @@ export class Answers {
     this.#ports = ports;
     this.#settings = settings;
     this.#events = events;
-    this.#joiner = new PieceJoiner(ports.clock, settings.streams.interval, (due) => {
+    this.#joiner = new PieceJoiner(ports.clock, settings.streamInterval, (due) => {
       for (const stream of due) this.#waiting.add(stream);
       this.#flush();
     });
@@ -111,10 +106,7 @@ export class Answers {
   }
 
   #open(streamId: number, cancelled: (reason: string) => void, isTape: boolean): AnswerStream {
-    const { batching } = this.#settings.streams;
     const stream = new AnswerStream(streamId, { ...this.#streamEvents, cancelled }, isTape);
-    // What is put on a tape is grouped already, or somebody's to watch as it comes.
-    if (batching && !isTape) stream.group(batching);
     this.#unknown.delete(streamId);
     this.#streams.get(streamId)?.drop();
     this.#streams.set(streamId, stream);

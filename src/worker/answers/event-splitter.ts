@@ -1,20 +1,5 @@
 import { EventEnds, limits } from '../../protocol/index.ts';
 
-const LF = 10;
-const CR = 13;
-
-/** How many events end in these bytes. */
-export function countEvents(events: Uint8Array): number {
-  let count = 0;
-  for (let at = events.indexOf(LF); at >= 0; at = events.indexOf(LF, at + 1)) {
-    const next = events[at + 1] === CR ? at + 2 : at + 1;
-    if (events[next] !== LF) continue;
-    count += 1;
-    at = next;
-  }
-  return count;
-}
-
 /**
  * Cuts an event stream at the ends of events, so that an answer that breaks off ends with a whole event. An event
  * larger than EVENT_HELD_BYTES is not held for that: it passes in parts.

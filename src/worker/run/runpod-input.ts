@@ -6,8 +6,8 @@ import {
   type RunpodInput,
   runpodStreams,
 } from '../../protocol/index.ts';
-import { type Batching, batchingOf, RUNPOD_BATCHING } from '../answers/event-batching.ts';
 import { finalFailure } from '../failure.ts';
+import { type Batching, batchingOf, RUNPOD_BATCHING } from './runpod-batching.ts';
 import { samplingDefaults, samplingFields } from './runpod-sampling.ts';
 
 /** What the variables of RunPod's worker say about answers. */

@@ -1,4 +1,4 @@
-import { BatchCounter } from '../answers/event-batching.ts';
+import { BatchCounter } from './runpod-batching.ts';
 import type { RunpodCall } from './runpod-input.ts';
 
 type Fields = Record<string, unknown>;

@@ -27,10 +27,7 @@ test('three variables suffice, everything else has its default', () => {
     renewAfterSeconds: 24,
     graceSeconds: 5,
     backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 1, resumeAtWaiting: 0 },
-    streams: {
-      interval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 },
-      batching: null,
-    },
+    streamInterval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 },
     payloadHosts: null,
     spoolBytes: 1024 ** 3,
     engine: { url: 'http://127.0.0.1:8000', model: 'a/b', startupTimeoutMs: 120_000 },
@@ -198,15 +195,19 @@ test('workers of different ids or queues never share a spool folder', () => {
   );
 });
 
-test('pieces of streams are joined as the base worker and RunPod’s are told to', () => {
-  const streamsOf = (env: NodeJS.ProcessEnv) => readWorkerConfiguration({ ...GOOD, ...env }).streams;
-  expect(streamsOf({ CASOLA_STREAM_INTERVAL_MS: '50' }).interval).toMatchObject({ minMs: 50, maxMs: 50 });
-  expect(streamsOf({ CASOLA_STREAM_INTERVAL_MAX_MS: '0' }).interval).toMatchObject({ minMs: 0, maxMs: 0 });
-  expect(streamsOf({ DEFAULT_BATCH_SIZE: '30', DEFAULT_BATCH_SIZE_GROWTH_FACTOR: '2' }).batching).toEqual({
+test('the batches of RunPod’s jobs are those of its variables, and its defaults otherwise', () => {
+  const given = { ...GOOD, DEFAULT_BATCH_SIZE: '30', DEFAULT_BATCH_SIZE_GROWTH_FACTOR: '2' };
+  expect(readWorkerConfiguration(given).runpod.batching).toEqual({
     maxSize: 30,
     minSize: 1,
     growthFactor: 2,
   });
+});
+
+test('pieces of streams are joined as the base worker is told to', () => {
+  const intervalOf = (env: NodeJS.ProcessEnv) => readWorkerConfiguration({ ...GOOD, ...env }).streamInterval;
+  expect(intervalOf({ CASOLA_STREAM_INTERVAL_MS: '50' })).toMatchObject({ minMs: 50, maxMs: 50 });
+  expect(intervalOf({ CASOLA_STREAM_INTERVAL_MAX_MS: '0' })).toMatchObject({ minMs: 0, maxMs: 0 });
   expect(
     problemOf({ ...GOOD, CASOLA_STREAM_INTERVAL_MS: '50', CASOLA_STREAM_INTERVAL_MAX_MS: '20' }),
   ).toMatch(/CASOLA_STREAM_INTERVAL_MAX_MS="20": expected no less than CASOLA_STREAM_INTERVAL_MS/);

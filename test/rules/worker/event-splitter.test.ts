@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
-import { countEvents, EventSplitter } from '../../../src/worker/answers/event-splitter.ts';
+import { EventSplitter } from '../../../src/worker/answers/event-splitter.ts';
 
 const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
 const pieces = fc.array(
@@ -41,11 +41,4 @@ test('an event beyond the bound is not held: it passes in parts, and the next on
   expect(splitter.push(Buffer.from('\n\nda'))?.byteLength).toBe(20 * piece.byteLength - given + 2);
   expect(splitter.push(Buffer.from('ta: 1'))).toBeNull();
   expect(String(splitter.rest())).toBe('data: 1');
-});
-
-test('events are counted by the blank lines that end them', () => {
-  const count = (text: string) => countEvents(Buffer.from(text));
-  expect(count('')).toBe(0);
-  expect(count('data: a\n')).toBe(0);
-  expect(count('data: a\n\ndata: b\r\n\r\ndata: c\ndata: d\n\ndata: e')).toBe(3);
 });

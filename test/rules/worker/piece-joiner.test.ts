@@ -8,11 +8,10 @@ const MANY = 3;
 /** So many streams of one worker, whose heads the relay has; the interval is full from the first event on. */
 async function running(
   streams: number,
-  settings: Partial<WorkerSettings['streams']['interval']> = {},
-  batching: WorkerSettings['streams']['batching'] = null,
+  settings: Partial<WorkerSettings['streamInterval']> = {},
 ): Promise<WorkerBench> {
-  const interval = { minMs: 0, maxMs: 20, rampEvents: 0, manyStreams: MANY, ...settings };
-  const bench = await new WorkerBench({ capacity: 8, streams: { interval, batching } }).ready();
+  const streamInterval = { minMs: 0, maxMs: 20, rampEvents: 0, manyStreams: MANY, ...settings };
+  const bench = await new WorkerBench({ capacity: 8, streamInterval }).ready();
   for (let n = 0; n < streams; n++) {
     await bench.push({ ...STREAM_JOB, job_id: `j${n}`, stream_id: n, fence_token: n + 1 });
   }
@@ -112,7 +111,7 @@ test('the end takes along what waits', async () => {
 });
 
 test('an error waits for nothing', async () => {
-  const bench = await running(MANY, {}, { maxSize: 10, minSize: 1, growthFactor: 1 });
+  const bench = await running(MANY);
   await token(bench, 'a');
   bench.engine.exchanges[0]!.write('data: b\n\n').write('data: {"error":{"message":"no"}}\n\n');
   await bench.clock.advance(0);
@@ -153,28 +152,6 @@ test('an interval that is set for all holds with a single stream too', async () 
   expect(pieces(bench)).toEqual([['a']]);
   await bench.clock.advance(10);
   expect(pieces(bench)).toEqual([['a'], ['b', 'c']]);
-});
-
-test('events are sent in batches where a number was asked for, their bytes unchanged', async () => {
-  const bench = await running(1, {}, { maxSize: 4, minSize: 1, growthFactor: 2 });
-  const sent = [...'abcdefghijklm'];
-  for (const name of sent) {
-    await token(bench, name);
-    await bench.clock.advance(100);
-  }
-  bench.engine.last.write('data: [DONE]\n\n').end();
-  await bench.clock.advance(0);
-  expect(pieces(bench).map((events) => events.join(''))).toEqual(['a', 'bc', 'defg', 'hijk', 'lm[DONE]']);
-  expect(bench.relay.bytesOf(0)).toBe([...sent, '[DONE]'].map((name) => `data: ${name}\n\n`).join(''));
-});
-
-test('a batch is no reason to stop: large events are sent before it is full', async () => {
-  const bench = await running(1, {}, { maxSize: 100, minSize: 100, growthFactor: 1 });
-  await token(bench, 'a');
-  await token(bench, 'x'.repeat(50_000));
-  expect(pieces(bench)).toHaveLength(1);
-  await token(bench, 'y'.repeat(50_000));
-  expect(pieces(bench)).toHaveLength(2);
 });
 
 test('nothing is armed when all streams are over', async () => {

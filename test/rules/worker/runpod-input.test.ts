@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RunpodInput } from '../../../src/protocol/index.ts';
-import { RUNPOD_BATCHING } from '../../../src/worker/answers/event-batching.ts';
 import type { JobFailure } from '../../../src/worker/failure.ts';
+import { RUNPOD_BATCHING } from '../../../src/worker/run/runpod-batching.ts';
 import {
   RUNPOD_DEFAULTS,
   type RunpodCall,

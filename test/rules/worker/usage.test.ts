@@ -48,7 +48,7 @@ test('a stream is counted though its caller did not ask, and does not get what i
 test('events that go joined to the relay go without it too', async () => {
   const bench = await new WorkerBench({
     capacity: 4,
-    streams: { interval: { minMs: 20, maxMs: 20, rampEvents: 0, manyStreams: 1 }, batching: null },
+    streamInterval: { minMs: 20, maxMs: 20, rampEvents: 0, manyStreams: 1 },
   }).ready();
   await bench.push(JOB);
   await answered(bench, CHUNK, CHUNK, CHUNK + USAGE.slice(0, 30), USAGE.slice(30), DONE);

@@ -5,7 +5,7 @@ import {
   type BatchingFields,
   batchingOf,
   RUNPOD_BATCHING,
-} from '../../../src/worker/answers/event-batching.ts';
+} from '../../../src/worker/run/runpod-batching.ts';
 
 /** The sizes of the batches that so many single events make, the last as it is. */
 function sizes(batching: Batching, events: number): number[] {
@@ -42,14 +42,4 @@ test('a request’s own fields come before the defaults, nothing and 0 leave the
   expect(of({ max_batch_size: 0, min_batch_size: null })).toEqual(RUNPOD_BATCHING);
   expect(of({ batch_size: 30 })).toEqual({ ...RUNPOD_BATCHING, maxSize: 30 });
   expect(of({ batch_size: 30, max_batch_size: 7 }).maxSize).toBe(7);
-});
-
-test('events that came together are counted together', () => {
-  const counter = new BatchCounter({ maxSize: 4, minSize: 1, growthFactor: 1 });
-  expect([counter.add(3), counter.add(3), counter.add(3), counter.add(1)]).toEqual([
-    false,
-    true,
-    false,
-    true,
-  ]);
 });

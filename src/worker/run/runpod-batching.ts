@@ -52,9 +52,9 @@ export class BatchCounter {
     this.#size = this.#grows ? minSize : maxSize;
   }
 
-  /** @returns whether the batch is full with these events: it is to be sent, and the next begins */
-  add(events = 1): boolean {
-    this.#held += events;
+  /** @returns whether the batch is full with this event: it is to be sent, and the next begins */
+  add(): boolean {
+    this.#held += 1;
     if (this.#held < this.#size) return false;
     this.#held = 0;
     if (this.#grows) this.#size = Math.min(this.#size * this.#batching.growthFactor, this.#batching.maxSize);
