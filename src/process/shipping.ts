@@ -8,6 +8,7 @@ import { type LogEntry, LogShipper } from './log-shipper.ts';
 import { Outage } from './outage.ts';
 import { secretHider } from './secrets.ts';
 import { systemTimers } from './timeout.ts';
+import { LAST_WORDS_MS } from './way-down.ts';
 
 /** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
 export const containerVariables = {
@@ -22,9 +23,6 @@ export const containerVariables = {
   CASOLA_LOG_FLUSH_INTERVAL: variable.seconds(0.1).default(30),
   CASOLA_METRICS_URL: variable.url('http:', 'https:').optional(),
 };
-
-/** Limit for sending the last lines of a process, ms. */
-const LAST_LINES_MS = 800;
 
 /** The id of this container: the configured one, else the platform's, else the host name. */
 export function instanceIdOf(
@@ -77,7 +75,7 @@ export async function withLogging<T>(
     shipper.add(entryOf(JSON.stringify({ level: 'error', time: new Date().toISOString(), msg })));
     throw error;
   } finally {
-    await shipper.close(Math.min(LAST_LINES_MS, endsAt - performance.now()));
+    await shipper.close(Math.min(LAST_WORDS_MS, endsAt - performance.now()));
   }
 }
 

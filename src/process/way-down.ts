@@ -20,6 +20,13 @@ const STEPS = {
   supervisor_lines: 400,
 } as const;
 
+/** What running jobs have by default, s. */
+export const GRACE_SECONDS = 5;
+/** What a process gets to be gone after SIGKILL, ms: longer than that it is stuck in the kernel. */
+export const KILL_MS = 1000;
+/** What last lines and last spans get where a process ends without a signal, ms. */
+export const LAST_WORDS_MS = 800;
+
 export type Step = keyof typeof STEPS;
 
 /** When a step has to be over, ms after the signal. @param graceMs of the running jobs */
@@ -36,4 +43,9 @@ export const ENGINE_STOP_MS = STEPS.engine;
 /** From the first signal to the exit, if nothing has to be killed, ms. */
 export function wayDownMs(graceMs: number): number {
   return endOfStep('supervisor_lines', graceMs);
+}
+
+/** The same where worker and engine both have to be killed. */
+export function longestWayDownMs(graceMs: number): number {
+  return wayDownMs(graceMs) + 2 * KILL_MS;
 }

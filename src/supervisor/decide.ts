@@ -1,7 +1,7 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
 import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
-import { ENGINE_STOP_MS, WORKER_MARGIN_MS } from '../process/way-down.ts';
+import { ENGINE_STOP_MS, KILL_MS, WORKER_MARGIN_MS } from '../process/way-down.ts';
 import type { SupervisorMessage } from '../worker/ipc.ts';
 
 /**
@@ -76,8 +76,6 @@ export type Action =
 const WORKER_AFTER_ENGINE_MS = 5000;
 /** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
 const WORKER_AFTER_FAILED_START_MS = 20_000;
-/** A process that survives SIGKILL this long is stuck in the kernel: waiting longer is pointless. */
-const KILL_MS = 1000;
 /** Pause before the first restart, doubled for each one after it, ms. */
 const RESTART_AFTER_MS = 1000;
 const RESTART_AFTER_AT_MOST_MS = 60_000;

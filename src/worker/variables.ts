@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
+import { GRACE_SECONDS } from '../process/way-down.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
 import { QUEUES } from './queue-choice.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
@@ -33,9 +34,9 @@ export const workerVariables = {
   CASOLA_CREATED_AT: variable.number(0).optional(),
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
-  CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(5),
+  CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(GRACE_SECONDS),
   WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),
-  CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(5),
+  CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(GRACE_SECONDS),
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),
   CASOLA_STREAM_INTERVAL_MS: variable.integer(0, MOST_INTERVAL_MS).default(0),

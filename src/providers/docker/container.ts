@@ -1,4 +1,4 @@
-import { wayDownMs } from '../../process/way-down.ts';
+import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { LaunchRequest } from '../driver.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
@@ -12,9 +12,6 @@ export const NAME_LABEL = 'worker-vllm.name';
 export const GPUS_LABEL = 'worker-vllm.gpus';
 /** Seconds that its worker has to finish its jobs. */
 const GRACE_LABEL = 'worker-vllm.grace';
-
-/** What the worker has by default, s. */
-const GRACE_SECONDS = 5;
 
 /** What the daemon is asked to create. */
 export function containerOf(request: LaunchRequest, gpus: number[], { network, volumes }: DockerSpec) {

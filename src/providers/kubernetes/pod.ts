@@ -1,6 +1,6 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import type { LaunchRequest } from '../driver.ts';
-import { GRACE_SECONDS, secondsToEnd } from '../grace.ts';
+import { FAR_GRACE_SECONDS, secondsToEnd } from '../grace.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
 
 /** All pods of all installations have it; the name tells whose one is. */
@@ -14,7 +14,7 @@ type Plain = Record<string, unknown>;
 /** A pod for one worker, as deploy/kubernetes/worker.yaml has it. @param extra merged into its spec */
 export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
   const { name, kind, gpus, disk_gb, image, env } = request;
-  const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(GRACE_SECONDS), ...env };
+  const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(FAR_GRACE_SECONDS), ...env };
   const resources = {
     ...(disk_gb === null ? {} : { requests: { 'ephemeral-storage': `${disk_gb}G` } }),
     ...(gpus === 0 ? {} : { limits: { 'nvidia.com/gpu': String(gpus) } }),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
-import { wayDownMs } from '../../process/way-down.ts';
+import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
@@ -25,8 +25,6 @@ trap : TERM INT HUP
 echo $? > "$0.new" && mv "$0.new" "$0"
 `;
 
-/** What the worker has by default, s. */
-const GRACE_SECONDS = 5;
 /** After SIGKILL, ms. */
 const KILL_MS = 2000;
 const LOOK_EVERY_MS = 50;

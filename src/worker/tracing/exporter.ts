@@ -20,14 +20,12 @@ import {
 } from '@opentelemetry/sdk-trace';
 import { Outage, type OutageLog } from '../../process/outage.ts';
 import { manifest } from '../../process/package.ts';
+import { LAST_WORDS_MS } from '../../process/way-down.ts';
 import type { TracingSettings } from './settings.ts';
 import type { Span } from './span.ts';
 import type { SpanSink } from './tracer.ts';
 
 /** OpenTelemetry's SDK, loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
-
-/** What the last spans get when the process ends, ms: as log lines do. */
-const LAST_SPANS_MS = 800;
 
 const KINDS = {
   server: SpanKind.SERVER,
@@ -69,7 +67,7 @@ export function startExporter(settings: TracingSettings, workerId: string, log: 
     },
     stop: async (withinMs) => {
       const timer = Promise.withResolvers<void>();
-      setTimeout(timer.resolve, Math.min(withinMs, LAST_SPANS_MS)).unref();
+      setTimeout(timer.resolve, Math.min(withinMs, LAST_WORDS_MS)).unref();
       await Promise.race([processor.shutdown().catch(() => {}), timer.promise]);
     },
   };

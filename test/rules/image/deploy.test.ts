@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
-import { wayDownMs } from '../../../src/process/way-down.ts';
+import { longestWayDownMs, wayDownMs } from '../../../src/process/way-down.ts';
 
 const REPOSITORY = join(import.meta.dirname, '../../..');
 const read = (path: string) => readFileSync(join(REPOSITORY, path), 'utf8');
@@ -29,6 +29,11 @@ describe('what platforms start from', () => {
       const grace = figure(file, /CASOLA_SHUTDOWN_GRACE_PERIOD\W+(?:value: ")?(\d+)\b(?! s)/);
       const whole = wayDownMs(grace * 1000) / 1000;
       expect(whole).toBeLessThan(window);
+      const longest = longestWayDownMs(grace * 1000) / 1000;
+      if (read(file).includes('had to be killed')) {
+        expect(read(file), 'the longest way in its comment').toContain(`killed: ${longest} s`);
+        expect(longest).toBeLessThan(window);
+      }
       expect(read(file), 'the sum in its comment').toContain(`= ${whole} s`);
       expect(read('docs/deploying.md'), 'the sum in the documentation').toContain(`| ${whole} s |`);
     },

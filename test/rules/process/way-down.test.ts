@@ -2,10 +2,12 @@ import { expect, it } from 'vitest';
 import {
   ENGINE_STOP_MS,
   endOfStep,
+  longestWayDownMs,
   type Step,
   WORKER_MARGIN_MS,
   wayDownMs,
 } from '../../../src/process/way-down.ts';
+import { secondsToEnd } from '../../../src/providers/grace.ts';
 
 it('the steps of the way down add up: a worker ends before it is killed, the container within docker stop', () => {
   const ofWorker: Step[] = ['acknowledgements', 'goodbye', 'spans', 'worker_lines'];
@@ -16,3 +18,11 @@ it('the steps of the way down add up: a worker ends before it is killed, the con
   expect(wayDownMs(5000)).toBeGreaterThan(endOfStep('engine', 5000));
   expect(wayDownMs(5000)).toBeLessThan(10_000);
 });
+
+it.each([0, 5, 60, 300.5])(
+  'a platform kills no worker with a grace of %d s that is still on its way',
+  (grace) => {
+    const killedAfter = secondsToEnd({ CASOLA_SHUTDOWN_GRACE_PERIOD: String(grace) });
+    expect(killedAfter).toBeGreaterThan(longestWayDownMs(grace * 1000) / 1000 + 5);
+  },
+);
