@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { CONFIGS, type DemoPart, PARTS } from './demo/cast.ts';
+import { type DemoPart, PARTS, POOLS } from './demo/cast.ts';
 import { startDemoLaunches } from './demo/launches.ts';
 import { DemoLoad } from './demo/load.ts';
 import { startDemoQueue } from './demo/queue.ts';
 import { type DemoQueue, DemoWorker } from './demo/worker.ts';
 
 /**
- * A fleet to look at: 20 workers of four configs under load, among them one that loads, one that is lost, one that
- * drains and one in error, and a fifth config whose workers the scheduler starts and ends as work comes and goes. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
+ * A fleet to look at: 20 workers of four pools under load, among them one that loads, one that is lost, one that
+ * drains and one in error, and a fifth pool whose workers the scheduler starts and ends as work comes and goes. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
  * it starts a queue of its own, with a made-up day behind it and thrown away at the end.
  */
 export interface DemoFleet {
@@ -36,15 +36,15 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
     else worker.begin();
   }
   // A model that nobody serves yet is refused.
-  for (const config of CONFIGS) {
-    const first = [...workers.values()].find(({ part }) => part.config === config && part.role === 'works');
-    void first?.ready.then(() => load.start(config));
+  for (const pool of POOLS) {
+    const first = [...workers.values()].find(({ part }) => part.pool === pool && part.role === 'works');
+    void first?.ready.then(() => load.start(pool));
   }
 
   /** Each start is another process under the same id. */
   async function keepLoading(part: DemoPart): Promise<void> {
     for (let share = LOADED; !stopped.signal.aborted; share = 0) {
-      const ageSeconds = share * part.config.startSeconds;
+      const ageSeconds = share * part.pool.startSeconds;
       const worker = new DemoWorker({ ...part, ageSeconds }, queue);
       workers.set(part.workerId, worker);
       await worker.load(share);

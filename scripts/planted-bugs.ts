@@ -184,14 +184,14 @@ const BUGS: readonly Bug[] = [
     becomes: 'settlements: told.slice(0, 1), up_to: upTo,',
   },
   {
-    name: 'a tape takes repeated bytes again',
-    file: 'src/relay/tape.ts',
+    name: 'a replay buffer takes repeated bytes again',
+    file: 'src/relay/replay-buffer.ts',
     line: 'const fresh = data.subarray(this.#received - offset);',
     becomes: 'const fresh = data;',
   },
   {
-    name: 'a broken tape ends as if whole',
-    file: 'src/relay/tape.ts',
+    name: 'a broken replay buffer ends as if whole',
+    file: 'src/relay/replay-buffer.ts',
     line: 'else reader.sink.abort(brokenBy, reader.isBetween && this.#isEventStream);',
     becomes: 'else reader.sink.end();',
   },

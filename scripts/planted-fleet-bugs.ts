@@ -30,13 +30,13 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a model that does not exist is tried again',
     file: 'src/scheduler/rule/breaker.ts',
-    line: "if (failureClass(newest, now) === 'config_at_once') return",
+    line: "if (failureClass(newest, now) === 'pool_at_once') return",
     becomes: "if (failureClass(newest, now) === 'undecided') return",
     first_seed: 35,
   },
   {
     name: 'fleet: an idle worker is kept for ever',
-    file: 'src/scheduler/rule/config.ts',
+    file: 'src/scheduler/rule/pool.ts',
     line: 'else if (!isWaiting && floor < round.have && ',
     becomes: 'else if (!isWaiting && floor < 0 && ',
   },

@@ -97,7 +97,7 @@ async function shoot(browser: Browser, url: string, shots: readonly Shot[], opti
   await close();
 }
 
-/** What is launched, and what an admin is asked before a config is changed by hand. */
+/** What is launched, and what an admin is asked before a pool is changed by hand. */
 async function toScaling(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^Change gemma/ }).click();
   await page.getByRole('button', { name: /^Launch one/ }).click();

@@ -145,7 +145,7 @@ program
 
 program
   .command('top')
-  .description('Show the fleet live: what needs attention, every config and every worker.')
+  .description('Show the fleet live: what needs attention, every pool and every worker.')
   .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope read (variable CASOLA_API_TOKEN)')
   .option('--queue-id <id>', 'which of the queues at that address')

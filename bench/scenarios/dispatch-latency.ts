@@ -24,7 +24,7 @@ export async function dispatchLatency(effort: Effort): Promise<Figure[]> {
   return [
     {
       ...shared,
-      name: 'dispatch latency, 100,000 pending of another config ÷ none',
+      name: 'dispatch latency, 100,000 pending of another pool ÷ none',
       goal: 1.2,
       rounds: pending,
     },

@@ -1,6 +1,6 @@
-/** Who plays in the demonstration: 20 workers of four configs, and what becomes of some of them. */
+/** Who plays in the demonstration: 20 workers of four pools, and what becomes of some of them. */
 
-export interface DemoConfig {
+export interface DemoPool {
   id: string;
   model: string;
   slots: number;
@@ -18,7 +18,7 @@ const A100 = { name: 'NVIDIA A100-SXM4-80GB', memoryGib: 80, watts: 400 };
 const L40S = { name: 'NVIDIA L40S', memoryGib: 48, watts: 350 };
 const L4 = { name: 'NVIDIA L4', memoryGib: 24, watts: 72 };
 
-const llama: DemoConfig = {
+const llama: DemoPool = {
   id: 'llama-8b',
   model: 'meta-llama/Llama-3.1-8B-Instruct',
   slots: 8,
@@ -28,7 +28,7 @@ const llama: DemoConfig = {
   startSeconds: 95,
   load: { stored: 20, callers: 14, maxTokens: 600 },
 };
-const qwen: DemoConfig = {
+const qwen: DemoPool = {
   id: 'qwen-72b',
   model: 'Qwen/Qwen2.5-72B-Instruct',
   slots: 12,
@@ -38,7 +38,7 @@ const qwen: DemoConfig = {
   startSeconds: 260,
   load: { stored: 22, callers: 12, maxTokens: 700 },
 };
-const mistral: DemoConfig = {
+const mistral: DemoPool = {
   id: 'mistral-24b',
   model: 'mistralai/Mistral-Small-3.2-24B-Instruct-2506',
   slots: 6,
@@ -49,7 +49,7 @@ const mistral: DemoConfig = {
   // More than its slots, so that some wait.
   load: { stored: 28, callers: 8, maxTokens: 500 },
 };
-const embeddings: DemoConfig = {
+const embeddings: DemoPool = {
   id: 'bge-m3',
   model: 'BAAI/bge-m3',
   slots: 32,
@@ -60,7 +60,7 @@ const embeddings: DemoConfig = {
   load: { stored: 0, callers: 3, maxTokens: 0 },
 };
 
-export const CONFIGS: readonly DemoConfig[] = [llama, qwen, mistral, embeddings];
+export const POOLS: readonly DemoPool[] = [llama, qwen, mistral, embeddings];
 
 /**
  * - `works`: takes jobs all the time
@@ -74,7 +74,7 @@ type Role = 'works' | 'presses' | 'loads' | 'vanishes' | 'drains' | 'fails';
 
 export interface DemoPart {
   workerId: string;
-  config: DemoConfig;
+  pool: DemoPool;
   role: Role;
   /** How long ago its container was created, s. */
   ageSeconds: number;
@@ -105,6 +105,6 @@ export const PARTS: readonly DemoPart[] = [
   part('embed-3', embeddings, 'works', 6 * HOUR),
 ];
 
-function part(workerId: string, config: DemoConfig, role: Role, ageSeconds: number): DemoPart {
-  return { workerId, config, role, ageSeconds };
+function part(workerId: string, pool: DemoPool, role: Role, ageSeconds: number): DemoPart {
+  return { workerId, pool, role, ageSeconds };
 }

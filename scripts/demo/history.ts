@@ -2,13 +2,13 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, Sql } from '../../src/durable/ports.ts';
-import { ConfigHistory, type Told } from '../../src/fleet/history/config-history.ts';
 import { History } from '../../src/fleet/history/history.ts';
+import { PoolHistory, type Told } from '../../src/fleet/history/pool-history.ts';
 import { WorkerHistory } from '../../src/fleet/history/worker-history.ts';
-import type { ConfigShare } from '../../src/fleet/rpc.ts';
+import type { PoolShare } from '../../src/fleet/rpc.ts';
 import { FIRST_TOKEN_BOUNDS, type Heartbeat, QUEUE_WAIT_BOUNDS } from '../../src/protocol/index.ts';
 import { openDatabase } from '../../src/workerd/sqlite.ts';
-import { CONFIGS, type DemoConfig, PARTS } from './cast.ts';
+import { type DemoPool, PARTS, POOLS } from './cast.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 24 * 60;
@@ -32,7 +32,7 @@ export function writeHistory(stateDir: string): void {
   const history = new History(sqlOver(database), () => Date.now());
   database.exec('BEGIN');
   writeWorkers(new WorkerHistory(history));
-  writeConfigs(new ConfigHistory(history));
+  writePools(new PoolHistory(history));
   for (let save = 0; save < SAVES; save++) history.save();
   database.exec('COMMIT');
   database.close();
@@ -45,22 +45,22 @@ function* minutes(count = DAY_MINUTES): Generator<number> {
 }
 
 /** Share of the slots in use, which is more by day. */
-function loadAt(at: number, config: DemoConfig): number {
-  const most = Math.min(1, (config.load.stored + config.load.callers) / 36);
+function loadAt(at: number, pool: DemoPool): number {
+  const most = Math.min(1, (pool.load.stored + pool.load.callers) / 36);
   const hours = at / (60 * MINUTE_MS);
   const wave = 0.72 + 0.22 * Math.sin((hours / 24) * 2 * Math.PI) + 0.06 * Math.sin(hours * 5.3);
   return Math.max(0.02, Math.min(1, most * wave * (0.9 + Math.random() * 0.2)));
 }
 
 function writeWorkers(workers: WorkerHistory): void {
-  for (const { workerId, config, role, ageSeconds } of PARTS) {
+  for (const { workerId, pool, role, ageSeconds } of PARTS) {
     if (role === 'loads' || role === 'fails') continue;
     let before: number | null = null;
     for (const at of minutes(Math.min(DAY_MINUTES, Math.floor(ageSeconds / 60)))) {
       const beat = {
         instance_id: workerId,
         status: 'running',
-        ...readings(config, loadAt(at, config)),
+        ...readings(pool, loadAt(at, pool)),
       } as const;
       workers.heartbeat(workerId, beat, at, before, MINUTE_MS);
       before = at;
@@ -68,48 +68,48 @@ function writeWorkers(workers: WorkerHistory): void {
   }
 }
 
-function readings(config: DemoConfig, load: number): Partial<Heartbeat> {
-  const running = Math.round(config.slots * load);
-  const isChat = config.load.maxTokens > 0;
+function readings(pool: DemoPool, load: number): Partial<Heartbeat> {
+  const running = Math.round(pool.slots * load);
+  const isChat = pool.load.maxTokens > 0;
   const gpu = {
-    memory_used_bytes: config.gpu.memoryGib * GIB * 0.9,
+    memory_used_bytes: pool.gpu.memoryGib * GIB * 0.9,
     utilization: load * 0.95,
     temperature_celsius: Math.round(34 + load * 36),
-    power_watts: Math.round(config.gpu.watts * (0.16 + load * 0.7)),
+    power_watts: Math.round(pool.gpu.watts * (0.16 + load * 0.7)),
   };
   return {
     running,
     engine_running: running,
     engine_waiting: load > 0.95 ? 1 : 0,
     kv_cache_usage: 0.04 + load * 0.7,
-    tokens_per_second: isChat ? running * config.tokensPerSecond * (0.92 + Math.random() * 0.1) : 0,
-    ...(isChat ? { first_token_ms: config.firstTokenMs * (1 + load) * (0.9 + Math.random() * 0.3) } : {}),
-    gpus: Array.from({ length: config.gpu.count }, () => gpu),
+    tokens_per_second: isChat ? running * pool.tokensPerSecond * (0.92 + Math.random() * 0.1) : 0,
+    ...(isChat ? { first_token_ms: pool.firstTokenMs * (1 + load) * (0.9 + Math.random() * 0.3) } : {}),
+    gpus: Array.from({ length: pool.gpu.count }, () => gpu),
   };
 }
 
-function writeConfigs(configs: ConfigHistory): void {
-  for (const config of CONFIGS) {
-    const ready_workers = PARTS.filter((part) => part.config === config && part.role === 'works').length;
-    const slots = ready_workers * config.slots;
-    const isChat = config.load.maxTokens > 0;
-    const tokens = Math.max(1, config.load.maxTokens * 0.6);
+function writePools(pools: PoolHistory): void {
+  for (const pool of POOLS) {
+    const ready_workers = PARTS.filter((part) => part.pool === pool && part.role === 'works').length;
+    const slots = ready_workers * pool.slots;
+    const isChat = pool.load.maxTokens > 0;
+    const tokens = Math.max(1, pool.load.maxTokens * 0.6);
     let told: Told | null = null;
-    let share = emptyShare(config.id);
+    let share = emptyShare(pool.id);
     for (const at of minutes()) {
-      const load = loadAt(at, config);
-      const secondsEach = isChat ? tokens / config.tokensPerSecond : 0.3;
+      const load = loadAt(at, pool);
+      const secondsEach = isChat ? tokens / pool.tokensPerSecond : 0.3;
       const jobs = Math.round(isChat ? (slots * load * 60) / secondsEach : 190 * load);
-      share = withMinute(share, config, jobs, load, isChat ? tokens : 0);
-      configs.count(share, told, at);
+      share = withMinute(share, pool, jobs, load, isChat ? tokens : 0);
+      pools.count(share, told, at);
       const waiting = load > 0.9 ? Math.round((load - 0.9) * 150) : 0;
-      configs.level(config.id, { waiting, running: Math.round(slots * load), slots, ready_workers }, at);
+      pools.level(pool.id, { waiting, running: Math.round(slots * load), slots, ready_workers }, at);
       told = share;
     }
   }
 }
 
-function emptyShare(config_id: string): ConfigShare {
+function emptyShare(config_id: string): PoolShare {
   const totals = {
     ...{ submitted: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0, rejected: 0 },
     ...{ tokens_in: 0, tokens_out: 0 },
@@ -125,17 +125,11 @@ function emptyShare(config_id: string): ConfigShare {
   return { config_id, ...nothing, totals, wait_buckets: [], first_token_buckets: [], duration_buckets: [] };
 }
 
-function withMinute(
-  share: ConfigShare,
-  config: DemoConfig,
-  jobs: number,
-  load: number,
-  tokens: number,
-): ConfigShare {
+function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number, tokens: number): PoolShare {
   const failed = Math.round(jobs * 0.015 * Math.random());
   const { totals } = share;
   const wait = () => 0.004 + Math.random() ** 3 * (load > 0.9 ? 25 : 0.06);
-  const firstToken = () => wait() + (config.firstTokenMs / 1000) * (1 + load) * (0.7 + Math.random());
+  const firstToken = () => wait() + (pool.firstTokenMs / 1000) * (1 + load) * (0.7 + Math.random());
   return {
     ...share,
     totals: {

@@ -4,12 +4,12 @@ import { Launcher } from '../../src/launcher/launcher.ts';
 import { systemTimers } from '../../src/process/timeout.ts';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
 import type { LauncherAnswer, LauncherReport, LaunchOutcome, Machine } from '../../src/scheduler/rpc.ts';
-import type { DemoConfig } from './cast.ts';
+import type { DemoPool } from './cast.ts';
 import { DemoLoad } from './load.ts';
 import { type DemoQueue, DemoWorker } from './worker.ts';
 
-/** A config of the demonstration that the real scheduler starts and ends, on machines that are made up. */
-const LAUNCHED: DemoConfig = {
+/** A pool of the demonstration that the real scheduler starts and ends, on machines that are made up. */
+const LAUNCHED: DemoPool = {
   id: 'gemma-27b',
   model: 'google/gemma-3-27b-it',
   slots: 4,
@@ -23,13 +23,13 @@ const LAUNCHED: DemoConfig = {
 const SPEC = {
   budget: { per_hour: 8, per_day: 120 },
   providers: { runpod: { driver: 'runpod' } },
-  configs: {
+  pools: {
     [LAUNCHED.id]: {
       model: LAUNCHED.model,
       slots: LAUNCHED.slots,
       max: 4,
       keep_warm: '30s',
-      machines: [{ provider: 'runpod', kind: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
+      machines: [{ provider: 'runpod', instance_type: 'NVIDIA L40S', gpus: 2, price_per_hour: 1.72 }],
     },
   },
 };
@@ -100,12 +100,12 @@ async function comeAndGo(queue: DemoQueue, stopped: AbortSignal): Promise<void> 
 /** A provider whose machines are workers of the demonstration in this process. */
 class DemoDriver implements Driver {
   readonly #queue: DemoQueue;
-  readonly #config: DemoConfig;
+  readonly #pool: DemoPool;
   readonly #machines = new Map<string, Machine & { worker: DemoWorker | null }>();
 
-  constructor(queue: DemoQueue, config: DemoConfig) {
+  constructor(queue: DemoQueue, pool: DemoPool) {
     this.#queue = queue;
-    this.#config = config;
+    this.#pool = pool;
   }
 
   async launch({ name, price_per_hour, env }: LaunchRequest): Promise<LaunchOutcome> {
@@ -140,7 +140,7 @@ class DemoDriver implements Driver {
     if (machine.state !== 'starting') return;
     const part = {
       workerId: name,
-      config: this.#config,
+      pool: this.#pool,
       role: 'works',
       ageSeconds: CONTAINER_MS / 1000,
     } as const;

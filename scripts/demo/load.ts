@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { JobConnection, type NewJob } from '../../src/client/index.ts';
-import type { DemoConfig } from './cast.ts';
+import type { DemoPool } from './cast.ts';
 import type { DemoQueue } from './worker.ts';
 
 /** People ask for less than programs, so their first tokens come more often. */
@@ -16,10 +16,10 @@ export class DemoLoad {
     this.#queue = queue;
   }
 
-  start(config: DemoConfig): void {
-    const { stored, callers } = config.load;
-    if (stored > 0) void this.#keepStored(config, stored).catch(() => {});
-    for (let n = 0; n < callers; n++) void this.#call(config);
+  start(pool: DemoPool): void {
+    const { stored, callers } = pool.load;
+    if (stored > 0) void this.#keepStored(pool, stored).catch(() => {});
+    for (let n = 0; n < callers; n++) void this.#call(pool);
   }
 
   stop(): void {
@@ -27,14 +27,14 @@ export class DemoLoad {
     for (const connection of this.#connections) connection.close();
   }
 
-  async #keepStored(config: DemoConfig, inFlight: number): Promise<void> {
+  async #keepStored(pool: DemoPool, inFlight: number): Promise<void> {
     const jobs = new JobConnection({ ...this.#queue, inFlight });
     this.#connections.push(jobs);
-    for await (const _end of jobs.results(jobsOf(config))) if (this.#stopped.signal.aborted) return;
+    for await (const _end of jobs.results(jobsOf(pool))) if (this.#stopped.signal.aborted) return;
   }
 
   /** One caller: a request after the other, each streamed to its end. */
-  async #call({ model, load }: DemoConfig): Promise<void> {
+  async #call({ model, load }: DemoPool): Promise<void> {
     const { signal } = this.#stopped;
     const isChat = load.maxTokens > 0;
     const body = isChat
@@ -62,7 +62,7 @@ export class DemoLoad {
   }
 }
 
-function* jobsOf({ id, load }: DemoConfig): Generator<NewJob> {
+function* jobsOf({ id, load }: DemoPool): Generator<NewJob> {
   for (;;) {
     yield {
       job_type: 'chat_completion',

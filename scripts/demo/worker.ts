@@ -56,9 +56,9 @@ export class DemoWorker {
 
   constructor(part: DemoPart, queue: DemoQueue) {
     this.part = part;
-    const { config, role } = part;
+    const { pool, role } = part;
     this.engine = new DemoEngine({
-      ...config,
+      ...pool,
       ...(role === 'drains' ? { tokens: NEVER_ENDING_TOKENS } : {}),
     });
     if (role === 'presses') this.engine.kvCacheFloor = 0.97;
@@ -80,7 +80,7 @@ export class DemoWorker {
   /** @param from the share of the start that is over already */
   async load(from: number): Promise<void> {
     this.#begin();
-    const totalMs = this.part.config.startSeconds * 1000;
+    const totalMs = this.part.pool.startSeconds * 1000;
     const beganAt = Date.now() - from * totalMs;
     let said = '';
     for (;;) {
@@ -107,11 +107,11 @@ export class DemoWorker {
     const line =
       'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of ' +
       '79.11 GiB of which 1.38 GiB is free.';
-    const { ageSeconds, config } = this.part;
+    const { ageSeconds, pool } = this.part;
     const createdAt = Date.now() - ageSeconds * 1000;
     this.#worker.enginePhase({ phase: 'starting', atMs: createdAt + 0.1 * ageSeconds * 1000 });
     this.#worker.enginePhase({ phase: 'loading', atMs: createdAt + 0.3 * ageSeconds * 1000 });
-    this.#say('vllm', 'info', `Starting to load model ${config.model}...`);
+    this.#say('vllm', 'info', `Starting to load model ${pool.model}...`);
     this.#say('vllm', 'error', line);
     const { cause, advice, kind } = vllm.explainExit(1, [line]);
     setTimeout(() => {
@@ -147,11 +147,11 @@ export class DemoWorker {
   #healthy(): void {
     this.#loaded = 1;
     this.#statistics = setInterval(() => void this.#sayStatistics(), STATISTICS_EVERY_MS);
-    this.#worker.engineHealthy([this.part.config.model]);
+    this.#worker.engineHealthy([this.part.pool.model]);
   }
 
   #createWorker({ url, token }: DemoQueue): Worker {
-    const { workerId, config, role, ageSeconds } = this.part;
+    const { workerId, pool, role, ageSeconds } = this.part;
     const log = (level: LogEntry['level']) => (_fields: object, message: string) =>
       this.#say('worker', level, message);
     const ports: Ports = {
@@ -171,16 +171,16 @@ export class DemoWorker {
       apiUrl: url,
       token,
       queueId: 'vllm-queue',
-      configId: config.id,
+      configId: pool.id,
       workerId,
-      capacity: config.slots,
+      capacity: pool.slots,
       instance: {
         id: workerId,
         host: workerId.replace(/-.*/, '-host'),
-        gpu: config.gpu.name,
+        gpu: pool.gpu.name,
         engine: 'vllm',
         engine_version: '0.32.0',
-        model: config.model,
+        model: pool.model,
         worker_version: manifest.version,
         boot_id: crypto.randomUUID(),
       },
@@ -208,14 +208,14 @@ export class DemoWorker {
   }
 
   #createLogs({ url, token }: DemoQueue): LogShipper {
-    const { workerId, config } = this.part;
+    const { workerId, pool } = this.part;
     const outage = new Outage({ info: () => {}, warn: () => {} }, { begins: '', ends: '' });
     return new LogShipper({
       clock: systemClock,
       intervalMs: LOG_EVERY_MS,
       outage,
       post: async (entries) => {
-        const body = { instance_id: workerId, queue_id: 'vllm-queue', config_id: config.id, entries };
+        const body = { instance_id: workerId, queue_id: 'vllm-queue', config_id: pool.id, entries };
         if (!this.#isGone) await postJson(systemWeb, { url: `${url}/api/logs`, token, body });
       },
     });
@@ -236,12 +236,12 @@ export class DemoWorker {
 
   /** One that is said to be hours old had its start then. */
   #aged(beat: Heartbeat): Heartbeat {
-    const { role, ageSeconds, config } = this.part;
+    const { role, ageSeconds, pool } = this.part;
     if (role === 'loads' || role === 'fails') return beat;
     const created = Math.round(Date.now() - ageSeconds * 1000);
     const created_ms = beat.start?.created_ms ?? created;
     // No two starts take the same time.
-    const took = config.startSeconds * 1000 * (0.9 + (workerNumber(this.part.workerId) % 20) / 100);
+    const took = pool.startSeconds * 1000 * (0.9 + (workerNumber(this.part.workerId) % 20) / 100);
     const start = {
       created_ms,
       engine_started_ms: Math.round(created_ms + took * 0.04),
@@ -253,7 +253,7 @@ export class DemoWorker {
   }
 
   #gpus(): GpuReading[] {
-    const { gpu } = this.part.config;
+    const { gpu } = this.part.pool;
     const { load } = this.engine;
     const total = gpu.memoryGib * GIB;
     return Array.from({ length: gpu.count }, () => {
@@ -272,7 +272,7 @@ export class DemoWorker {
   /** The line that vLLM writes every ten seconds. */
   async #sayStatistics(): Promise<void> {
     const { running, kvCacheUsage } = await this.engine.gauges();
-    const { tokensPerSecond } = this.part.config;
+    const { tokensPerSecond } = this.part.pool;
     this.#say(
       'vllm',
       'info',

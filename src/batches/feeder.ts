@@ -12,7 +12,7 @@ import { type Contender, shareOut } from './share-out.ts';
 
 /** How much is done at a time. */
 export interface RunnerSizes {
-  /** Lines of a config that are in the queue: enough to keep its slots busy, few to call back. */
+  /** Lines of a pool that are in the queue: enough to keep its slots busy, few to call back. */
   window: { least: number; slots: number };
   /** Lines submitted in one call, and outcomes written in one. */
   mostAtOnce: number;
@@ -34,7 +34,7 @@ interface Chosen {
   line: StoredLine;
 }
 
-/** Keeps a window of lines of each config in the queue: which lines go next, and what the queue says to them. */
+/** Keeps a window of lines of each pool in the queue: which lines go next, and what the queue says to them. */
 export class Feeder {
   readonly #ports: BatchPorts;
   readonly #pace: Pace;
@@ -59,16 +59,16 @@ export class Feeder {
     const slots = await this.#ports.queue.slots(models.map((model) => model || null));
     const slotsOf = new Map(models.map((model, index) => [model, slots[index]!]));
     const batches = new Map(active.map((stored) => [stored.seq, stored]));
-    const byConfig = Map.groupBy(counts, ({ model }) => configOf(model, slotsOf.get(model)!));
+    const byPool = Map.groupBy(counts, ({ model }) => poolOf(model, slotsOf.get(model)!));
     // Together: a batch may name a thousand models that nobody serves.
     let unserved = new Map<Candidate, number>();
-    for (const [config, lines] of byConfig) {
+    for (const [pool, lines] of byPool) {
       const { config_id, slots: usable } = slotsOf.get(lines[0]!.model)!;
       const submitted = lines.reduce((sum, line) => sum + line.submitted, 0);
       const places = Math.max(window.least, window.slots * usable) - submitted;
       const candidates = lines.flatMap(({ batch, model, ...line }) => {
         const stored = batches.get(batch);
-        return stored ? this.#candidate(stored, model, line, config) : [];
+        return stored ? this.#candidate(stored, model, line, pool) : [];
       });
       const shares = shareOut(candidates, Math.min(mostAtOnce, places));
       if (config_id !== null) {
@@ -87,12 +87,12 @@ export class Feeder {
     stored: StoredBatch,
     model: string,
     { waiting, submitted }: { waiting: number; submitted: number },
-    config: string,
+    pool: string,
   ): Candidate {
     const { id, tenant, expires_at } = stored.batch;
     const now = this.#ports.now();
     if ((this.#unreadable.get(id) ?? 0) > now) waiting = 0;
-    const latest_start = expires_at - this.#pace.timeFor(config, waiting + submitted, now);
+    const latest_start = expires_at - this.#pace.timeFor(pool, waiting + submitted, now);
     const paused = this.#paused.get(pauseKey({ model, tenant }));
     const may = paused === undefined ? waiting : Math.min(waiting, paused > now ? 0 : 1);
     return { stored, model, tenant, waiting: may, submitted, latest_start };
@@ -198,8 +198,8 @@ function requestIn(line: Uint8Array): ReturnType<typeof requestOf> | null {
   }
 }
 
-/** Models of one config share its window; a model that nobody serves now has one of its own. */
-function configOf(model: string, { config_id }: BatchSlots): string {
+/** Models of one pool share its window; a model that nobody serves now has one of its own. */
+function poolOf(model: string, { config_id }: BatchSlots): string {
   return config_id ?? `\0${model}`;
 }
 

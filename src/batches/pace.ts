@@ -4,7 +4,7 @@ const STEP_MS = 10_000;
 /** Less time says nothing yet, ms. */
 const LEAST_MS = 5000;
 
-/** How fast the lines of each config are done. */
+/** How fast the lines of each pool are done. */
 export class Pace {
   readonly #steps = new Map<string, { at: number; lines: number }[]>();
 
@@ -28,7 +28,7 @@ export class Pace {
     return elapsed < LEAST_MS ? 0 : (lines * elapsed) / done;
   }
 
-  /** How long so many lines of the fastest config take, ms. Infinity where nothing is known. */
+  /** How long so many lines of the fastest pool take, ms. Infinity where nothing is known. */
   leastTimeFor(lines: number, now: number): number {
     const times = [...this.#steps.keys()].map((configId) => this.timeFor(configId, lines, now));
     return Math.min(...times.filter((ms) => ms > 0));

@@ -45,12 +45,12 @@ export interface LineJob {
   path: string;
   /** JSON of the request, as it is for the engine. */
   body: string;
-  /** Chooses the config; null: the only one there is. */
+  /** Chooses the pool; null: the only one there is. */
   model: string | null;
   deadline_seconds: number;
 }
 
-/** Slots that batch work may use of a config; null: no worker that is here serves the model. */
+/** Slots that batch work may use of a pool; null: no worker that is here serves the model. */
 export interface BatchSlots {
   config_id: string | null;
   slots: number;

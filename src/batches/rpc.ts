@@ -31,7 +31,7 @@ export interface BatchesRpc {
  * only just time to run them: `window_ends_at`.
  */
 export interface Backlog {
-  /** Chooses the config, by whatever name callers use; null: the only one there is. */
+  /** Chooses the pool, by whatever name callers use; null: the only one there is. */
   model: string | null;
   /** Those that are not done. */
   lines: number;

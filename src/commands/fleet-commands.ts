@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 import { DEFAULT_QUEUE_URL, finish, withToken } from './command-line.ts';
 
-const CONFIG_ACTIONS = [
-  ['launch', 'Launch one worker more for a config, now.'],
-  ['drain', 'End all workers of a config, and launch none until it is resumed.'],
-  ['pause', 'Hold the workers of a config as they are: launch none, end none.'],
-  ['resume', 'Let workers of a config start and end by need again, also after too many failed starts.'],
+const POOL_ACTIONS = [
+  ['launch', 'Launch one worker more for a pool, now.'],
+  ['drain', 'End all workers of a pool, and launch none until it is resumed.'],
+  ['pause', 'Hold the workers of a pool as they are: launch none, end none.'],
+  ['resume', 'Let workers of a pool start and end by need again, also after too many failed starts.'],
 ] as const;
 
 /** `launcher` and `fleet …`. */
@@ -19,18 +19,18 @@ export function addFleetCommands(program: Command): void {
     .action(async (file) => finish((await import('./fleet/check.ts')).runFleetCheck(file, env)));
 
   withFleetTarget(fleet.command('status'), 'read')
-    .description('Show, by config, what the scheduler wants, has and spends, and why.')
+    .description('Show, by pool, what the scheduler wants, has and spends, and why.')
     .option('--json', 'print it as JSON, with every launch')
     .option('--watch', 'draw it anew as it changes')
     .action(async (options) =>
       finish((await import('./fleet/status.ts')).runFleetStatus(withToken(options))),
     );
 
-  for (const [action, description] of CONFIG_ACTIONS) {
-    withDryRun(withFleetTarget(fleet.command(`${action} <config>`), 'admin'))
+  for (const [action, description] of POOL_ACTIONS) {
+    withDryRun(withFleetTarget(fleet.command(`${action} <pool>`), 'admin'))
       .description(description)
-      .action(async (config, options) =>
-        finish((await import('./fleet/control.ts')).runFleetControl(action, config, withToken(options))),
+      .action(async (pool, options) =>
+        finish((await import('./fleet/control.ts')).runFleetControl(action, pool, withToken(options))),
       );
   }
 

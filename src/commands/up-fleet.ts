@@ -123,8 +123,8 @@ function leftText(launches: LaunchRow[]): string {
   return `These machines have not ended yet, and are terminated now:\n${names.join('\n')}`;
 }
 
-function modelOf({ configs }: FleetSpec): string {
-  return Object.values(configs)[0]?.model ?? 'default';
+function modelOf({ pools }: FleetSpec): string {
+  return Object.values(pools)[0]?.model ?? 'default';
 }
 
 function say(text: string): void {

@@ -12,7 +12,7 @@ export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView
     summary,
     attention,
     scaling,
-    configs: replaced(view.configs, frame.configs, gone.configs, ({ config_id }) => config_id),
+    pools: replaced(view.pools, frame.pools, gone.pools, ({ config_id }) => config_id),
     workers: replaced(view.workers, frame.workers, gone.workers, ({ worker_id }) => worker_id),
     launches: replaced(view.launches, frame.launches, gone.launches, ({ id }) => id),
   };

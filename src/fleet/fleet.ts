@@ -5,22 +5,22 @@ import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
-import { chooseConfig } from './choose-config.ts';
-import { ConfigHistory } from './history/config-history.ts';
+import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
+import { PoolHistory } from './history/pool-history.ts';
 import { WorkerHistory } from './history/worker-history.ts';
 import { RecentIncidents } from './incidents.ts';
-import { KnownConfigs } from './known-configs.ts';
+import { KnownPools } from './known-pools.ts';
 import { KnownWorkers } from './known-workers.ts';
 import { Models } from './models.ts';
 import { Projection } from './projection.ts';
 import { Responses } from './responses.ts';
-import type { ConfigChoice, ConfigStart, FleetEvent, QueueShare, RecordAnswer } from './rpc.ts';
+import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from './rpc.ts';
 import { SchedulingFacts } from './scheduling-facts.ts';
 import { SignIns } from './sign-ins.ts';
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
-import { configStart } from './view/config-start.ts';
+import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
 /** What names of launched machines are made of. */
@@ -62,7 +62,7 @@ export class Fleet {
   readonly view: Projection;
   readonly #ports: FleetPorts;
   readonly #settings: FleetSettings;
-  readonly #configs: KnownConfigs;
+  readonly #pools: KnownPools;
   readonly #workerHistory: WorkerHistory;
   readonly #scheduling = new SchedulingFacts();
   #hasShare = false;
@@ -79,7 +79,7 @@ export class Fleet {
     this.signIns = new SignIns(sql);
     this.responses = new Responses(sql);
     this.#workerHistory = new WorkerHistory(this.history);
-    this.#configs = new KnownConfigs(sql, new ConfigHistory(this.history));
+    this.#pools = new KnownPools(sql, new PoolHistory(this.history));
     this.scheduler = new Scheduler({
       ...ports,
       randomText: (length) => randomText(length, LETTERS_AND_DIGITS),
@@ -87,7 +87,7 @@ export class Fleet {
     });
     this.view = new Projection(queueId, {
       workers: () => this.workers.all(),
-      configs: (named, at) => this.#configs.facts(named, at),
+      pools: (named, at) => this.#pools.facts(named, at),
       incidents: () => this.incidents.all(),
       tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
       launches: () => this.scheduler.launches(),
@@ -101,7 +101,7 @@ export class Fleet {
     const { before, worker } = this.workers.heartbeat(beat, at);
     const { worker_id, config_id } = worker;
     this.#workerHistory.heartbeat(worker_id, beat, at, before?.heartbeat_at ?? null, intervalMs(beat));
-    if (config_id !== null) this.#configs.learn(config_id, worker_id, beat, at);
+    if (config_id !== null) this.#pools.learn(config_id, worker_id, beat, at);
     if (this.workers.size > 2 * limits.KNOWN_WORKERS) this.save();
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
@@ -114,7 +114,7 @@ export class Fleet {
     }
     if (share) {
       this.workers.share(share);
-      this.#configs.share(share, this.workers.all(), this.#ports.now());
+      this.#pools.share(share, this.workers.all(), this.#ports.now());
       this.#hasShare ||= share.full;
     }
     if (events.length > 0) this.#bound();
@@ -129,14 +129,14 @@ export class Fleet {
   /** Stores the newest heartbeats, history, log lines and samples, all in one commit, and forgets what is too old. */
   save(): void {
     this.workers.save();
-    this.#configs.save();
+    this.#pools.save();
     this.history.save();
     this.telemetry.save();
     this.#bound();
   }
 
-  /** Every config that the scheduler starts workers for. */
-  starts(): ConfigStart[] {
+  /** Every pool that the scheduler starts workers for. */
+  starts(): PoolStart[] {
     const { spec } = this.scheduler.spec() ?? {};
     if (!spec) return [];
     const facts = {
@@ -145,26 +145,24 @@ export class Fleet {
       known: this.models.newest(),
       scaling: this.scheduler.scaling(),
     };
-    return Object.entries(spec.configs).map(([id, config]) =>
-      configStart(id, config, facts, this.#ports.now()),
-    );
+    return Object.entries(spec.pools).map(([id, pool]) => poolStart(id, pool, facts, this.#ports.now()));
   }
 
   /** What the scheduler is told of workers and queue. */
   facts(): FleetFacts {
-    return this.#scheduling.of(this.workers.all(), this.#configs.shares(), this.#hasShare);
+    return this.#scheduling.of(this.workers.all(), this.#pools.shares(), this.#hasShare);
   }
 
-  /** Which config each model is for, in order. @param models null: the request names none */
-  chooseConfigs(models: readonly (string | null)[]): ConfigChoice[] {
+  /** Which pool each model is for, in order. @param models null: the request names none */
+  choosePools(models: readonly (string | null)[]): PoolChoice[] {
     const known = this.models.newest();
     const starts = this.starts();
-    return models.map((model) => chooseConfig(known, starts, model));
+    return models.map((model) => choosePool(known, starts, model));
   }
 
   /** The same for callers: what they ask for in vain is an incident. */
-  chooseForCallers(models: readonly (string | null)[]): ConfigChoice[] {
-    const choices = this.chooseConfigs(models);
+  chooseForCallers(models: readonly (string | null)[]): PoolChoice[] {
+    const choices = this.choosePools(models);
     for (const [index, choice] of choices.entries()) {
       const model = models[index];
       if (choice.kind === 'unknown' && model) {
@@ -186,7 +184,7 @@ export class Fleet {
     const modelsMs = limits.MODEL_KNOWN_SECONDS * 1000;
     const forgotten = this.workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
     for (const id of forgotten) this.#workerHistory.forget(id);
-    this.#configs.bound(now() - workersMs);
+    this.#pools.bound(now() - workersMs);
     const oldest: [number | null, number][] = [
       [this.models.bound(now() - modelsMs), modelsMs],
       [this.workers.longestUnheard(), workersMs],

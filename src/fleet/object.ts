@@ -15,12 +15,12 @@ import { readHistory } from './history/read.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import {
-  type ConfigChoice,
-  type ConfigStart,
   type FleetEvent,
   type FleetRpc,
   type KnownModel,
   type KnownWorker,
+  type PoolChoice,
+  type PoolStart,
   type QueueShare,
   type QueueTells,
   type RecordAnswer,
@@ -90,7 +90,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
         cordon: (workerIds) => this.#queue.cordon(workerIds),
         backlog: () => this.#batches.backlog(),
         facts: () => this.#fleet.facts(),
-        chooseConfigs: (models) => this.#fleet.chooseConfigs(models),
+        choosePools: (models) => this.#fleet.choosePools(models),
       });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
@@ -212,11 +212,11 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     return this.#fleet.models.all();
   }
 
-  async chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]> {
+  async choosePools(models: (string | null)[]): Promise<PoolChoice[]> {
     return this.#fleet.chooseForCallers(models);
   }
 
-  async starts(): Promise<ConfigStart[]> {
+  async starts(): Promise<PoolStart[]> {
     return this.#fleet.starts();
   }
 

@@ -1,17 +1,17 @@
 import type {
   Attention,
-  ConfigRow,
   FleetFrame,
   FleetSummary,
   FleetView,
   LaunchRow,
+  PoolRow,
   ScalingSummary,
   WorkerRow,
 } from '../protocol/index.ts';
 import type { KnownWorker } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
-import { configRow } from './view/config-row.ts';
-import type { ConfigFacts, Incidents, Scaling } from './view/facts.ts';
+import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
+import { poolRow } from './view/pool-row.ts';
 import { summaryOf } from './view/summary.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
@@ -24,8 +24,8 @@ const MOST_GONE = 1000;
 
 export interface FleetSources {
   workers(): Iterable<KnownWorker>;
-  /** @param named configs that workers are for */
-  configs(named: Iterable<string>, now: number): ConfigFacts[];
+  /** @param named pools that workers are for */
+  pools(named: Iterable<string>, now: number): PoolFacts[];
   incidents(): Incidents;
   /** Its newest 60 minutes, and when there is another, epoch ms. */
   tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
@@ -52,7 +52,7 @@ interface MadeOf {
 }
 
 interface Gone {
-  kind: 'workers' | 'configs' | 'launches';
+  kind: 'workers' | 'pools' | 'launches';
   id: string;
   version: number;
 }
@@ -69,7 +69,7 @@ export class Projection {
   #at = 0;
   readonly #made = new Map<string, MadeOf>();
   readonly #workers = new Map<string, Shown<WorkerRow>>();
-  readonly #configs = new Map<string, Shown<ConfigRow>>();
+  readonly #pools = new Map<string, Shown<PoolRow>>();
   readonly #launches = new Map<string, Shown<LaunchRow>>();
   #gone: Gone[] = [];
   /** Viewers of an older version have not been told of all rows that went. */
@@ -94,19 +94,19 @@ export class Projection {
   refresh(now: number): void {
     const facts = [...this.#sources.workers()];
     const scaling = this.#sources.scaling();
-    const named = [...facts.flatMap((one) => configOf(one) ?? []), ...(scaling?.configs.keys() ?? [])];
-    const configs = this.#sources.configs(named, now);
+    const named = [...facts.flatMap((one) => poolOf(one) ?? []), ...(scaling?.pools.keys() ?? [])];
+    const pools = this.#sources.pools(named, now);
     const launches = new Map(this.#sources.launches().map((launch) => [launch.id, launch]));
     const changes = [
-      this.#refreshWorkers(facts, configs, now),
+      this.#refreshWorkers(facts, pools, now),
       this.#show('launches', this.#launches, launches),
-      this.#refreshConfigs(configs, scaling?.configs ?? new Map(), now),
+      this.#refreshPools(pools, scaling?.pools ?? new Map(), now),
     ];
-    const [configRows, workerRows] = [this.#configRows(), this.#workerRows()];
+    const [poolRows, workerRows] = [this.#poolRows(), this.#workerRows()];
     const launchRows = this.#launchRows();
     const attention = attentionIn(
       {
-        configs: configRows,
+        pools: poolRows,
         workers: workerRows,
         launches: launchRows,
         scaling: scaling?.summary ?? null,
@@ -114,7 +114,7 @@ export class Projection {
       },
       now,
     );
-    const summary = summaryOf(configRows, workerRows, launchRows, now);
+    const summary = summaryOf(poolRows, workerRows, launchRows, now);
     const head = [
       `"summary":${JSON.stringify(summary)}`,
       `"attention":${JSON.stringify(attention)}`,
@@ -136,7 +136,7 @@ export class Projection {
       queue_id: this.#queueId,
       summary: this.#summary,
       attention: this.#attention,
-      configs: this.#configRows(),
+      pools: this.#poolRows(),
       workers: this.#workerRows(),
       launches: this.#launchRows(),
       scaling: this.#scaling,
@@ -168,20 +168,20 @@ export class Projection {
       this.#gone.filter((one) => one.kind === kind && one.version > base).map(({ id }) => id);
     return [
       `{"type":"changed","version":${this.#version},"at":${this.#at},${this.#head}`,
-      `"configs":[${changed(this.#configs.values())}]`,
+      `"pools":[${changed(this.#pools.values())}]`,
       `"workers":[${changed(this.#workers.values())}]`,
       `"launches":[${changed(this.#launches.values())}]`,
-      `"gone":${JSON.stringify({ workers: gone('workers'), configs: gone('configs'), launches: gone('launches') })}}`,
+      `"gone":${JSON.stringify({ workers: gone('workers'), pools: gone('pools'), launches: gone('launches') })}}`,
     ].join();
   }
 
   /** @returns whether any row looks different now */
-  #refreshWorkers(all: readonly KnownWorker[], configs: readonly ConfigFacts[], now: number): boolean {
-    const expected = new Map(configs.map((one) => [one.config_id, one.expected_start_ms]));
+  #refreshWorkers(all: readonly KnownWorker[], pools: readonly PoolFacts[], now: number): boolean {
+    const expected = new Map(pools.map((one) => [one.config_id, one.expected_start_ms]));
     const rows = new Map<string, WorkerRow>();
     for (const facts of all) {
       const id = facts.worker_id;
-      const expectedStartMs = expected.get(configOf(facts) ?? '') ?? null;
+      const expectedStartMs = expected.get(poolOf(facts) ?? '') ?? null;
       const before = this.#made.get(id);
       const isSame = before?.facts === facts && before.expectedStartMs === expectedStartMs;
       const shown = this.#workers.get(id);
@@ -202,22 +202,22 @@ export class Projection {
     return this.#show('workers', this.#workers, rows);
   }
 
-  #refreshConfigs(configs: readonly ConfigFacts[], scaling: Scaling['configs'], now: number): boolean {
+  #refreshPools(pools: readonly PoolFacts[], scaling: Scaling['pools'], now: number): boolean {
     const workers = Map.groupBy(this.#workerRows(), ({ config_id }) => config_id);
     const launches = Map.groupBy(this.#launchRows(), ({ config_id }) => config_id);
-    const shown = configs.filter(
+    const shown = pools.filter(
       ({ config_id, share }) => share || workers.has(config_id) || scaling.has(config_id),
     );
-    const rows = shown.map((config): [string, ConfigRow] => {
-      const { config_id } = config;
+    const rows = shown.map((pool): [string, PoolRow] => {
+      const { config_id } = pool;
       const own = {
         workers: workers.get(config_id) ?? [],
         launches: launches.get(config_id) ?? [],
         scaling: scaling.get(config_id) ?? null,
       };
-      return [config_id, configRow(config, own, now)];
+      return [config_id, poolRow(pool, own, now)];
     });
-    return this.#show('configs', this.#configs, new Map(rows));
+    return this.#show('pools', this.#pools, new Map(rows));
   }
 
   /** Takes over what looks different. @returns whether anything does */
@@ -251,12 +251,12 @@ export class Projection {
     return [...this.#launches.values()].map(({ row }) => row).sort((a, b) => b.intended_at - a.intended_at);
   }
 
-  #configRows(): ConfigRow[] {
-    return [...this.#configs.values()].map(({ row }) => row);
+  #poolRows(): PoolRow[] {
+    return [...this.#pools.values()].map(({ row }) => row);
   }
 }
 
-function configOf({ session, config_id }: KnownWorker): string | null {
+function poolOf({ session, config_id }: KnownWorker): string | null {
   return session?.config_id ?? config_id;
 }
 

@@ -1,5 +1,4 @@
 import type {
-  ConfigTotals,
   FleetHistory,
   FleetView,
   Heartbeat,
@@ -7,6 +6,7 @@ import type {
   LogLine,
   MetricSample,
   ModelCard,
+  PoolTotals,
 } from '../protocol/index.ts';
 import type { SignInRow } from './sign-ins.ts';
 
@@ -25,7 +25,7 @@ export interface FleetRpc {
   record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
-  /** What a worker or a config measured lately. */
+  /** What a worker or a pool measured lately. */
   history(of: Subject, range: HistoryRange): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
   refused(refused: RefusedWorker): Promise<void>;
@@ -47,25 +47,25 @@ export interface FleetRpc {
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
   /**
-   * Which configs requests are for that no connected worker serves, each by its model, in order.
+   * Which pools requests are for that no connected worker serves, each by its model, in order.
    * @param models null: the request names none
    */
-  chooseConfigs(models: (string | null)[]): Promise<ConfigChoice[]>;
-  /** Every config that the scheduler starts workers for. */
-  starts(): Promise<ConfigStart[]>;
+  choosePools(models: (string | null)[]): Promise<PoolChoice[]>;
+  /** Every pool that the scheduler starts workers for. */
+  starts(): Promise<PoolStart[]>;
 }
 
 /** Whose engine keeps a response; null: nobody's that is known; `foreign`: it is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;
 
-/** Which config a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
-export type ConfigChoice =
+/** Which pool a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
+export type PoolChoice =
   /** `start`: of one that the scheduler starts workers for. */
-  | { kind: 'config'; config_id: string; start?: ConfigStart }
-  /** No model was named and there are several configs. */
-  | { kind: 'ambiguous'; models: string; configs: string }
+  | { kind: 'pool'; config_id: string; start?: PoolStart }
+  /** No model was named and there are several pools. */
+  | { kind: 'ambiguous'; models: string; pools: string }
   /** Nobody serves the model; the lists are empty where nothing is known at all. */
-  | { kind: 'unknown'; models: string; configs: string };
+  | { kind: 'unknown'; models: string; pools: string };
 
 export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })
@@ -75,7 +75,7 @@ export type FleetEvent =
 
 /** Of whom history is kept. */
 export interface Subject {
-  kind: 'worker' | 'config';
+  kind: 'worker' | 'pool';
   id: string;
 }
 
@@ -104,12 +104,12 @@ export interface RefusedWorker {
 /** `full`: the fleet object has just started, and has lost what it was told of the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
-  /** Every config that the scheduler starts workers for. */
-  starts: ConfigStart[];
+  /** Every pool that the scheduler starts workers for. */
+  starts: PoolStart[];
 }
 
-/** A config that the scheduler starts workers for: what callers may expect of it while it has none. */
-export interface ConfigStart {
+/** A pool that the scheduler starts workers for: what callers may expect of it while it has none. */
+export interface PoolStart {
   config_id: string;
   /** What callers may call it beside its id: the models that its workers serve, or will. */
   names: string[];
@@ -138,8 +138,8 @@ export interface QueueShare {
   sessions: SessionShare[];
   /** Ids of workers that are no longer connected. */
   gone: string[];
-  /** Configs that changed. */
-  configs: ConfigShare[];
+  /** Pools that changed. */
+  pools: PoolShare[];
 }
 
 /** A connected worker. */
@@ -155,7 +155,7 @@ export interface SessionShare {
   models: string[];
 }
 
-export interface ConfigShare {
+export interface PoolShare {
   config_id: string;
   /** Jobs that wait: of callers on a connection, and stored ones. */
   callers: number;
@@ -168,7 +168,7 @@ export interface ConfigShare {
   /** Of `totals.submitted`, jobs that give way to all others: their priority is below zero, as that of lines of batches. */
   submitted_in_background: number;
   /** Since the queue was made. */
-  totals: ConfigTotals;
+  totals: PoolTotals;
   /**
    * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last of all that were measured. Empty:
    * nothing was measured yet.
@@ -181,7 +181,7 @@ export interface ConfigShare {
 interface WorkerEvent {
   worker_id: string;
   config_id: string;
-  /** Names its engine answers to, as many as are remembered; none: it is known by its config alone. */
+  /** Names its engine answers to, as many as are remembered; none: it is known by its pool alone. */
   models: string[];
   /** Epoch ms of the queue's clock. */
   at: number;

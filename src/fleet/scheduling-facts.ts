@@ -1,5 +1,5 @@
-import type { ConfigFacts, FleetFacts, HeartbeatFacts, SessionFacts } from '../scheduler/facts.ts';
-import type { ConfigShare, KnownWorker } from './rpc.ts';
+import type { FleetFacts, HeartbeatFacts, PoolFacts, SessionFacts } from '../scheduler/facts.ts';
+import type { KnownWorker, PoolShare } from './rpc.ts';
 
 interface Progress {
   phase: string | null;
@@ -12,7 +12,7 @@ export class SchedulingFacts {
   /** By worker id: how far its start had come, and since when. */
   readonly #progress = new Map<string, Progress>();
 
-  of(workers: Iterable<KnownWorker>, shares: Iterable<ConfigShare>, isKnown: boolean): FleetFacts {
+  of(workers: Iterable<KnownWorker>, shares: Iterable<PoolShare>, isKnown: boolean): FleetFacts {
     const sessions: SessionFacts[] = [];
     const heartbeats = new Map<string, HeartbeatFacts>();
     for (const worker of workers) {
@@ -24,8 +24,8 @@ export class SchedulingFacts {
       heartbeats.set(worker_id, { phase, progress, tokens_per_second, progressed_at });
     }
     for (const id of this.#progress.keys()) if (!heartbeats.has(id)) this.#progress.delete(id);
-    const configs = new Map([...shares].map((share) => [share.config_id, configFacts(share)]));
-    return { isKnown, sessions, configs, heartbeats };
+    const pools = new Map([...shares].map((share) => [share.config_id, poolFacts(share)]));
+    return { isKnown, sessions, pools, heartbeats };
   }
 
   #moved(id: string, now: Progress): number {
@@ -36,7 +36,7 @@ export class SchedulingFacts {
   }
 }
 
-function configFacts(share: ConfigShare): ConfigFacts {
+function poolFacts(share: PoolShare): PoolFacts {
   const { callers, stored, running, submitted_in_background, totals, by_priority } = share;
   const background = by_priority.filter(({ priority }) => priority < 0);
   return {

@@ -4,7 +4,7 @@ import type { BacklogFacts, FleetFacts } from '../scheduler/facts.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
-import type { ConfigChoice, QueueShare } from './rpc.ts';
+import type { PoolChoice, QueueShare } from './rpc.ts';
 
 /** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
@@ -27,8 +27,8 @@ export interface SchedulingPorts {
   cordon(workerIds: string[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
   facts(): FleetFacts;
-  /** Which config each model is for, in order. */
-  chooseConfigs(models: (string | null)[]): ConfigChoice[];
+  /** Which pool each model is for, in order. */
+  choosePools(models: (string | null)[]): PoolChoice[];
 }
 
 /** The scheduler in its Durable Object: asks the other objects, reconciles when due, and signs the tokens in orders. */
@@ -57,12 +57,12 @@ export class Scheduling {
     if (scheduler.nextReconcile() !== null) alarm.set(now());
   }
 
-  /** The queue has reported its numbers. Where callers wait for a config without a worker, reconciles within a second. */
-  heard({ configs }: QueueShare): void {
+  /** The queue has reported its numbers. Where callers wait for a pool without a worker, reconciles within a second. */
+  heard({ pools }: QueueShare): void {
     const { scheduler, alarm, now } = this.#ports;
     const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
-    const waiting = configs.filter(({ callers, stored }) => callers + stored > 0);
+    const waiting = pools.filter(({ callers, stored }) => callers + stored > 0);
     const { sessions } = this.#ports.facts();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');
@@ -137,14 +137,14 @@ export class Scheduling {
   }
 
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
-    const { now, backlog, chooseConfigs } = this.#ports;
+    const { now, backlog, choosePools } = this.#ports;
     if (this.#backlog && now() - this.#backlog.at < BACKLOG_EVERY_MS) return this.#backlog.lines;
     const found = new Map<string, BacklogFacts>();
     const left = await backlog();
-    const choices = chooseConfigs(left.map(({ model }) => model ?? null));
+    const choices = choosePools(left.map(({ model }) => model ?? null));
     for (const [index, { lines, in_queue, window_ends_at }] of left.entries()) {
       const choice = choices[index];
-      if (choice?.kind !== 'config') continue;
+      if (choice?.kind !== 'pool') continue;
       const known = found.get(choice.config_id) ?? { batches: [], in_queue: 0 };
       found.set(choice.config_id, {
         batches: [...known.batches, { lines, ends_at: window_ends_at }],

@@ -52,7 +52,7 @@ export const FLEET_TABLES: readonly string[] = [
      token_sha256 TEXT NOT NULL,
      expires_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
-  // Ten minutes of a worker or a config to a row: columns by name, JSON, of steps from start on.
+  // Ten minutes of a worker or a pool to a row: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (
      kind TEXT NOT NULL,
      id TEXT NOT NULL,
@@ -63,7 +63,7 @@ export const FLEET_TABLES: readonly string[] = [
    ) WITHOUT ROWID`,
   `CREATE INDEX history_age ON history (step_ms, start)`,
   // told: the queue's counts that are in the history, JSON. starts: how long its newest starts took, JSON.
-  `CREATE TABLE configs (
+  `CREATE TABLE pools (
      config_id TEXT PRIMARY KEY,
      told TEXT,
      starts TEXT NOT NULL,

@@ -57,7 +57,7 @@ export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE
 
 /**
  * Who asks: the entry of a token. A page that was signed in with it adds the hash of the sign-in's id; a worker that the
- * scheduler launched adds the one queue and config that its token is for.
+ * scheduler launched adds the one queue and pool that its token is for.
  */
 export type Caller = TokenEntry & { signed_in?: string; queue_id?: string; config_id?: string };
 

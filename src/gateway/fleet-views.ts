@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import type { ConfigStart, FleetRpc, KnownModel, KnownWorker, SessionShare } from '../fleet/rpc.ts';
+import type { FleetRpc, KnownModel, KnownWorker, PoolStart, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects.ts';
@@ -15,12 +15,12 @@ export interface ModelView {
   /** At least one worker that serves it is connected and does not drain. */
   available: boolean;
   /**
-   * Of its config: `ready`, a worker takes jobs; `paused`, those that are connected take none; without a worker what
+   * Of its pool: `ready`, a worker takes jobs; `paused`, those that are connected take none; without a worker what
    * the scheduler makes of that, and `gone` where it has no say in it.
    */
-  state: 'ready' | 'paused' | 'gone' | Exclude<ConfigStart['state'], 'ready'>;
+  state: 'ready' | 'paused' | 'gone' | Exclude<PoolStart['state'], 'ready'>;
   /** Of one that the scheduler starts, or has stopped starting. */
-  start: ConfigStart | null;
+  start: PoolStart | null;
   /** Epoch ms when a worker first served it; 0: none has yet. */
   first_seen_ms: number;
 }
@@ -70,13 +70,13 @@ export function workerView(worker: KnownWorker): WorkerView {
 }
 
 /**
- * Known ones first, then what workers serve beyond what is remembered; a base worker serves its config. Last the models
- * of configs none of whose workers has told its own yet.
+ * Known ones first, then what workers serve beyond what is remembered; a base worker serves its pool. Last the models
+ * of pools none of whose workers has told its own yet.
  */
 export function modelViews(
   known: readonly KnownModel[],
   sessions: readonly SessionShare[],
-  starts: readonly ConfigStart[] = [],
+  starts: readonly PoolStart[] = [],
 ): ModelView[] {
   const models = new Map(known.map((model) => [keyOf(model), model]));
   for (const { config_id, models: served, connected_at: first_seen_ms } of sessions) {
@@ -99,7 +99,7 @@ export function modelViews(
     if (workers.length > 0)
       return { ...model, available: true, state: isReady ? 'ready' : 'paused', start: null };
     const start = starts.find(({ config_id, state }) => config_id === model.config_id && state !== 'ready');
-    const state = start ? (start.state as Exclude<ConfigStart['state'], 'ready'>) : 'gone';
+    const state = start ? (start.state as Exclude<PoolStart['state'], 'ready'>) : 'gone';
     return { ...model, available: false, state, start: start ?? null };
   });
 }

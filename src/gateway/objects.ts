@@ -1,6 +1,6 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
 import type { FileRpc } from '../files/rpc.ts';
-import { type ConfigChoice, type FleetRpc, SIGN_IN_HEADER } from '../fleet/rpc.ts';
+import { type FleetRpc, type PoolChoice, SIGN_IN_HEADER } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
@@ -130,7 +130,7 @@ async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>
 const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
 
 /**
- * Asks a queue for a worker, and where none that is connected serves the model, once more with the config that the
+ * Asks a queue for a worker, and where none that is connected serves the model, once more with the pool that the
  * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline, and the
  * queue's workers a moment to come back.
  * @param more headers of the caller's response beside the engine's
@@ -148,7 +148,7 @@ export function callWorker(
   const { wait_for_worker_ms, deadline_ms, limit_ms } = wanted;
   const left = (ms: number) => Math.max(0, ms - (now() - startedAt));
   return callQueue(env, queueId, async (queue, again) => {
-    const ask = (known?: ConfigChoice) =>
+    const ask = (known?: PoolChoice) =>
       askForWorker(
         queue,
         {
@@ -162,7 +162,7 @@ export function callWorker(
       );
     const answer = await ask();
     if (!isUnserved(answer)) return answer;
-    const [known] = await chooseConfigs(env, queueId, [wanted.model]);
+    const [known] = await choosePools(env, queueId, [wanted.model]);
     return resolved(await ask(known));
   });
 }
@@ -182,7 +182,7 @@ export function submitAndListen(
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
 }
 
-/** Jobs for models that no connected worker serves are submitted once more, with the configs that are known for them. */
+/** Jobs for models that no connected worker serves are submitted once more, with the pools that are known for them. */
 function submitBy<T extends object>(
   env: Env,
   queueId: string,
@@ -195,7 +195,7 @@ function submitBy<T extends object>(
     const answers = await submit(queue, jobs);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
     if (unserved.length === 0) return answers.map((answer) => resolved(answer));
-    const known = await chooseConfigs(
+    const known = await choosePools(
       env,
       queueId,
       unserved.map(({ model }) => model ?? null),
@@ -218,13 +218,13 @@ function withOwnModel(job: Sent<SubmitJob>, aliases: ModelAliases): Sent<SubmitJ
   return { ...job, model, payload: packText(JSON.stringify(payload)) };
 }
 
-function chooseConfigs(env: Env, queueId: string, models: (string | null)[]): Promise<ConfigChoice[]> {
-  return objectNamed(env.FLEET, queueId).chooseConfigs(models);
+function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
+  return objectNamed(env.FLEET, queueId).choosePools(models);
 }
 
 function resolved<T extends object>(answer: T | Unserved | undefined): T {
   if (answer && !isUnserved(answer)) return answer;
-  throw new Error('the queue asked for a config that it was given');
+  throw new Error('the queue asked for a pool that it was given');
 }
 
 /** What its callers are told of an error of the queue. */
@@ -262,7 +262,7 @@ export async function dialQueue(
   for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
-  if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.config, encodeURIComponent(token.config_id));
+  if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.pool, encodeURIComponent(token.config_id));
   try {
     return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
   } catch (error) {

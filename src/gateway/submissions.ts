@@ -140,8 +140,8 @@ export async function submitAll(
 
 const REJECTION_STATUS = {
   conflict: 409,
-  no_config: 400,
-  unknown_config: 404,
+  no_pool: 400,
+  unknown_pool: 404,
   queue_full: 429,
   invalid_webhook: 400,
 } as const;

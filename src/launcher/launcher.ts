@@ -111,10 +111,10 @@ export class Launcher {
           'an order for a provider that this launcher was not given; ignored',
         );
     }
-    for (const { name, kinds } of providers) {
+    for (const { name, instance_types } of providers) {
       const provider = this.#providers.get(name)!;
       provider.listIfDue(prefix, list_every_ms);
-      provider.askPricesIfDue(kinds, PRICES_EVERY_MS);
+      provider.askPricesIfDue(instance_types, PRICES_EVERY_MS);
     }
   }
 

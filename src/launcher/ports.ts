@@ -35,7 +35,7 @@ export interface LauncherSettings {
   host: string;
   /** How launched workers reach the queue. */
   road: WorkerRoad;
-  /** The launcher's own environment, from which launched workers get the secrets that their config names. */
+  /** The launcher's own environment, from which launched workers get the secrets that their pool names. */
   env: NodeJS.ProcessEnv;
   /** Whether all machines end with the launcher. */
   endsMachines: boolean;

@@ -127,14 +127,14 @@ export class Provider {
     }
   }
 
-  askPricesIfDue(kinds: string[], everyMs: number): void {
+  askPricesIfDue(instance_types: string[], everyMs: number): void {
     const { clock, log } = this.#ports;
-    if (kinds.length === 0 || clock.now() < this.#pricesDueAt) return;
+    if (instance_types.length === 0 || clock.now() < this.#pricesDueAt) return;
     this.#pricesDueAt = clock.now() + everyMs;
     const ask = async () => {
-      const prices = (await (await this.#useDriver()).prices?.(kinds)) ?? [];
-      this.#prices = prices.flatMap(({ kind, price_per_hour }) =>
-        priceOf(price_per_hour) === null ? [] : [{ provider: this.#name, kind, price_per_hour }],
+      const prices = (await (await this.#useDriver()).prices?.(instance_types)) ?? [];
+      this.#prices = prices.flatMap(({ instance_type, price_per_hour }) =>
+        priceOf(price_per_hour) === null ? [] : [{ provider: this.#name, instance_type, price_per_hour }],
       );
     };
     ask().catch((error) => {
@@ -202,7 +202,7 @@ export class Provider {
         ...order.machine,
         name: order.name,
         may_exist: order.may_exist,
-        image: order.config.image ?? null,
+        image: order.pool.image ?? null,
         env: workerEnvironment(order, this.#settings.road, this.#settings.env, clock.now()),
       });
     } catch (error) {
@@ -223,7 +223,7 @@ export class Provider {
 
   #secretsOf(order: Order): string[] {
     if (order.kind === 'terminate') return [];
-    const own = order.config.secrets.map((name) => this.#settings.env[name] ?? '');
+    const own = order.pool.secrets.map((name) => this.#settings.env[name] ?? '');
     return [...own, order.token ?? ''].filter((secret) => secret !== '');
   }
 }

@@ -15,14 +15,14 @@ export function workerEnvironment(
   env: NodeJS.ProcessEnv,
   nowMs: number,
 ): Record<string, string> {
-  const { config, config_id, name, token } = order;
-  const secrets = config.secrets.flatMap((secret) => (env[secret] ? [[secret, env[secret]]] : []));
+  const { pool, config_id, name, token } = order;
+  const secrets = pool.secrets.flatMap((secret) => (env[secret] ? [[secret, env[secret]]] : []));
   return {
     CASOLA_HEARTBEAT_INTERVAL: HEARTBEAT_SECONDS,
     CASOLA_LOGS_URL: `${url}/api/logs`,
     CASOLA_METRICS_URL: `${url}/api/metrics`,
     WORKER_QUEUE_LOST_SECONDS: QUEUE_LOST_SECONDS,
-    ...config.env,
+    ...pool.env,
     ...Object.fromEntries(secrets),
     CASOLA_WS_URL: url.replace(/^http/, 'ws'),
     CASOLA_API_URL: url,
@@ -31,17 +31,17 @@ export function workerEnvironment(
     CASOLA_INSTANCE_ID: name,
     // The name that base workers know.
     CASOLA_WORKER_ID: name,
-    CASOLA_MAX_JOBS: String(config.slots),
+    CASOLA_MAX_JOBS: String(pool.slots),
     CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
-    ENGINE: config.engine,
-    VLLM_MODEL: config.model,
+    ENGINE: pool.engine,
+    VLLM_MODEL: pool.model,
     ...(token === null ? {} : { CASOLA_API_TOKEN: token }),
   };
 }
 
 /** The error for the operator when a secret is missing; null: none is. */
 export function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | null {
-  const missing = order.config.secrets.filter((name) => !env[name]);
+  const missing = order.pool.secrets.filter((name) => !env[name]);
   if (missing.length === 0) return null;
-  return `the launcher's environment lacks ${missing.join(', ')}, which config ${order.config_id} names under secrets: set it where the launcher runs, and start the launcher again`;
+  return `the launcher's environment lacks ${missing.join(', ')}, which pool ${order.config_id} names under secrets: set it where the launcher runs, and start the launcher again`;
 }

@@ -21,7 +21,7 @@ export const AnswerHead = z.object({
   status: z.number().int().min(200).max(599),
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
   /** Of a stored job: kept for whoever wants to watch, while nobody has to. */
-  taped: z.boolean().optional(),
+  replayed: z.boolean().optional(),
   /** Of an event stream: in what form it ends with an error. Left out, or of a newer peer: `openai`. */
   dialect: z.enum(DIALECTS).optional().catch(undefined),
 });
@@ -31,10 +31,10 @@ const HEAD = shape(
   {
     status: (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
     headers: (value) => isObject(value) && Object.entries(value as object).every(isHeader),
-    taped: (value) => typeof value === 'boolean',
+    replayed: (value) => typeof value === 'boolean',
     dialect: (value) => (DIALECTS as readonly unknown[]).includes(value),
   },
-  ['taped', 'dialect'],
+  ['replayed', 'dialect'],
 );
 
 function isHeader([name, value]: [string, unknown]): boolean {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { GpuReading, StartTimes } from './heartbeat.ts';
-import { ConfigScaling, LaunchRow, ScalingSummary } from './scaling-schemas.ts';
+import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
 
 /**
  * What `/api/fleet` shows. fleet-view.ts has the types; only the gateway's OpenAPI document needs these at run time, so
@@ -17,7 +17,7 @@ const text = z.string();
 export const FleetSummary = z.object({
   /** `empty`: no worker has ever been heard of. */
   verdict: z.enum(['serving', 'degraded', 'not_serving', 'empty']),
-  /** One sentence: "3 of 4 configs fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
+  /** One sentence: "3 of 4 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
   text,
   workers: count,
   ready_workers: count,
@@ -84,7 +84,7 @@ export const WorkerRow = z.object({
   phase: text.nullable(),
   phase_since: time.nullable(),
   progress: share.nullable(),
-  /** How long a start of this config usually takes, created to healthy, by its own history. */
+  /** How long a start of this pool usually takes, created to healthy, by its own history. */
   expected_start_ms: ms.nullable(),
   start: StartTimes,
   models: z.array(text),
@@ -130,7 +130,7 @@ const rates = z.object({
   first_token_ms: percentiles,
 });
 
-export const ConfigRow = z.object({
+export const PoolRow = z.object({
   config_id: text,
   models: z.array(text),
   workers: count,
@@ -149,7 +149,7 @@ export const ConfigRow = z.object({
   hour: rates,
   day: rates,
   /** Null: the fleet's file does not name it. */
-  scaling: ConfigScaling.nullable(),
+  scaling: PoolScaling.nullable(),
 });
 
 /**
@@ -168,7 +168,7 @@ export const FleetView = z.object({
   summary: FleetSummary,
   /** Worst first. */
   attention: z.array(Attention),
-  configs: z.array(ConfigRow),
+  pools: z.array(PoolRow),
   workers: z.array(WorkerRow),
   /** Machines that the scheduler launched, newest first; empty where it launches none. */
   launches: z.array(LaunchRow),
@@ -189,10 +189,10 @@ export const FleetFrame = z.discriminatedUnion('type', [
     summary: FleetSummary,
     attention: z.array(Attention),
     scaling: ScalingSummary.nullable(),
-    configs: z.array(ConfigRow),
+    pools: z.array(PoolRow),
     workers: z.array(WorkerRow),
     launches: z.array(LaunchRow),
-    gone: z.object({ workers: z.array(text), configs: z.array(text), launches: z.array(text) }),
+    gone: z.object({ workers: z.array(text), pools: z.array(text), launches: z.array(text) }),
   }),
 ]);
 

@@ -14,14 +14,14 @@ export type Attention = z.infer<typeof schemas.Attention>;
 export type WorkerState = WorkerRow['state'];
 export type WorkerRow = z.infer<typeof schemas.WorkerRow>;
 
-export type ConfigRow = z.infer<typeof schemas.ConfigRow>;
+export type PoolRow = z.infer<typeof schemas.PoolRow>;
 
 /** What happened, in jobs and tokens. */
-export type ConfigTotals = Omit<ConfigRates, 'wait_ms' | 'first_token_ms'>;
+export type PoolTotals = Omit<PoolRates, 'wait_ms' | 'first_token_ms'>;
 
-export type ConfigRates = ConfigRow['now'];
+export type PoolRates = PoolRow['now'];
 
-export type Percentiles = NonNullable<ConfigRates['wait_ms']>;
+export type Percentiles = NonNullable<PoolRates['wait_ms']>;
 
 export type FleetFrame = z.infer<typeof schemas.FleetFrame>;
 
@@ -42,7 +42,7 @@ export type FleetViewerFrame = z.infer<typeof FleetViewerFrame>;
 
 export type FleetHistory = z.infer<typeof schemas.FleetHistory>;
 
-/** The series of a worker's history and of a config's. */
+/** The series of a worker's history and of a pool's. */
 export const HISTORY_SERIES = {
   worker: [
     'tokens_per_second',
@@ -57,7 +57,7 @@ export const HISTORY_SERIES = {
     'gpu_temperature_celsius',
     'gpu_power_watts',
   ],
-  config: [
+  pool: [
     'waiting',
     'running',
     'slots',

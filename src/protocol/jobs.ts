@@ -8,7 +8,7 @@ export const JOB_ID = /^[\w.:-]{1,128}$/;
 export const MOST_DEADLINE_SECONDS = 30 * 86_400;
 
 /**
- * Kind of work. Any name goes to the workers of its config, which know whether they do it. Of this project's:
+ * Kind of work. Any name goes to the workers of its pool, which know whether they do it. Of this project's:
  * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
  * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
  */
@@ -47,7 +47,7 @@ export const JobSubmission = z.object({
     .optional(),
   job_type: JobType,
   payload: z.record(z.string(), z.unknown()),
-  /** Which workers may take it; left out, the payload's model or the only config there is decides. */
+  /** Which workers may take it; left out, the payload's model or the only pool there is decides. */
   config_id: z.string().min(1).max(256).optional(),
   /** Higher goes first. */
   priority: z.number().int().min(-1000).max(1000).default(0),

@@ -87,10 +87,10 @@ export const TAKEN_EVERY_BYTES = 64 * 1024;
 export const RELAY_BUFFER_BYTES = 1024 * 1024;
 
 /** Bytes of a stored job's answer that the relay keeps for those who watch it; beyond it the beginning is dropped. */
-export const TAPE_BYTES = 4 * 1024 * 1024;
+export const REPLAY_BUFFER_BYTES = 4 * 1024 * 1024;
 
 /** The same of all such answers of a worker together. */
-export const TAPES_BYTES = 32 * 1024 * 1024;
+export const REPLAY_BUFFERS_BYTES = 32 * 1024 * 1024;
 
 /** Models remembered after their workers are gone: of one worker, and of a queue. Longer names are not. */
 export const KNOWN_MODELS_PER_WORKER = 64;

@@ -19,7 +19,7 @@ export const Launch = z.object({
   config_id: text,
   /** Key of `providers` in the fleet's file. */
   provider: text,
-  kind: text,
+  instance_type: text,
   /** scheduler/launch.ts says which step follows which. */
   state: z.enum([
     'intended',
@@ -69,8 +69,8 @@ export const LaunchRow = Launch.extend({
   ready_expected_at: time.nullable(),
 });
 
-/** How the scheduler stands with one config of the fleet's file. */
-export const ConfigScaling = z.object({
+/** How the scheduler stands with one pool of the fleet's file. */
+export const PoolScaling = z.object({
   /** Workers that the rule wants now; null: it has not decided yet. */
   wanted: count.nullable(),
   min: count,

@@ -35,9 +35,9 @@ export type Launch = z.infer<typeof schemas.Launch>;
 
 export type LaunchRow = z.infer<typeof schemas.LaunchRow>;
 
-export type ScalingControl = ConfigScaling['control'];
+export type ScalingControl = PoolScaling['control'];
 
-export type ConfigScaling = z.infer<typeof schemas.ConfigScaling>;
+export type PoolScaling = z.infer<typeof schemas.PoolScaling>;
 
 export type ScalingSummary = z.infer<typeof schemas.ScalingSummary>;
 

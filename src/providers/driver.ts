@@ -25,8 +25,8 @@ export interface Driver {
    * machine of exactly that name. Never an order to anything else.
    */
   terminate(machine: MachineKey): Promise<LaunchOutcome>;
-  /** US dollars an hour for one GPU, by kind, where the provider tells. */
-  prices?(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]>;
+  /** US dollars an hour for one GPU, by instance type, where the provider tells. */
+  prices?(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]>;
   /** Lets go of connections and timers. Machines run on. */
   close?(): void | Promise<void>;
 }
@@ -39,7 +39,7 @@ export interface MachineKey {
 export interface LaunchRequest {
   name: string;
   may_exist: boolean;
-  kind: string;
+  instance_type: string;
   gpus: number;
   disk_gb: number | null;
   /** Not accepted above this, US dollars an hour; null: any. */

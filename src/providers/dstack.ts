@@ -209,16 +209,16 @@ class Dstack implements Driver {
     }
   }
 
-  async prices(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]> {
+  async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
-    const found: { kind: string; price_per_hour: number }[] = [];
-    for (const kind of kinds) {
-      const any = { kind, gpus: 1, disk_gb: null, price_per_hour: null, image: null, env: {} };
+    const found: { instance_type: string; price_per_hour: number }[] = [];
+    for (const instance_type of instance_types) {
+      const any = { instance_type, gpus: 1, disk_gb: null, price_per_hour: null, image: null, env: {} };
       const { run_name: _, ...run_spec } = runSpecOf({ ...any, name: '', may_exist: false });
       const body = { run_spec, max_offers: 1, for_offers_only: true };
       const plan = await this.#inProject('get_plan', body, until);
       const offer = this.#api.read('the request for offers', plan, Plan).job_plans[0]?.offers[0];
-      if (offer) found.push({ kind, price_per_hour: offer.price });
+      if (offer) found.push({ instance_type, price_per_hour: offer.price });
     }
     return found;
   }
@@ -232,7 +232,7 @@ class Dstack implements Driver {
   }
 }
 
-/** The config is left out of a name that is too long: the id at its end is unique in the installation. */
+/** The pool is left out of a name that is too long: the id at its end is unique in the installation. */
 function runNameOf(name: string): string {
   if (name.length <= MAX_NAME) return name;
   const parts = name.split('-');
@@ -245,9 +245,9 @@ function nameOf({ run_spec: { run_name, configuration } }: Run): string {
   return typeof told === 'string' && runNameOf(told) === run_name ? told : run_name;
 }
 
-function gpusOf({ kind, gpus }: Pick<LaunchRequest, 'kind' | 'gpus'>): string {
+function gpusOf({ instance_type, gpus }: Pick<LaunchRequest, 'instance_type' | 'gpus'>): string {
   if (gpus === 0) return '0';
-  return kind === 'local' ? String(gpus) : `${kind}:${gpus}`;
+  return instance_type === 'local' ? String(gpus) : `${instance_type}:${gpus}`;
 }
 
 function runSpecOf(request: LaunchRequest) {

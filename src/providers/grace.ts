@@ -1,6 +1,6 @@
 import { longestWayDownMs } from '../process/way-down.ts';
 
-/** What a worker far away gets to finish its jobs, s, where its config does not say. */
+/** What a worker far away gets to finish its jobs, s, where its pool does not say. */
 export const FAR_GRACE_SECONDS = 60;
 /** For slow nodes. */
 const SPARE_MS = 8000;

@@ -47,7 +47,7 @@ const STATES: Record<string, Machine['state']> = {
   TERMINATED: 'ended',
 };
 
-/** What a 400 says of a kind that is out of stock. Every other 400 is a request that breaks a rule. */
+/** What a 400 says of an instance type that is out of stock. Every other 400 is a request that breaks a rule. */
 const OUT_OF_STOCK = /no longer any instances|capacity|in stock|not available|unavailable|no available/i;
 
 /** RunPod's limit. */
@@ -133,7 +133,7 @@ class RunPod implements Driver {
       case 400:
         return { kind: OUT_OF_STOCK.test(said) ? 'no_capacity' : 'rejected', detail: said };
       case 403:
-        return { kind: 'no_capacity', detail: `${said} (this account may not use ${request.kind})` };
+        return { kind: 'no_capacity', detail: `${said} (this account may not use ${request.instance_type})` };
       case 429:
         return { kind: 'unknown', detail: said };
     }
@@ -150,7 +150,7 @@ class RunPod implements Driver {
     if (limit === null || pod.cost == null || pod.cost <= limit) return launched(pod);
     const ended = await this.#delete(pod.id, until);
     if (ended.kind !== 'terminated') return launched(pod);
-    const detail = `RunPod bills $${pod.cost} an hour for ${request.kind}, more than $${limit}; terminated`;
+    const detail = `RunPod bills $${pod.cost} an hour for ${request.instance_type}, more than $${limit}; terminated`;
     return { kind: 'no_capacity', detail };
   }
 
@@ -204,25 +204,28 @@ class RunPod implements Driver {
     }
   }
 
-  async prices(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]> {
+  async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     const gpus = await this.#gpus(1, this.#ports.clock.now() + CALL_LIMIT_MS);
-    return kinds.flatMap((kind) => {
-      const price = this.#priceOf(gpus.find(({ id }) => id === kind));
-      return price === null ? [] : [{ kind, price_per_hour: price }];
+    return instance_types.flatMap((instance_type) => {
+      const price = this.#priceOf(gpus.find(({ id }) => id === instance_type));
+      return price === null ? [] : [{ instance_type, price_per_hour: price }];
     });
   }
 
   /**
-   * What speaks against asking for a pod of this kind: a reading of the catalog, which is no reservation. Null where
-   * there is none of it, so that an unknown kind or a catalog out of order leaves the verdict to the create.
+   * What speaks against asking for a pod of this instance type: a reading of the catalog, which is no reservation. Null where
+   * there is none of it, so that an unknown instance type or a catalog out of order leaves the verdict to the create.
    */
-  async #scarcityOf({ kind, gpus, price_per_hour }: LaunchRequest, until: number): Promise<string | null> {
+  async #scarcityOf(
+    { instance_type, gpus, price_per_hour }: LaunchRequest,
+    until: number,
+  ): Promise<string | null> {
     const catalog = await this.#gpus(gpus, until).catch(() => []);
-    const gpu = catalog.find(({ id }) => id === kind);
-    if (gpu?.availability === 'NONE') return `RunPod's catalog has no ${kind} in stock`;
+    const gpu = catalog.find(({ id }) => id === instance_type);
+    if (gpu?.availability === 'NONE') return `RunPod's catalog has no ${instance_type} in stock`;
     const price = this.#priceOf(gpu);
     if (price === null || price_per_hour === null || price * gpus <= price_per_hour) return null;
-    return `RunPod asks $${price * gpus} an hour for ${gpus} × ${kind}, more than $${price_per_hour}`;
+    return `RunPod asks $${price * gpus} an hour for ${gpus} × ${instance_type}, more than $${price_per_hour}`;
   }
 
   #priceOf(gpu: Catalog['gpus'][number] | undefined): number | null {
@@ -248,7 +251,7 @@ class RunPod implements Driver {
     return this.#api.read('the catalog', answer, Catalog).gpus;
   }
 
-  #bodyOf({ name, kind, gpus, disk_gb, image, env }: LaunchRequest) {
+  #bodyOf({ name, instance_type, gpus, disk_gb, image, env }: LaunchRequest) {
     const { cloud, data_centers, network_volume, min_cuda_version, registry } = this.#spec;
     return {
       name,
@@ -256,7 +259,7 @@ class RunPod implements Driver {
       image: image ?? DEFAULT_IMAGE,
       // No `entrypoint` and no `args`: the image starts as it is.
       // A host with an older driver is found out only when the engine starts there, and billed until then.
-      gpu: { id: kind, count: gpus, minCudaVersion: min_cuda_version },
+      gpu: { id: instance_type, count: gpus, minCudaVersion: min_cuda_version },
       disk: disk_gb ?? DEFAULT_DISK_GB,
       env,
       ...(registry ? { registry } : {}),
@@ -274,7 +277,7 @@ function faultOf({ gpus, env }: LaunchRequest): string | null {
   if (gpus < 1) return 'on RunPod a worker needs at least one GPU: set gpus of its machine to 1 or more';
   const count = Object.keys(env).length;
   if (count <= MAX_VARIABLES) return null;
-  return `the worker has ${count} environment variables; RunPod takes at most ${MAX_VARIABLES}: shorten env and secrets of its config`;
+  return `the worker has ${count} environment variables; RunPod takes at most ${MAX_VARIABLES}: shorten env and secrets of its pool`;
 }
 
 function machineOf(pod: Pod): Machine {

@@ -14,10 +14,10 @@ import { ledger } from './events/recent-ledger.ts';
 import type { Core } from './state/state.ts';
 import { abandonFiles, confirmDeletions } from './store/blob-table.ts';
 import { batchSlots } from './views/batch-slots.ts';
-import { configNow } from './views/config-now.ts';
 import { contents } from './views/contents.ts';
 import { hasSession, sessions, status } from './views/fleet-views.ts';
 import { list } from './views/list.ts';
+import { poolNow } from './views/pool-now.ts';
 import { metrics, share } from './views/share.ts';
 import { webhookBody } from './views/webhook-body.ts';
 import { waitingLines } from './waiting/admission.ts';
@@ -52,7 +52,7 @@ export const COMMANDS = {
 export const VIEWS = {
   awaitsStart,
   batchSlots,
-  configNow,
+  poolNow,
   contents,
   get,
   hasSession,

@@ -27,7 +27,7 @@ export class Frames {
     if (!parsed.ok) return false;
     const { memory, stored, workers } = this.#core;
     const worker = workers.byConnection(connection);
-    if (!worker || worker.session.draining || stored.pending.ofConfig(worker.session.config_id) > 0)
+    if (!worker || worker.session.draining || stored.pending.ofPool(worker.session.config_id) > 0)
       return false;
     const frame = parsed.value;
     switch (frame.type) {
@@ -57,7 +57,7 @@ export class Frames {
     if (frame.type === 'register') {
       register(this.#core, connection, frame, newSessionId);
     } else if (worker) {
-      if (worker.unresponsive) this.#core.openings.worker(worker);
+      if (worker.unresponsive) this.#core.ready.worker(worker);
       worker.unresponsive = false;
       this.#handle(worker, frame);
     } else {
@@ -80,7 +80,7 @@ export class Frames {
         return renew(core, worker, frame);
       case 'load':
         setLoad(worker, frame);
-        return core.openings.worker(worker);
+        return core.ready.worker(worker);
       case 'drain':
         // It ends when all that it has settled is acknowledged.
         core.usage.write();
@@ -106,7 +106,7 @@ function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; dra
   worker.session = { ...worker.session, ...change };
   worker.connection.save(worker.session);
   core.workers.changes += 1;
-  core.openings.worker(worker);
+  core.ready.worker(worker);
 }
 
 function sendError(connection: Connection, message: string): void {

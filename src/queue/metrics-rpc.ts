@@ -1,4 +1,4 @@
-import type { ConfigCounts } from './state/config-counts.ts';
+import type { PoolCounts } from './state/pool-counts.ts';
 
 /** The numbers of a queue, for machines: `GET /metrics` and `GET /api/scale`. */
 export interface QueueMetrics {
@@ -8,7 +8,7 @@ export interface QueueMetrics {
   storage_bytes: number;
   /** Of the relays that the queue's object holds; null: each has an object of its own. */
   relays: RelayMetrics | null;
-  configs: ConfigMetrics[];
+  pools: PoolMetrics[];
 }
 
 export interface RelayMetrics {
@@ -18,15 +18,15 @@ export interface RelayMetrics {
   received_bytes: number;
 }
 
-/** One config; those beyond 200 together, as `other`. */
-export interface ConfigMetrics {
+/** One pool; those beyond 200 together, as `other`. */
+export interface PoolMetrics {
   config_id: string;
-  now: ConfigNow;
-  counts: ConfigCounts;
+  now: PoolNow;
+  counts: PoolCounts;
 }
 
-/** How a config stands. Times in epoch ms. */
-export interface ConfigNow {
+/** How a pool stands. Times in epoch ms. */
+export interface PoolNow {
   waiting: Waiting[];
   /** Of callers on a connection, and of stored jobs, when the one that waits longest was submitted; null: none waits. */
   oldest_since: { transient: number | null; persisted: number | null };
@@ -40,7 +40,7 @@ export interface ConfigNow {
   wanted_workers: number;
 }
 
-/** The slots of one config that batch work may use: all but those that are left free, or used, for what people wait for. */
+/** The slots of one pool that batch work may use: all but those that are left free, or used, for what people wait for. */
 export interface BatchSlots {
   /** Null: no worker that is here serves the model. */
   config_id: string | null;

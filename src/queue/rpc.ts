@@ -1,8 +1,8 @@
-import type { ConfigChoice, QueueTells } from '../fleet/rpc.ts';
+import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { LongText, Sent } from './long-text.ts';
-import type { BatchSlots, ConfigNow, QueueMetrics } from './metrics-rpc.ts';
+import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 import type { WaitingLineView } from './waiting-rpc.ts';
 
@@ -28,7 +28,7 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 export const WORKER_TOKEN_HEADERS = {
   name: 'x-worker-token-name',
   pattern: 'x-worker-id-pattern',
-  config: 'x-worker-config-id',
+  pool: 'x-worker-config-id',
 } as const;
 
 /**
@@ -82,7 +82,7 @@ export interface QueueCalls {
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
   /** A failed or expired job is tried again under its id. Null: no such job. */
   retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null>;
-  /** Cancels stored jobs of a config that wait, a few hundred at a time. Answers how many; 0: none is left. */
+  /** Cancels stored jobs of a pool that wait, a few hundred at a time. Answers how many; 0: none is left. */
   purge(configId: string, viewer: Viewer): Promise<number>;
   /** Moves the cursor of a job's output on; false: it is not where it was read, or there is no such job. */
   takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
@@ -92,8 +92,8 @@ export interface QueueCalls {
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** All its numbers, for machines. */
   metrics(): Promise<QueueMetrics>;
-  /** How one config stands, for autoscalers; of one that nobody knows there is nothing. */
-  configNow(configId: string): Promise<ConfigNow>;
+  /** How one pool stands, for autoscalers; of one that nobody knows there is nothing. */
+  poolNow(configId: string): Promise<PoolNow>;
   /** Where lines of batches for these models would run now. In order of the models; null: named by none. */
   batchSlots(models: (string | null)[]): Promise<BatchSlots[]>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
@@ -101,7 +101,7 @@ export interface QueueCalls {
 }
 
 /**
- * No worker that is here, or expected back any moment, serves the model: ask the fleet object which config is
+ * No worker that is here, or expected back any moment, serves the model: ask the fleet object which pool is
  * known for it, and come again with what it says. It has heard of every worker that was here by then.
  */
 export const UNSERVED = { ok: false, kind: 'unserved' } as const;
@@ -114,10 +114,10 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
 /** A validated submission, its payload as the JSON text that will be stored. */
 export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
-  /** `payload.model` where it is a string: chooses the config when `config_id` is left out. */
+  /** `payload.model` where it is a string: chooses the pool when `config_id` is left out. */
   model?: string;
   /** What the fleet object knows for the model; left out the first time. */
-  known?: ConfigChoice;
+  known?: PoolChoice;
   /** The trace that its submission belongs to. */
   trace?: TraceContext;
   /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
@@ -128,8 +128,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
 
 export type SubmitAnswer<Told = JobView> =
   | { ok: true; job: Told; created: boolean }
-  | { ok: false; reason: 'conflict' | 'no_config' | 'unknown_config' | 'invalid_webhook'; message: string }
-  /** Too much is pending for the config or the tenant. */
+  | { ok: false; reason: 'conflict' | 'no_pool' | 'unknown_pool' | 'invalid_webhook'; message: string }
+  /** Too much is pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
 /** Of a job whose submitter hears of its end: how it stands before that is not told. */
@@ -222,7 +222,7 @@ export interface SessionView {
   protocol: 'base' | 'extended';
   capacity: number;
   running: number;
-  /** Names its engine answers to; empty: only its config's own. */
+  /** Names its engine answers to; empty: only its pool's own. */
   models: string[];
   /** Epoch ms */
   connected_at: number;
@@ -234,8 +234,8 @@ export interface QueueStatus {
   slots: number;
   running: number;
   pending: number;
-  /** Of one config; what ended is counted since the queue was made. */
-  config?: { in_queue: number; in_progress: number; completed: number; failed: number; retried: number };
+  /** Of one pool; what ended is counted since the queue was made. */
+  pool?: { in_queue: number; in_progress: number; completed: number; failed: number; retried: number };
 }
 
 /** Times go out in this form. */

@@ -1,4 +1,4 @@
-import type { ConfigChoice } from '../fleet/rpc.ts';
+import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure } from '../protocol/index.ts';
 import type { LongText } from './long-text.ts';
 
@@ -26,7 +26,7 @@ export interface WaitingRequest {
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
   /** What the fleet object knows for the model; left out the first time. */
-  known?: ConfigChoice;
+  known?: PoolChoice;
   /** Who asks; null or left out where no tokens are configured. */
   tenant?: string | null;
   /** Name of the caller's token. */
@@ -34,7 +34,7 @@ export interface WaitingRequest {
   priority: number;
   /** How long to wait for a worker to exist at all, ms. */
   wait_for_worker_ms: number;
-  /** Wait also as long as the start of a worker may take, where the scheduler starts one (`ConfigStart`). */
+  /** Wait also as long as the start of a worker may take, where the scheduler starts one (`PoolStart`). */
   waits_for_start?: boolean;
   /** How long to wait for a free slot of a worker that exists, ms. */
   wait_for_slot_ms: number;

@@ -71,8 +71,8 @@ export class CallerStream {
   #reported = 0;
   readonly #ends = new EventEnds();
   /** Bytes that came before the caller was attached. */
-  #tape: Uint8Array[] = [];
-  #taped = 0;
+  #held: Uint8Array[] = [];
+  #heldBytes = 0;
   #headBytes = 0;
   /** Bytes received since the worker was told to pause. */
   #sentWhilePaused = 0;
@@ -95,7 +95,7 @@ export class CallerStream {
 
   /** Bytes held for a caller that has not come; 0 once it is there. */
   get unclaimedBytes(): number {
-    return this.hasCaller ? 0 : STREAM_BYTES + this.#headBytes + this.#taped;
+    return this.hasCaller ? 0 : STREAM_BYTES + this.#headBytes + this.#heldBytes;
   }
 
   /** Nothing more will come or go. */
@@ -139,9 +139,9 @@ export class CallerStream {
   takeWhole(): Uint8Array | null {
     if (this.#state !== 'ended' || this.#isDelivered) return null;
     this.#isDelivered = true;
-    const pieces = this.#tape;
-    this.#tape = [];
-    this.#taped = 0;
+    const pieces = this.#held;
+    this.#held = [];
+    this.#heldBytes = 0;
     return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
   }
 
@@ -149,11 +149,11 @@ export class CallerStream {
   attach(sink: CallerSink): void {
     this.#isDelivered = true;
     this.#sink = sink;
-    const tape = this.#tape;
-    this.#tape = [];
-    this.#taped = 0;
+    const held = this.#held;
+    this.#held = [];
+    this.#heldBytes = 0;
     let keepsUp = true;
-    for (const data of tape) keepsUp = sink.write(data);
+    for (const data of held) keepsUp = sink.write(data);
     if (this.#state === 'ended') sink.end();
     else if (this.#brokenBy) sink.abort(this.#brokenBy, this.mayAddEvent);
     else if (this.#state === 'cancelled') sink.abort(CANCELLED, this.mayAddEvent);
@@ -235,8 +235,8 @@ export class CallerStream {
   cancel(reason: string): void {
     if (this.isOver) return;
     this.#state = 'cancelled';
-    this.#tape = [];
-    this.#taped = 0;
+    this.#held = [];
+    this.#heldBytes = 0;
     this.#head = null;
     this.#headBytes = 0;
     this.#opening = null;
@@ -264,9 +264,9 @@ export class CallerStream {
       return;
     }
     // A copy: the piece itself would keep its whole message in memory.
-    this.#tape.push(data.slice());
-    this.#taped += data.byteLength;
-    if (this.#taped >= limits.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();
+    this.#held.push(data.slice());
+    this.#heldBytes += data.byteLength;
+    if (this.#heldBytes >= limits.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();
   }
 
   #pause(): void {

@@ -20,7 +20,7 @@ export interface RelayCalls {
   closeSockets(): Promise<void>;
 }
 
-export const TAPE_PATH = '/tapes/';
+export const REPLAY_PATH = '/replays/';
 
 /** Where the gateway opens a stream. The host is a placeholder. */
 export function streamUrl(stream: number): string {
@@ -28,8 +28,8 @@ export function streamUrl(stream: number): string {
 }
 
 /** The same for the answer of a stored job, which several may read and nobody cancels by leaving. */
-export function tapeUrl(stream: number): string {
-  return `https://relay${TAPE_PATH}${stream}`;
+export function replayUrl(stream: number): string {
+  return `https://relay${REPLAY_PATH}${stream}`;
 }
 
 /** Request header: JSON of headers that the response gets beside the engine's, so that it can be passed on as it is. */
@@ -41,7 +41,7 @@ export const ANSWER_HEADERS = 'x-answer-headers';
  */
 export const RELAY_HEADER = 'x-relay';
 
-/** Code of the BrokenReason for a reader that came when the beginning of a tape was dropped. */
+/** Code of the BrokenReason for a reader that came when the beginning of a replay buffer was dropped. */
 export const BEGINNING_DROPPED = 'beginning_dropped';
 
 /** Response header of a stream that broke before it gave anything: a JSON BrokenReason. */

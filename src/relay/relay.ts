@@ -9,9 +9,9 @@ import {
 } from '../protocol/index.ts';
 import { CANCELLED, type CallerSink, type CallerStream, type Opening } from './caller-stream.ts';
 import type { AnswerSocket, RelaySettings } from './ports.ts';
+import { ReplayBuffers } from './replay-buffers.ts';
 import type { Reply } from './replies.ts';
 import { type Entry, Streams } from './streams.ts';
-import { Tapes } from './tapes.ts';
 
 /** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
 const SILENCE_MS = 1000;
@@ -46,7 +46,7 @@ export class Relay {
   #replies: Reply[] = [];
   /** All that is to be said can wait. */
   #canWait = true;
-  readonly #tapes: Tapes;
+  readonly #replayBuffers: ReplayBuffers;
   /** A caller was given bytes of the message that is being read. */
   #isPassedOn = false;
 
@@ -62,17 +62,17 @@ export class Relay {
         this.#isPassedOn = true;
       },
     });
-    this.#tapes = new Tapes(now, reply, (id) => this.#streams.rememberBroken(id));
+    this.#replayBuffers = new ReplayBuffers(now, reply, (id) => this.#streams.rememberBroken(id));
   }
 
   /** Whether `onTick` has anything to watch. */
   get isBusy(): boolean {
-    return this.#streams.size + this.#tapes.size > 0;
+    return this.#streams.size + this.#replayBuffers.size > 0;
   }
 
   /** Answers on their way to callers, or kept for readers. */
   get carried(): number {
-    return this.#streams.held + this.#tapes.size;
+    return this.#streams.held + this.#replayBuffers.size;
   }
 
   /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
@@ -80,7 +80,7 @@ export class Relay {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
     this.#heardAt = this.#now();
-    this.#replies = [...this.#streams.resumePoints(), ...this.#tapes.resumePoints()];
+    this.#replies = [...this.#streams.resumePoints(), ...this.#replayBuffers.resumePoints()];
     this.#flush(true);
   }
 
@@ -140,24 +140,24 @@ export class Relay {
    * A reader asks for the answer of a stored job from its beginning.
    * @returns stops waiting for the opening
    */
-  openTape(id: number, listener: (opening: Opening) => void): () => void {
-    // It broke before it had a head, and nobody knew that it was a tape.
+  openReplay(id: number, listener: (opening: Opening) => void): () => void {
+    // It broke before it had a head, and nobody knew that it was a replay buffer.
     const broken = this.#streams.get(id)?.stream;
-    if (!broken) return this.#tapes.open(id, listener);
+    if (!broken) return this.#replayBuffers.open(id, listener);
     broken.whenOpening(listener);
     return () => {};
   }
 
-  attachToTape(id: number, sink: CallerSink): void {
-    this.#tapes.attach(id, sink);
+  attachToReplay(id: number, sink: CallerSink): void {
+    this.#replayBuffers.attach(id, sink);
   }
 
   readerReads(id: number, sink: CallerSink): void {
-    this.#tapes.readerReads(id, sink);
+    this.#replayBuffers.readerReads(id, sink);
   }
 
   readerGone(id: number, sink: CallerSink): void {
-    this.#tapes.leave(id, sink);
+    this.#replayBuffers.leave(id, sink);
   }
 
   callerReads(id: number): void {
@@ -186,7 +186,7 @@ export class Relay {
   /** This relay is about to end: every caller hears why. */
   breakAll(reason: BrokenReason): void {
     for (const [id] of this.#streams.all()) this.#break(id, reason);
-    this.#tapes.breakAll(reason);
+    this.#replayBuffers.breakAll(reason);
     this.#flush();
   }
 
@@ -202,8 +202,8 @@ export class Relay {
     const workerLost = !this.#socket && silentFor >= this.#settings.reconnect_grace_seconds * 1000;
     for (const [id, entry] of this.#streams.all()) this.#tend(id, entry, now, workerLost);
     this.#streams.forgetOldFinished();
-    if (workerLost) this.#tapes.breakAll(WORKER_LOST);
-    this.#tapes.onTick(SILENCE_MS, KEEP_ALIVE);
+    if (workerLost) this.#replayBuffers.breakAll(WORKER_LOST);
+    this.#replayBuffers.onTick(SILENCE_MS, KEEP_ALIVE);
     this.#flush(true);
   }
 
@@ -232,8 +232,8 @@ export class Relay {
   }
 
   #onRecord(record: AnswerRecord): void {
-    // One that was given up before its head said that it is a tape stays given up: its worker may not end it.
-    if (!this.#streams.has(record.stream) && this.#tapes.take(record)) return;
+    // One that was given up before its head said that it is a replay buffer stays given up: its worker may not end it.
+    if (!this.#streams.has(record.stream) && this.#replayBuffers.take(record)) return;
     switch (record.type) {
       case 'head':
         return this.#received(record.stream, (stream) => stream.onHead(record.head));
@@ -273,7 +273,7 @@ export class Relay {
   }
 
   #break(id: number, reason: BrokenReason): void {
-    if (!this.#tapes.break(id, reason)) this.#streams.change(id, (stream) => stream.onBroken(reason));
+    if (!this.#replayBuffers.break(id, reason)) this.#streams.change(id, (stream) => stream.onBroken(reason));
     this.#cancelAtWorker(id);
   }
 

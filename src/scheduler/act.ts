@@ -31,7 +31,7 @@ function intend(
   installation: string,
 ): void {
   const { config_id, machine, price_per_hour, reason, inputs } = decision;
-  const { provider, kind, gpus, disk_gb = null } = machine;
+  const { provider, instance_type, gpus, disk_gb = null } = machine;
   const id = core.newId();
   const launch = newLaunch(
     {
@@ -39,7 +39,7 @@ function intend(
       name: nameOf(installation, config_id, id),
       config_id,
       provider,
-      machine: { kind, gpus, disk_gb, price_per_hour: machine.price_per_hour ?? null },
+      machine: { instance_type, gpus, disk_gb, price_per_hour: machine.price_per_hour ?? null },
       price_per_hour,
       reason,
       inputs,

@@ -1,7 +1,7 @@
 import { giveUp } from './act.ts';
 import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
-import type { AppliedSpec, ConfigAction, ControlAnswer } from './rpc.ts';
+import type { AppliedSpec, ControlAnswer, PoolAction } from './rpc.ts';
 
 /** A worker that was asked for by hand is kept so long, ms, whether there is work or not. */
 const HELD_MS = 10 * 60_000;
@@ -12,18 +12,18 @@ interface Subject {
   applied: AppliedSpec | null;
 }
 
-/** What an operator wants of one config. */
+/** What an operator wants of one pool. */
 export function control(
   { core, controls, applied }: Subject,
   configId: string,
-  action: ConfigAction,
+  action: PoolAction,
   dryRun: boolean,
 ): ControlAnswer {
-  const spec = applied?.spec.configs[configId];
+  const spec = applied?.spec.pools[configId];
   if (!spec) {
-    const known = Object.keys(applied?.spec.configs ?? {}).join(', ');
-    const message = `The fleet has no config "${configId}"${known ? `, only ${known}` : ''}.`;
-    return { ok: false, reason: 'unknown_config', message };
+    const known = Object.keys(applied?.spec.pools ?? {}).join(', ');
+    const message = `The fleet has no pool "${configId}"${known ? `, only ${known}` : ''}.`;
+    return { ok: false, reason: 'unknown_pool', message };
   }
   const now = core.now();
   const own = core.launches.alive().filter(({ config_id }) => config_id === configId);

@@ -1,9 +1,9 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ScalingControl } from '../protocol/index.ts';
-import type { ConfigSpec } from './spec.ts';
+import type { PoolSpec } from './spec.ts';
 import { readState, writeState } from './state-table.ts';
 
-/** What operators have said of a config, and what has changed of it. */
+/** What operators have said of a pool, and what has changed of it. */
 export interface Control {
   control: ScalingControl;
   /** When it was resumed or changed: failures before then no longer count. */
@@ -13,12 +13,12 @@ export interface Control {
   /** Grows when what its workers are started with changes. */
   revision: number;
   /** What it was when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
-  removed?: ConfigSpec;
+  removed?: PoolSpec;
 }
 
 const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
 
-/** By config, in one row, which is read once. */
+/** By pool, in one row, which is read once. */
 export class Controls {
   readonly #sql: Sql;
   #known: Record<string, Control> | null = null;
@@ -35,7 +35,7 @@ export class Controls {
     this.changeAll(new Map([[configId, change]]));
   }
 
-  /** @param changes by config */
+  /** @param changes by pool */
   changeAll(changes: ReadonlyMap<string, Partial<Control>>): void {
     if (changes.size === 0) return;
     const all = { ...this.#all() };

@@ -46,7 +46,7 @@ export function bookCost(sql: Sql, launch: Launch, now: number): void {
   sql.exec(`DELETE FROM launch_spend WHERE day < ?`, now - KEPT_DAYS * DAY_MS);
 }
 
-/** US dollars since midnight UTC by config, those of launches that still run included. */
+/** US dollars since midnight UTC by pool, those of launches that still run included. */
 export function spentToday(sql: Sql, alive: readonly Launch[], now: number): Map<string, number> {
   const day = dayOf(now);
   const spent = new Map<string, number>();

@@ -1,12 +1,12 @@
 import { isFinal } from './launch.ts';
-import type { ConfigDecided, Decided, Observed, RuleState } from './observed.ts';
+import type { Decided, Observed, PoolDecided, RuleState } from './observed.ts';
 import { Budget } from './rule/budget.ts';
 import type { Market } from './rule/candidates.ts';
-import { decideConfig } from './rule/config.ts';
 import { learnSpeeds } from './rule/learned.ts';
+import { decidePool } from './rule/pool.ts';
 
 /** Before the first decision, or where what was remembered is lost. */
-export const EMPTY_STATE: RuleState = { configs: {}, tokens_per_second: {} };
+export const EMPTY_STATE: RuleState = { pools: {}, tokens_per_second: {} };
 
 /**
  * Which machines to launch, drain, take back and terminate now. Pure: the same observations, state and time always give
@@ -27,29 +27,29 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
   };
   const decided: Decided = {
     decisions: [],
-    configs: [],
+    pools: [],
     price_per_hour: 0,
     stopped_by_budget: null,
-    state: { configs: {}, tokens_per_second: market.tokensPerSecond },
+    state: { pools: {}, tokens_per_second: market.tokensPerSecond },
   };
-  const byId = new Map<string, ConfigDecided>();
-  for (const config of inOrderOfNeed(observed)) {
-    const memory = state.configs[config.config_id];
-    const { decisions, summary, memory: next } = decideConfig({ config, observed, market, budget, memory });
+  const byId = new Map<string, PoolDecided>();
+  for (const pool of inOrderOfNeed(observed)) {
+    const memory = state.pools[pool.config_id];
+    const { decisions, summary, memory: next } = decidePool({ pool, observed, market, budget, memory });
     decided.decisions.push(...decisions);
-    byId.set(config.config_id, summary);
-    if (next) decided.state.configs[config.config_id] = next;
+    byId.set(pool.config_id, summary);
+    if (next) decided.state.pools[pool.config_id] = next;
   }
-  decided.configs = observed.configs.flatMap(({ config_id }) => byId.get(config_id) ?? []);
+  decided.pools = observed.pools.flatMap(({ config_id }) => byId.get(config_id) ?? []);
   decided.price_per_hour = budget.perHour;
   decided.stopped_by_budget = budget.stoppedBy;
   return decided;
 }
 
 /** Where the budget does not pay for all, those come first that have nothing yet. */
-function inOrderOfNeed({ configs, launches }: Observed): Observed['configs'] {
+function inOrderOfNeed({ pools, launches }: Observed): Observed['pools'] {
   const served = new Set(launches.filter((launch) => !isFinal(launch)).map(({ config_id }) => config_id));
-  return [...configs].sort(
+  return [...pools].sort(
     (one, other) => Number(served.has(one.config_id)) - Number(served.has(other.config_id)),
   );
 }

@@ -4,8 +4,8 @@ export interface FleetFacts {
   isKnown: boolean;
   /** Connected workers. */
   sessions: SessionFacts[];
-  /** By config id; one that the queue does not mention has nothing. */
-  configs: ReadonlyMap<string, ConfigFacts>;
+  /** By pool id; one that the queue does not mention has nothing. */
+  pools: ReadonlyMap<string, PoolFacts>;
   /** By worker id, of those that have sent heartbeats. */
   heartbeats: ReadonlyMap<string, HeartbeatFacts>;
 }
@@ -19,7 +19,7 @@ export interface SessionFacts {
   connected_at: number;
 }
 
-export interface ConfigFacts {
+export interface PoolFacts {
   /** Jobs that wait, lines of batches included. */
   waiting: number;
   running: number;
@@ -42,7 +42,7 @@ export interface HeartbeatFacts {
 export interface Answers {
   /** By the cordon: jobs that each of these workers still holds. */
   cordoned: Record<string, number> | null;
-  /** Lines of batches, by the config that they are for. */
+  /** Lines of batches, by the pool that they are for. */
   backlog: ReadonlyMap<string, BacklogFacts> | null;
 }
 

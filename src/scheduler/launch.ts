@@ -49,8 +49,8 @@ export function nameOf(installation: string, configId: string, id: string): stri
   return `wv-${installation}-${configId.slice(0, 32)}-${id}`;
 }
 
-/** The config of a name, cut to 32 characters. */
-export function configIn(name: string, installation: string): string {
+/** The pool of a name, cut to 32 characters. */
+export function poolIn(name: string, installation: string): string {
   return name.slice(prefixOf(installation).length, name.lastIndexOf('-'));
 }
 
@@ -79,10 +79,10 @@ export interface LaunchRecord extends Launch {
   missed_lists: number;
   missed_since: number | null;
   /** As its order says. */
-  machine: { kind: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
+  machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers that its reason follows from, in words. */
   inputs: string;
-  /** Of its config's part of the spec; a launch of an older one is replaced. */
+  /** Of its pool's part of the spec; a launch of an older one is replaced. */
   revision: number;
   /** The machine whose launcher has the order, where the provider is a machine itself; null: any launcher will do. */
   host: string | null;
@@ -108,7 +108,7 @@ type Decided = Pick<
   LaunchRecord,
   'id' | 'name' | 'config_id' | 'provider' | 'machine' | 'price_per_hour' | 'reason' | 'inputs' | 'revision'
 >;
-type Begun = Decided & Pick<LaunchRecord, 'kind' | 'state' | 'state_at' | 'intended_at'>;
+type Begun = Decided & Pick<LaunchRecord, 'instance_type' | 'state' | 'state_at' | 'intended_at'>;
 
 /** Of a launch that nothing is known of yet. */
 const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
@@ -135,11 +135,11 @@ const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
 };
 
 export function newLaunch(of: Decided, now: number): LaunchRecord {
-  const { kind } = of.machine;
+  const { instance_type } = of.machine;
   return {
     ...NOTHING_KNOWN,
     ...of,
-    kind,
+    instance_type,
     state: 'intended',
     state_at: now,
     intended_at: now,
@@ -159,8 +159,8 @@ export function newOrphan(
     ...NOTHING_KNOWN,
     ...seen,
     is_orphan: true,
-    kind: '',
-    machine: { kind: '', gpus: 0, disk_gb: null, price_per_hour: null },
+    instance_type: '',
+    machine: { instance_type: '', gpus: 0, disk_gb: null, price_per_hour: null },
     price_per_hour: 0,
     reason: 'Its provider lists it, and no launch wants it.',
     inputs: '',

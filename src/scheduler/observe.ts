@@ -2,13 +2,13 @@ import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { spentToday } from './cost.ts';
 import { DRIVERS } from './drivers.ts';
-import type { Answers, BacklogFacts, ConfigFacts, FleetFacts } from './facts.ts';
-import type { Demand, Observed, ObservedConfig } from './observed.ts';
+import type { Answers, BacklogFacts, FleetFacts, PoolFacts } from './facts.ts';
+import type { Demand, Observed, ObservedPool } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { ProviderSpec } from './spec.ts';
 
-/** What a config that is no longer in the spec is still observed with. */
-const REMOVED: ObservedConfig['spec'] = {
+/** What a pool that is no longer in the spec is still observed with. */
+const REMOVED: ObservedPool['spec'] = {
   slots: 1,
   min: 0,
   max: 0,
@@ -40,7 +40,7 @@ export function observe(core: Core, known: Known): Observed {
   return {
     budget: applied?.spec.budget ?? {},
     spent_today: [...spent.values()].reduce((sum, one) => sum + one, 0),
-    configs: configsOf(core, known),
+    pools: poolsOf(core, known),
     providers: Object.entries(providers).map(([name, { max, driver }]) => ({
       name,
       max: max ?? null,
@@ -65,13 +65,12 @@ export function observe(core: Core, known: Known): Observed {
   };
 }
 
-function configsOf(core: Core, { applied, controls, facts, answers }: Known): ObservedConfig[] {
-  const specs = applied?.spec.configs ?? {};
+function poolsOf(core: Core, { applied, controls, facts, answers }: Known): ObservedPool[] {
+  const specs = applied?.spec.pools ?? {};
   const now = core.now();
   const isKnown = facts.isKnown && answers.cordoned !== null && answers.backlog !== null;
-  const demandIn = (id: string) =>
-    isKnown ? demandOf(facts.configs.get(id), answers.backlog?.get(id)) : null;
-  const named = Object.entries(specs).map(([config_id, spec]): ObservedConfig => {
+  const demandIn = (id: string) => (isKnown ? demandOf(facts.pools.get(id), answers.backlog?.get(id)) : null);
+  const named = Object.entries(specs).map(([config_id, spec]): ObservedPool => {
     const { control, forgiven_at, at_least } = controls.of(config_id);
     const floor = at_least && now < at_least.until ? Math.min(at_least.workers, spec.max) : 0;
     return {
@@ -85,24 +84,24 @@ function configsOf(core: Core, { applied, controls, facts, answers }: Known): Ob
   });
   const removed = new Set(core.launches.alive().map(({ config_id }) => config_id));
   for (const id of Object.keys(specs)) removed.delete(id);
-  const others = [...removed].map((config_id): ObservedConfig => {
+  const others = [...removed].map((config_id): ObservedPool => {
     const demand = demandIn(config_id);
     return { config_id, spec: REMOVED, paused: false, removed: true, forgiven_at: null, demand };
   });
   return [...named, ...others];
 }
 
-function demandOf(config: ConfigFacts | undefined, backlog: BacklogFacts | undefined): Demand {
+function demandOf(pool: PoolFacts | undefined, backlog: BacklogFacts | undefined): Demand {
   const { batches = [], in_queue = 0 } = backlog ?? {};
-  if (!config) return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches };
-  const waitingLines = Math.min(config.waiting_in_background, in_queue, config.waiting);
-  const running_batch = Math.min(in_queue - waitingLines, config.running);
+  if (!pool) return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches };
+  const waitingLines = Math.min(pool.waiting_in_background, in_queue, pool.waiting);
+  const running_batch = Math.min(in_queue - waitingLines, pool.running);
   return {
-    waiting: config.waiting - waitingLines,
-    running: config.running,
+    waiting: pool.waiting - waitingLines,
+    running: pool.running,
     running_batch,
-    submitted: config.submitted - config.submitted_in_background,
-    ended: config.ended,
+    submitted: pool.submitted - pool.submitted_in_background,
+    ended: pool.ended,
     // Lines that run are no longer backlog.
     batches: withoutRunning(batches, running_batch),
   };

@@ -1,5 +1,5 @@
 import type { FailureCause, Launch } from './launch.ts';
-import type { CandidateSpec, ConfigSpec } from './spec.ts';
+import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
  * All that the rule knows when it decides. Whoever fills it in never guesses: what is not known is null, and what the
@@ -11,8 +11,8 @@ export interface Observed {
   budget: { per_hour?: number; per_day?: number };
   /** What all launches have cost since midnight UTC, by the providers' own times, those that still run included. */
   spent_today: number;
-  /** Every config of the spec, and those taken out of it that still have a launch alive (`removed`). */
-  configs: ObservedConfig[];
+  /** Every pool of the spec, and those taken out of it that still have a launch alive (`removed`). */
+  pools: ObservedPool[];
   /** Every provider of the spec. */
   providers: ObservedProvider[];
   /**
@@ -36,10 +36,10 @@ export interface Observed {
   dismissed: string[];
 }
 
-export interface ObservedConfig {
+export interface ObservedPool {
   config_id: string;
   spec: Pick<
-    ConfigSpec,
+    PoolSpec,
     | 'slots'
     | 'min'
     | 'max'
@@ -60,7 +60,7 @@ export interface ObservedConfig {
   demand: Demand | null;
 }
 
-/** Of one config. A config that the queue does not mention has zeros. */
+/** Of one pool. A pool that the queue does not mention has zeros. */
 export interface Demand {
   /** Jobs that wait for a worker: callers on a connection and stored jobs; not the lines of batches. */
   waiting: number;
@@ -88,11 +88,11 @@ export interface BatchBacklog {
 export interface ObservedProvider {
   /** Key of `providers` in the spec. */
   name: string;
-  /** Machines of all configs there at once; null: no limit. */
+  /** Machines of all pools there at once; null: no limit. */
   max: number | null;
   /** A launcher made a complete list of it lately: younger than three times `list_every_ms`. */
   is_fresh: boolean;
-  /** What it last told, by kind. */
+  /** What it last told, by instance type. */
   prices: Record<string, number>;
   /** Its machines cost what it says; others cost what the spec says, or nothing. */
   tells_prices: boolean;
@@ -135,8 +135,8 @@ interface Why {
 
 export interface Decided {
   decisions: Decision[];
-  /** One for each config observed, also where nothing is done. */
-  configs: ConfigDecided[];
+  /** One for each pool observed, also where nothing is done. */
+  pools: PoolDecided[];
   /** All launches that are not final together, after these decisions. */
   price_per_hour: number;
   /** The budget that prevents a launch; null: none does. */
@@ -144,7 +144,7 @@ export interface Decided {
   state: RuleState;
 }
 
-export interface ConfigDecided {
+export interface PoolDecided {
   config_id: string;
   /** Workers wanted now; null: unknown, and nothing changes. */
   wanted: number | null;
@@ -165,7 +165,7 @@ export interface ConfigDecided {
 
 export interface LearnedMachine {
   provider: string;
-  kind: string;
+  instance_type: string;
   price_per_hour: number;
   /** Seconds from the launch to ready; of how many starts. */
   start: { p50: number; p80: number; p90: number; count: number };
@@ -183,12 +183,12 @@ export interface LearnedMachine {
  * written late or lost: the rule then waits for a whole window before it shrinks anything, and is wrong in nothing.
  */
 export interface RuleState {
-  configs: Record<string, ConfigMemory>;
-  /** Tokens a second of a worker under load, by `config/provider/kind`. */
+  pools: Record<string, PoolMemory>;
+  /** Tokens a second of a worker under load, by `pool/provider/instance_type`. */
   tokens_per_second: Record<string, number>;
 }
 
-export interface ConfigMemory {
+export interface PoolMemory {
   /** When it was observed last, and since when without a gap. */
   at: number;
   since: number;

@@ -21,7 +21,7 @@ interface Taker {
   report: Pick<LauncherReport, 'drivers' | 'host'>;
   /** Those of the spec, and those that still have machines. */
   providers: Readonly<Record<string, ProviderSpec>>;
-  configs: FleetSpec['configs'];
+  pools: FleetSpec['pools'];
 }
 
 /** The orders that are due for a launcher, recorded as given out in the same commit. */
@@ -47,7 +47,7 @@ function isDue({ state, order_due_at, clear_at }: LaunchRecord, now: number): bo
   return state === 'intended' || state === 'requested' || state === 'accepted';
 }
 
-function giveOut(core: Core, launch: LaunchRecord, { report, providers, configs }: Taker): DueOrder | null {
+function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }: Taker): DueOrder | null {
   const now = core.now();
   const order = launch.order + 1;
   const { id: launch_id, provider, name, external_id, machine, config_id } = launch;
@@ -56,14 +56,14 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, configs 
     core.launches.save({ ...launch, ...given, order_due_at: now + AGAIN_AFTER_MS });
     return { kind: 'terminate', launch_id, order, provider, name, external_id };
   }
-  const config = configs[config_id];
+  const pool = pools[config_id];
   // The rule ends it soon.
-  if (!config) return null;
+  if (!pool) return null;
   const order_due_at = order < MOST_LAUNCH_ORDERS ? now + AGAIN_AFTER_MS : null;
   const host = hostOf(providers[provider]!.driver, report);
   const asked = launch.state === 'intended' ? moved(launch, 'requested', now) : launch;
   core.launches.save({ ...asked, ...given, host, order_due_at });
-  const { engine, model, image, env, secrets, slots } = config;
+  const { engine, model, image, env, secrets, slots } = pool;
   return {
     kind: 'launch',
     launch_id,
@@ -73,7 +73,7 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, configs 
     may_exist: order > 1,
     machine,
     config_id,
-    config: { engine, model, env, secrets, slots, ...(image !== undefined && { image }) },
+    pool: { engine, model, env, secrets, slots, ...(image !== undefined && { image }) },
   };
 }
 

@@ -36,9 +36,9 @@ export class Providers {
       host: host ?? null,
       seen_at: now,
     });
-    for (const { provider, kind, price_per_hour } of prices) {
+    for (const { provider, instance_type, price_per_hour } of prices) {
       const known = this.#prices.get(provider) ?? new Map<string, number>();
-      this.#prices.set(provider, known.set(kind, price_per_hour));
+      this.#prices.set(provider, known.set(instance_type, price_per_hour));
     }
     for (const [id, { seen_at }] of this.#launchers) {
       if (now - seen_at <= LAUNCHER_KEPT_MS) continue;

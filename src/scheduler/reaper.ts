@@ -1,11 +1,11 @@
 import type { Core } from './core.ts';
 import {
-  configIn,
   ended,
   type LaunchRecord,
   listsApartMs,
   moved,
   newOrphan,
+  poolIn,
   prefixOf,
   terminated,
 } from './launch.ts';
@@ -132,7 +132,7 @@ function takeOrphan(core: Core, known: LaunchRecord | undefined, machine: Machin
   const { provider, host, begun_at, installation } = list;
   if (!known) {
     const { name, external_id } = machine;
-    const config_id = configIn(name, installation);
+    const config_id = poolIn(name, installation);
     const seen = { id: core.newId(), name, config_id, provider, host, external_id };
     core.launches.save(newOrphan(seen, begun_at));
   } else if (known.order === 0 && begun_at - known.intended_at >= listsApartMs(host)) {

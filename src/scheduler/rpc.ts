@@ -80,10 +80,14 @@ export const LauncherReport = z.object({
       }),
     )
     .max(1000),
-  /** Prices an hour that providers tell: provider, kind, US dollars. */
+  /** Prices an hour that providers tell: provider, instance type, US dollars. */
   prices: z
     .array(
-      z.object({ provider: z.string().max(32), kind: z.string().max(128), price_per_hour: ReportedPrice }),
+      z.object({
+        provider: z.string().max(32),
+        instance_type: z.string().max(128),
+        price_per_hour: ReportedPrice,
+      }),
     )
     .max(1000),
 });
@@ -109,7 +113,7 @@ const LaunchOrder = z.object({
   /** The order was given before, to this launcher or another: ask by name before anything is created. */
   may_exist: z.boolean(),
   machine: z.object({
-    kind: z.string(),
+    instance_type: z.string(),
     gpus: z.number().int().min(0),
     disk_gb: z.number().nullable(),
     /** Not accepted above this, US dollars an hour; null: any. */
@@ -117,7 +121,7 @@ const LaunchOrder = z.object({
   }),
   config_id: z.string(),
   /** What its worker is started with, as the spec has it. */
-  config: z.object({
+  pool: z.object({
     engine: z.string(),
     model: z.string(),
     image: z.string().optional(),
@@ -148,8 +152,8 @@ export const LauncherAnswer = z.object({
     z.object({
       name: z.string(),
       spec: KnownProviderSpec,
-      /** Kinds of machines that the spec's configs name there: their prices are asked for. */
-      kinds: z.array(z.string()),
+      /** Kinds of machines that the spec's pools name there: their prices are asked for. */
+      instance_types: z.array(z.string()),
     }),
   ),
   orders: z.array(Order),
@@ -159,7 +163,7 @@ export const LauncherAnswer = z.object({
 });
 export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 
-/** The worker of a launch: its token is good for this id and config alone. */
+/** The worker of a launch: its token is good for this id and pool alone. */
 export interface LaunchedWorker {
   worker_id: string;
   config_id: string;
@@ -173,12 +177,12 @@ export interface SchedulerRpc {
   removeSpec(dryRun: boolean): Promise<SpecChange | null>;
   /** Null: none was applied. */
   spec(): Promise<AppliedSpec | null>;
-  /** What an operator wants of one config. @param dryRun only tells what it would do */
-  control(configId: string, action: ConfigAction, dryRun: boolean): Promise<ControlAnswer>;
+  /** What an operator wants of one pool. @param dryRun only tells what it would do */
+  control(configId: string, action: PoolAction, dryRun: boolean): Promise<ControlAnswer>;
   sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
   /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
   workerOfToken(token: string): Promise<LaunchedWorker | null>;
-  /** What the rule wants of a config; null: no fleet's file names it, or nothing was decided yet. */
+  /** What the rule wants of a pool; null: no fleet's file names it, or nothing was decided yet. */
   wantedWorkers(configId: string): Promise<number | null>;
 }
 
@@ -196,7 +200,7 @@ export interface SpecChange {
   applied: boolean;
   /** A sentence each; empty: it is the same. */
   changes: string[];
-  /** US dollars an hour of all configs at their least and at their most, each on its first machine. */
+  /** US dollars an hour of all pools at their least and at their most, each on its first machine. */
   price_per_hour: { min: number; max: number };
 }
 
@@ -206,11 +210,11 @@ export interface SpecChange {
  * - `pause`: holds what there is: launches none, ends none
  * - `resume`: ends a pause or a drain, and lets the breaker try again
  */
-export const CONFIG_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
-export type ConfigAction = (typeof CONFIG_ACTIONS)[number];
+export const POOL_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
+export type PoolAction = (typeof POOL_ACTIONS)[number];
 
 export type ControlAnswer =
   /** `text`: what was done, or would be. */
   | { ok: true; text: string; control: ScalingControl }
   /** `refused`: the budget, `max` or its machines do not allow it. */
-  | { ok: false; reason: 'unknown_config' | 'refused'; message: string };
+  | { ok: false; reason: 'unknown_pool' | 'refused'; message: string };

@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index.ts';
+import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
 import { act, clear, cordonOf, giveUp, join } from './act.ts';
 import { followClock } from './clock.ts';
 import { control } from './control.ts';
@@ -16,11 +16,11 @@ import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
 import { takeList } from './reaper.ts';
 import type {
   AppliedSpec,
-  ConfigAction,
   ControlAnswer,
   LaunchedWorker,
   LauncherAnswer,
   LauncherReport,
+  PoolAction,
   SpecAnswer,
   SpecChange,
 } from './rpc.ts';
@@ -107,7 +107,7 @@ export class Scheduler {
     return this.#applied;
   }
 
-  control(configId: string, action: ConfigAction, dryRun: boolean): ControlAnswer {
+  control(configId: string, action: PoolAction, dryRun: boolean): ControlAnswer {
     return control(
       { core: this.#core, controls: this.#controls, applied: this.spec() },
       configId,
@@ -123,12 +123,12 @@ export class Scheduler {
     this.#core.providers.heard(launcherId, report, now);
     for (const result of report.results) takeResult(this.#core, result);
     this.#takeLists(launcherId, report, providers);
-    const configs = this.spec()?.spec.configs ?? {};
+    const pools = this.spec()?.spec.pools ?? {};
     const own = Object.entries(providers).filter(([, { driver }]) => report.drivers.includes(driver));
     return {
       prefix: prefixOf(this.#secrets.installation),
-      providers: own.map(([name, spec]) => ({ name, spec, kinds: kindsAt(name, configs) })),
-      orders: takeOrders(this.#core, { launcherId, report, providers, configs }),
+      providers: own.map(([name, spec]) => ({ name, spec, instance_types: instanceTypesAt(name, pools) })),
+      orders: takeOrders(this.#core, { launcherId, report, providers, pools }),
       sync_after_ms: this.#isBusy ? BUSY_SYNC_MS : SYNC_MS,
       list_every_ms: LIST_EVERY_MS,
     };
@@ -181,15 +181,15 @@ export class Scheduler {
   }
 
   wantedWorkers(configId: string): number | null {
-    if (!this.spec()?.spec.configs[configId]) return null;
-    return this.#last?.decided.configs.find(({ config_id }) => config_id === configId)?.wanted ?? null;
+    if (!this.spec()?.spec.pools[configId]) return null;
+    return this.#last?.decided.pools.find(({ config_id }) => config_id === configId)?.wanted ?? null;
   }
 
   launches(): LaunchRow[] {
     return launchRows(this.#core, this.#ports.facts().heartbeats, this.#last);
   }
 
-  scaling(): { summary: ScalingSummary; configs: ReadonlyMap<string, ConfigScaling> } | null {
+  scaling(): { summary: ScalingSummary; pools: ReadonlyMap<string, PoolScaling> } | null {
     const applied = this.spec();
     if (!applied) return null;
     const facts = this.#ports.facts();
@@ -198,7 +198,7 @@ export class Scheduler {
       installation: this.#secrets.installation,
       providers: this.#providers(),
       controls: this.#controls,
-      configs: facts.configs,
+      pools: facts.pools,
       connected: new Set(facts.sessions.map(({ worker_id }) => worker_id)),
       last: this.#last,
     });
@@ -216,18 +216,18 @@ export class Scheduler {
     if (!dryRun) {
       const providers = this.#providers();
       const changed = new Map<string, Partial<Control>>();
-      for (const [id, config] of Object.entries(after?.configs ?? {})) {
+      for (const [id, pool] of Object.entries(after?.pools ?? {})) {
         const { revision, removed } = this.#controls.of(id);
-        const known = before?.configs[id] ?? removed;
-        if (!known || isSame(known, config)) continue;
-        const isAnother = isAnotherWorker(known, config);
+        const known = before?.pools[id] ?? removed;
+        if (!known || isSame(known, pool)) continue;
+        const isAnother = isAnotherWorker(known, pool);
         changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
         for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
       }
       const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
-      for (const [id, removed] of Object.entries(before?.configs ?? {})) {
-        if (!after?.configs[id] && launched.has(id)) changed.set(id, { removed });
+      for (const [id, removed] of Object.entries(before?.pools ?? {})) {
+        if (!after?.pools[id] && launched.has(id)) changed.set(id, { removed });
       }
       this.#controls.changeAll(changed);
       writeSpec(sql, after, now());
@@ -235,7 +235,8 @@ export class Scheduler {
       // The scheduler still lists and ends the machines there.
       writeFormerProviders(sql, this.#stillUsed(providers, after));
     }
-    const learned = (provider: string, kind: string) => this.#core.providers.prices(provider)[kind] ?? 0;
+    const learned = (provider: string, instanceType: string) =>
+      this.#core.providers.prices(provider)[instanceType] ?? 0;
     return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
   }
 
@@ -284,7 +285,7 @@ export class Scheduler {
         one.kind === 'launch' ? one.config_id : this.#core.launches.find(one.launch_id)?.config_id,
       ),
     );
-    const texts = decided.configs.map(({ config_id, text }): [string, { at: number; text: string }] => {
+    const texts = decided.pools.map(({ config_id, text }): [string, { at: number; text: string }] => {
       const before = this.#last?.texts.get(config_id);
       const isKept = before && !changed.has(config_id) && saysNoMore(text, before.text);
       return [config_id, isKept ? before : { at: now, text }];
@@ -304,7 +305,9 @@ function saysNoMore(text: string, before: string): boolean {
   return shape(before).startsWith(shape(text));
 }
 
-function kindsAt(provider: string, configs: FleetSpec['configs']): string[] {
-  const machines = Object.values(configs).flatMap((config) => config.machines);
-  return [...new Set(machines.filter((one) => one.provider === provider).map(({ kind }) => kind))];
+function instanceTypesAt(provider: string, pools: FleetSpec['pools']): string[] {
+  const machines = Object.values(pools).flatMap((pool) => pool.machines);
+  return [
+    ...new Set(machines.filter((one) => one.provider === provider).map(({ instance_type }) => instance_type)),
+  ];
 }

@@ -1,11 +1,11 @@
 import type { SpecChange } from './rpc.ts';
-import type { ConfigSpec, FleetSpec, ProviderSpec } from './spec.ts';
+import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 
 /** What a worker is started with: where it changes, those that run are replaced. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots'] as const;
 
 /** Whether workers of the one do not do for the other. */
-export function isAnotherWorker(before: ConfigSpec, after: ConfigSpec): boolean {
+export function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {
   return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
 }
 
@@ -49,11 +49,11 @@ export function isSame(one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-const NOTHING: FleetSpec = { budget: {}, providers: {}, configs: {} };
+const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
 
 /**
  * What changes from one spec to another, a sentence each.
- * @param alive how many machines of a config there are
+ * @param alive how many machines of a pool there are
  */
 export function changesBetween(
   before: FleetSpec | null,
@@ -62,15 +62,15 @@ export function changesBetween(
 ): string[] {
   const [from, to] = [before ?? NOTHING, after ?? NOTHING];
   const changes: string[] = [];
-  for (const [id, config] of Object.entries(to.configs)) {
-    const known = from.configs[id];
-    if (!known) changes.push(`config ${id} is new: ${bounds(config)}`);
-    else if (isAnotherWorker(known, config)) {
-      changes.push(`config ${id} is started otherwise${replaced(alive(id))}: ${bounds(config)}`);
-    } else if (!isSame(known, config)) changes.push(`config ${id} has changed: ${bounds(config)}`);
+  for (const [id, pool] of Object.entries(to.pools)) {
+    const known = from.pools[id];
+    if (!known) changes.push(`pool ${id} is new: ${bounds(pool)}`);
+    else if (isAnotherWorker(known, pool)) {
+      changes.push(`pool ${id} is started otherwise${replaced(alive(id))}: ${bounds(pool)}`);
+    } else if (!isSame(known, pool)) changes.push(`pool ${id} has changed: ${bounds(pool)}`);
   }
-  for (const id of Object.keys(from.configs)) {
-    if (!to.configs[id]) changes.push(`config ${id} is gone${ended(alive(id))}`);
+  for (const id of Object.keys(from.pools)) {
+    if (!to.pools[id]) changes.push(`pool ${id} is gone${ended(alive(id))}`);
   }
   for (const [name, provider] of Object.entries(to.providers)) {
     const known = from.providers[name];
@@ -84,21 +84,22 @@ export function changesBetween(
   return changes;
 }
 
-/** US dollars an hour of all configs at their least and at their most, on their first machines. */
-export function priceOf(spec: FleetSpec | null, learned: (provider: string, kind: string) => number) {
+/** US dollars an hour of all pools at their least and at their most, on their first machines. */
+export function priceOf(spec: FleetSpec | null, learned: (provider: string, instanceType: string) => number) {
   const price: SpecChange['price_per_hour'] = { min: 0, max: 0 };
-  for (const { machines, min, max } of Object.values(spec?.configs ?? {})) {
+  for (const { machines, min, max } of Object.values(spec?.pools ?? {})) {
     const [first] = machines;
     if (!first) continue;
     // Providers tell the price of one GPU.
-    const each = first.price_per_hour ?? learned(first.provider, first.kind) * Math.max(1, first.gpus);
+    const each =
+      first.price_per_hour ?? learned(first.provider, first.instance_type) * Math.max(1, first.gpus);
     price.min += min * each;
     price.max += max * each;
   }
   return price;
 }
 
-function bounds({ min, max, model }: ConfigSpec): string {
+function bounds({ min, max, model }: PoolSpec): string {
   return `${min} to ${max} ${max === 1 ? 'worker' : 'workers'} of ${model}`;
 }
 

@@ -55,7 +55,7 @@ const Volume = z
 const KEY = 'Name of the variable that holds the key, where the launcher runs.';
 
 const Common = {
-  max: z.number().int().min(1).optional().describe('Machines of all configs there at once.'),
+  max: z.number().int().min(1).optional().describe('Machines of all pools there at once.'),
 };
 
 const AnyPod = z.record(z.string(), z.unknown()).optional();
@@ -136,16 +136,16 @@ const PROVIDERS = [
 export const ProviderSpec = z.discriminatedUnion('driver', PROVIDERS);
 export type ProviderSpec = z.output<typeof ProviderSpec>;
 
-/** One kind of machine that a config may run on. */
+/** One instance type that a pool may run on. */
 export const CandidateSpec = z.strictObject({
   provider: Name.describe('One of `providers`, by its name.'),
-  kind: z
+  instance_type: z
     .string()
     .min(1)
     .max(128)
     .default('local')
     .describe(
-      "The provider's name for the kind: a GPU type of RunPod or Vast, an instance type; any word for local ones.",
+      "The provider's own name for the machine: a GPU type of RunPod or Vast, a node label's value; any word for local ones.",
     ),
   gpus: z.number().int().min(0).default(1).describe('GPUs of one worker.'),
   price_per_hour: Price.optional().describe(
@@ -155,7 +155,7 @@ export const CandidateSpec = z.strictObject({
 });
 export type CandidateSpec = z.output<typeof CandidateSpec>;
 
-export const ConfigSpec = z.strictObject({
+export const PoolSpec = z.strictObject({
   engine: z.enum(['vllm', 'fastdeploy', 'simulator', 'external']).default('vllm'),
   model: z.string().min(1).max(512).describe('The model to serve: VLLM_MODEL.'),
   served_names: z
@@ -209,7 +209,7 @@ export const ConfigSpec = z.strictObject({
     .min(1)
     .describe('What it may run on, preferred first where nothing is learnt yet.'),
 });
-export type ConfigSpec = z.output<typeof ConfigSpec>;
+export type PoolSpec = z.output<typeof PoolSpec>;
 
 const Budget = z.strictObject({
   per_hour: Price.optional().describe('Of all machines that run at once.'),
@@ -221,8 +221,8 @@ export const FleetSpec = z
     $schema: z.string().optional(),
     budget: Budget.default({}).describe('US dollars, over everything that this fleet launches.'),
     providers: z.record(Name, ProviderSpec).describe('Where machines come from, by a name of your own.'),
-    configs: z
-      .record(Name, ConfigSpec)
+    pools: z
+      .record(Name, PoolSpec)
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
   // Whatever else is wrong, so that all faults are told at once.
@@ -244,21 +244,25 @@ export const KnownProviderSpec = z.discriminatedUnion(
 
 /** What no field shows by itself. The value may be anything yet: its own faults are told beside these. */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
-  const { providers, configs } = record(value);
+  const { providers, pools } = record(value);
   const known = Object.keys(record(providers));
   const fault = (path: PropertyKey[], message: string) =>
-    context.addIssue({ code: 'custom', path: ['configs', ...path], message });
-  for (const [id, config] of Object.entries(record(configs))) {
-    const { min, max, machines } = record(config);
+    context.addIssue({ code: 'custom', path: ['pools', ...path], message });
+  for (const [id, pool] of Object.entries(record(pools))) {
+    const { min, max, machines } = record(pool);
     if (typeof min === 'number' && typeof max === 'number' && min > max) {
       fault([id, 'min'], `min is ${min}, more than max, ${max}`);
     }
     for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
-      const { provider, kind } = record(machine);
+      const { provider, instance_type } = record(machine);
       if (typeof provider !== 'string') continue;
-      if (record(record(providers)[provider]).driver === 'kubernetes' && typeof kind === 'string') {
-        const wrong = LabelValue.safeParse(kind).error?.issues[0];
-        if (wrong) fault([id, 'machines', index, 'kind'], `${wrong.message}, not ${JSON.stringify(kind)}`);
+      if (record(record(providers)[provider]).driver === 'kubernetes' && typeof instance_type === 'string') {
+        const wrong = LabelValue.safeParse(instance_type).error?.issues[0];
+        if (wrong)
+          fault(
+            [id, 'machines', index, 'instance_type'],
+            `${wrong.message}, not ${JSON.stringify(instance_type)}`,
+          );
       }
       if (known.includes(provider)) continue;
       const names = known.join(', ') || 'none';
@@ -276,12 +280,12 @@ const HOLDS_A_SECRET =
 
 /** Whoever may read the fleet may read its spec. */
 function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
-  for (const [id, config] of Object.entries(record(record(value).configs))) {
-    for (const name of Object.keys(record(record(config).env)).filter((name) => HOLDS_A_SECRET.test(name))) {
+  for (const [id, pool] of Object.entries(record(record(value).pools))) {
+    for (const name of Object.keys(record(record(pool).env)).filter((name) => HOLDS_A_SECRET.test(name))) {
       const message = `looks like a secret, which does not belong into the spec: put its name under "secrets", and its value into the environment of the launcher`;
       context.addIssue({
         code: 'custom',
-        path: ['configs', id, 'env', name],
+        path: ['pools', id, 'env', name],
         message,
         params: { of: 'key' },
       });

@@ -1,10 +1,10 @@
-import type { ConfigScaling, LaunchRow, ScalingSummary } from '../protocol/index.ts';
+import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
 import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { costOf, spentToday } from './cost.ts';
-import type { ConfigFacts, HeartbeatFacts } from './facts.ts';
+import type { HeartbeatFacts, PoolFacts } from './facts.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
-import type { ConfigDecided, Decided } from './observed.ts';
+import type { Decided, PoolDecided } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 
@@ -62,13 +62,18 @@ function launchRow(
   };
 }
 
-/** Until then the rule reckons with more than any start of this config took. */
+/** Until then the rule reckons with more than any start of this pool took. */
 const ENOUGH_STARTS = 3;
 
 /** How long the half of its starts took at most, ms; null: too few were seen, and nobody is told a guess. */
-function expectedMs({ config_id, provider, kind }: LaunchRecord, last: LastDecision | null): number | null {
-  const config = last?.decided.configs.find((one) => one.config_id === config_id);
-  const machine = config?.machines.find((one) => one.provider === provider && one.kind === kind);
+function expectedMs(
+  { config_id, provider, instance_type }: LaunchRecord,
+  last: LastDecision | null,
+): number | null {
+  const pool = last?.decided.pools.find((one) => one.config_id === config_id);
+  const machine = pool?.machines.find(
+    (one) => one.provider === provider && one.instance_type === instance_type,
+  );
   return machine && machine.start.count >= ENOUGH_STARTS ? machine.start.p50 * 1000 : null;
 }
 
@@ -77,13 +82,13 @@ export interface Shown {
   installation: string;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
-  configs: ReadonlyMap<string, ConfigFacts>;
+  pools: ReadonlyMap<string, PoolFacts>;
   /** Ids of the workers that are. */
   connected: ReadonlySet<string>;
   last: LastDecision | null;
 }
 
-/** The configs of the spec, and everything together. */
+/** The pools of the spec, and everything together. */
 export function scalingOf(core: Core, shown: Shown) {
   const { applied, installation, providers, controls, last } = shown;
   const now = core.now();
@@ -107,11 +112,11 @@ export function scalingOf(core: Core, shown: Shown) {
       .filter(({ seen_at }) => now - seen_at <= LAUNCHER_SHOWN_MS)
       .map((launcher) => ({ ...launcher, seen_at: launcher.seen_at - (launcher.seen_at % SEEN_STEP_MS) })),
   };
-  const configs = Object.entries(applied.spec.configs).map(([id, { min, max }]): [string, ConfigScaling] => {
+  const pools = Object.entries(applied.spec.pools).map(([id, { min, max }]): [string, PoolScaling] => {
     const own = alive.filter(({ config_id }) => config_id === id);
-    const decided = last?.decided.configs.find(({ config_id }) => config_id === id) ?? null;
-    const facts = shown.configs.get(id);
-    const scaling: ConfigScaling = {
+    const decided = last?.decided.pools.find(({ config_id }) => config_id === id) ?? null;
+    const facts = shown.pools.get(id);
+    const scaling: PoolScaling = {
       wanted: decided?.wanted ?? null,
       min,
       max,
@@ -127,10 +132,10 @@ export function scalingOf(core: Core, shown: Shown) {
     };
     return [id, scaling];
   });
-  return { summary, configs: new Map(configs) };
+  return { summary, pools: new Map(pools) };
 }
 
-function breakerOf(decided: ConfigDecided | null): ConfigScaling['breaker'] {
+function breakerOf(decided: PoolDecided | null): PoolScaling['breaker'] {
   return decided?.breaker ? { text: decided.breaker, until: null } : null;
 }
 

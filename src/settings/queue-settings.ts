@@ -76,14 +76,14 @@ export const QUEUE_SETTINGS = {
     kind: 'count',
     default: 100_000,
     min: 1,
-    help: 'stored jobs that may wait per config, which bounds the disk; more are answered 429',
+    help: 'stored jobs that may wait per pool, which bounds the disk; more are answered 429',
   },
   max_waiting: {
     kind: 'count',
     // Each holds a connection.
     default: 1000,
     min: 1,
-    help: 'callers that may wait for a slot per config, each with its connection; more are answered 429',
+    help: 'callers that may wait for a slot per pool, each with its connection; more are answered 429',
   },
   max_waiting_bytes: {
     kind: 'bytes',
@@ -97,7 +97,7 @@ export const QUEUE_SETTINGS = {
     default: 1,
     min: 0.001,
     max: 1,
-    help: 'share of each of these three limits that one tenant may take, over all configs: with `0.5` a tenant that floods the queue leaves half of it to the others',
+    help: 'share of each of these three limits that one tenant may take, over all pools: with `0.5` a tenant that floods the queue leaves half of it to the others',
   },
   max_bodies_bytes: {
     kind: 'bytes',

@@ -54,11 +54,7 @@ it('shows a launch from the decision to its end, what it costs, and lets an admi
   await page.getByRole('link', { name: 'Spend' }).click();
   const ended = page.getByRole('table', { name: 'Newest launches' }).getByText('Ended');
   await ended.first().waitFor();
-  await page
-    .getByRole('table', { name: 'Spend by config' })
-    .getByText('$', { exact: false })
-    .first()
-    .waitFor();
+  await page.getByRole('table', { name: 'Spend by pool' }).getByText('$', { exact: false }).first().waitFor();
   expect(await accessibilityFaults(page)).toEqual([]);
   expect(faults).toEqual([]);
 });

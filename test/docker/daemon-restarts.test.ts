@@ -38,7 +38,7 @@ it.skipIf(!canRun)('a fleet whose daemon is stopped and started goes on, each jo
   const env = { CASOLA_HEARTBEAT_INTERVAL: 2, VLLM_EXTRA_ARGS: '--inter-token-latency-ms 200' };
   writeFleet(path, {
     providers: { box: { driver: 'docker', host } },
-    configs: { restarted: { image: IMAGES.worker, slots: 2, max: 1, env, machines: [{ provider: 'box' }] } },
+    pools: { restarted: { image: IMAGES.worker, slots: 2, max: 1, env, machines: [{ provider: 'box' }] } },
   });
   const port = String(await freePort());
   const queue = { url: `http://127.0.0.1:${port}` };

@@ -27,7 +27,7 @@ export function requestOf(name: string, more: Partial<LaunchRequest> = {}): Laun
   return {
     name,
     may_exist: false,
-    kind: 'local',
+    instance_type: 'local',
     gpus: 0,
     disk_gb: null,
     price_per_hour: null,

@@ -33,16 +33,16 @@ afterEach(async () => {
 });
 afterAll(tearDown);
 
-/** Names of all workers of the config `fleet` that the daemon has, in any state. */
+/** Names of all workers of the pool `fleet` that the daemon has, in any state. */
 async function containers(...filters: string[]): Promise<string[]> {
   const args = ['name=^/wv-[a-z0-9]+-fleet-', ...filters].flatMap((filter) => ['--filter', filter]);
   return (await docker('ps', '--all', ...args, '--format', '{{.Names}}')).split('\n').filter(Boolean);
 }
 
-function write(config: Record<string, unknown> = {}): void {
+function write(pool: Record<string, unknown> = {}): void {
   const providers = { box: { driver: 'docker', host: proxy.host } };
   const machines = [{ provider: 'box' }];
-  writeFleet(path, { providers, configs: { fleet: { image: IMAGES.worker, machines, ...config } } });
+  writeFleet(path, { providers, pools: { fleet: { image: IMAGES.worker, machines, ...pool } } });
 }
 
 async function allGone(queue: { url: string }): Promise<void> {

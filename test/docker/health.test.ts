@@ -14,7 +14,7 @@ writeFileSync(
   fleet,
   stringify({
     providers: { here: { driver: 'process' } },
-    configs: { cfg: { engine: 'simulator', model: 'tiny', slots: 1, machines: [{ provider: 'here' }] } },
+    pools: { cfg: { engine: 'simulator', model: 'tiny', slots: 1, machines: [{ provider: 'here' }] } },
   }),
 );
 

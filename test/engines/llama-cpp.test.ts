@@ -103,8 +103,8 @@ describe('llama.cpp behind the road', () => {
       payload: { path: '/v1/chat/completions', body: JSON.stringify({ ...FIXED, stream: true }) },
     });
     expect(await settled(url, stream.id)).toMatchObject({ state: 'succeeded' });
-    const tape = await (await fetch(`${url}/api/jobs/${stream.id}/stream`)).text();
-    expect(tape).toMatch(/data: \[DONE\]\n\n$/);
+    const replay = await (await fetch(`${url}/api/jobs/${stream.id}/stream`)).text();
+    expect(replay).toMatch(/data: \[DONE\]\n\n$/);
   });
 
   it('answers more callers at a time than it has slots', async () => {

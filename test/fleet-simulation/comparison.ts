@@ -2,7 +2,7 @@ import { type Knobs, keda, ours, plusOne, readyOnly } from './scalers.ts';
 import { type Arrival, generate, SHAPES, shaped } from './trace.ts';
 import { type Conditions, type Figures, runTrace, type Scaler } from './trace-run.ts';
 
-/** What the spec of a config has by default. */
+/** What the spec of a pool has by default. */
 const DEFAULT_KNOBS: Knobs = { utilization: 0.7, wanted_wait: 15 };
 const STARTS = [60, 180, 420];
 

@@ -3,12 +3,12 @@ import type { LaunchRecord } from '../../src/scheduler/launch.ts';
 /** Up and down so soon after each other is for nothing, ms: as long as a start is taken to last. */
 const WITHIN_MS = 180_000;
 
-/** How often configs went down soon after they had gone up, or up soon after they had gone down. */
+/** How often pools went down soon after they had gone up, or up soon after they had gone down. */
 export class Flips {
   readonly #newest = new Map<string, { to: 'up' | 'down'; at: number }>();
   readonly #counts = new Map<string, number>();
 
-  /** @returns how often its config has flipped */
+  /** @returns how often its pool has flipped */
   changed(before: LaunchRecord | undefined, row: LaunchRecord, now: number): number {
     const { config_id } = row;
     const to = directionOf(before, row);

@@ -50,7 +50,7 @@ export interface FleetPlan {
   start: number;
   /** Whether the queue knows tokens: without them a worker that was given up may register. */
   hasTokens: boolean;
-  /** Jobs by config: when they come, and how long they run, s. */
+  /** Jobs by pool: when they come, and how long they run, s. */
   jobs: Record<string, { at: number; takes: number }[]>;
   faults: Fault[];
   /** Work and faults come for so long; then it is calm for `CALM_SECONDS`. */
@@ -65,20 +65,20 @@ const MEAN_SECONDS = 17;
 export function drawPlan(seed: number): FleetPlan {
   const random = new Random(seed, 'plan');
   const start = random.pick([20, 60, 180]);
-  const configs: Record<string, object> = {};
+  const pools: Record<string, object> = {};
   const jobs: FleetPlan['jobs'] = {};
   const soundness: FleetPlan['soundness'] = {};
   for (const id of ['chat', 'code'].slice(0, random.int(1, 2))) {
     const max = random.int(1, 6);
     const slots = random.int(1, 4);
-    configs[id] = {
+    pools[id] = {
       model: 'model',
       slots,
       max,
       min: random.chance(0.15) ? 1 : 0,
       machines: [
-        { provider: 'cloud', kind: 'small', price_per_hour: 1 },
-        ...(random.chance(0.6) ? [{ provider: 'other', kind: 'big', price_per_hour: 2 }] : []),
+        { provider: 'cloud', instance_type: 'small', price_per_hour: 1 },
+        ...(random.chance(0.6) ? [{ provider: 'other', instance_type: 'big', price_per_hour: 2 }] : []),
       ],
     };
     soundness[id] = random.chance(0.85) ? 'sound' : random.pick(['bad_model', 'broken']);
@@ -87,7 +87,7 @@ export function drawPlan(seed: number): FleetPlan {
   const spec = FleetSpec.parse({
     budget: { ...(random.chance(0.3) && { per_hour: random.int(2, 6) }), ...drawBudgetOfDay(seed) },
     providers: { cloud: { driver: 'runpod' }, other: { driver: 'vast' } },
-    configs,
+    pools,
   });
   const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random, random.pick(FAULT_KINDS)));
   for (const kind of RARE_KINDS) {

@@ -17,9 +17,9 @@ const ANSWERED_WITHIN_MS = 8 * 60_000;
 const LATELY_MS = 15 * 60_000;
 /** A start that hangs gets so long, ms, or three times as long as starts take. */
 const LEAST_DEADLINE_MS = 10 * 60_000;
-/** Up and down again, of a config in one run. */
+/** Up and down again, of a pool in one run. */
 const MOST_FLIPS = 6;
-/** Failures in a row after which a config is given up. */
+/** Failures in a row after which a pool is given up. */
 const MOST_FAILURES = 5;
 
 export interface Watched {
@@ -49,7 +49,7 @@ export class Promises {
   readonly #most = new MostLately();
   readonly #flips = new Flips();
   readonly #spend: Spend;
-  /** Since when a config's work has waited without a worker, epoch ms. */
+  /** Since when a pool's work has waited without a worker, epoch ms. */
   readonly #unserved = new Map<string, number>();
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
@@ -107,7 +107,7 @@ export class Promises {
   /** Every second. */
   check(): void {
     const { plan, queue, now } = this.#watched;
-    for (const id of Object.keys(plan.spec.configs)) this.#most.note(id, queue.inSystem(id), now());
+    for (const id of Object.keys(plan.spec.pools)) this.#most.note(id, queue.inSystem(id), now());
     this.#checkMachines();
     this.#checkService();
     this.#checkOrders();
@@ -118,7 +118,7 @@ export class Promises {
   /** When it has been calm for long. */
   checkEnd(): void {
     const { plan, queue, providers } = this.#watched;
-    for (const [id, { min }] of Object.entries(plan.spec.configs)) {
+    for (const [id, { min }] of Object.entries(plan.spec.pools)) {
       if (plan.soundness[id] !== 'sound') continue;
       const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
       if (alive.length > min)
@@ -139,7 +139,7 @@ export class Promises {
   #changed(before: LaunchRecord | undefined, row: LaunchRecord): void {
     const flips = this.#flips.changed(before, row, this.#watched.now());
     if (flips > MOST_FLIPS)
-      this.violated('a config does not go up and down', `${flips} times: ${inWords(row)}`);
+      this.violated('a pool does not go up and down', `${flips} times: ${inWords(row)}`);
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
       this.#begun(row);
@@ -181,14 +181,14 @@ export class Promises {
     );
     const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
     if (failed.length > most) {
-      this.violated('a config that fails is given up', `${inWords(row)} after ${failed.length} failures`);
+      this.violated('a pool that fails is given up', `${inWords(row)} after ${failed.length} failures`);
     }
   }
 
   #checkRows(): void {
-    const { budget, configs } = this.#watched.plan.spec;
+    const { budget, pools } = this.#watched.plan.spec;
     const alive = [...this.rows.values()].filter((row) => !isFinal(row));
-    for (const [id, { max }] of Object.entries(configs)) {
+    for (const [id, { max }] of Object.entries(pools)) {
       const count = alive.filter(({ config_id }) => config_id === id).length;
       if (count > max) this.violated('no more than max are launched', `${id}: ${count} of ${max}`);
     }
@@ -221,7 +221,7 @@ export class Promises {
   /** With work that waits and machines to be had somebody is ready within three starts. */
   #checkService(): void {
     const { plan, queue, now, disturbedAt } = this.#watched;
-    for (const id of Object.keys(plan.spec.configs)) {
+    for (const id of Object.keys(plan.spec.pools)) {
       const isHelpless = plan.soundness[id] !== 'sound' || this.#isPaidOut();
       if (queue.waiting(id) === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
       else this.#unserved.set(id, this.#unserved.get(id) ?? now());
@@ -277,7 +277,7 @@ export class Promises {
   }
 }
 
-/** The most jobs that a config had within the last quarter of an hour. */
+/** The most jobs that a pool had within the last quarter of an hour. */
 class MostLately {
   readonly #seen = new Map<string, { at: number; jobs: number }[]>();
 

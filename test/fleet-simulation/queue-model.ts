@@ -1,4 +1,4 @@
-import type { ConfigFacts, FleetFacts } from '../../src/scheduler/facts.ts';
+import type { FleetFacts, PoolFacts } from '../../src/scheduler/facts.ts';
 
 export interface Job {
   config_id: string;
@@ -17,7 +17,7 @@ export interface Session {
   running: { job: Job; ends_at: number }[];
 }
 
-const ZERO: ConfigFacts = {
+const ZERO: PoolFacts = {
   waiting: 0,
   running: 0,
   waiting_in_background: 0,
@@ -35,7 +35,7 @@ export class QueueModel {
   readonly #waiting = new Map<string, Job[]>();
   readonly #counts = new Map<string, { submitted: number; ended: number }>();
   #cordoned = new Set<string>();
-  #told: FleetFacts = { isKnown: false, sessions: [], configs: new Map(), heartbeats: new Map() };
+  #told: FleetFacts = { isKnown: false, sessions: [], pools: new Map(), heartbeats: new Map() };
   /** It answers nobody. */
   isSilent = false;
 
@@ -48,7 +48,7 @@ export class QueueModel {
     return this.#jobs(configId).length;
   }
 
-  /** Jobs of a config that wait or run. */
+  /** Jobs of a pool that wait or run. */
   inSystem(configId: string): number {
     const sessions = [...this.sessions.values()].filter(({ config_id }) => config_id === configId);
     return sessions.reduce((sum, { running }) => sum + running.length, this.waiting(configId));
@@ -114,16 +114,16 @@ export class QueueModel {
 
   #tell(now: number): FleetFacts {
     const sessions = [...this.sessions.values()];
-    const configs = new Map<string, ConfigFacts>();
+    const pools = new Map<string, PoolFacts>();
     for (const [id, { submitted, ended }] of this.#counts) {
       const running = sessions
         .filter(({ config_id }) => config_id === id)
         .reduce((sum, session) => sum + session.running.length, 0);
-      configs.set(id, { ...ZERO, waiting: this.waiting(id), running, submitted, ended });
+      pools.set(id, { ...ZERO, waiting: this.waiting(id), running, submitted, ended });
     }
     return {
       isKnown: true,
-      configs,
+      pools,
       sessions: sessions.map(({ worker_id, config_id, slots, running, connected_at }) => ({
         worker_id,
         config_id,

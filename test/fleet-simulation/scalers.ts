@@ -3,7 +3,7 @@ import type { Launch } from '../../src/scheduler/launch.ts';
 import type { Observed, RuleState } from '../../src/scheduler/observed.ts';
 import type { Change, Conditions, Scaler, Seen, Worker } from './trace-run.ts';
 
-/** How much is paid for short waits: as in the spec of a config. */
+/** How much is paid for short waits: as in the spec of a pool. */
 export interface Knobs {
   utilization: number;
   /** s */
@@ -15,14 +15,14 @@ const NOTHING: Change = { launch: 0, drain: [], takeBack: [] };
 /** The rule of src/scheduler, which sees rows as the scheduler keeps them. */
 export function ours(conditions: Conditions, knobs: Knobs): Scaler {
   let state: RuleState = EMPTY_STATE;
-  const machine = { provider: 'cloud', kind: 'gpu', gpus: 1, price_per_hour: 1 };
+  const machine = { provider: 'cloud', instance_type: 'gpu', gpus: 1, price_per_hour: 1 };
   const spec = {
     slots: conditions.slots,
     min: 0,
     max: conditions.max,
     ...knobs,
     batch_only: false,
-    machines: [machine, { ...machine, kind: 'other' }],
+    machines: [machine, { ...machine, instance_type: 'other' }],
   };
   return {
     every: 5000,
@@ -31,7 +31,7 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
       const observed: Observed = {
         budget: {},
         spent_today: 0,
-        configs: [
+        pools: [
           {
             config_id: 'chat',
             spec,
@@ -80,7 +80,7 @@ function rowOf(worker: Worker): Launch {
     name,
     config_id: 'chat',
     provider: 'cloud',
-    kind: 'gpu',
+    instance_type: 'gpu',
     state: state === 'starting' ? 'accepted' : failed ? 'failed' : state,
     state_at: ended_at ?? ready_at ?? launched_at,
     reason: '',

@@ -72,7 +72,7 @@ class FleetWorld {
     committed = () => this.promises.committed();
     for (const [name, provider] of Object.entries(this.providers)) this.#watch(name, provider);
     for (const provider of all)
-      provider.create({ name: 'wv-foreign-chat-0123456789', kind: 'small', env: {} });
+      provider.create({ name: 'wv-foreign-chat-0123456789', instance_type: 'small', env: {} });
     this.#launcher = this.#startLauncher();
   }
 

@@ -15,7 +15,7 @@ const isReady = ({ state }: { state: string }) => state === 'ready';
 
 describe('pods of a fleet', () => {
   it('come with work, up to as many as may be, and go without', async () => {
-    const fleet = await PodFleet.start({ config: { max: 2 } });
+    const fleet = await PodFleet.start({ pool: { max: 2 } });
     const ids = await fleet.submit(12, 100);
     await until(async () => (await fleet.launches()).filter(isReady).length === 2, 'two are ready', SLOW);
     await fleet.untilDone(ids);
@@ -27,7 +27,7 @@ describe('pods of a fleet', () => {
   it('wait for the place of one that takes its time to end', async () => {
     const sleep = { exec: { command: ['sleep', '20'] } };
     const fleet = await PodFleet.start({
-      config: { max: 1 },
+      pool: { max: 1 },
       pod: {
         terminationGracePeriodSeconds: 40,
         containers: [{ name: 'worker', lifecycle: { preStop: sleep } }],
@@ -48,7 +48,7 @@ describe('pods of a fleet', () => {
   });
 
   it('are replaced when somebody deletes one', async () => {
-    const fleet = await PodFleet.start({ config: ONE_KEPT });
+    const fleet = await PodFleet.start({ pool: ONE_KEPT });
     const { name } = await fleet.untilLaunch('ready', isReady);
     await api.deleteNamespacedPod({ name, namespace: fleet.namespace });
     await fleet.untilLaunch('ready in its place', (launch) => isReady(launch) && launch.name !== name);
@@ -57,7 +57,7 @@ describe('pods of a fleet', () => {
   });
 
   it('are replaced when one is evicted, as by `kubectl drain`', async () => {
-    const fleet = await PodFleet.start({ config: ONE_KEPT });
+    const fleet = await PodFleet.start({ pool: ONE_KEPT });
     const { name } = await fleet.untilLaunch('ready', isReady);
     const { namespace } = fleet;
     const apiVersion = isOurs ? 'policy/v1beta1' : 'policy/v1';
@@ -67,9 +67,9 @@ describe('pods of a fleet', () => {
   });
 
   it('are replaced when a node ends one', async () => {
-    const fleet = await PodFleet.start({ config: ONE_KEPT, pod: { activeDeadlineSeconds: 45 } });
+    const fleet = await PodFleet.start({ pool: ONE_KEPT, pod: { activeDeadlineSeconds: 45 } });
     const { name } = await fleet.untilLaunch('ready', isReady);
-    fleet.write({ config: ONE_KEPT });
+    fleet.write({ pool: ONE_KEPT });
     const ended = await fleet.untilLaunch('gone', (launch) => launch.name === name && !isAlive(launch));
     expect(ended).toMatchObject({
       state: 'failed',
@@ -82,12 +82,12 @@ describe('pods of a fleet', () => {
 
   it('are told of as failed when an image cannot be pulled, or the worker ends with 9', async () => {
     const image = 'registry.invalid/worker:1';
-    const fleet = await PodFleet.start({ config: { ...ONE_KEPT, image } });
+    const fleet = await PodFleet.start({ pool: { ...ONE_KEPT, image } });
     const unpulled = await fleet.untilLaunch('given up', ({ state }) => state === 'failed');
     expect(unpulled).toMatchObject({ cause: 'exited', detail: expect.stringContaining('ImagePullBackOff') });
 
     const bad = { containers: [{ name: 'worker', command: ['sh', '-c', 'exit 9'] }] };
-    fleet.write({ config: ONE_KEPT, pod: bad });
+    fleet.write({ pool: ONE_KEPT, pod: bad });
     const ended = await fleet.untilLaunch(
       'ended',
       ({ exit_code, state }) => exit_code === 9 && state === 'failed',
@@ -110,7 +110,7 @@ describe('pods of a fleet', () => {
       'the quota counts',
       SLOW,
     );
-    fleet.write({ config: { min: 2, max: 2 } });
+    fleet.write({ pool: { min: 2, max: 2 } });
     const refused = await fleet.untilLaunch('refused', ({ cause }) => cause === 'no_capacity');
     expect(refused.detail).toContain('exceeded quota');
     await fleet.untilLaunch('ready', isReady);
@@ -120,7 +120,7 @@ describe('pods of a fleet', () => {
   it.runIf(isOurs)('wait for a GPU, and run on when it is taken from the node', async () => {
     await giveGpus(null);
     const gpu = { machines: [{ provider: 'pods', gpus: 1 }] };
-    const fleet = await PodFleet.start({ config: { ...gpu, ...ONE_KEPT } });
+    const fleet = await PodFleet.start({ pool: { ...gpu, ...ONE_KEPT } });
     const waiting = await fleet.untilLaunch('unschedulable', ({ detail }) =>
       /^Unschedulable/.test(detail ?? ''),
     );
@@ -128,19 +128,19 @@ describe('pods of a fleet', () => {
     await giveGpus(1);
     const first = await fleet.untilLaunch('ready', isReady);
     await giveGpus(null);
-    fleet.write({ config: { ...gpu, min: 2, max: 2 } });
+    fleet.write({ pool: { ...gpu, min: 2, max: 2 } });
     await fleet.untilLaunch('unschedulable', ({ id, detail }) => {
       return id !== first.id && /^Unschedulable/.test(detail ?? '');
     });
     await fleet.untilDone(await fleet.submit(2));
     expect((await fleet.launches()).find(({ id }) => id === first.id)?.state).toBe('ready');
     // A pod that no node has is gone with its delete.
-    fleet.write({ config: { ...gpu, min: 0, max: 2 } });
+    fleet.write({ pool: { ...gpu, min: 0, max: 2 } });
     await fleet.untilEmpty();
   });
 
   it('of which more than a page were forgotten are all found and ended', async () => {
-    const fleet = await PodFleet.start({ config: ONE_KEPT });
+    const fleet = await PodFleet.start({ pool: ONE_KEPT });
     const { namespace } = fleet;
     const { name } = await fleet.untilLaunch('ready', isReady);
     const [pod] = await podsOf(namespace);

@@ -20,7 +20,7 @@ import {
 /** Fleets whose workers are pods, over the commands that operators type: queue and launcher run on this machine. */
 
 export interface FleetOptions {
-  config?: Record<string, unknown>;
+  pool?: Record<string, unknown>;
   pod?: object;
   /** Of the launcher: another kubeconfig. */
   env?: NodeJS.ProcessEnv;
@@ -78,12 +78,12 @@ export class PodFleet {
     this.census = new Census(this);
   }
 
-  /** A queue that pods reach, and a launcher for a fleet with one config, `cfg`. */
-  static async start({ config, pod, env }: FleetOptions = {}): Promise<PodFleet> {
+  /** A queue that pods reach, and a launcher for a fleet with one pool, `cfg`. */
+  static async start({ pool, pod, env }: FleetOptions = {}): Promise<PodFleet> {
     const listen = { QUEUE_HOST: '0.0.0.0', QUEUE_TOKENS: `admin:${TOKEN}` };
     const fleet = new PodFleet(await newNamespace(), await startQueue({ env: listen }));
     started.push(fleet);
-    fleet.write({ ...(config && { config }), ...(pod && { pod }) });
+    fleet.write({ ...(pool && { pool }), ...(pod && { pod }) });
     await fleet.launch(env);
     return fleet;
   }
@@ -92,10 +92,10 @@ export class PodFleet {
     return this.queue.url;
   }
 
-  write({ config = {}, pod }: Omit<FleetOptions, 'env'>): void {
+  write({ pool = {}, pod }: Omit<FleetOptions, 'env'>): void {
     const pods = { driver: 'kubernetes', namespace: this.namespace, ...(pod && { pod }) };
-    const cfg = { ...QUICK, machines: [{ provider: 'pods', gpus: 0 }], ...config };
-    writeFileSync(this.#path, stringify({ providers: { pods }, configs: { cfg } }));
+    const cfg = { ...QUICK, machines: [{ provider: 'pods', gpus: 0 }], ...pool };
+    writeFileSync(this.#path, stringify({ providers: { pods }, pools: { cfg } }));
   }
 
   /** Starts the launcher, again where one was killed. */
@@ -116,10 +116,10 @@ export class PodFleet {
     return (await call<FleetView>(this.url, '/api/fleet')).launches;
   }
 
-  /** What the scheduler says of its config. */
-  async configText(): Promise<string> {
-    const { configs } = await call<FleetView>(this.url, '/api/fleet');
-    return configs.find(({ config_id }) => config_id === 'cfg')?.scaling?.decision?.text ?? '';
+  /** What the scheduler says of its pool. */
+  async poolText(): Promise<string> {
+    const { pools } = await call<FleetView>(this.url, '/api/fleet');
+    return pools.find(({ config_id }) => config_id === 'cfg')?.scaling?.decision?.text ?? '';
   }
 
   async submit(count: number, tokens = 20): Promise<string[]> {

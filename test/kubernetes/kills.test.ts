@@ -21,7 +21,7 @@ async function fleetThroughProxy(creates: ApiProxy['creates']) {
   proxy.creates = creates;
   const env = { KUBECONFIG: await proxy.listen() };
   // Others may be launched beside it: the scheduler is not to want to.
-  const fleet = await PodFleet.start({ config: { max: 3 }, env });
+  const fleet = await PodFleet.start({ pool: { max: 3 }, env });
   const ids = await fleet.submit(2, 100);
   await until(() => proxy.caught > 0, 'a create is under way', SLOW);
   await fleet.kill();
@@ -52,10 +52,10 @@ describe('a launcher that is killed in a create', () => {
 
 describe.runIf(isOurs)('a node that is lost for a minute', () => {
   it('has its pod for as long, and no other takes its place', async () => {
-    const fleet = await PodFleet.start({ config: { min: 1, max: 1 } });
+    const fleet = await PodFleet.start({ pool: { min: 1, max: 1 } });
     const { name } = await fleet.untilLaunch('ready', ({ state }) => state === 'ready');
     cluster('stop', 'kubelet');
-    fleet.write({ config: { max: 1 } });
+    fleet.write({ pool: { max: 1 } });
     // Its grace of 16 s is over for half a minute.
     const lost = await fleet.untilLaunch('known to be late', ({ detail }) =>
       /its node has not said/.test(detail ?? ''),
@@ -64,7 +64,7 @@ describe.runIf(isOurs)('a node that is lost for a minute', () => {
     expect(containersOf(name)).toHaveLength(1);
     const ids = await fleet.submit(2);
     await until(
-      async () => (await fleet.configText()).includes('Places are free once 1 worker that ends is gone'),
+      async () => (await fleet.poolText()).includes('Places are free once 1 worker that ends is gone'),
       'the scheduler says why nothing is launched',
       SLOW,
     );

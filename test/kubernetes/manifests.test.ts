@@ -139,7 +139,7 @@ describe.runIf(isOurs)('the manifests of deploy/kubernetes', () => {
     };
     const spec = {
       providers: { pods: { driver: 'kubernetes' } },
-      configs: {
+      pools: {
         cfg: {
           engine: 'simulator',
           model: 'tiny',

@@ -38,7 +38,7 @@ describe.skipIf(noClockShim !== null)(`the clock of the scheduler${WHY}`, () => 
     road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: clock.env });
     const chat = { model: 'tiny', slots: 1, max: 1, machines: [{ provider: 'cloud', price_per_hour: 2 }] };
     await post('/api/fleet/spec', {
-      spec: { providers: { cloud: { driver: 'runpod' } }, configs: { chat } },
+      spec: { providers: { cloud: { driver: 'runpod' } }, pools: { chat } },
     });
     await sync();
   });

@@ -88,9 +88,9 @@ function applied(view: FleetView, frame: FleetFrame): FleetView {
   const workers = new Map(view.workers.map((row) => [row.worker_id, row]));
   for (const row of frame.workers) workers.set(row.worker_id, row);
   for (const id of gone.workers) workers.delete(id);
-  const configs = new Map(view.configs.map((row) => [row.config_id, row]));
-  for (const row of frame.configs) configs.set(row.config_id, row);
-  for (const id of gone.configs) configs.delete(id);
+  const pools = new Map(view.pools.map((row) => [row.config_id, row]));
+  for (const row of frame.pools) pools.set(row.config_id, row);
+  for (const id of gone.pools) pools.delete(id);
   return {
     ...view,
     version,
@@ -98,7 +98,7 @@ function applied(view: FleetView, frame: FleetFrame): FleetView {
     summary,
     attention,
     workers: [...workers.values()],
-    configs: [...configs.values()],
+    pools: [...pools.values()],
   };
 }
 
@@ -108,11 +108,11 @@ describe('GET /api/fleet', () => {
       summary: { verdict: 'empty', text: 'No worker has connected yet.', workers: 0 },
       attention: [],
       workers: [],
-      configs: [],
+      pools: [],
     });
   });
 
-  it('shows a worker with its heartbeat, and its config', async () => {
+  it('shows a worker with its heartbeat, and its pool', async () => {
     const queue = newQueue();
     await worker(queue, 'w');
     await beat(queue, { instance_id: 'w', status: 'running', tokens_per_second: 12.5, kv_cache_usage: 0.5 });
@@ -123,7 +123,7 @@ describe('GET /api/fleet', () => {
       workers: [
         { worker_id: 'w', config_id: 'cfg', models: ['tiny'], slots: 4, running: 0, kv_cache_usage: 0.5 },
       ],
-      configs: [{ config_id: 'cfg', workers: 1, ready_workers: 1, slots: 4, busy_slots: 0 }],
+      pools: [{ config_id: 'cfg', workers: 1, ready_workers: 1, slots: 4, busy_slots: 0 }],
     });
   });
 
@@ -240,8 +240,8 @@ describe('GET /api/fleet/live', () => {
     ).toBe(true);
     // What the queue reports a moment later may come between the two.
     await until(async () => {
-      const { workers, configs, version } = await view(queue);
-      expect(viewer.known()).toMatchObject({ workers, configs, version });
+      const { workers, pools, version } = await view(queue);
+      expect(viewer.known()).toMatchObject({ workers, pools, version });
       return true;
     }, 'both tell the same');
   });

@@ -75,7 +75,7 @@ describe('the fleet', () => {
     expect(await road.sql(queue, 'SELECT * FROM sessions')).toEqual([]);
   });
 
-  it('knows a model whose worker is gone: 503, a job is stored for its config, and 404 names it for another', async () => {
+  it('knows a model whose worker is gone: 503, a job is stored for its pool, and 404 names it for another', async () => {
     const queue = newQueue();
     const post = async (path: string, body: object) => {
       const response = await fetch(road.url + path, {

@@ -232,7 +232,7 @@ it('tells a reader its place before anything is settled, and keeps the stream al
   events.leave();
 });
 
-it('filters by config, and says what was forgotten', async () => {
+it('filters by pool, and says what was forgotten', async () => {
   await workerd.restart({ RETENTION_SECONDS: '1' });
   const queue = workerd.queue();
   await queue.ask('', { method: 'POST', body: JSON.stringify({ ...job, id: 'old' }) });

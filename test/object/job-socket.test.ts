@@ -43,10 +43,10 @@ const newQueue = () => `queue-${++queueNumber}`;
 const connect = (queueId: string, inFlight?: number) =>
   new JobConnection({ url: `http://127.0.0.1:${network.port}`, queueId, ...(inFlight ? { inFlight } : {}) });
 
-const chat = (id: string, config = 'cfg') => ({
+const chat = (id: string, pool = 'cfg') => ({
   id,
   job_type: 'chat_completion' as const,
-  config_id: config,
+  config_id: pool,
   payload: { messages: [{ role: 'user', content: id }] },
 });
 const chats = (count: number) => Array.from({ length: count }, (_, n) => chat(`job-${n}`));

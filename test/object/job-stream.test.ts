@@ -37,7 +37,7 @@ function freshQueue() {
 /** Begins the answer of a job with these events. */
 function begin(worker: RawWorker, job: JobFrame, events: string): void {
   const stream = job.stream_id as number;
-  const head = { status: 200, headers: { 'content-type': EVENTS }, taped: true };
+  const head = { status: 200, headers: { 'content-type': EVENTS }, replayed: true };
   worker.answer({ type: 'head', stream, head }, { type: 'bytes', stream, offset: 0, data: bytes(events) });
 }
 

@@ -47,7 +47,7 @@ it('reach an extended worker with their type', async () => {
   expect(await worker.job()).toMatchObject({ job_type: 'image_generation', payload: { prompt: 'a cat' } });
 });
 
-it('wait for a worker of their config, whoever else is there', async () => {
+it('wait for a worker of their pool, whoever else is there', async () => {
   const queue = workerd.queue();
   const other = await queue.worker('other');
   const { id, state } = await submit(queue, { job_type: 'image_generation', payload: {} });

@@ -19,11 +19,11 @@ it('GET /metrics shows what has happened, with zeros for what has not', async ()
   await road.runJobs('happened');
   const text = await road.metrics('happened');
   for (const expected of [
-    'worker_vllm_jobs_submitted_total{config="cfg",mode="persisted"} 2',
-    'worker_vllm_jobs_settled_total{config="cfg",mode="persisted",outcome="failed"} 0',
-    'worker_vllm_queue_wait_seconds_bucket{config="cfg",le="+Inf"} 2',
-    'worker_vllm_running_jobs{config="cfg",mode="persisted"} 1',
-    'worker_vllm_slots{config="cfg",state="busy"} 1',
+    'worker_vllm_jobs_submitted_total{pool="cfg",mode="persisted"} 2',
+    'worker_vllm_jobs_settled_total{pool="cfg",mode="persisted",outcome="failed"} 0',
+    'worker_vllm_queue_wait_seconds_bucket{pool="cfg",le="+Inf"} 2',
+    'worker_vllm_running_jobs{pool="cfg",mode="persisted"} 1',
+    'worker_vllm_slots{pool="cfg",state="busy"} 1',
   ]) {
     expect(text.split('\n')).toContain(expected);
   }
@@ -89,7 +89,7 @@ it('docs/metrics.md lists the names that there are, with type and labels', async
     ([, name, type, labels = '']) =>
       `${name} ${type} ${labels.replaceAll('`', '').replace(/^–$/, '')}`.trim(),
   );
-  const whole = (line: string) => (line === `${WITHOUT_SAMPLES} gauge` ? `${line} config` : line);
+  const whole = (line: string) => (line === `${WITHOUT_SAMPLES} gauge` ? `${line} pool` : line);
   expect(shown.map(whole).toSorted()).toEqual(listed.toSorted());
 });
 

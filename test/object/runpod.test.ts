@@ -7,7 +7,7 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 let queueNumber = 0;
 
-const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, taped: true };
+const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, replayed: true };
 const bytes = (text: string) => new TextEncoder().encode(text);
 const piece = (output: unknown) => `data: ${JSON.stringify({ output })}\n\n`;
 const result = (output: unknown[]) => ({ status: 'success', job_type: 'runpod', output });
@@ -200,7 +200,7 @@ it('openai/v1 is the same as /v1, errors and streams included', async () => {
   const job = await played.job();
   expect(job.payload).toMatchObject({ path: '/v1/chat/completions', body });
   const stream = job.stream_id as number;
-  const { taped: _, ...head } = HEAD;
+  const { replayed: _, ...head } = HEAD;
   const text = 'data: [DONE]\n\n';
   played.answer(
     { type: 'head', stream, head },

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
-/** A config of the fleet's file that has no worker, in a real workerd. No launcher is there: the test plays the worker. */
+/** A pool of the fleet's file that has no worker, in a real workerd. No launcher is there: the test plays the worker. */
 const workerd = startTestWorkerd();
 
 const CONFIG = { model: 'org/tiny', machines: [{ provider: 'here' }] };
@@ -11,8 +11,8 @@ const CONFIG = { model: 'org/tiny', machines: [{ provider: 'here' }] };
 const call = (queue: TestQueue, path: string, init: RequestInit = {}) =>
   fetch(`${workerd.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id, ...init.headers } });
 
-async function apply(queue: TestQueue, config: object): Promise<void> {
-  const spec = { providers: { here: { driver: 'process' } }, configs: { cfg: { ...CONFIG, ...config } } };
+async function apply(queue: TestQueue, pool: object): Promise<void> {
+  const spec = { providers: { here: { driver: 'process' } }, pools: { cfg: { ...CONFIG, ...pool } } };
   const answer = await call(queue, '/api/fleet/spec', { method: 'POST', body: JSON.stringify({ spec }) });
   expect([answer.status, await answer.text()]).toEqual([200, expect.any(String)]);
 }
@@ -27,13 +27,13 @@ function chat(queue: TestQueue, headers: Record<string, string> = {}) {
 }
 
 const models = async (queue: TestQueue) =>
-  ((await (await call(queue, '/v1/models')).json()) as { data: { id: string; config: object }[] }).data;
+  ((await (await call(queue, '/v1/models')).json()) as { data: { id: string; pool: object }[] }).data;
 
 it('a client of OpenAI sees a slow first answer, and a stream what it waits for', async () => {
   const queue = workerd.queue();
   await apply(queue, {});
   expect(await models(queue)).toMatchObject([
-    { id: 'org/tiny', config: { id: 'cfg', state: 'scaled_to_zero' } },
+    { id: 'org/tiny', pool: { id: 'cfg', state: 'scaled_to_zero' } },
   ]);
   const client = new OpenAI({
     baseURL: `${workerd.url}/v1`,
@@ -66,7 +66,7 @@ it('a client of OpenAI sees a slow first answer, and a stream what it waits for'
   }
   expect((await asked).choices[0]?.message.content).toBe('Hello.');
   await stream.cancel();
-  expect(await models(queue)).toMatchObject([{ config: { state: 'ready' } }]);
+  expect(await models(queue)).toMatchObject([{ pool: { state: 'ready' } }]);
 });
 
 it('who waits is answered as soon as no worker will be started', async () => {
@@ -89,5 +89,5 @@ it('what only batches start is refused at once with the reason, and takes jobs',
   const job = { job_type: 'chat_completion', payload: { model: 'org/tiny', messages: [] } };
   const stored = await queue.ask('', { method: 'POST', body: JSON.stringify(job) });
   expect([stored.status, await stored.json()]).toMatchObject([201, { config_id: 'cfg', state: 'pending' }]);
-  expect(await models(queue)).toMatchObject([{ config: { state: 'stopped', detail: expect.any(String) } }]);
+  expect(await models(queue)).toMatchObject([{ pool: { state: 'stopped', detail: expect.any(String) } }]);
 });

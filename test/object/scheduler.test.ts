@@ -69,7 +69,7 @@ class Fleet {
       max: 1,
       machines: [{ provider: 'cloud', price_per_hour: 2 }],
     };
-    const spec = { providers: { cloud: { driver: 'runpod' } }, configs: { chat } };
+    const spec = { providers: { cloud: { driver: 'runpod' } }, pools: { chat } };
     expect((await this.call('admin', '/api/fleet/spec', { spec })).status).toBe(200);
   }
 
@@ -141,7 +141,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   await killed();
 
   const order = await fleet.order('launch');
-  expect(order).toMatchObject({ may_exist: false, order: 1, config: { model: 'org/tiny' } });
+  expect(order).toMatchObject({ may_exist: false, order: 1, pool: { model: 'org/tiny' } });
   const id = order.launch_id;
   await killed();
   // Whoever asks meanwhile: the first may still be at it.
@@ -164,7 +164,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   const job = await worker.job();
   await fleet.inState(id, 'ready');
 
-  const drained = await fleet.call('admin', '/api/fleet/configs/chat/drain', {});
+  const drained = await fleet.call('admin', '/api/fleet/pools/chat/drain', {});
   expect(drained).toMatchObject({ status: 200, body: { control: 'drained' } });
   await fleet.inState(id, 'draining');
   await killed();
@@ -194,7 +194,7 @@ it('a token of a launch is good for its own worker in its own queue alone', asyn
   const fleet = new Fleet();
   await fleet.apply();
   await fleet.sync();
-  await fleet.call('admin', '/api/fleet/configs/chat/launch', {});
+  await fleet.call('admin', '/api/fleet/pools/chat/launch', {});
   const order = await fleet.order('launch');
   const beat = (instance_id: string, more: object = {}) =>
     fleet.call(order.token, '/api/heartbeats', {
@@ -211,7 +211,7 @@ it('a token of a launch is good for its own worker in its own queue alone', asyn
   const dial = () => new RawWorker(workerd.url, order.token, { 'x-worker-config-id': '' }).connect(fleet.id);
   const curious = await (await dial()).register(order.name, { config_id: 'secret', base: true });
   expect(await curious.next('error')).toMatchObject({
-    message: expect.stringContaining('the config "chat"'),
+    message: expect.stringContaining('the pool "chat"'),
   });
   expect(await until(() => curious.closed, 'it is closed')).toBe(4403);
   expect((await (await dial()).register(order.name, { config_id: 'chat' })).closed).toBeNull();
@@ -221,12 +221,12 @@ it('a spec is refused with all its faults, and the one in force stays', async ()
   const fleet = new Fleet();
   await fleet.apply();
   const chat = { model: '', min: 3, max: 1, machines: [{ provider: 'nowhere' }] };
-  const answer = await fleet.call('admin', '/api/fleet/spec', { spec: { providers: {}, configs: { chat } } });
+  const answer = await fleet.call('admin', '/api/fleet/spec', { spec: { providers: {}, pools: { chat } } });
   expect(answer).toMatchObject({ status: 400 });
   const { message } = answer.body.error as { message: string };
-  expect(message).toContain('spec.configs.chat.model');
+  expect(message).toContain('spec.pools.chat.model');
   expect((await fleet.call('read', '/api/fleet/spec')).body).toMatchObject({
-    spec: { configs: { chat: { model: 'org/tiny' } } },
+    spec: { pools: { chat: { model: 'org/tiny' } } },
   });
   const { body } = await fleet.call('read', '/api/scale?config_id=chat');
   expect(body).toMatchObject({ config_id: 'chat', wanted_workers: 0 });
@@ -234,7 +234,7 @@ it('a spec is refused with all its faults, and the one in force stays', async ()
     status: 200,
     body: {
       applied: true,
-      changes: expect.arrayContaining([expect.stringContaining('config chat is gone')]),
+      changes: expect.arrayContaining([expect.stringContaining('pool chat is gone')]),
     },
   });
   expect((await fleet.call('read', '/api/fleet/spec')).status).toBe(404);

@@ -127,7 +127,7 @@ it('launcher and fleet: a worker starts and ends', async () => {
   writeFileSync(
     file,
     `providers: { here: { driver: process } }
-configs:
+pools:
   scaled: { engine: simulator, model: scaled, max: 1, env: { CASOLA_SHUTDOWN_GRACE_PERIOD: 1 }, machines: [{ provider: here }] }
 `,
   );

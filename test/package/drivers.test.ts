@@ -37,8 +37,8 @@ it('every driver loads and calls its provider', async () => {
   };
   expect(Object.keys(providers).sort()).toEqual([...DRIVER_NAMES].sort());
   const machines = [{ provider: 'docker', gpus: 0 }];
-  const config = { engine: 'simulator', model: 'tiny', image: 'worker:v1', min: 1, machines };
-  writeFileSync(join(folder, 'fleet.yaml'), stringify({ providers, configs: { cfg: config } }));
+  const pool = { engine: 'simulator', model: 'tiny', image: 'worker:v1', min: 1, machines };
+  writeFileSync(join(folder, 'fleet.yaml'), stringify({ providers, pools: { cfg: pool } }));
   writeFileSync(join(folder, 'kubeconfig'), kubeconfig(`https://127.0.0.1:${nobody}`));
 
   const args = ['--fleet', join(folder, 'fleet.yaml'), '--port', String(port), '--state', folder];

@@ -150,10 +150,7 @@ it('a queue with tokens', async () => {
 });
 
 it('a fleet', async () => {
-  writeFileSync(
-    join(clone, 'fleet.yaml'),
-    blocksOf(README, 'yaml').find((text) => text.includes('configs:'))!,
-  );
+  writeFileSync(join(clone, 'fleet.yaml'), blocksOf(README, 'yaml').find((text) => text.includes('pools:'))!);
   expect(await output(shell('npx worker-vllm fleet check fleet.yaml'))).toContain('llama-8b');
   const fleet = type('npm start -- --fleet examples/fleet.yaml');
   await fleet.waitForLine(/Dashboard: /);

@@ -56,7 +56,7 @@ describe('our worker with a base queue', () => {
 
   it('answers with the model of its engine whatever name the caller wrote', async () => {
     const { queue, worker } = await connected();
-    for (const [job_id, model] of Object.entries({ alien: 'gpt-4o', config: 'cfg', own: 'tiny' })) {
+    for (const [job_id, model] of Object.entries({ alien: 'gpt-4o', pool: 'cfg', own: 'tiny' })) {
       queue.push({ job_id, payload: { task: 'openai/chat-completion', model, ...payload(2) } });
     }
     await until(() => queue.of('job_result').length === 3, 'three results');

@@ -6,7 +6,7 @@ import type { FleetHistory, FleetView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 
-test('the fleet to look at has 20 workers of four configs, one of each kind that needs somebody', async () => {
+test('the fleet to look at has 20 workers of four pools, one of each kind that needs somebody', async () => {
   const queue = await startDemoQueue(String(await freePort()));
   const { url } = queue;
   const fleet = startDemoFleet({ url, token: undefined });

@@ -55,7 +55,7 @@ class Road {
   readonly path = join(stateFolder(), 'fleet.yaml');
 
   async start(): Promise<void> {
-    writeFleet(this.path, { configs: { cfg: { max: 2 } } });
+    writeFleet(this.path, { pools: { cfg: { max: 2 } } });
     this.queue = await startQueue();
     this.launcher = startLauncher(this.queue.url, this.path);
     await this.launcher.process.waitForLine(/It costs/);

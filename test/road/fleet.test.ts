@@ -52,14 +52,14 @@ describe('worker-vllm up --fleet', () => {
       const url = `http://127.0.0.1:${port}`;
       const path = join(stateFolder(), 'fleet.yaml');
       const demo = { max: 2, env: { VLLM_EXTRA_ARGS: '--inter-token-latency-ms 40' } };
-      writeFleet(path, { configs: { demo } });
+      writeFleet(path, { pools: { demo } });
       const up = cli(['up', '--fleet', path, '--port', String(port), '--state', stateDir]);
       await up.waitForLine(/Workers start when requests come/);
 
       const load = callers(url, 10);
       await up.waitForLine(/demo: \d+ wait, starting .* of 2\)\. \d+ workers? wanted: /);
       await until(async () => (await readyWorkers(url)) === 2, 'two workers are ready', SLOW);
-      writeFleet(path, { configs: { demo: { ...demo, max: 3 } } });
+      writeFleet(path, { pools: { demo: { ...demo, max: 3 } } });
       await until(async () => (await readyWorkers(url)) === 3, 'the third is ready', SLOW);
       const statuses = await load.stop();
       expect(statuses.filter((status) => status !== 200)).toEqual([]);
@@ -80,11 +80,11 @@ describe('worker-vllm up --fleet', () => {
 
   it('says what is wrong with its file before anything starts', async () => {
     const path = join(stateFolder(), 'fleet.yaml');
-    writeFleet(path, { configs: { demo: { mx: 3 } } });
+    writeFleet(path, { pools: { demo: { mx: 3 } } });
     const up = cli(['up', '--fleet', path, '--port', '0', '--state', stateFolder()]);
     expect((await up.exited).code).toBe(EXIT.configuration);
     expect(up.output()).toMatch(
-      /fleet\.yaml:\d+:\d+: configs\.demo\.mx: is not known here; did you mean max\?/,
+      /fleet\.yaml:\d+:\d+: pools\.demo\.mx: is not known here; did you mean max\?/,
     );
     expect(up.output()).not.toContain('Dashboard');
   });
@@ -100,7 +100,7 @@ describe('worker-vllm fleet', () => {
       const failure = 'tiny is not a local folder and is not a valid model identifier';
       writeFleet(path, {
         budget: { per_hour: 1.5 },
-        configs: {
+        pools: {
           bad: { min: 1, env: { VLLM_EXTRA_ARGS: `--fault 'start_failure=${failure}'` } },
           dear: { min: 2, max: 2, machines: [{ provider: 'here', price_per_hour: 1 }] },
         },

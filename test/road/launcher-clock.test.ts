@@ -19,7 +19,7 @@ function answer({ url }: IncomingMessage): object {
     return { pods: [] };
   }
   const spec = { driver: 'runpod', api_key_variable: 'RUNPOD_API_KEY', cloud: 'SECURE', url: `${at()}/v2` };
-  const providers = [{ name: 'cloud', spec, kinds: [] }];
+  const providers = [{ name: 'cloud', spec, instance_types: [] }];
   return { prefix: 'wv-abc-', providers, orders: [], sync_after_ms: 200, list_every_ms: 1000 };
 }
 

@@ -41,12 +41,12 @@ function complete(model: string) {
 }
 
 describe('the list of models', () => {
-  it('has the engine’s own fields and order, and the config beside them', async () => {
+  it('has the engine’s own fields and order, and the pool beside them', async () => {
     const direct = await listed(worker.engineUrl);
     const through = await listed(queue.url);
     const own = (model: Model) => {
       // Made anew by each answer of the engine.
-      const { created: _created, permission: _permission, config: _config, ...rest } = model;
+      const { created: _created, permission: _permission, pool: _config, ...rest } = model;
       return rest;
     };
     expect(through.slice(0, 3).map(own)).toEqual(direct.map(own));
@@ -58,7 +58,7 @@ describe('the list of models', () => {
       owned_by: 'vllm',
       permission: [expect.objectContaining({ object: 'model_permission' })],
       created: expect.any(Number),
-      config: { id: 'cfg', state: 'ready' },
+      pool: { id: 'cfg', state: 'ready' },
     });
     expect(Object.keys(through[0]!).slice(0, -1)).toEqual(Object.keys(direct[0]!));
   });

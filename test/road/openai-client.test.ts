@@ -75,7 +75,7 @@ describe('the official OpenAI client', () => {
     await expect(refused).rejects.toThrow(/tiny/);
   });
 
-  it('may ask for the default model, or for the config', async () => {
+  it('may ask for the default model, or for the pool', async () => {
     for (const model of ['default', 'cfg']) {
       const completion = await client.chat.completions.create({ model, messages, max_tokens: 2 });
       expect(completion.model).toBe('tiny');

@@ -42,7 +42,7 @@ function launcher(): Driver {
 
 async function launch(id: string, env: Record<string, string> = {}, url = queue.url): Promise<string> {
   const name = `${PREFIX}small-${id}`;
-  const machine = { kind: 'local', gpus: 0, disk_gb: null, price_per_hour: null };
+  const machine = { instance_type: 'local', gpus: 0, disk_gb: null, price_per_hour: null };
   const order: Parameters<typeof workerEnvironment>[0] = {
     kind: 'launch',
     launch_id: id,
@@ -52,7 +52,7 @@ async function launch(id: string, env: Record<string, string> = {}, url = queue.
     may_exist: false,
     machine,
     config_id: 'small',
-    config: { engine: 'simulator', model: 'tiny', env, secrets: [], slots: 2, image: undefined },
+    pool: { engine: 'simulator', model: 'tiny', env, secrets: [], slots: 2, image: undefined },
     token: 'none-is-asked-for',
   };
   const road = { url, queueId: 'vllm-queue' };

@@ -44,9 +44,13 @@ it('leaves no machine at a provider when its queue is killed', async () => {
   const { port } = server.address() as AddressInfo;
   const stateDir = stateFolder();
   const file = join(stateDir, 'fleet.yaml');
-  const chat = { model: 'tiny', min: 1, machines: [{ provider: 'cloud', kind: 'H100', price_per_hour: 2 }] };
+  const chat = {
+    model: 'tiny',
+    min: 1,
+    machines: [{ provider: 'cloud', instance_type: 'H100', price_per_hour: 2 }],
+  };
   const cloud = { driver: 'runpod', url: `http://127.0.0.1:${port}/v2` };
-  writeFileSync(file, stringify({ providers: { cloud }, configs: { chat } }));
+  writeFileSync(file, stringify({ providers: { cloud }, pools: { chat } }));
   const up = cli(['up', '--fleet', file, '--port', '0', '--state', stateDir], { RUNPOD_API_KEY: 'key' });
   await until(() => provider.alive.length === 1, 'a pod is there');
   const queue = (await processesWith(stateDir)).filter((pid) => pid !== up.pid);

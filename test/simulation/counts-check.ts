@@ -1,4 +1,4 @@
-import { type ConfigCounts, newCounts, OUTCOMES } from '../../src/queue/state/config-counts.ts';
+import { newCounts, OUTCOMES, type PoolCounts } from '../../src/queue/state/pool-counts.ts';
 import { readCounts } from '../../src/queue/store/counts-table.ts';
 import type { Sql } from '../../src/queue/store/ports.ts';
 
@@ -10,7 +10,7 @@ import type { Sql } from '../../src/queue/store/ports.ts';
 export function countsProblem(sql: Sql): string | null {
   const jobs = sql.exec(`SELECT config_id, state FROM jobs`);
   const counted = new Map(
-    readCounts(sql).map(({ config_id, counts }) => [config_id, JSON.parse(counts) as ConfigCounts]),
+    readCounts(sql).map(({ config_id, counts }) => [config_id, JSON.parse(counts) as PoolCounts]),
   );
   for (const configId of new Set(jobs.map(({ config_id }) => String(config_id)))) {
     const states = jobs.filter(({ config_id }) => config_id === configId).map(({ state }) => state);

@@ -106,7 +106,7 @@ export class Disk implements Sql {
       CREATE TEMP TRIGGER deleted AFTER DELETE ON jobs BEGIN SELECT seen(OLD.id, 'deleted', ${values('OLD')}); END;`);
   }
 
-  /** For looking only: a job of the same config that was never dispatched, is ready and has a higher priority, or null. */
+  /** For looking only: a job of the same pool that was never dispatched, is ready and has a higher priority, or null. */
   waitingBefore(jobId: string): string | null {
     const found = this.#database
       .prepare(

@@ -2,13 +2,13 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../../src/durable/ports.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
 import { readHistory } from '../../src/fleet/history/read.ts';
-import type { ConfigStart, FleetRpc } from '../../src/fleet/rpc.ts';
+import type { FleetRpc, PoolStart } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import type { Random } from './random.ts';
 import type { Timeline } from './timeline.ts';
 
-/** What the scheduler tells of its config, each for a while. */
-const STATES: ConfigStart['state'][] = ['scaled_to_zero', 'starting', 'stopped', 'ready'];
+/** What the scheduler tells of its pool, each for a while. */
+const STATES: PoolStart['state'][] = ['scaled_to_zero', 'starting', 'stopped', 'ready'];
 const TURN_MS = 7000;
 
 /** The fleet object: what it has written outlives its process. */
@@ -65,12 +65,12 @@ export class FleetHost {
       models: () => rpc((fleet) => fleet.models.all()),
       keepResponse: (...kept) => rpc((fleet) => fleet.responses.keep(...kept, this.#timeline.now)),
       ownerOfResponse: (...asked) => rpc((fleet) => fleet.responses.ownerOf(...asked)),
-      chooseConfigs: (models) => rpc((fleet) => fleet.chooseForCallers(models)),
+      choosePools: (models) => rpc((fleet) => fleet.chooseForCallers(models)),
       starts: () => rpc((fleet) => fleet.starts()),
     };
   }
 
-  #starts(): ConfigStart[] {
+  #starts(): PoolStart[] {
     if (!this.#startsWorkers) return [];
     const state = STATES[Math.floor(this.#timeline.now / TURN_MS) % STATES.length]!;
     const start = {

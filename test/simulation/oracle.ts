@@ -29,7 +29,7 @@ export class Oracle {
   readonly #timeline: Timeline;
   /** Epoch ms by the queue's own wall clock, in which its rows tell times. */
   queueNow: () => number = () => this.#timeline.now;
-  /** A job of the same config that waits, was never released by a worker and has a higher priority; null: none does. */
+  /** A job of the same pool that waits, was never released by a worker and has a higher priority; null: none does. */
   waitingBefore: (jobId: string) => string | null = () => null;
   readonly #blame: Blame;
   readonly #cancelled = new Set<string>();

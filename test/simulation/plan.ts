@@ -28,7 +28,7 @@ export interface Plan {
   relaysInQueue: boolean;
 }
 
-/** Base workers share the config of the extended ones, or have one of their own. */
+/** Base workers share the pool of the extended ones, or have one of their own. */
 type ConfigId = 'cfg' | 'base';
 
 export interface WorkerPlan {
@@ -72,7 +72,7 @@ export interface ReaderPlan {
 export interface CallerPlan {
   id: string;
   at: number;
-  /** What it asks for: what only our workers serve, or a config by its name. */
+  /** What it asks for: what only our workers serve, or a pool by its name. */
   model: 'tiny' | ConfigId;
   streams: boolean;
   hangsUpAfterMs: number | null;

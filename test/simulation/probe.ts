@@ -10,10 +10,8 @@ export function isProbe(jobId: string): boolean {
 
 /** A job for every slot. */
 export function probes(workers: readonly WorkerPlan[], at: number): JobPlan[] {
-  const configs = workers.flatMap(({ configId, capacity }) =>
-    Array<typeof configId>(capacity).fill(configId),
-  );
-  return configs.map((configId, index) => ({
+  const pools = workers.flatMap(({ configId, capacity }) => Array<typeof configId>(capacity).fill(configId));
+  return pools.map((configId, index) => ({
     id: `probe${index + 1}`,
     at,
     configId,

@@ -134,7 +134,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
     waitingLines: unasked,
     metrics: unasked,
-    configNow: unasked,
+    poolNow: unasked,
     batchSlots: (models) => rpc((queue, answer) => answer(queue.read('batchSlots', models))),
     hasSession: unasked,
     closeSockets: unasked,

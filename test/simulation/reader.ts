@@ -52,8 +52,8 @@ export class Reader {
     const answered = followJob(this.#jobId, signal, {
       follow: (fence, waitMs) =>
         callQueue(env, 'q', (queue) => queue.follow(this.#jobId, fence, waitMs, null)),
-      openTape: (relay, stream, signal) =>
-        server.openTape(life, relay, stream, signal, (body) => String(bodies.push(body) - 1)),
+      openReplay: (relay, stream, signal) =>
+        server.openReplay(life, relay, stream, signal, (body) => String(bodies.push(body) - 1)),
       now: () => timeline.now,
     }).catch((error: unknown) => {
       if (error instanceof HttpError && COMES_AGAIN.has(error.code ?? '')) return null;
@@ -65,13 +65,13 @@ export class Reader {
       const response = await Promise.race([answered, over, left]);
       if (response === null) return this.#left.signal.aborted ? 'left' : 'broken';
       const body = bodies[Number(response.headers.get('x-body') ?? -1)];
-      return body ? await this.#readTape(body, life) : await this.#readSettled(response);
+      return body ? await this.#readReplay(body, life) : await this.#readSettled(response);
     } finally {
       leave.abort();
     }
   }
 
-  async #readTape(body: CallerBody, life: Life): Promise<'whole' | 'broken' | 'left'> {
+  async #readReplay(body: CallerBody, life: Life): Promise<'whole' | 'broken' | 'left'> {
     const { timeline } = this.#around;
     const answer = new ReadAnswer(this.#around, this.#jobId);
     for (;;) {

@@ -156,10 +156,10 @@ export class RelayHost {
   }
 
   /** The answer of a stored job for one of its readers. The response names its body in `x-body`. */
-  openTape(id: number, signal: AbortSignal, opened: (body: CallerBody) => string): Promise<Response> {
+  openReplay(id: number, signal: AbortSignal, opened: (body: CallerBody) => string): Promise<Response> {
     return new Promise((resolve, reject) => {
       this.#opening.add(reject);
-      const stop = this.#relay.openTape(id, (opening) => {
+      const stop = this.#relay.openReplay(id, (opening) => {
         this.#opening.delete(reject);
         if (!opening.ok) {
           const headers = { [BROKEN_HEADER]: JSON.stringify(opening.reason) };
@@ -173,7 +173,7 @@ export class RelayHost {
         const body: CallerBody = new CallerBody(opening.head, { reads, gone });
         this.#bodies.add(body);
         signal.addEventListener('abort', gone);
-        this.#relay.attachToTape(id, body);
+        this.#relay.attachToReplay(id, body);
         if (signal.aborted) gone();
         resolve(new Response(null, { headers: { 'x-body': opened(body) } }));
       });

@@ -221,14 +221,14 @@ export class Server {
     return this.#fetch(life, () => this.#relay(relay).open(stream));
   }
 
-  openTape(
+  openReplay(
     life: Life,
     relay: string,
     stream: number,
     signal: AbortSignal,
     opened: (body: CallerBody) => string,
   ): Promise<Response> {
-    return this.#fetch(life, () => this.#relay(relay).openTape(stream, signal, opened));
+    return this.#fetch(life, () => this.#relay(relay).openReplay(stream, signal, opened));
   }
 
   /** Question and answer with a delay each. */

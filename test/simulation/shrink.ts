@@ -39,8 +39,8 @@ function* candidates(plan: Plan): Generator<Plan> {
     for (const left of without<unknown>(plan[list])) yield { ...plan, [list]: left };
   }
   for (const workers of without(plan.workers)) {
-    // The jobs of a config without workers would wait for ever.
-    if (configs(workers) === configs(plan.workers)) yield { ...plan, workers };
+    // The jobs of a pool without workers would wait for ever.
+    if (pools(workers) === pools(plan.workers)) yield { ...plan, workers };
   }
   const ends = plan.faults.map((fault) => fault.at + ('ms' in fault ? fault.ms : 0));
   const last =
@@ -51,7 +51,7 @@ function* candidates(plan: Plan): Generator<Plan> {
   }
 }
 
-function configs(workers: readonly WorkerPlan[]): string {
+function pools(workers: readonly WorkerPlan[]): string {
   return String([...new Set(workers.map(({ configId }) => configId))].sort());
 }
 

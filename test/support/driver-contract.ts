@@ -14,7 +14,13 @@ const nameOf = (id: string) => `${PREFIX}small-${id.padStart(10, '0')}`;
 export function driverContract(
   name: string,
   setUp: () => DriverUnderTest | Promise<DriverUnderTest>,
-  { kind = 'local', image = null, gpus = 0, impossible = {}, tellsExitCodes = true }: ContractOptions = {},
+  {
+    instance_type = 'local',
+    image = null,
+    gpus = 0,
+    impossible = {},
+    tellsExitCodes = true,
+  }: ContractOptions = {},
 ): void {
   let current: DriverUnderTest | undefined;
   afterEach(async () => {
@@ -46,7 +52,7 @@ export function driverContract(
       const request = (id: string): LaunchRequest => ({
         name: nameOf(id),
         may_exist: false,
-        kind,
+        instance_type,
         gpus,
         disk_gb: null,
         price_per_hour: null,

@@ -23,7 +23,7 @@ export interface DriverUnderTest {
 }
 
 export interface ContractOptions {
-  kind?: string;
+  instance_type?: string;
   image?: string | null;
   /** Of each machine; 0 where the provider has machines without. */
   gpus?: number;

@@ -3,11 +3,11 @@ import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
 import { readHistory } from '../../src/fleet/history/read.ts';
 import type {
-  ConfigChoice,
-  ConfigStart,
   FleetEvent,
   HistoryRange,
   KnownWorker,
+  PoolChoice,
+  PoolStart,
   QueueShare,
   Subject,
 } from '../../src/fleet/rpc.ts';
@@ -22,7 +22,7 @@ export class FleetHarness {
   readonly database = new DatabaseSync(':memory:');
   rules: Fleet;
   /** In place of what the scheduler makes of its spec. */
-  starts: ConfigStart[] | null = null;
+  starts: PoolStart[] | null = null;
   readonly #settings: FleetSettings;
   readonly #now: () => number;
 
@@ -55,7 +55,7 @@ export class FleetHarness {
 
   /** What the queue tells of its numbers. */
   share(share: Partial<QueueShare>): void {
-    const whole = { at: this.#now(), full: false, sessions: [], gone: [], configs: [], ...share };
+    const whole = { at: this.#now(), full: false, sessions: [], gone: [], pools: [], ...share };
     this.rules.record([], whole);
   }
 
@@ -73,9 +73,9 @@ export class FleetHarness {
     return this.rules.view.view();
   }
 
-  choose(model: string | null): ConfigChoice {
+  choose(model: string | null): PoolChoice {
     const [choice] = this.rules.chooseForCallers([model]);
-    return choice as ConfigChoice;
+    return choice as PoolChoice;
   }
 
   /** Moves its own clock, running every alarm that falls due on the way. */

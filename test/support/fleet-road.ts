@@ -11,13 +11,13 @@ interface Fleet {
   budget?: Record<string, number>;
   /** Default: this machine's processes, by the name of `here`. */
   providers?: Record<string, Record<string, unknown>>;
-  configs: Record<string, Record<string, unknown>>;
+  pools: Record<string, Record<string, unknown>>;
 }
 
 /** Writes a fleet's file whose workers start and end in seconds. */
-export function writeFleet(path: string, { budget = {}, providers = HERE, configs }: Fleet): void {
-  const whole = Object.entries(configs).map(([id, config]) => [id, { ...QUICK, ...config }]);
-  writeFileSync(path, stringify({ budget, providers, configs: Object.fromEntries(whole) }));
+export function writeFleet(path: string, { budget = {}, providers = HERE, pools }: Fleet): void {
+  const whole = Object.entries(pools).map(([id, pool]) => [id, { ...QUICK, ...pool }]);
+  writeFileSync(path, stringify({ budget, providers, pools: Object.fromEntries(whole) }));
 }
 
 const HERE = { here: { driver: 'process' } };

@@ -10,7 +10,7 @@ import type {
   Order,
   OrderResult,
 } from '../../src/scheduler/rpc.ts';
-import { ConfigSpec, ProviderSpec } from '../../src/scheduler/spec.ts';
+import { PoolSpec, ProviderSpec } from '../../src/scheduler/spec.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 const PREFIX = 'wv-abc123-';
@@ -35,7 +35,11 @@ export class LauncherHarness {
     endsMachines: false,
   };
   providers: LauncherAnswer['providers'] = [
-    { name: 'cloud', spec: ProviderSpec.parse({ driver: 'runpod', api_key_variable: 'K' }), kinds: ['h100'] },
+    {
+      name: 'cloud',
+      spec: ProviderSpec.parse({ driver: 'runpod', api_key_variable: 'K' }),
+      instance_types: ['h100'],
+    },
   ];
   readonly #stopped = new AbortController();
   #run: Promise<void> | undefined;
@@ -91,11 +95,11 @@ export class LauncherHarness {
   }
 
   launchOrder(id: string, more: Partial<LaunchOrder> = {}): LaunchOrder {
-    const { engine, model, image, env, secrets, slots } = ConfigSpec.parse({
+    const { engine, model, image, env, secrets, slots } = PoolSpec.parse({
       model: 'm',
       secrets: ['HF_TOKEN'],
       env: { MAX_MODEL_LEN: 4096 },
-      machines: [{ provider: 'cloud', kind: 'h100' }],
+      machines: [{ provider: 'cloud', instance_type: 'h100' }],
     });
     return {
       kind: 'launch',
@@ -104,9 +108,9 @@ export class LauncherHarness {
       provider: 'cloud',
       name: `${PREFIX}small-${id}`,
       may_exist: false,
-      machine: { kind: 'h100', gpus: 1, disk_gb: null, price_per_hour: null },
+      machine: { instance_type: 'h100', gpus: 1, disk_gb: null, price_per_hour: null },
       config_id: 'small',
-      config: { engine, model, image, env, secrets, slots },
+      pool: { engine, model, image, env, secrets, slots },
       token: 'wvl_token-of-this-worker',
       ...more,
     };

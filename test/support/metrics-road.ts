@@ -12,7 +12,7 @@ export interface MetricsRoad {
   headers(queue: string): Record<string, string>;
   get(queue: string, path: string): Promise<Response>;
   metrics(queue: string): Promise<string>;
-  /** Of two stored jobs of the config "cfg" one succeeds, the other runs on. Both objects have heard of it by then. */
+  /** Of two stored jobs of the pool "cfg" one succeeds, the other runs on. Both objects have heard of it by then. */
   runJobs(queue: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -30,7 +30,7 @@ export async function startMetricsRoad(): Promise<MetricsRoad> {
     metrics,
     runJobs: async (queue) => {
       await runJobs(road, queue, headers(queue));
-      const shown = /_workers\{config="cfg",status="running"\} 1/;
+      const shown = /_workers\{pool="cfg",status="running"\} 1/;
       await until(async () => shown.test(await metrics(queue)), 'the fleet object has heard of the worker');
     },
     stop: async () => {

@@ -154,7 +154,7 @@ export class QueueHarness {
     this.queue.beforeCommit();
   }
 
-  /** As the gateway submits: what no worker that is here serves goes where the fleet knows a config for it. */
+  /** As the gateway submits: what no worker that is here serves goes where the fleet knows a pool for it. */
   submit(...given: Partial<SubmitJob>[]): SubmitAnswer[] {
     const jobs = given.map(
       (job): SubmitJob => ({

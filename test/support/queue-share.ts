@@ -1,4 +1,4 @@
-import type { ConfigShare, SessionShare } from '../../src/fleet/rpc.ts';
+import type { PoolShare, SessionShare } from '../../src/fleet/rpc.ts';
 import { FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../src/protocol/index.ts';
 
 /** What a queue tells its fleet object, with as little as a test needs. */
@@ -17,11 +17,11 @@ export function session(worker_id: string, more: Partial<SessionShare> = {}): Se
   };
 }
 
-export type ConfigNumbers = Partial<Omit<ConfigShare, 'totals'>> & {
-  totals?: Partial<ConfigShare['totals']>;
+export type PoolNumbers = Partial<Omit<PoolShare, 'totals'>> & {
+  totals?: Partial<PoolShare['totals']>;
 };
 
-export function config(config_id: string, { totals, ...more }: ConfigNumbers = {}): ConfigShare {
+export function pool(config_id: string, { totals, ...more }: PoolNumbers = {}): PoolShare {
   return {
     config_id,
     callers: 0,

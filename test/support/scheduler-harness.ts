@@ -31,11 +31,11 @@ export class SchedulerHarness {
     this.scheduler = this.#open();
   }
 
-  apply(config: object = {}, driver = 'runpod'): void {
+  apply(pool: object = {}, driver = 'runpod'): void {
     this.scheduler.applySpec(
       FleetSpec.parse({
         providers: { here: { driver } },
-        configs: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...config } },
+        pools: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...pool } },
       }),
       false,
     );
@@ -136,12 +136,12 @@ export class SchedulerHarness {
   }
 
   #facts(): FleetFacts {
-    const config = { waiting: this.waiting, running: 0, waiting_in_background: 0 };
+    const pool = { waiting: this.waiting, running: 0, waiting_in_background: 0 };
     const totals = { submitted: this.waiting, submitted_in_background: 0, ended: 0 };
     return {
       isKnown: true,
       sessions: this.sessions,
-      configs: new Map([['chat', { ...config, ...totals }]]),
+      pools: new Map([['chat', { ...pool, ...totals }]]),
       heartbeats: new Map(),
     };
   }

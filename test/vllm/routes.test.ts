@@ -182,12 +182,12 @@ describe('by the road and directly', () => {
     expect(through).toEqual(direct);
   });
 
-  it('the list of models is the same, with the config beside it', async () => {
+  it('the list of models is the same, with the pool beside it', async () => {
     const direct = JSON.parse((await ask(engineUrl, 'GET', '/v1/models')).text);
     const [own, alias] = JSON.parse((await ask(queue.url, 'GET', '/v1/models')).text).data;
-    const { config, created: _at, permission: _theirs, ...rest } = own;
+    const { pool, created: _at, permission: _theirs, ...rest } = own;
     const { created: _then, permission: _its, ...wanted } = direct.data[0];
-    expect([rest, config]).toEqual([wanted, { id: 'cfg', state: 'ready' }]);
+    expect([rest, pool]).toEqual([wanted, { id: 'cfg', state: 'ready' }]);
     expect(alias).toMatchObject({ id: 'gpt-4o', root: wanted.root, max_model_len: wanted.max_model_len });
   });
 

@@ -14,7 +14,7 @@ const HOURS_A_DAY = 24;
 export async function runFleetCheck(path: string, env: NodeJS.ProcessEnv): Promise<number> {
   const { spec, warnings } = await readFleetFile(path, env);
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  const counts = `${counted(spec.configs, 'config')}, ${counted(spec.providers, 'provider')}`;
+  const counts = `${counted(spec.pools, 'pool')}, ${counted(spec.providers, 'provider')}`;
   process.stdout.write(`${path} is in order: ${counts}.\n\n${costLines(spec).join('\n')}\n`);
   return EXIT.ok;
 }
@@ -25,11 +25,11 @@ export function costLines(spec: FleetSpec): string[] {
     const [minHour, minDay, maxHour, maxDay] = costs;
     return [name, String(min), minHour, minDay, String(max), maxHour, maxDay];
   };
-  const rows = Object.entries(spec.configs).map(([id, config]) => {
-    const [least, most] = [costOf(spec, config, config.min), costOf(spec, config, config.max)];
-    return row(id, config.min, config.max, bothTexts(least, most));
+  const rows = Object.entries(spec.pools).map(([id, pool]) => {
+    const [least, most] = [costOf(spec, pool, pool.min), costOf(spec, pool, pool.max)];
+    return row(id, pool.min, pool.max, bothTexts(least, most));
   });
-  const workers = (of: 'min' | 'max') => Object.values(spec.configs).reduce((sum, each) => sum + each[of], 0);
+  const workers = (of: 'min' | 'max') => Object.values(spec.pools).reduce((sum, each) => sum + each[of], 0);
   const [least, most] = [totalCost(spec, ({ min }) => min), totalCost(spec, ({ max }) => max)];
   const total = row('all', workers('min'), workers('max'), bothTexts(least, most));
   const head = ['CONFIG', 'MIN', '$/HOUR', '$/DAY', 'MAX', '$/HOUR', '$/DAY'];

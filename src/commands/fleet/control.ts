@@ -1,5 +1,5 @@
 import { EXIT } from '../../process/index.ts';
-import type { ConfigAction, SpecChange } from '../../scheduler/rpc.ts';
+import type { PoolAction, SpecChange } from '../../scheduler/rpc.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { dollars } from './cost.ts';
 
@@ -9,11 +9,11 @@ interface ControlOptions extends QueueTarget {
 
 /** `worker-vllm fleet launch|drain|pause|resume CONFIG`. @throws UserError when the queue refuses */
 export async function runFleetControl(
-  action: ConfigAction,
+  action: PoolAction,
   configId: string,
   { dryRun = false, ...target }: ControlOptions,
 ): Promise<number> {
-  const path = `/api/fleet/configs/${encodeURIComponent(configId)}/${action}`;
+  const path = `/api/fleet/pools/${encodeURIComponent(configId)}/${action}`;
   const { text } = await askQueueJson<{ text: string }>(target, path, {
     method: 'POST',
     scope: 'admin',

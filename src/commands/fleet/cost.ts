@@ -1,27 +1,27 @@
 import { DRIVERS } from '../../scheduler/drivers.ts';
-import type { CandidateSpec, ConfigSpec, FleetSpec } from '../../scheduler/spec.ts';
+import type { CandidateSpec, FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 
 /** What workers cost, US dollars an hour. */
 export interface Cost {
-  /** On the cheapest of the machines that a config may run on, and on the dearest. */
+  /** On the cheapest of the machines that a pool may run on, and on the dearest. */
   from: number;
   to: number;
   /** The price of some of them only the provider knows: they are in neither. */
   isPartial: boolean;
 }
 
-/** Of so many workers of a config. */
-export function costOf(spec: FleetSpec, config: ConfigSpec, workers: number): Cost {
-  const prices = config.machines.map((machine) => priceOf(spec, machine));
+/** Of so many workers of a pool. */
+export function costOf(spec: FleetSpec, pool: PoolSpec, workers: number): Cost {
+  const prices = pool.machines.map((machine) => priceOf(spec, machine));
   const known = prices.filter((price) => price !== null);
   if (workers === 0 || known.length === 0) return { from: 0, to: 0, isPartial: workers > 0 };
   const isPartial = known.length < prices.length;
   return { from: Math.min(...known) * workers, to: Math.max(...known) * workers, isPartial };
 }
 
-/** Of all configs together. */
-export function totalCost(spec: FleetSpec, workersOf: (config: ConfigSpec) => number): Cost {
-  const costs = Object.values(spec.configs).map((config) => costOf(spec, config, workersOf(config)));
+/** Of all pools together. */
+export function totalCost(spec: FleetSpec, workersOf: (pool: PoolSpec) => number): Cost {
+  const costs = Object.values(spec.pools).map((pool) => costOf(spec, pool, workersOf(pool)));
   const sum = (of: (cost: Cost) => number) => costs.reduce((total, cost) => total + of(cost), 0);
   const isPartial = costs.some((cost) => cost.isPartial);
   return { from: sum(({ from }) => from), to: sum(({ to }) => to), isPartial };

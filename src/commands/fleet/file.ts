@@ -25,7 +25,7 @@ const MOST_CHARACTERS = 1024 * 1024;
 interface Finding {
   line: number;
   column: number;
-  /** `configs.llama.machines[0].provider`; empty: the file as a whole. */
+  /** `pools.llama.machines[0].provider`; empty: the file as a whole. */
   path: string;
   text: string;
 }
@@ -49,7 +49,7 @@ export interface FleetFile {
 /**
  * Reads fleet.yaml.
  * @param env where the secrets are looked for that the file names
- * @throws UserError with all faults, a line each: `fleet.yaml:12:7: configs.llama.model: …`
+ * @throws UserError with all faults, a line each: `fleet.yaml:12:7: pools.llama.model: …`
  */
 export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promise<FleetFile> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {

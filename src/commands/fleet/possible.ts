@@ -1,4 +1,4 @@
-import type { ConfigSpec, FleetSpec } from '../../scheduler/spec.ts';
+import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 import { dollars, totalCost } from './cost.ts';
 import type { Remark } from './issues.ts';
 
@@ -17,14 +17,14 @@ function budgetBelowMin({ budget, ...spec }: FleetSpec): Remark[] {
   ];
   return limits.flatMap(({ field, limit, cost, span }) => {
     if (limit === undefined || limit >= cost) return [];
-    const text = `is less than the $${dollars(cost)} ${span} that all configs cost at min: not all of these workers are started`;
+    const text = `is less than the $${dollars(cost)} ${span} that all pools cost at min: not all of these workers are started`;
     return [{ path: ['budget', field], of: 'value' as const, text }];
   });
 }
 
 /** Machines of one's own have the GPUs that the file names. */
 function gpusMissing(spec: FleetSpec): Remark[] {
-  return everyMachine(spec).flatMap(({ path, config, machine, isOnly }) => {
+  return everyMachine(spec).flatMap(({ path, pool, machine, isOnly }) => {
     const provider = spec.providers[machine.provider];
     const gpus = provider && 'gpus' in provider ? provider.gpus : undefined;
     if (gpus === undefined || machine.gpus === 0) return [];
@@ -32,9 +32,9 @@ function gpusMissing(spec: FleetSpec): Remark[] {
     if (machine.gpus > gpus.length) {
       return [{ path, of: 'value' as const, text: `needs ${counted(machine.gpus, 'GPU')}, and ${has}` }];
     }
-    const needed = config.max * machine.gpus;
+    const needed = pool.max * machine.gpus;
     if (!isOnly || needed <= gpus.length) return [];
-    const text = `${counted(config.max, 'worker')} of ${counted(machine.gpus, 'GPU')} each need ${needed}, and ${has}`;
+    const text = `${counted(pool.max, 'worker')} of ${counted(machine.gpus, 'GPU')} each need ${needed}, and ${has}`;
     return [{ path, of: 'value' as const, text }];
   });
 }
@@ -42,22 +42,22 @@ function gpusMissing(spec: FleetSpec): Remark[] {
 function providersTooSmall(spec: FleetSpec): Remark[] {
   return Object.entries(spec.providers).flatMap(([id, { max }]) => {
     if (max === undefined) return [];
-    const needed = Object.values(spec.configs)
+    const needed = Object.values(spec.pools)
       .filter(({ machines }) => machines.every(({ provider }) => provider === id))
       .reduce((sum, { min }) => sum + min, 0);
     if (needed <= max) return [];
-    const text = `is less than the ${counted(needed, 'worker')} that configs have there at min`;
+    const text = `is less than the ${counted(needed, 'worker')} that pools have there at min`;
     return [{ path: ['providers', id, 'max'], of: 'value' as const, text }];
   });
 }
 
 function everyMachine(spec: FleetSpec) {
-  return Object.entries(spec.configs).flatMap(([id, config]: [string, ConfigSpec]) =>
-    config.machines.map((machine, index) => ({
-      path: ['configs', id, 'machines', index, 'gpus'],
-      config,
+  return Object.entries(spec.pools).flatMap(([id, pool]: [string, PoolSpec]) =>
+    pool.machines.map((machine, index) => ({
+      path: ['pools', id, 'machines', index, 'gpus'],
+      pool,
       machine,
-      isOnly: config.machines.length === 1,
+      isOnly: pool.machines.length === 1,
     })),
   );
 }

@@ -1,5 +1,5 @@
 import { age } from '../../dashboard/format.ts';
-import type { ConfigRow, FleetView } from '../../protocol/index.ts';
+import type { FleetView, PoolRow } from '../../protocol/index.ts';
 import { columns } from './columns.ts';
 import { dollars } from './cost.ts';
 import { sentence } from './story.ts';
@@ -8,17 +8,17 @@ import { sentence } from './story.ts';
 const SILENT_MS = 60_000;
 
 /** The scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */
-export function statusLines({ scaling, configs }: FleetView, now: number): string[] {
+export function statusLines({ scaling, pools }: FleetView, now: number): string[] {
   if (scaling === null) {
     return ['No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.'];
   }
-  const rows = configs.flatMap((config) => rowOf(config, now));
+  const rows = pools.flatMap((pool) => rowOf(pool, now));
   const { price_per_hour, spent_today, budget } = scaling;
   return [
     ...columns([HEAD, ...rows]),
     '',
     `Now $${dollars(price_per_hour)} an hour${limit(budget.per_hour)}, today $${dollars(spent_today)}${limit(budget.per_day)}.`,
-    ...troubles({ scaling, configs }, now),
+    ...troubles({ scaling, pools }, now),
   ].map(clean);
 }
 
@@ -34,7 +34,7 @@ const HEAD = [
   'LAST DECISION',
 ];
 
-function rowOf({ config_id, scaling }: ConfigRow, now: number): string[][] {
+function rowOf({ config_id, scaling }: PoolRow, now: number): string[][] {
   if (!scaling) return [];
   const { decision } = scaling;
   const numbers = [scaling.wanted, scaling.ready, scaling.starting, scaling.draining, scaling.waiting];
@@ -53,13 +53,13 @@ function limit(budget: number | null): string {
   return budget === null ? '' : ` of $${dollars(budget)}`;
 }
 
-function troubles({ scaling, configs }: Pick<FleetView, 'scaling' | 'configs'>, now: number): string[] {
+function troubles({ scaling, pools }: Pick<FleetView, 'scaling' | 'pools'>, now: number): string[] {
   const { budget_reached, providers, launchers } = scaling!;
   const heard = launchers.filter(({ seen_at }) => now - seen_at < SILENT_MS);
   const unserved = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
   return [
     ...(budget_reached === null ? [] : [`▲ ${sentence(budget_reached)}`]),
-    ...configs.flatMap(({ config_id, scaling: own }) => troubleOf(config_id, own)),
+    ...pools.flatMap(({ config_id, scaling: own }) => troubleOf(config_id, own)),
     ...providers.flatMap(({ name, error }) => (error === null ? [] : [`▲ Provider ${name}: ${error}`])),
     ...unserved.map(
       ({ name, driver }) =>
@@ -68,7 +68,7 @@ function troubles({ scaling, configs }: Pick<FleetView, 'scaling' | 'configs'>, 
   ];
 }
 
-function troubleOf(id: string, scaling: ConfigRow['scaling']): string[] {
+function troubleOf(id: string, scaling: PoolRow['scaling']): string[] {
   if (!scaling) return [];
   const { breaker, control } = scaling;
   const resume = `"worker-vllm fleet resume ${id}"`;

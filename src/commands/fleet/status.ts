@@ -11,7 +11,7 @@ export interface FleetStatusOptions extends QueueTarget {
 }
 
 /**
- * `worker-vllm fleet status`: what the scheduler wants, has and has decided, by config.
+ * `worker-vllm fleet status`: what the scheduler wants, has and has decided, by pool.
  * @returns the exit code
  * @throws UserError when the queue cannot be reached, or the token may not look
  */
@@ -33,11 +33,11 @@ export async function runFleetStatus({ json, watch, ...target }: FleetStatusOpti
 }
 
 /** The parts of `GET /api/fleet` that the scheduler makes. */
-function scalingOf({ at, scaling, configs, launches }: FleetView) {
+function scalingOf({ at, scaling, pools, launches }: FleetView) {
   return {
     at,
     scaling,
-    configs: configs.flatMap(({ config_id, scaling: own }) => (own ? [{ config_id, ...own }] : [])),
+    pools: pools.flatMap(({ config_id, scaling: own }) => (own ? [{ config_id, ...own }] : [])),
     launches,
   };
 }

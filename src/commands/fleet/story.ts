@@ -1,10 +1,10 @@
 import { age, duration } from '../../dashboard/format.ts';
 import {
-  type ConfigRow,
   type FleetView,
   failureInWords,
   isFinal,
   type LaunchRow,
+  type PoolRow,
 } from '../../protocol/index.ts';
 import { dollars } from './cost.ts';
 
@@ -13,14 +13,14 @@ import { dollars } from './cost.ts';
  * @param before null: nothing was seen yet, so what there is, is told in short
  */
 export function happenings(before: FleetView | null, after: FleetView): string[] {
-  if (before === null) return after.configs.flatMap((config) => presentOf(config));
+  if (before === null) return after.pools.flatMap((pool) => presentOf(pool));
   const known = new Map(before.launches.map((launch) => [launch.id, launch]));
   const launches = [...after.launches].sort((a, b) => a.intended_at - b.intended_at);
   const begun = launches.filter(({ id }) => !known.has(id));
   return [
     ...startsOf(begun, after),
     ...launches.flatMap((launch) => stepOf(launch, known.get(launch.id), after)),
-    ...after.configs.flatMap((config) => changesOf(config, before)),
+    ...after.pools.flatMap((pool) => changesOf(pool, before)),
     ...changed(before.scaling?.budget_reached ?? null, after.scaling?.budget_reached ?? null, [
       (text) => `Budget: ${sentence(text)}`,
       'Budget: there is room again.',
@@ -30,21 +30,21 @@ export function happenings(before: FleetView | null, after: FleetView): string[]
 }
 
 /** `3 of 4`. */
-function presentOf({ config_id, scaling }: ConfigRow): string[] {
+function presentOf({ config_id, scaling }: PoolRow): string[] {
   if (!scaling || scaling.ready + scaling.starting === 0) return [];
   const starting = scaling.starting > 0 ? `, ${scaling.starting} starting` : '';
   return [`${config_id}: ${scaling.ready} of at most ${scaling.max} workers ready${starting}.`];
 }
 
-/** Launches of one config that were decided together are one sentence. */
+/** Launches of one pool that were decided together are one sentence. */
 function startsOf(begun: LaunchRow[], view: FleetView): string[] {
-  const byConfig = Map.groupBy(begun, ({ config_id }) => config_id);
-  return [...byConfig].map(([configId, launches]) => {
-    const config = view.configs.find(({ config_id }) => config_id === configId);
+  const byPool = Map.groupBy(begun, ({ config_id }) => config_id);
+  return [...byPool].map(([configId, launches]) => {
+    const pool = view.pools.find(({ config_id }) => config_id === configId);
     const alive = view.launches.filter((launch) => launch.config_id === configId && !isFinal(launch)).length;
-    const waiting = config?.scaling?.waiting ?? 0;
+    const waiting = pool?.scaling?.waiting ?? 0;
     const what = launches.length === 1 ? 'a worker' : `${launches.length} workers`;
-    const limit = config?.scaling ? ` (${alive} of ${config.scaling.max})` : '';
+    const limit = pool?.scaling ? ` (${alive} of ${pool.scaling.max})` : '';
     const wait = waiting > 0 ? `${waiting} wait, ` : '';
     return `${configId}: ${wait}starting ${what}${limit}. ${sentence(withoutInputs(launches[0]!.reason))}`;
   });
@@ -74,13 +74,13 @@ function costOf({ intended_at, ended_at, cost }: LaunchRow): string {
   return ` after ${age(ended_at - intended_at)}, for $${dollars(cost)}`;
 }
 
-function decisionOf(configId: string, { configs }: FleetView): string {
-  const decision = configs.find(({ config_id }) => config_id === configId)?.scaling?.decision;
+function decisionOf(configId: string, { pools }: FleetView): string {
+  const decision = pools.find(({ config_id }) => config_id === configId)?.scaling?.decision;
   return decision ? sentence(decision.text) : '';
 }
 
-function changesOf({ config_id: id, scaling }: ConfigRow, { configs }: FleetView): string[] {
-  const before = configs.find(({ config_id }) => config_id === id)?.scaling;
+function changesOf({ config_id: id, scaling }: PoolRow, { pools }: FleetView): string[] {
+  const before = pools.find(({ config_id }) => config_id === id)?.scaling;
   if (!scaling || !before) return [];
   const control = scaling.control === before.control ? [] : [`${id}: ${CONTROLS[scaling.control]}`];
   const breaker = changed(before.breaker?.text ?? null, scaling.breaker?.text ?? null, [

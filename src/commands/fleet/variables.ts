@@ -6,23 +6,23 @@ import { didYouMean, fieldOf, MOST_TOLD, type Remark, shown } from './issues.ts'
 
 /** What is said about the variables that a fleet gives to its workers. */
 
-/** The launcher sets them, from what a config says elsewhere. */
+/** The launcher sets them, from what a pool says elsewhere. */
 const SET_BY_THE_LAUNCHER: Record<string, string> = {
   CASOLA_WS_URL: 'the launcher sets it to its own queue',
   CASOLA_API_URL: 'the launcher sets it to its own queue',
   CASOLA_QUEUE_ID: 'the launcher sets it to its own queue',
   CASOLA_API_TOKEN: 'every worker gets a token of its own',
-  CASOLA_CONFIG_ID: 'it is the name of the config',
+  CASOLA_CONFIG_ID: 'it is the name of the pool',
   CASOLA_INSTANCE_ID: 'every worker gets an id of its own',
   CASOLA_WORKER_ID: 'every worker gets an id of its own',
   CASOLA_CREATED_AT: 'the launcher sets it',
-  CASOLA_MAX_JOBS: 'write it as "slots" of the config',
-  CASOLA_CAPACITY: 'write it as "slots" of the config',
-  MAX_CONCURRENCY: 'write it as "slots" of the config',
-  VLLM_MODEL: 'write it as "model" of the config',
-  MODEL_NAME: 'write it as "model" of the config',
-  MODEL: 'write it as "model" of the config',
-  ENGINE: 'write it as "engine" of the config',
+  CASOLA_MAX_JOBS: 'write it as "slots" of the pool',
+  CASOLA_CAPACITY: 'write it as "slots" of the pool',
+  MAX_CONCURRENCY: 'write it as "slots" of the pool',
+  VLLM_MODEL: 'write it as "model" of the pool',
+  MODEL_NAME: 'write it as "model" of the pool',
+  MODEL: 'write it as "model" of the pool',
+  ENGINE: 'write it as "engine" of the pool',
 };
 
 /** Ours alone: whoever writes a name that begins so means one of ours. */
@@ -37,16 +37,16 @@ const ALSO_OURS = [
   'WORKER_CUDA_VERSION',
 ];
 
-/** Of all configs' `env`. */
+/** Of all pools' `env`. */
 export function environmentRemarks(document: unknown): { faults: Remark[]; warnings: Remark[] } {
   const faults: Remark[] = [];
   const warnings: Remark[] = [];
-  for (const [id, config] of entriesOf(fieldOf(document, 'configs'))) {
-    const engine = fieldOf(config, 'engine');
+  for (const [id, pool] of entriesOf(fieldOf(document, 'pools'))) {
+    const engine = fieldOf(pool, 'engine');
     const shape = containerShape({ ENGINE: typeof engine === 'string' ? engine : undefined });
-    for (const [name, value] of entriesOf(fieldOf(config, 'env'))) {
+    for (const [name, value] of entriesOf(fieldOf(pool, 'env'))) {
       if (faults.length > MOST_TOLD || warnings.length > MOST_TOLD) return { faults, warnings };
-      const path = ['configs', id, 'env', name];
+      const path = ['pools', id, 'env', name];
       const fault = nameFault(name, shape);
       const wrong = fault === null ? valueFault(name, value, shape) : null;
       if (fault !== null) faults.push({ path, of: 'key', text: fault });
@@ -64,10 +64,10 @@ export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark
     const text = `${name} is not set in this environment; it must be set where the launcher runs`;
     return [{ path, of: 'value', text }];
   };
-  const ofConfigs = entriesOf(fieldOf(document, 'configs')).flatMap(([id, config]) => {
-    const secrets = fieldOf(config, 'secrets');
+  const ofPools = entriesOf(fieldOf(document, 'pools')).flatMap(([id, pool]) => {
+    const secrets = fieldOf(pool, 'secrets');
     const names: unknown[] = Array.isArray(secrets) ? secrets : [];
-    return names.flatMap((name, index) => missing(['configs', id, 'secrets', index], name));
+    return names.flatMap((name, index) => missing(['pools', id, 'secrets', index], name));
   });
   const ofProviders = entriesOf(fieldOf(document, 'providers')).flatMap(([id, provider]) => {
     const field = ['api_key_variable', 'token_variable'].find(
@@ -77,7 +77,7 @@ export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark
     const facts = fieldOf(DRIVERS, String(fieldOf(provider, 'driver')));
     return missing(['providers', id, 'driver'], fieldOf(facts, 'keyVariable'));
   });
-  return [...ofProviders, ...ofConfigs];
+  return [...ofProviders, ...ofPools];
 }
 
 function nameFault(name: string, shape: z.ZodRawShape): string | null {

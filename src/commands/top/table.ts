@@ -15,11 +15,11 @@ import {
 import { gpuTotals } from '../../dashboard/gpus.ts';
 import { doingNow, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
 import {
-  type ConfigRow,
-  type ConfigScaling,
   type FleetView,
   isFinal,
   type LaunchRow,
+  type PoolRow,
+  type PoolScaling,
   type WorkerRow,
   type WorkerState,
 } from '../../protocol/index.ts';
@@ -42,7 +42,7 @@ export interface Shown {
 
 /** As many lines as the screen has, none wider than it. */
 export function fleetLines({ view, now, connection }: Shown, screen: Screen): string[] {
-  const { summary, attention, configs, workers, launches, scaling } = view;
+  const { summary, attention, pools, workers, launches, scaling } = view;
   const head = [
     `${colour(screen, summary.verdict === 'serving' ? 'good' : 'bad', VERDICTS[summary.verdict])}  ${clean(summary.text)}`,
     [
@@ -61,18 +61,18 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
     '',
   ];
   const underWay = sortLaunches(launches.filter((launch) => !isFinal(launch) && launch.state !== 'ready'));
-  const configLines = [
-    ...table(scaling ? SCALED_COLUMNS : CONFIG_COLUMNS, configs, now, screen),
+  const poolLines = [
+    ...table(scaling ? SCALED_COLUMNS : POOL_COLUMNS, pools, now, screen),
     '',
     ...(underWay.length > 0 ? [...table(LAUNCH_COLUMNS, underWay.slice(0, MOST_LAUNCHES), now, screen)] : []),
     ...more(underWay.length - MOST_LAUNCHES, 'more launches'),
     ...(underWay.length > 0 ? [''] : []),
   ];
-  const left = screen.rows - head.length - configLines.length - 2;
+  const left = screen.rows - head.length - poolLines.length - 2;
   const shown = workers.length > left ? workers.slice(0, Math.max(0, left - 1)) : workers;
   const lines = [
     ...head,
-    ...(configs.length > 0 ? configLines : []),
+    ...(pools.length > 0 ? poolLines : []),
     ...(workers.length > 0 ? table(WORKER_COLUMNS, shown, now, screen) : []),
     ...more(workers.length - shown.length, 'more workers'),
   ];
@@ -127,7 +127,7 @@ const WORKER_COLUMNS: Column<WorkerRow>[] = [
   },
 ];
 
-const CONFIG_COLUMNS: Column<ConfigRow>[] = [
+const POOL_COLUMNS: Column<PoolRow>[] = [
   { title: 'CONFIG', text: ({ config_id }) => config_id, isLeft: true, drop: 0 },
   { title: 'READY', text: ({ ready_workers, workers }) => `${ready_workers}/${workers}`, drop: 0 },
   { title: 'SLOTS', text: ({ busy_slots, slots }) => `${busy_slots}/${slots}`, drop: 0 },
@@ -146,9 +146,9 @@ const CONFIG_COLUMNS: Column<ConfigRow>[] = [
 ];
 
 /** The same of a fleet that the scheduler starts and ends. */
-const SCALED_COLUMNS: Column<ConfigRow>[] = CONFIG_COLUMNS.flatMap((column) => {
+const SCALED_COLUMNS: Column<PoolRow>[] = POOL_COLUMNS.flatMap((column) => {
   if (column.title !== 'SLOTS') return [column];
-  const of = (title: string, text: (scaling: ConfigScaling) => string, drop: number): Column<ConfigRow> => ({
+  const of = (title: string, text: (scaling: PoolScaling) => string, drop: number): Column<PoolRow> => ({
     title,
     text: ({ scaling }) => (scaling ? text(scaling) : '–'),
     drop,
@@ -181,7 +181,12 @@ const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
     },
     drop: 0,
   },
-  { title: 'MACHINE', text: ({ provider, kind }) => `${provider} ${kind}`, isLeft: true, drop: 3 },
+  {
+    title: 'MACHINE',
+    text: ({ provider, instance_type }) => `${provider} ${instance_type}`,
+    isLeft: true,
+    drop: 3,
+  },
   { title: 'COST', text: ({ cost }) => money(cost), drop: 2 },
   { title: 'WHY', text: ({ reason }) => reason, isLeft: true, drop: 4 },
 ];

@@ -17,7 +17,7 @@ const AT_TOP_PX = 120;
 const activity = computed(() => {
   const view = fleet.value;
   if (!view) return null;
-  const counts = view.configs.map(({ day, waiting, busy_slots }) => [
+  const counts = view.pools.map(({ day, waiting, busy_slots }) => [
     ...[day.submitted, day.succeeded, day.failed, day.cancelled, day.expired],
     ...[waiting.stored, busy_slots],
   ]);

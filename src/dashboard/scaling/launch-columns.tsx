@@ -42,9 +42,9 @@ const MACHINE: Column<LaunchRow> = {
   head: 'Machine',
   width: 170,
   drop: 2,
-  cell: ({ kind, provider, external_id }) => (
+  cell: ({ instance_type, provider, external_id }) => (
     <>
-      <span title={kind}>{kind}</span>
+      <span title={instance_type}>{instance_type}</span>
       <small title={external_id ?? undefined}>
         {provider}
         {external_id !== null && <span class="id"> {external_id}</span>}

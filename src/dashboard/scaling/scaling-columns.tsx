@@ -1,35 +1,35 @@
-import type { ConfigRow } from '../../protocol/fleet-view.ts';
-import type { ConfigScaling } from '../../protocol/scaling.ts';
+import type { PoolRow } from '../../protocol/fleet-view.ts';
+import type { PoolScaling } from '../../protocol/scaling.ts';
 import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
 import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { href } from '../router.ts';
-import { ConfigActions } from './config-actions.tsx';
+import { PoolActions } from './pool-actions.tsx';
 
-/** A config of the fleet's file. */
-export type ScaledConfig = ConfigRow & { scaling: ConfigScaling };
+/** A pool of the fleet's file. */
+export type ScaledPool = PoolRow & { scaling: PoolScaling };
 
-export function isScaled(config: ConfigRow): config is ScaledConfig {
-  return config.scaling !== null;
+export function isScaled(pool: PoolRow): pool is ScaledPool {
+  return pool.scaling !== null;
 }
 
 function counted(
   key: string,
   head: string,
   title: string,
-  of: (scaling: ConfigScaling) => number | null,
+  of: (scaling: PoolScaling) => number | null,
   drop?: 3 | 4 | 5,
-): Column<ScaledConfig> {
+): Column<ScaledPool> {
   const common = { key, head, title, width: 76, narrow: 62, isNumber: true };
   return { ...common, ...(drop && { drop }), cell: ({ scaling }) => format.count(of(scaling)) };
 }
 
-/** What the scheduler makes of a config, left to right. */
-export const SCALING_COLUMNS: Column<ScaledConfig>[] = [
+/** What the scheduler makes of a pool, left to right. */
+export const SCALING_COLUMNS: Column<ScaledPool>[] = [
   {
-    key: 'config',
-    head: 'Config',
+    key: 'pool',
+    head: 'Pool',
     width: 190,
     cell: ({ config_id, scaling }) => (
       <>
@@ -82,12 +82,12 @@ export const SCALING_COLUMNS: Column<ScaledConfig>[] = [
     width: 104,
     narrow: 104,
     isNumber: true,
-    cell: (config) => <ConfigActions config={config} />,
+    cell: (pool) => <PoolActions pool={pool} />,
   },
 ];
 
 /** What keeps the rule from what it would do; else how far it may go. */
-function Held({ scaling: { control, breaker, min, max } }: { scaling: ConfigScaling }) {
+function Held({ scaling: { control, breaker, min, max } }: { scaling: PoolScaling }) {
   if (breaker !== null) {
     return (
       <small class="bad" title={breaker.text}>

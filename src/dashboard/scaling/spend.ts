@@ -1,7 +1,7 @@
-import type { ConfigRow, FleetView, WorkerRow } from '../../protocol/fleet-view.ts';
+import type { FleetView, PoolRow, WorkerRow } from '../../protocol/fleet-view.ts';
 import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 
-/** What machines cost, summed for a config or a provider; US dollars. */
+/** What machines cost, summed for a pool or a provider; US dollars. */
 export interface Spend {
   machines: number;
   per_hour: number;
@@ -29,8 +29,8 @@ export function spendOf(launches: readonly LaunchRow[], workers: readonly Worker
 }
 
 /** US dollars for a million generated tokens over the newest hour; null: none was, or nothing was paid. */
-export function perMillionTokens(config: ConfigRow, { last_hour }: Spend): number | null {
-  const { tokens_out } = config.hour;
+export function perMillionTokens(pool: PoolRow, { last_hour }: Spend): number | null {
+  const { tokens_out } = pool.hour;
   return tokens_out === 0 || last_hour === 0 ? null : (last_hour / tokens_out) * 1e6;
 }
 

@@ -36,7 +36,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
         {start.engine_healthy_ms === undefined
           ? `, not healthy ${isOver ? 'when it ended' : `after ${format.stopwatch(toHealthy)}`}`
           : `, healthy after ${format.duration(toHealthy)}`}
-        {expected_start_ms !== null && `; usual for this config: ${format.duration(expected_start_ms)}`}
+        {expected_start_ms !== null && `; usual for this pool: ${format.duration(expected_start_ms)}`}
       </p>
       <ol>
         {steps.map(({ name, length, state }) => (

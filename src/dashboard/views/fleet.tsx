@@ -17,17 +17,17 @@ export function FleetView() {
   if (!view) return null;
   if (!view.scaling && view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
   const state = WORKER_STATES.find((known) => known === query.value.get('state')) ?? null;
-  const config = query.value.get('config_id');
+  const pool = query.value.get('config_id');
   const sort = query.value.get('sort');
-  const ofConfig = view.workers.filter(({ config_id }) => config === null || config_id === config);
-  const shown = state === null ? ofConfig : ofConfig.filter((worker) => worker.state === state);
+  const ofPool = view.workers.filter(({ config_id }) => pool === null || config_id === pool);
+  const shown = state === null ? ofPool : ofPool.filter((worker) => worker.state === state);
   return (
     <section class="view" aria-labelledby="fleet-title">
       <Scaling view={view} />
       <div class="tools">
         <h1 id="fleet-title">Workers</h1>
-        <StateFilter workers={ofConfig} chosen={state} />
-        <ConfigFilter workers={view.workers} chosen={config} />
+        <StateFilter workers={ofPool} chosen={state} />
+        <PoolFilter workers={view.workers} chosen={pool} />
       </div>
       {shown.length > 0 ? (
         <Table
@@ -44,7 +44,7 @@ export function FleetView() {
       ) : (
         <p class="notice">
           No worker {state && <>is {WORKER_LOOKS[state].word.toLowerCase()}</>}
-          {config && <> in the config {config}</>}; {plural(view.workers.length, 'worker')} hidden.{' '}
+          {pool && <> in the pool {pool}</>}; {plural(view.workers.length, 'worker')} hidden.{' '}
           <button type="button" onClick={() => filter({ state: null, config_id: null })}>
             Show all
           </button>
@@ -81,17 +81,17 @@ function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: Worker
   );
 }
 
-function ConfigFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string | null }) {
-  const configs = [...new Set(workers.flatMap(({ config_id }) => config_id ?? []))].sort();
-  if (configs.length < 2 && chosen === null) return null;
+function PoolFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string | null }) {
+  const pools = [...new Set(workers.flatMap(({ config_id }) => config_id ?? []))].sort();
+  if (pools.length < 2 && chosen === null) return null;
   return (
     <label class="select">
-      Config{' '}
+      Pool{' '}
       <select value={chosen ?? ''} onChange={(event) => filter({ config_id: event.currentTarget.value })}>
         <option value="">all</option>
-        {configs.map((config) => (
-          <option key={config} value={config}>
-            {config}
+        {pools.map((pool) => (
+          <option key={pool} value={pool}>
+            {pool}
           </option>
         ))}
       </select>

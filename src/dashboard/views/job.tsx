@@ -96,7 +96,7 @@ function Facts({ job }: { job: Job }) {
   const ran = job.leased_at === null || job.state === 'pending' ? null : between(job.leased_at, end);
   return (
     <dl class="facts">
-      <Figure name="Config">
+      <Figure name="Pool">
         <a href={href(`queue?config_id=${encodeURIComponent(job.config_id)}`)}>{job.config_id}</a>
       </Figure>
       <Figure name="Type">{job.job_type}</Figure>

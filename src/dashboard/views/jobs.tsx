@@ -74,7 +74,7 @@ function apiQuery(params: URLSearchParams): string {
 }
 
 function Filters({ params }: { params: URLSearchParams }) {
-  const configs = (fleet.value?.configs ?? []).map(({ config_id }) => config_id);
+  const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
   const others = Object.keys(MORE_FILTERS).filter((name) => params.has(name));
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
@@ -86,8 +86,8 @@ function Filters({ params }: { params: URLSearchParams }) {
       <Field label="State">
         <Choice value={params.get('state')} options={STATES} onChange={set('state')} />
       </Field>
-      <Field label="Config">
-        <Choice value={params.get('config_id')} options={configs} onChange={set('config_id')} />
+      <Field label="Pool">
+        <Choice value={params.get('config_id')} options={pools} onChange={set('config_id')} />
       </Field>
       <Field label="Worker">
         <input
@@ -198,8 +198,8 @@ const COLUMNS: Column<JobSummary>[] = [
     ),
   },
   {
-    key: 'config',
-    head: 'Config',
+    key: 'pool',
+    head: 'Pool',
     width: 180,
     narrow: 84,
     cell: ({ config_id }) => <span title={config_id}>{config_id}</span>,

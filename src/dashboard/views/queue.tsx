@@ -1,4 +1,4 @@
-import type { ConfigRates, ConfigRow, Percentiles } from '../../protocol/fleet-view.ts';
+import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
 import * as format from '../format.ts';
@@ -13,15 +13,15 @@ const SPANS = {
 } as const;
 type Span = keyof typeof SPANS;
 
-/** What waits in each config, why, and how quickly the rest goes through. */
+/** What waits in each pool, why, and how quickly the rest goes through. */
 export function QueueView() {
   const view = fleet.value;
   if (!view) return null;
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
-  const config = query.value.get('config_id');
-  const shown = view.configs
-    .filter(({ config_id }) => config === null || config_id === config)
+  const pool = query.value.get('config_id');
+  const shown = view.pools
+    .filter(({ config_id }) => pool === null || config_id === pool)
     // What waits longest is looked for first.
     .sort(
       (a, b) => (b.oldest_wait_ms ?? 0) - (a.oldest_wait_ms ?? 0) || (a.config_id < b.config_id ? -1 : 1),
@@ -31,21 +31,21 @@ export function QueueView() {
       <div class="tools">
         <h1 id="queue-title">Queue</h1>
         <SpanChoice chosen={span} />
-        {config !== null && (
+        {pool !== null && (
           <button type="button" onClick={() => filter({ config_id: null })}>
-            config: {config} <span aria-hidden="true">×</span>
-            <span class="unseen">, show all configs</span>
+            pool: {pool} <span aria-hidden="true">×</span>
+            <span class="unseen">, show all pools</span>
           </button>
         )}
       </div>
       {shown.length === 0 ? (
         <p class="notice">
-          {config === null
-            ? 'No config is known yet: it comes with the first worker or job.'
-            : `Nothing is known of a config ${config}.`}
+          {pool === null
+            ? 'No pool is known yet: it comes with the first worker or job.'
+            : `Nothing is known of a pool ${pool}.`}
         </p>
       ) : (
-        shown.map((row) => <Config key={row.config_id} config={row} span={span} />)
+        shown.map((row) => <Pool key={row.config_id} pool={row} span={span} />)
       )}
     </section>
   );
@@ -69,13 +69,13 @@ function SpanChoice({ chosen }: { chosen: Span }) {
   );
 }
 
-function Config({ config, span }: { config: ConfigRow; span: Span }) {
-  const { config_id, models, waiting, oldest_wait_ms, why_waiting } = config;
-  const rates = config[span];
+function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
+  const { config_id, models, waiting, oldest_wait_ms, why_waiting } = pool;
+  const rates = pool[span];
   const total = waiting.callers + waiting.stored;
-  const id = `config-${config_id}`;
+  const id = `pool-${config_id}`;
   return (
-    <article class={`config${why_waiting ? ' waits' : ''}`} aria-labelledby={id}>
+    <article class={`pool${why_waiting ? ' waits' : ''}`} aria-labelledby={id}>
       <header>
         <h2 id={id} class="id">
           {config_id}
@@ -102,12 +102,12 @@ function Config({ config, span }: { config: ConfigRow; span: Span }) {
           </p>
         )}
         {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
-        <Priorities config={config} />
+        <Priorities pool={pool} />
         <p class="ready">
           <span class="number">
-            {format.count(config.ready_workers)}/{format.count(config.workers)}
+            {format.count(pool.ready_workers)}/{format.count(pool.workers)}
           </span>{' '}
-          workers ready <Slots running={config.busy_slots} slots={config.slots} /> slots busy
+          workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
         </p>
       </div>
       <Rates rates={rates} seconds={SPANS[span].seconds} configId={config_id} />
@@ -117,7 +117,7 @@ function Config({ config, span }: { config: ConfigRow; span: Span }) {
 }
 
 /** Who waits: callers on a connection and stored jobs, and where priorities differ how many of each. */
-function Priorities({ config: { waiting, by_priority } }: { config: ConfigRow }) {
+function Priorities({ pool: { waiting, by_priority } }: { pool: PoolRow }) {
   if (waiting.callers + waiting.stored === 0) return null;
   const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
   return (
@@ -130,7 +130,7 @@ function Priorities({ config: { waiting, by_priority } }: { config: ConfigRow })
   );
 }
 
-function Rates({ rates, seconds, configId }: { rates: ConfigRates; seconds: number; configId: string }) {
+function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number; configId: string }) {
   const { submitted, succeeded, failed, cancelled, expired, rejected, tokens_in, tokens_out } = rates;
   const ended = succeeded + failed + expired;
   const failedLink = href(`jobs?state=failed&config_id=${encodeURIComponent(configId)}`);
@@ -158,8 +158,8 @@ function perSecond(count: number, seconds: number): string {
   return `${format.amount(Math.max(1, Math.round(rate * 3600)))}/h`;
 }
 
-/** How long jobs of the config took to a slot, and to their first token. */
-function Latency({ rates: { wait_ms, first_token_ms } }: { rates: ConfigRates }) {
+/** How long jobs of the pool took to a slot, and to their first token. */
+function Latency({ rates: { wait_ms, first_token_ms } }: { rates: PoolRates }) {
   return (
     <table class="latency">
       <caption class="unseen">Times from submission</caption>

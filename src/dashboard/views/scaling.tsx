@@ -20,7 +20,7 @@ function isOldNews({ state, ready_at }: LaunchRow): boolean {
 /** What the scheduler wants, has and does; nothing where no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {
   if (!view.scaling) return null;
-  const configs = view.configs.filter(isScaled);
+  const pools = view.pools.filter(isScaled);
   const alive = view.launches.filter((launch) => !isFinal(launch));
   const launches = sortLaunches(alive.filter((launch) => !isOldNews(launch)));
   const working = alive.length - launches.length;
@@ -31,7 +31,7 @@ export function Scaling({ view }: { view: FleetView }) {
         <Table
           label="Scaling"
           columns={SCALING_COLUMNS}
-          rows={configs}
+          rows={pools}
           rowHeight={ROW_HEIGHT}
           idOf={({ config_id }) => config_id}
           isAside

@@ -8,7 +8,7 @@ import { type Column, Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { RECENT_COLUMNS } from '../scaling/launch-columns.tsx';
-import { isScaled, type ScaledConfig } from '../scaling/scaling-columns.tsx';
+import { isScaled, type ScaledPool } from '../scaling/scaling-columns.tsx';
 import { perMillionTokens, recentLaunches, type Spend, spendOf } from '../scaling/spend.ts';
 
 const ROW_HEIGHT = 48;
@@ -39,9 +39,9 @@ function Nothing() {
 function Costs({ view, scaling }: { view: FleetView; scaling: ScalingSummary }) {
   const spend = (isOf: (launch: FleetView['launches'][number]) => boolean) =>
     spendOf(view.launches.filter(isOf), view.workers, now.value);
-  const configs = view.configs.filter(isScaled).map((config) => ({
-    config,
-    spend: spend(({ config_id }) => config_id === config.config_id),
+  const pools = view.pools.filter(isScaled).map((pool) => ({
+    pool,
+    spend: spend(({ config_id }) => config_id === pool.config_id),
   }));
   const providers = scaling.providers.map((provider) => ({
     provider,
@@ -51,14 +51,14 @@ function Costs({ view, scaling }: { view: FleetView; scaling: ScalingSummary }) 
   return (
     <>
       <Totals scaling={scaling} idle={spend(() => true).idle_per_hour} />
-      <section aria-labelledby="spend-configs">
-        <h2 id="spend-configs">By config</h2>
+      <section aria-labelledby="spend-pools">
+        <h2 id="spend-pools">By pool</h2>
         <Table
-          label="Spend by config"
-          columns={CONFIG_COLUMNS}
-          rows={configs}
+          label="Spend by pool"
+          columns={POOL_COLUMNS}
+          rows={pools}
           rowHeight={LINE_HEIGHT}
-          idOf={({ config }) => config.config_id}
+          idOf={({ pool }) => pool.config_id}
           isAside
         />
       </section>
@@ -168,13 +168,13 @@ function money<Row extends { spend: Spend }>(
   return { ...common, ...(drop && { drop }), cell: ({ spend }) => write(spend[key]) };
 }
 
-interface ConfigSpend {
-  config: ScaledConfig;
+interface PoolSpend {
+  pool: ScaledPool;
   spend: Spend;
 }
 
-const CONFIG_COLUMNS: Column<ConfigSpend>[] = [
-  { key: 'config', head: 'Config', cell: ({ config }) => <span class="id">{config.config_id}</span> },
+const POOL_COLUMNS: Column<PoolSpend>[] = [
+  { key: 'pool', head: 'Pool', cell: ({ pool }) => <span class="id">{pool.config_id}</span> },
   {
     key: 'machines',
     head: 'Machines',
@@ -193,7 +193,7 @@ const CONFIG_COLUMNS: Column<ConfigSpend>[] = [
     width: 96,
     narrow: 84,
     isNumber: true,
-    cell: ({ config }) => format.money(config.scaling.spent_today),
+    cell: ({ pool }) => format.money(pool.scaling.spent_today),
   },
   {
     key: 'tokens',
@@ -202,7 +202,7 @@ const CONFIG_COLUMNS: Column<ConfigSpend>[] = [
     width: 96,
     isNumber: true,
     drop: 3,
-    cell: ({ config }) => format.amount(config.hour.tokens_out),
+    cell: ({ pool }) => format.amount(pool.hour.tokens_out),
   },
   {
     key: 'per-million',
@@ -211,7 +211,7 @@ const CONFIG_COLUMNS: Column<ConfigSpend>[] = [
     width: 124,
     isNumber: true,
     drop: 5,
-    cell: ({ config, spend }) => format.money(perMillionTokens(config, spend)),
+    cell: ({ pool, spend }) => format.money(perMillionTokens(pool, spend)),
   },
 ];
 

@@ -205,7 +205,7 @@ function Measures({ measured, isRunning }: { measured: Measured; isRunning: bool
 /** The names that requests may have, as an application reads them; asked again when the fleet serves others. */
 function useModels(): string[] {
   const [models, setModels] = useState<string[]>([]);
-  const served = (fleet.value?.configs ?? []).map(({ config_id, models, ready_workers }) =>
+  const served = (fleet.value?.pools ?? []).map(({ config_id, models, ready_workers }) =>
     [config_id, ready_workers > 0, ...models].join(' '),
   );
   useEffect(() => {

@@ -36,7 +36,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
         <a class="id" href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
           {shownId(worker_id)}
         </a>
-        <small title={config_id ?? undefined}>{config_id ?? 'no config yet'}</small>
+        <small title={config_id ?? undefined}>{config_id ?? 'no pool yet'}</small>
       </>
     ),
   },

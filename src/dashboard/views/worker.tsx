@@ -86,7 +86,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
   const { models, engine, engine_version, worker_version, config_id, host, protocol, connected_at } = worker;
   const { heartbeat_at, heartbeat_interval_ms, missed_renewals, spool_bytes, kv_cache_usage } = worker;
   const facts: [name: string, value: ComponentChildren][] = [
-    ['Config', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
+    ['Pool', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
     [models.length > 1 ? 'Models' : 'Model', models.length > 0 ? models.join(', ') : null],
     ['Slots', worker.slots === null ? null : <Slots running={worker.running} slots={worker.slots} />],
     [

@@ -1,4 +1,4 @@
-/** What is remembered of a worker or a config over ten minutes, in columns of steps. */
+/** What is remembered of a worker or a pool over ten minutes, in columns of steps. */
 export interface Chunk {
   /** Epoch ms, a multiple of CHUNK_MS. */
   start: number;

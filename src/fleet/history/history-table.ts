@@ -2,7 +2,7 @@ import type { Sql } from '../../durable/ports.ts';
 import type { Subject } from '../rpc.ts';
 import { type Chunk, DETAIL_MS, MINUTE_MS } from './chunk.ts';
 
-/** Every statement on history: a row for ten minutes of a worker or a config. Nothing here decides. Times in epoch ms. */
+/** Every statement on history: a row for ten minutes of a worker or a pool. Nothing here decides. Times in epoch ms. */
 
 export function saveChunk(sql: Sql, { kind, id }: Subject, { start, step_ms, columns }: Chunk): void {
   sql.exec(

@@ -24,7 +24,7 @@ interface OpenChunk {
 }
 
 /**
- * What workers and configs measured: an hour in full detail, a day by minute. The newest ten minutes of each are in
+ * What workers and pools measured: an hour in full detail, a day by minute. The newest ten minutes of each are in
  * memory and stored with the heartbeats; older ones are rows, rolled up in place when they are an hour old.
  */
 export class History {

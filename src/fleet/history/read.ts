@@ -7,8 +7,8 @@ import {
 } from '../../protocol/index.ts';
 import type { HistoryRange, Subject } from '../rpc.ts';
 import { type Buckets, type Chunk, DETAIL_MS, MINUTE_MS, rolledUp } from './chunk.ts';
-import { TOTALS } from './config-history.ts';
 import { DETAIL_KEPT_MS, type History, KEPT_MS } from './history.ts';
+import { TOTALS } from './pool-history.ts';
 import { percentilesOf } from './quantiles.ts';
 
 const BOUNDS: Record<string, readonly number[]> = {

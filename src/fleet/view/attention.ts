@@ -1,8 +1,8 @@
-import type { Attention, ConfigRow, ConfigScaling, WorkerRow } from '../../protocol/index.ts';
-import { backlogOf, LONG_WAIT_MS, waitingIn } from './config-row.ts';
-import { heldBack } from './config-start.ts';
+import type { Attention, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
 import type { Incidents } from './facts.ts';
 import { nearestLaunch } from './launch-words.ts';
+import { backlogOf, LONG_WAIT_MS, waitingIn } from './pool-row.ts';
+import { heldBack } from './pool-start.ts';
 import { type ScalingShown, scalingItems } from './scaling-attention.ts';
 import { firstLine, jobsWait, percent, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
@@ -10,7 +10,7 @@ import { lastHeard, startTimes } from './worker-words.ts';
 /** A start is slow beyond so many times the usual, and at least this much more, ms. */
 const SLOW_START = 1.5;
 const SLOW_START_MS = 60_000;
-/** Where no start of the config has been seen yet, ms. */
+/** Where no start of the pool has been seen yet, ms. */
 const SLOW_FIRST_START_MS = 20 * 60_000;
 /** A success rate below this over an hour with so many ended jobs. */
 const LOW_SUCCESS_RATE = 0.9;
@@ -31,7 +31,7 @@ export interface Shown extends ScalingShown {
 /** What needs somebody, the worst first, of the same kind the longest first. */
 export function attentionIn(shown: Shown, now: number): Attention[] {
   const items = [
-    ...shown.configs.flatMap((config) => [...waitItems(config, shown, now), ...successItems(config, now)]),
+    ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...successItems(pool, now)]),
     ...shown.workers.flatMap((worker) => workerItems(worker, now)),
     ...scalingItems(shown, isSlow, now),
     ...incidentItems(shown.incidents, now),
@@ -39,30 +39,30 @@ export function attentionIn(shown: Shown, now: number): Attention[] {
   return items.sort((a, b) => rankOf(a) - rankOf(b) || a.since - b.since);
 }
 
-function waitItems(config: ConfigRow, shown: Shown, now: number): Attention[] {
-  const waiting = waitingIn(config);
+function waitItems(pool: PoolRow, shown: Shown, now: number): Attention[] {
+  const waiting = waitingIn(pool);
   if (waiting === 0) return [];
-  const oldest = config.oldest_wait_ms ?? 0;
-  const about = { config_id: config.config_id, worker_id: null, since: now - oldest };
-  const text = `${config.config_id}: ${jobsWait(waiting)}, the oldest for ${span(oldest)}: ${config.why_waiting}.`;
-  if (config.ready_workers === 0) {
+  const oldest = pool.oldest_wait_ms ?? 0;
+  const about = { config_id: pool.config_id, worker_id: null, since: now - oldest };
+  const text = `${pool.config_id}: ${jobsWait(waiting)}, the oldest for ${span(oldest)}: ${pool.why_waiting}.`;
+  if (pool.ready_workers === 0) {
     return [
       {
         code: 'no_ready_worker',
         // What is being started comes by itself.
-        severity: (config.scaling?.starting ?? 0) > 0 ? 'warning' : 'error',
+        severity: (pool.scaling?.starting ?? 0) > 0 ? 'warning' : 'error',
         ...about,
         text,
-        advice: howToGetOne(config, shown, now),
+        advice: howToGetOne(pool, shown, now),
       },
     ];
   }
   if (oldest < LONG_WAIT_MS) return [];
-  return [{ code: 'jobs_wait', severity: 'warning', ...about, text, advice: howToServeMore(config) }];
+  return [{ code: 'jobs_wait', severity: 'warning', ...about, text, advice: howToServeMore(pool) }];
 }
 
-function howToGetOne(config: ConfigRow, shown: Shown, now: number): string {
-  const workers = shown.workers.filter(({ config_id }) => config_id === config.config_id);
+function howToGetOne(pool: PoolRow, shown: Shown, now: number): string {
+  const workers = shown.workers.filter(({ config_id }) => config_id === pool.config_id);
   const lefts = workers
     .filter(({ state }) => state === 'starting' || state === 'loading')
     .map((worker) => startTimes(worker, now)?.left ?? null);
@@ -71,21 +71,21 @@ function howToGetOne(config: ConfigRow, shown: Shown, now: number): string {
   const failed = workers.find(({ state, error }) => TROUBLED.has(state) && error?.advice);
   if (failed?.error?.advice) return failed.error.advice;
   if (lefts.length > 0) return 'Follow the log of the worker that loads.';
-  if (config.scaling) return howItIsStarted(config, config.scaling, shown, now);
-  return `Start a worker with CASOLA_CONFIG_ID=${config.config_id}.`;
+  if (pool.scaling) return howItIsStarted(pool, pool.scaling, shown, now);
+  return `Start a worker with CASOLA_CONFIG_ID=${pool.config_id}.`;
 }
 
-function howItIsStarted(config: ConfigRow, scaling: ConfigScaling, { launches }: Shown, now: number): string {
-  const launch = nearestLaunch(launches.filter(({ config_id }) => config_id === config.config_id));
+function howItIsStarted(pool: PoolRow, scaling: PoolScaling, { launches }: Shown, now: number): string {
+  const launch = nearestLaunch(launches.filter(({ config_id }) => config_id === pool.config_id));
   const left = launch?.ready_expected_at == null ? 0 : launch.ready_expected_at - now;
   if (left > 0) return `Expected in about ${span(left + 30_000)}.`;
   if (launch) return 'Follow its launch.';
-  if (heldBack(scaling) !== null) return `Resume it: worker-vllm fleet resume ${config.config_id}.`;
+  if (heldBack(scaling) !== null) return `Resume it: worker-vllm fleet resume ${pool.config_id}.`;
   return scaling.decision === null ? 'The scheduler has not decided yet.' : `${scaling.decision.text}.`;
 }
 
 /** By what one worker ended lately, how many more would keep up. */
-function howToServeMore({ now, ready_workers, config_id }: ConfigRow): string {
+function howToServeMore({ now, ready_workers, config_id }: PoolRow): string {
   const ended = now.succeeded + now.failed + now.cancelled + now.expired;
   const more = ended === 0 ? 1 : Math.ceil((now.submitted * ready_workers) / ended) - ready_workers;
   if (more <= 0) return 'More end than come: the queue gets shorter by itself.';
@@ -93,7 +93,7 @@ function howToServeMore({ now, ready_workers, config_id }: ConfigRow): string {
   return `${more} ${verb} with CASOLA_CONFIG_ID=${config_id} would keep up.`;
 }
 
-function successItems({ config_id, hour }: ConfigRow, now: number): Attention[] {
+function successItems({ config_id, hour }: PoolRow, now: number): Attention[] {
   const bad = hour.failed + hour.expired;
   const all = bad + hour.succeeded;
   if (all < JOBS_FOR_A_RATE || hour.succeeded / all >= LOW_SUCCESS_RATE) return [];

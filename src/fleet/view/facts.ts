@@ -1,23 +1,23 @@
-import type { ConfigRates, ConfigScaling, ScalingSummary } from '../../protocol/index.ts';
-import type { ConfigShare } from '../rpc.ts';
+import type { PoolRates, PoolScaling, ScalingSummary } from '../../protocol/index.ts';
+import type { PoolShare } from '../rpc.ts';
 
 /** What the projection is made of, beside workers and launches. Times are epoch ms of the server's clock. */
 
-export interface ConfigFacts {
+export interface PoolFacts {
   config_id: string;
   /** What the queue last told of it; null: nothing. */
-  share: ConfigShare | null;
+  share: PoolShare | null;
   /** How long a start usually takes, created to healthy, ms; null: none was seen. */
   expected_start_ms: number | null;
-  now: ConfigRates;
-  hour: ConfigRates;
-  day: ConfigRates;
+  now: PoolRates;
+  hour: PoolRates;
+  day: PoolRates;
 }
 
-/** What the scheduler tells of itself, its configs by their ids. */
+/** What the scheduler tells of itself, its pools by their ids. */
 export interface Scaling {
   summary: ScalingSummary;
-  configs: ReadonlyMap<string, ConfigScaling>;
+  pools: ReadonlyMap<string, PoolScaling>;
 }
 
 /** What the gateway saw and no object keeps. */

@@ -1,6 +1,6 @@
-import type { Attention, ConfigRow, LaunchRow, ScalingSummary } from '../../protocol/index.ts';
-import { waitingIn } from './config-row.ts';
+import type { Attention, LaunchRow, PoolRow, ScalingSummary } from '../../protocol/index.ts';
 import { startOf } from './launch-words.ts';
+import { waitingIn } from './pool-row.ts';
 import { span } from './words.ts';
 
 /** A launcher comes every few seconds; one of which nothing was heard for so long is silent, ms. */
@@ -9,21 +9,21 @@ const LAUNCHER_SILENT_MS = 60_000;
 const PROVIDER_SILENT_MS = 60_000;
 
 export interface ScalingShown {
-  configs: readonly ConfigRow[];
+  pools: readonly PoolRow[];
   launches: readonly LaunchRow[];
   scaling: ScalingSummary | null;
 }
 
 /** What of the scheduler needs somebody. @param isSlow of a start that takes so long, ms, and usually that long */
 export function scalingItems(
-  { configs, launches, scaling }: ScalingShown,
+  { pools, launches, scaling }: ScalingShown,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,
   now: number,
 ): Attention[] {
   if (!scaling) return [];
   return [
-    ...budgetItems(scaling, configs),
-    ...configs.flatMap((config) => breakerItems(config, now)),
+    ...budgetItems(scaling, pools),
+    ...pools.flatMap((pool) => breakerItems(pool, now)),
     ...launcherItems(scaling, now),
     ...providerItems(scaling, now),
     ...launches.flatMap((launch) => slowItems(launch, isSlow, now)),
@@ -32,14 +32,9 @@ export function scalingItems(
 
 const NOBODY = { config_id: null, worker_id: null };
 
-function budgetItems(
-  { budget_reached, applied_at }: ScalingSummary,
-  configs: readonly ConfigRow[],
-): Attention[] {
+function budgetItems({ budget_reached, applied_at }: ScalingSummary, pools: readonly PoolRow[]): Attention[] {
   if (budget_reached === null) return [];
-  const leavesOut = configs.some(
-    (config) => config.scaling && config.ready_workers === 0 && waitingIn(config) > 0,
-  );
+  const leavesOut = pools.some((pool) => pool.scaling && pool.ready_workers === 0 && waitingIn(pool) > 0);
   return [
     {
       code: 'budget_reached',
@@ -47,12 +42,12 @@ function budgetItems(
       ...NOBODY,
       text: `${capital(budget_reached)}.`,
       advice: "Raise the budget in the fleet's file, or drain what costs most.",
-      since: Math.max(applied_at, ...configs.flatMap(({ scaling }) => scaling?.decision?.at ?? [])),
+      since: Math.max(applied_at, ...pools.flatMap(({ scaling }) => scaling?.decision?.at ?? [])),
     },
   ];
 }
 
-function breakerItems({ config_id, scaling }: ConfigRow, now: number): Attention[] {
+function breakerItems({ config_id, scaling }: PoolRow, now: number): Attention[] {
   if (!scaling?.breaker) return [];
   const { text, until } = scaling.breaker;
   const resume = `worker-vllm fleet resume ${config_id}`;

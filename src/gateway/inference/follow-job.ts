@@ -12,7 +12,7 @@ export interface FollowParts {
   /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
-  openTape(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
   now(): number;
 }
 
@@ -27,11 +27,11 @@ export async function followJob(jobId: string, signal: AbortSignal, parts: Follo
     const { job, live } = followed;
     if (isSettled(job.state)) return settledAnswer(job, parts.now());
     const leaveQueue = new AbortController();
-    const leaveTape = new AbortController();
+    const leaveReplay = new AbortController();
     const next = news(jobId, job.fence_token, AbortSignal.any([signal, leaveQueue.signal]), parts);
     let first: Response | FollowedJob | null;
     try {
-      first = await Promise.race([watch(live, AbortSignal.any([signal, leaveTape.signal]), parts), next]);
+      first = await Promise.race([watch(live, AbortSignal.any([signal, leaveReplay.signal]), parts), next]);
     } catch (error) {
       leaveQueue.abort();
       throw error;
@@ -42,7 +42,7 @@ export async function followJob(jobId: string, signal: AbortSignal, parts: Follo
     }
     // Nothing of this attempt can be had; what comes next is another one, or the end.
     followed = first ?? (await next);
-    leaveTape.abort();
+    leaveReplay.abort();
   }
 }
 
@@ -71,12 +71,12 @@ async function news(
 async function watch(
   live: FollowedJob['live'],
   signal: AbortSignal,
-  { openTape }: FollowParts,
+  { openReplay }: FollowParts,
 ): Promise<Response | null> {
   if (live === null) return null;
   let response: Response;
   try {
-    response = await openTape(live.relay, live.stream_id, signal);
+    response = await openReplay(live.relay, live.stream_id, signal);
   } catch {
     return null;
   }

@@ -6,10 +6,10 @@ import {
   QUEUE_WAIT_BOUNDS,
   type WorkerState,
 } from '../../protocol/index.ts';
-import type { ConfigMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
+import type { PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
 import { type Family, histogramSamples, type Sample } from './exposition.ts';
 
-/** Anybody may name a config: those that the queue does not count by name are `other` here too. */
+/** Anybody may name a pool: those that the queue does not count by name are `other` here too. */
 const OTHER = 'other';
 
 const STATES = Object.keys({
@@ -43,7 +43,7 @@ const ATTENTION = Object.keys({
 
 /** Everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
 export function families(
-  { at, storage_bytes, relays, configs }: QueueMetrics,
+  { at, storage_bytes, relays, pools }: QueueMetrics,
   fleet: FleetView,
   version: string,
 ): Family[] {
@@ -53,10 +53,10 @@ export function families(
       { labels: { object: 'queue' }, value: storage_bytes },
     ]),
     ...(relays === null ? [] : relayFamilies(relays)),
-    ...standing(configs, at),
-    ...workerFamilies(fleet, new Set(configs.map(({ config_id }) => config_id))),
-    ...counters(configs),
-    ...histograms(configs),
+    ...standing(pools, at),
+    ...workerFamilies(fleet, new Set(pools.map(({ config_id }) => config_id))),
+    ...counters(pools),
+    ...histograms(pools),
   ];
 }
 
@@ -72,40 +72,40 @@ function relayFamilies({ streams, received_bytes }: RelayMetrics): Family[] {
   ];
 }
 
-function standing(configs: readonly ConfigMetrics[], at: number): Family[] {
+function standing(pools: readonly PoolMetrics[], at: number): Family[] {
   const age = (since: number | null) => (since === null ? 0 : Math.max(0, at - since) / 1000);
   return [
     gauge(
       'pending_jobs',
       'Jobs that wait for a slot or for their next attempt.',
-      each(configs, ({ now: { waiting } }) => by('priority_class', byClass(waiting))),
+      each(pools, ({ now: { waiting } }) => by('priority_class', byClass(waiting))),
     ),
     gauge(
       'oldest_pending_seconds',
       'Age of the job that has waited longest for a slot; 0 when none waits.',
-      each(configs, ({ now: { oldest_since } }) =>
+      each(pools, ({ now: { oldest_since } }) =>
         by('mode', { transient: age(oldest_since.transient), persisted: age(oldest_since.persisted) }),
       ),
     ),
     gauge(
       'running_jobs',
       'Jobs that workers run.',
-      each(configs, ({ now }) => by('mode', now.running)),
+      each(pools, ({ now }) => by('mode', now.running)),
     ),
     gauge(
       'slots',
       'Jobs that the connected workers run side by side.',
-      each(configs, ({ now }) => by('state', now.slots)),
+      each(pools, ({ now }) => by('state', now.slots)),
     ),
     gauge(
       'wanted_workers',
       'Workers that could run at once all that waits and runs.',
-      each(configs, ({ now }) => [{ labels: {}, value: now.wanted_workers }]),
+      each(pools, ({ now }) => [{ labels: {}, value: now.wanted_workers }]),
     ),
   ];
 }
 
-function byClass(waiting: ConfigMetrics['now']['waiting']): Record<'high' | 'normal' | 'low', number> {
+function byClass(waiting: PoolMetrics['now']['waiting']): Record<'high' | 'normal' | 'low', number> {
   const classes = { high: 0, normal: 0, low: 0 };
   for (const { priority, transient, persisted } of waiting) {
     classes[priority > 0 ? 'high' : priority < 0 ? 'low' : 'normal'] += transient + persisted;
@@ -114,15 +114,15 @@ function byClass(waiting: ConfigMetrics['now']['waiting']): Record<'high' | 'nor
 }
 
 /** What only the fleet object knows, as its view shows it: page and alerts agree. */
-function workerFamilies({ workers, attention }: FleetView, configs: ReadonlySet<string>): Family[] {
-  const states = new Map([...configs].map((config) => [config, zeros(STATES)]));
+function workerFamilies({ workers, attention }: FleetView, pools: ReadonlySet<string>): Family[] {
+  const states = new Map([...pools].map((pool) => [pool, zeros(STATES)]));
   const starts = new Map<string, number>();
   for (const { config_id, state, expected_start_ms } of workers) {
-    const config = config_id !== null && configs.has(config_id) ? config_id : OTHER;
-    const counts = states.get(config) ?? zeros(STATES);
+    const pool = config_id !== null && pools.has(config_id) ? config_id : OTHER;
+    const counts = states.get(pool) ?? zeros(STATES);
     counts[state] += 1;
-    states.set(config, counts);
-    if (expected_start_ms !== null && config !== OTHER) starts.set(config, expected_start_ms / 1000);
+    states.set(pool, counts);
+    if (expected_start_ms !== null && pool !== OTHER) starts.set(pool, expected_start_ms / 1000);
   }
   const needs = zeros(ATTENTION);
   for (const { code } of attention) needs[code] += 1;
@@ -130,28 +130,28 @@ function workerFamilies({ workers, attention }: FleetView, configs: ReadonlySet<
     gauge(
       'workers',
       'Workers by what they do, as the page shows them.',
-      [...states].flatMap(([config, counts]) => withConfig(config, by('status', counts))),
+      [...states].flatMap(([pool, counts]) => withPool(pool, by('status', counts))),
     ),
     gauge(
       'expected_start_seconds',
-      'How long a worker of the config takes to start: the median of the newest starts.',
-      [...starts].map(([config, value]) => ({ labels: { config }, value })),
+      'How long a worker of the pool takes to start: the median of the newest starts.',
+      [...starts].map(([pool, value]) => ({ labels: { pool }, value })),
     ),
     gauge('attention', 'Things that need somebody, as the page lists them.', by('code', needs)),
   ];
 }
 
-function counters(configs: readonly ConfigMetrics[]): Family[] {
+function counters(pools: readonly PoolMetrics[]): Family[] {
   const one = (value: number): Sample[] => [{ labels: {}, value }];
   const count = (
     name: string,
     help: string,
-    samples: (counts: ConfigMetrics['counts']) => Sample[],
+    samples: (counts: PoolMetrics['counts']) => Sample[],
   ): Family => ({
     name,
     type: 'counter',
     help,
-    samples: each(configs, ({ counts }) => samples(counts)),
+    samples: each(pools, ({ counts }) => samples(counts)),
   });
   return [
     count('jobs_submitted_total', 'Jobs that came in.', ({ submitted }) => by('mode', submitted)),
@@ -182,7 +182,7 @@ function counters(configs: readonly ConfigMetrics[]): Family[] {
   ];
 }
 
-function histograms(configs: readonly ConfigMetrics[]): Family[] {
+function histograms(pools: readonly PoolMetrics[]): Family[] {
   const histogram = (
     name: string,
     help: string,
@@ -192,8 +192,8 @@ function histograms(configs: readonly ConfigMetrics[]): Family[] {
     name,
     type: 'histogram',
     help,
-    samples: configs.flatMap(({ config_id, counts }) =>
-      histogramSamples({ config: config_id }, bounds, counts[of]),
+    samples: pools.flatMap(({ config_id, counts }) =>
+      histogramSamples({ pool: config_id }, bounds, counts[of]),
     ),
   });
   return [
@@ -228,12 +228,12 @@ function gauge(name: string, help: string, samples: Sample[]): Family {
   return { name, type: 'gauge', help, samples };
 }
 
-function each(configs: readonly ConfigMetrics[], samples: (config: ConfigMetrics) => Sample[]): Sample[] {
-  return configs.flatMap((config) => withConfig(config.config_id, samples(config)));
+function each(pools: readonly PoolMetrics[], samples: (pool: PoolMetrics) => Sample[]): Sample[] {
+  return pools.flatMap((pool) => withPool(pool.config_id, samples(pool)));
 }
 
-function withConfig(config: string, samples: readonly Sample[]): Sample[] {
-  return samples.map(({ labels, value }) => ({ labels: { config, ...labels }, value }));
+function withPool(pool: string, samples: readonly Sample[]): Sample[] {
+  return samples.map(({ labels, value }) => ({ labels: { pool, ...labels }, value }));
 }
 
 /** A sample for each key. */

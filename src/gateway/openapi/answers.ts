@@ -151,7 +151,7 @@ export const Scale = z.object({
 });
 export const Health = z.union([HealthOfQueue, Ok]);
 
-const config = z.object({
+const pool = z.object({
   id: z.string(),
   state: z
     .enum(['ready', 'paused', 'starting', 'scaled_to_zero', 'stopped'])
@@ -162,13 +162,13 @@ const config = z.object({
   detail: z.string().optional().describe('What is waited for, or why no worker is started.'),
 });
 export const Model = z.union([
-  ModelCard.extend({ config, alias_of: z.string().optional() }),
+  ModelCard.extend({ pool, alias_of: z.string().optional() }),
   z.object({
     id: z.string(),
     object: z.literal('model'),
     created: count,
     owned_by: z.string(),
-    config,
+    pool,
     alias_of: z.string().optional(),
   }),
 ]);

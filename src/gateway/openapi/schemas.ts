@@ -95,7 +95,7 @@ export const SCHEMAS = {
     {
       budget: { per_hour: 5 },
       providers: { here: { driver: 'process', gpus: [0, 1] } },
-      configs: {
+      pools: {
         'llama-8b': { model: 'meta-llama/Llama-3.1-8B-Instruct', max: 2, machines: [{ provider: 'here' }] },
       },
     },
@@ -151,7 +151,7 @@ export const SCHEMAS = {
   FleetSummary: sent(fleet.FleetSummary, 'How the fleet does, in a word and a sentence.'),
   Attention: sent(fleet.Attention, 'One thing that needs somebody, and what to do about it.'),
   WorkerRow: sent(fleet.WorkerRow, 'A worker as the dashboard shows it.'),
-  ConfigRow: sent(fleet.ConfigRow, 'A config as the dashboard shows it.'),
+  PoolRow: sent(fleet.PoolRow, 'A pool as the dashboard shows it.'),
   FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
@@ -165,7 +165,7 @@ export const SCHEMAS = {
   Health: sent(answers.Health, 'That the gateway is up; with the scope read also how the queue stands.', {
     status: 'ok',
   }),
-  Scale: sent(answers.Scale, 'How much work there is for the workers of a config.', {
+  Scale: sent(answers.Scale, 'How much work there is for the workers of a pool.', {
     config_id: 'qwen-small',
     pending: 5,
     running: 20,
@@ -180,7 +180,7 @@ export const SCHEMAS = {
     spec: {
       budget: { per_hour: 4 },
       providers: { here: { driver: 'process' } },
-      configs: { tiny: { engine: 'simulator', model: 'tiny', max: 3, machines: [{ provider: 'here' }] } },
+      pools: { tiny: { engine: 'simulator', model: 'tiny', max: 3, machines: [{ provider: 'here' }] } },
     },
     dry_run: true,
   }),
@@ -189,7 +189,7 @@ export const SCHEMAS = {
     "The fleet's file in force, with all defaults; durations in seconds.",
   ),
   SpecChange: sent(scaling.SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
-  ControlRequest: received(ControlRequest, 'How an operator acts on a config.', { dry_run: true }),
+  ControlRequest: received(ControlRequest, 'How an operator acts on a pool.', { dry_run: true }),
   Controlled: sent(scaling.Controlled, 'What became of it.'),
   LauncherReport: received(LauncherReport, 'What a launcher has seen and done since it last told.', {
     drivers: ['process'],
@@ -202,7 +202,7 @@ export const SCHEMAS = {
   Ok: sent(answers.Ok, 'It was taken.', { status: 'ok' }),
   Model: sent(
     answers.Model,
-    "A model that is served, with the engine's own fields and the config beside them.",
+    "A model that is served, with the engine's own fields and the pool beside them.",
   ),
   StoredFile: sent(files.StoredFile, 'An uploaded file; times in epoch seconds.'),
   BatchRequest: received(BatchRequest, 'A batch to be run.', {

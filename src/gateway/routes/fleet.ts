@@ -39,7 +39,7 @@ export function fleetRoutes(app: Gateway): void {
     method: 'GET',
     path: '/api/fleet',
     tag: 'Fleet',
-    summary: 'The fleet in one view: a verdict, what needs attention, configs and workers',
+    summary: 'The fleet in one view: a verdict, what needs attention, pools and workers',
     scopes: ['read'],
     answers: { 200: { description: 'The view.', content: { schema: 'FleetView' } } },
     errors: [503],
@@ -53,8 +53,7 @@ export function fleetRoutes(app: Gateway): void {
     method: 'GET',
     path: '/api/fleet/history',
     tag: 'Fleet',
-    summary:
-      'What a worker or a config measured: the newest hour in full detail, or the newest day by minute',
+    summary: 'What a worker or a pool measured: the newest hour in full detail, or the newest day by minute',
     scopes: ['read'],
     query: {
       worker_id: { description: 'Whose; either this or config_id.' },
@@ -144,14 +143,14 @@ function enginesOf({ workers }: FleetView) {
 
 /** @throws HttpError 400 */
 function historyOf({ req }: GatewayContext) {
-  const [worker, config] = [req.query('worker_id'), req.query('config_id')];
-  if ((worker === undefined) === (config === undefined)) {
+  const [worker, pool] = [req.query('worker_id'), req.query('config_id')];
+  if ((worker === undefined) === (pool === undefined)) {
     throw new HttpError(400, 'Say whose history: either worker_id or config_id.', 'invalid_history');
   }
   const range = req.query('range') ?? '1h';
   if (range !== '1h' && range !== '24h') {
     throw new HttpError(400, 'range: expected 1h or 24h.', 'invalid_history');
   }
-  const kind = worker === undefined ? ('config' as const) : ('worker' as const);
-  return { of: { kind, id: worker ?? config ?? '' }, range } as const;
+  const kind = worker === undefined ? ('pool' as const) : ('worker' as const);
+  return { of: { kind, id: worker ?? pool ?? '' }, range } as const;
 }

@@ -24,7 +24,7 @@ export function jobListRoutes(app: Gateway): void {
     scopes: ['submit', 'read'],
     query: {
       state: { description: 'Only those in this state.', enum: JOB_STATES },
-      config_id: { description: 'Only those of this config.' },
+      config_id: { description: 'Only those of this pool.' },
       job_type: { description: 'Only those of this type.' },
       tenant: { description: 'Only those of this tenant.' },
       worker_id: { description: 'Only those that this worker had last.' },
@@ -80,7 +80,7 @@ export function jobListRoutes(app: Gateway): void {
     scopes: ['submit', 'read'],
     query: {
       after: { description: 'The number of the last event that is known; the header goes before.' },
-      config_id: { description: 'Only those of this config.' },
+      config_id: { description: 'Only those of this pool.' },
     },
     headers: { 'Last-Event-ID': { description: 'The number of the last event that is known.' } },
     answers: {

@@ -1,4 +1,4 @@
-import { tapeUrl } from '../../relay/calls.ts';
+import { replayUrl } from '../../relay/calls.ts';
 import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
@@ -28,8 +28,8 @@ export function jobStreamRoute(app: Gateway): void {
       const answered = followJob(id, hungUp.signal, {
         follow: (fence, waitMs) =>
           callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
-        openTape: (relay, streamId, signal) =>
-          fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
+        openReplay: (relay, streamId, signal) =>
+          fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
         now: () => Date.now(),
       });
       const named = answered.then((response) => {

@@ -1,4 +1,4 @@
-import type { ConfigNow } from '../../queue/rpc.ts';
+import type { PoolNow } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
 import { EXPOSITION_TYPE } from '../metrics/exposition.ts';
 import { metricsText } from '../metrics/text.ts';
@@ -26,28 +26,28 @@ export function metricsRoutes(app: Gateway): void {
     method: 'GET',
     path: '/api/scale',
     tag: 'Metrics and usage',
-    summary: 'How much work there is for the workers of a config, for autoscalers',
+    summary: 'How much work there is for the workers of a pool, for autoscalers',
     scopes: ['read'],
-    query: { config_id: { description: 'Of which config.' } },
+    query: { config_id: { description: 'Of which pool.' } },
     answers: { 200: { description: 'As it stands.', content: { schema: 'Scale' } } },
     errors: [400, 503],
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const config_id = context.req.query('config_id');
       if (!config_id) {
-        throw new HttpError(400, 'Say of which config: ?config_id=…', 'invalid_config_id');
+        throw new HttpError(400, 'Say of which pool: ?config_id=…', 'invalid_config_id');
       }
       const [now, wanted] = await Promise.all([
-        callQueue(context.env, queueId, (queue) => queue.configNow(config_id)),
+        callQueue(context.env, queueId, (queue) => queue.poolNow(config_id)),
         callFleet(context.env, queueId, (fleet) => fleet.wantedWorkers(config_id)),
       ]);
-      // What the scheduler's rule wants, where a fleet's file names the config.
+      // What the scheduler's rule wants, where a fleet's file names the pool.
       return context.json({ config_id, ...scaleOf(now), ...(wanted !== null && { wanted_workers: wanted }) });
     },
   });
 }
 
-function scaleOf({ waiting, slots, slots_per_worker, workers, wanted_workers }: ConfigNow) {
+function scaleOf({ waiting, slots, slots_per_worker, workers, wanted_workers }: PoolNow) {
   const pending = waiting.reduce((sum, { transient, persisted }) => sum + transient + persisted, 0);
   return {
     pending,

@@ -1,4 +1,4 @@
-import type { ConfigStart } from '../../fleet/rpc.ts';
+import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
@@ -55,16 +55,16 @@ async function readModels({ env, req }: GatewayContext) {
   return { all, listed: [...served.map(openAIModel), ...aliases] };
 }
 
-/** The engine's own fields, where it tells them, and the config beside them. */
+/** The engine's own fields, where it tells them, and the pool beside them. */
 function openAIModel({ id, card, first_seen_ms, config_id, state, start }: ModelView) {
-  const config = { id: config_id, state, ...(start && startOf(start)) };
-  if (card) return { ...card, config };
+  const pool = { id: config_id, state, ...(start && startOf(start)) };
+  if (card) return { ...card, pool };
   const created = Math.floor(first_seen_ms / 1000);
-  return { id, object: 'model', created, owned_by: config_id, config };
+  return { id, object: 'model', created, owned_by: config_id, pool };
 }
 
 /** How far a worker's start is, or why none is started. */
-function startOf({ state, progress, text }: ConfigStart) {
+function startOf({ state, progress, text }: PoolStart) {
   if (state === 'scaled_to_zero') return {};
   return { ...(state === 'starting' && { progress }), detail: text };
 }

@@ -1,6 +1,6 @@
 import { type JobView, traceContextOf } from '../../protocol/index.ts';
 import { packJobs } from '../../queue/rpc.ts';
-import { tapeUrl } from '../../relay/calls.ts';
+import { replayUrl } from '../../relay/calls.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
@@ -10,7 +10,7 @@ import { withheldFrom } from '../job-contents.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, fetchRelay, queueIdOf, submitJobs } from '../objects.ts';
 import { priorityBound } from '../priority.ts';
-import { configOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
+import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
@@ -25,7 +25,7 @@ const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 const SUBMISSION = { schema: 'RunpodSubmission', example: { input: { prompt: 'Hello' } } } as const;
 const JOB = { 200: { description: 'The job.', content: { schema: 'RunpodJob' } } } as const;
 
-/** The endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a config, a model, or "default". */
+/** The endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a pool, a model, or "default". */
 export function runpodRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -106,8 +106,8 @@ export function runpodRoutes(app: Gateway): void {
             const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
             return followed?.job.job_type === 'runpod' ? followed : null;
           },
-          openTape: (relay, streamId, signal) =>
-            fetchRelay(env, queueId, relay, new Request(tapeUrl(streamId), { signal, redirect: 'manual' })),
+          openReplay: (relay, streamId, signal) =>
+            fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
           take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
           sleep,
         });
@@ -161,7 +161,7 @@ export function runpodRoutes(app: Gateway): void {
     answers: { 200: { description: 'They are gone.', content: { schema: 'RunpodPurged' } } },
     errors: [404, 503],
     handler: async (context) => {
-      const configId = await configOf(context);
+      const configId = await poolOf(context);
       const viewer = viewerOf(context.get('token'));
       let removed = 0;
       for (;;) {
@@ -182,13 +182,13 @@ export function runpodRoutes(app: Gateway): void {
     answers: { 200: { description: 'How many there are.', content: { schema: 'RunpodHealth' } } },
     errors: [404, 503],
     handler: async (context) => {
-      const configId = await configOf(context);
+      const configId = await poolOf(context);
       const queueId = queueIdOf(context.env, context.req.raw);
-      const [{ config }, workers] = await Promise.all([
+      const [{ pool }, workers] = await Promise.all([
         call(context, (queue) => queue.status(configId)),
         workersOf(context.env, queueId),
       ]);
-      const { in_queue: inQueue, in_progress: inProgress, ...ended } = config!;
+      const { in_queue: inQueue, in_progress: inProgress, ...ended } = pool!;
       return context.json({
         jobs: { ...ended, inProgress, inQueue },
         workers: runpodWorkers(configId, workers),
@@ -225,7 +225,7 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
       packJobs([{ ...job, ...submitter, trace: traceContextOf(context.req.raw.headers) }]),
     );
     if (answer?.ok) return answer.job;
-    const isUnknown = answer?.reason === 'no_config' || answer?.reason === 'unknown_config';
+    const isUnknown = answer?.reason === 'no_pool' || answer?.reason === 'unknown_pool';
     throw isUnknown ? await noEndpoint(context, endpoint) : rejection(answer);
   } finally {
     release();
@@ -233,15 +233,15 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
 }
 
 async function noEndpoint(context: GatewayContext, endpoint: string): Promise<Error> {
-  return configOf(context).then(
+  return poolOf(context).then(
     () => unknownEndpoint(endpoint, 'It has just come: try again.'),
     (error: Error) => error,
   );
 }
 
-async function configOf(context: GatewayContext): Promise<string> {
+async function poolOf(context: GatewayContext): Promise<string> {
   const models = await modelsOf(context.env, queueIdOf(context.env, context.req.raw));
-  return configOfEndpoint(endpointOf(context), models);
+  return poolOfEndpoint(endpointOf(context), models);
 }
 
 function endpointOf(context: GatewayContext): string {

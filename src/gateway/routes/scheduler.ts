@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { CONFIG_ACTIONS, type ConfigAction, LauncherReport } from '../../scheduler/rpc.ts';
+import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, queueIdOf } from '../objects.ts';
@@ -12,12 +12,12 @@ const SPEC_BYTES = 1024 * 1024;
 /** Faults that one answer names. */
 const MOST_FAULTS = 50;
 
-const CONTROLS: Record<ConfigAction, string> = {
-  launch: 'Launches one worker more for a config, within its max and the budget',
+const CONTROLS: Record<PoolAction, string> = {
+  launch: 'Launches one worker more for a pool, within its max and the budget',
   drain:
-    'Ends all workers of a config, busy ones once they have finished, and launches none until it is resumed',
-  pause: 'Holds the workers of a config as they are: launches none, ends none',
-  resume: 'Lets the rule decide again for a config that was paused or drained, or whose starts failed',
+    'Ends all workers of a pool, busy ones once they have finished, and launches none until it is resumed',
+  pause: 'Holds the workers of a pool as they are: launches none, ends none',
+  resume: 'Lets the rule decide again for a pool that was paused or drained, or whose starts failed',
 };
 
 /** What operators tell the scheduler, and what launchers and it say to each other. */
@@ -76,10 +76,10 @@ export function schedulerRoutes(app: Gateway): void {
     },
   });
 
-  for (const action of CONFIG_ACTIONS) {
+  for (const action of POOL_ACTIONS) {
     route(app, {
       method: 'POST',
-      path: `/api/fleet/configs/:id/${action}`,
+      path: `/api/fleet/pools/:id/${action}`,
       tag: 'Fleet',
       summary: CONTROLS[action],
       scopes: ['admin'],
@@ -94,7 +94,7 @@ export function schedulerRoutes(app: Gateway): void {
           fleet.control(configId, action, dry_run),
         );
         if (answer.ok) return context.json({ text: answer.text, control: answer.control });
-        if (answer.reason === 'unknown_config') throw new HttpError(404, answer.message, 'config_not_found');
+        if (answer.reason === 'unknown_pool') throw new HttpError(404, answer.message, 'pool_not_found');
         throw new HttpError(409, answer.message, 'launch_refused');
       },
     });

@@ -15,7 +15,7 @@ export function socketRoutes(app: Gateway): void {
     description: 'The worker sends WorkerFrame and is sent QueueFrame (docs/protocol.md).',
     scopes: ['worker'],
     query: {
-      config_id: { description: 'Its config.' },
+      config_id: { description: 'Its pool.' },
       worker_id: { description: 'Its id.' },
     },
     answers: { 101: { description: 'The socket is open.' } },

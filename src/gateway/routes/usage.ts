@@ -35,7 +35,7 @@ interface Wanted {
 const KEYS: Record<keyof UsageKey, Parameter> = {
   tenant: { description: 'Only what was counted for this tenant.' },
   token_name: { description: 'Only what jobs of this token used.' },
-  config_id: { description: 'Only of this config.' },
+  config_id: { description: 'Only of this pool.' },
   model: { description: 'Only of this model, by the name that its engine has for it.' },
   mode: { description: 'Only of requests, or of stored jobs.', enum: ['transient', 'persisted'] },
 };

@@ -5,16 +5,16 @@ import type { ModelView, WorkerView } from '../fleet-views.ts';
 import type { RunpodWorkers } from '../openapi/answers.ts';
 
 /**
- * The config that an endpoint stands for: its own name, a model that it serves, or "default" for the only one.
+ * The pool that an endpoint stands for: its own name, a model that it serves, or "default" for the only one.
  * @throws HttpError 404 that lists those there are
  */
-export function configOfEndpoint(endpoint: string, models: readonly ModelView[]): string {
+export function poolOfEndpoint(endpoint: string, models: readonly ModelView[]): string {
   const found = models.find(({ id, config_id }) => id === endpoint || config_id === endpoint);
   if (found) return found.config_id;
   const available = models.filter((model) => model.available);
-  const configs = [...new Set((available.length > 0 ? available : models).map(({ config_id }) => config_id))];
-  if (endpoint === 'default' && configs.length === 1) return configs[0]!;
-  throw unknownEndpoint(endpoint, configs.length > 0 ? `Endpoints there are: ${listNames(configs)}.` : null);
+  const pools = [...new Set((available.length > 0 ? available : models).map(({ config_id }) => config_id))];
+  if (endpoint === 'default' && pools.length === 1) return pools[0]!;
+  throw unknownEndpoint(endpoint, pools.length > 0 ? `Endpoints there are: ${listNames(pools)}.` : null);
 }
 
 /** @param there null: none are known */
@@ -23,7 +23,7 @@ export function unknownEndpoint(endpoint: string, there: string | null): HttpErr
   return new HttpError(404, `There is no endpoint "${shortName(endpoint)}". ${known}`, 'endpoint_not_found');
 }
 
-/** Those of one config. */
+/** Those of one pool. */
 export function runpodWorkers(
   configId: string,
   workers: readonly WorkerView[],

@@ -16,14 +16,14 @@ export interface StreamParts {
   /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
-  openTape(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
   /** Moves the cursor on; false: another call has taken these pieces. */
   take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
   sleep(ms: number): Promise<void>;
 }
 
 /**
- * The pieces of a job's output that no call has taken yet: of a job that runs from its tape, of one that is over from
+ * The pieces of a job's output that no call has taken yet: of a job that runs from its replay buffer, of one that is over from
  * its result. Waits a moment where there are none. Pieces of two attempts are never mixed: once some of an attempt
  * that broke were taken, the stream has failed, whatever becomes of the job.
  * @returns null: there is no such job
@@ -42,7 +42,7 @@ export async function nextPieces(jobId: string, parts: StreamParts): Promise<Run
     ? outputOf(job).slice(cursor.taken)
     : live === null
       ? []
-      : await fromTape(live, cursor.taken, parts);
+      : await fromReplay(live, cursor.taken, parts);
   const to = { fence_token: job.fence_token, taken: cursor.taken + pieces.length };
   const isMine = pieces.length === 0 || (await parts.take(cursor, to));
   const error = job.error === null ? {} : { error: job.error.message };
@@ -50,14 +50,14 @@ export async function nextPieces(jobId: string, parts: StreamParts): Promise<Run
 }
 
 /** @param taken pieces that are left out */
-async function fromTape(
+async function fromReplay(
   { relay, stream_id }: NonNullable<FollowedJob['live']>,
   taken: number,
-  { openTape, sleep }: StreamParts,
+  { openReplay, sleep }: StreamParts,
 ): Promise<unknown[]> {
   const leave = new AbortController();
   const over = sleep(WAIT_MS).then(() => null);
-  const opening = openTape(relay, stream_id, leave.signal).catch(() => null);
+  const opening = openReplay(relay, stream_id, leave.signal).catch(() => null);
   const response = await Promise.race([opening, over]);
   if (response?.body == null || response.headers.has(BROKEN_HEADER)) {
     leave.abort();
@@ -70,7 +70,7 @@ async function fromTape(
   const pieces: unknown[] = [];
   for (;;) {
     const waits = pieces.length > 0 ? [over, sleep(QUIET_MS).then(() => null)] : [over];
-    // A tape that ends within an event ends with an error.
+    // A replay buffer that ends within an event ends with an error.
     const read = await Promise.race([...waits, reader.read().catch(() => null)]);
     if (read?.value === undefined) break;
     text += decoder.decode(read.value, { stream: true });

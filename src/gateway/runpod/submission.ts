@@ -19,7 +19,7 @@ export const RunpodSubmission = RunpodPayload.extend({
 
 /**
  * A body of `run` or `runsync` as a stored job.
- * @param endpoint a config, a model, or "default"
+ * @param endpoint a pool, a model, or "default"
  * @param bound what its submitter may ask for
  * @throws HttpError 400 that names the field, 403 for a priority that is not the submitter's to ask for
  */

@@ -3,7 +3,7 @@
  * Counts are of calls to come: `Infinity` until it is switched off.
  */
 export interface Accidents {
-  /** Creates that find no machine of the kind. */
+  /** Creates that find no machine of the instance type. */
   no_capacity: number;
   /** Creates that make the machine and answer 5xx. */
   created_but_5xx: number;

@@ -89,7 +89,7 @@ export class FakeDockerEngine {
     if (!this.images.has(given.Image)) return fail(response, 404, `No such image: ${given.Image}`);
     const env = Object.fromEntries((given.Env ?? []).map(pairOf));
     const name = query.get('name') ?? '';
-    const created = this.provider.create({ name, kind: 'local', env, request: given });
+    const created = this.provider.create({ name, instance_type: 'local', env, request: given });
     switch (created.reply) {
       case 'created':
       case 'created_with_error':

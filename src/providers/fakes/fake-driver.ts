@@ -31,8 +31,8 @@ export class FakeDriver implements Driver {
     } catch (error) {
       return unknown(error);
     }
-    const { name, kind, env } = request;
-    const created = this.#provider.create({ name, kind, env });
+    const { name, instance_type, env } = request;
+    const created = this.#provider.create({ name, instance_type, env });
     switch (created.reply) {
       case 'created':
       case 'name_taken':
@@ -40,7 +40,7 @@ export class FakeDriver implements Driver {
       case 'created_with_error':
         return this.#takeBack(created.machine);
       case 'no_capacity':
-        return { kind: 'no_capacity', detail: `no ${kind} is free` };
+        return { kind: 'no_capacity', detail: `no ${instance_type} is free` };
       case 'no_money':
         return { kind: 'rejected', detail: 'the balance is empty' };
       case 'failed':
@@ -72,11 +72,11 @@ export class FakeDriver implements Driver {
     }
   }
 
-  async prices(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]> {
+  async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     this.#call('prices');
-    return kinds.flatMap((kind) => {
-      const price = this.#provider.prices.get(kind);
-      return price === undefined ? [] : [{ kind, price_per_hour: price }];
+    return instance_types.flatMap((instance_type) => {
+      const price = this.#provider.prices.get(instance_type);
+      return price === undefined ? [] : [{ instance_type, price_per_hour: price }];
     });
   }
 

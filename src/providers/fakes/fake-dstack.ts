@@ -102,7 +102,7 @@ export class FakeDstack {
     const spec = RunSpec.parse(given);
     const { env } = spec.configuration;
     const name = env.CASOLA_INSTANCE_ID ?? spec.run_name;
-    const created = this.#provider.create({ name, kind: 'local', env, request: spec });
+    const created = this.#provider.create({ name, instance_type: 'local', env, request: spec });
     switch (created.reply) {
       case 'created':
         if (this.findsNoMachine)

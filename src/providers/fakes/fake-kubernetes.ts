@@ -114,7 +114,12 @@ export class FakeKubernetes {
       return refusal(422, `Pod is invalid: ${pod.error.issues.map(({ message }) => message)}`);
     const { metadata, spec } = pod.data;
     const env = Object.fromEntries(spec.containers[0]!.env.map(({ name, value }) => [name, value]));
-    const created = this.#provider.create({ name: metadata.name, kind: 'pod', env, request: pod.data });
+    const created = this.#provider.create({
+      name: metadata.name,
+      instance_type: 'pod',
+      env,
+      request: pod.data,
+    });
     switch (created.reply) {
       case 'created':
         return { status: 201, body: this.#pod(created.machine) };

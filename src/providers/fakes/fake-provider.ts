@@ -4,7 +4,7 @@ import { type Accidents, NO_ACCIDENTS } from './accidents.ts';
 export interface FakeMachine {
   id: string;
   name: string;
-  kind: string;
+  instance_type: string;
   env: Record<string, string>;
   /** US dollars an hour. */
   price: number;
@@ -41,7 +41,7 @@ export type CreateReply =
 
 export interface NewMachine {
   name: string;
-  kind: string;
+  instance_type: string;
   env: Record<string, string>;
   request?: unknown;
 }
@@ -55,7 +55,7 @@ const RESTART_MS = 5000;
  */
 export class FakeProvider {
   readonly accidents: Accidents = { ...NO_ACCIDENTS };
-  /** US dollars an hour by kind; a kind that is missing costs 1. */
+  /** US dollars an hour by instance type; a kind that is missing costs 1. */
   readonly prices = new Map<string, number>();
   /** All that ever existed, in the order of creation. */
   readonly machines: FakeMachine[] = [];
@@ -90,7 +90,7 @@ export class FakeProvider {
     return null;
   }
 
-  create({ name, kind, env, request = null }: NewMachine): CreateReply {
+  create({ name, instance_type, env, request = null }: NewMachine): CreateReply {
     const taken = this.#namesAreUnique && this.alive.find((machine) => machine.name === name);
     if (taken) return { reply: 'name_taken', machine: taken };
     if (this.accidents.no_money) return { reply: 'no_money' };
@@ -99,9 +99,9 @@ export class FakeProvider {
     const machine: FakeMachine = {
       id: `fake-${this.machines.length + 1}`,
       name,
-      kind,
+      instance_type,
       env,
-      price: this.prices.get(kind) ?? 1,
+      price: this.prices.get(instance_type) ?? 1,
       createdAt: now,
       startedAt: this.accidents.stuck_loading
         ? Number.POSITIVE_INFINITY

@@ -68,7 +68,7 @@ export class FakeRunpod {
   readonly forbidden = new Set<string>();
   /** Network volumes in data centers that the request does not name: 400. */
   readonly volumesElsewhere = new Set<string>();
-  /** What the catalog says of stock; a kind that is missing is in good supply. */
+  /** What the catalog says of stock; an instance type that is missing is in good supply. */
   readonly availability = new Map<string, 'NONE' | 'LOW' | 'MEDIUM' | 'HIGH'>();
   readonly #provider: FakeProvider;
   readonly #clock: { now(): number };
@@ -120,7 +120,7 @@ export class FakeRunpod {
     if (volume && this.volumesElsewhere.has(volume.volumeId))
       return problem(400, `network volume ${volume.volumeId} is in another data center`);
     if (Number(gpu.minCudaVersion ?? 0) > Number(this.hostCuda)) return problem(400, NO_INSTANCES);
-    const created = this.#provider.create({ name, kind: gpu.id, env, request: wanted.data });
+    const created = this.#provider.create({ name, instance_type: gpu.id, env, request: wanted.data });
     switch (created.reply) {
       case 'created':
       case 'name_taken':

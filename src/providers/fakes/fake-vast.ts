@@ -133,8 +133,8 @@ export class FakeVast {
       return json(200, { offers: [] });
     }
     const { order: _order, limit, type: _type, allocated_storage: _storage, ...filters } = search.data;
-    const offers = [...this.#provider.prices.keys()].flatMap((kind) =>
-      [1, 2, 4, 8].flatMap((gpus) => this.#offersOf(kind, gpus)),
+    const offers = [...this.#provider.prices.keys()].flatMap((instance_type) =>
+      [1, 2, 4, 8].flatMap((gpus) => this.#offersOf(instance_type, gpus)),
     );
     const found = offers
       .filter((offer) => passes(offer, filters))
@@ -142,21 +142,21 @@ export class FakeVast {
     return json(200, { offers: found.slice(0, limit) });
   }
 
-  #kindOf(offer: number): string {
+  #instanceTypeOf(offer: number): string {
     return [...this.#provider.prices.keys()][Math.floor(offer / 10_000) - 1] ?? 'unknown';
   }
 
   /** Each on a machine of its own, none rented. */
-  #offersOf(kind: string, gpus: number) {
-    const kinds = [...this.#provider.prices.keys()];
-    const price = (this.#provider.prices.get(kind) ?? 1) * gpus;
+  #offersOf(instance_type: string, gpus: number) {
+    const instance_types = [...this.#provider.prices.keys()];
+    const price = (this.#provider.prices.get(instance_type) ?? 1) * gpus;
     const rented = new Set(this.#provider.alive.map(({ request }) => (request as { offer: number }).offer));
-    const first = 10_000 * (kinds.indexOf(kind) + 1) + 1000 * gpus;
+    const first = 10_000 * (instance_types.indexOf(instance_type) + 1) + 1000 * gpus;
     return Array.from({ length: OFFERS_OF_A_KIND }, (_, index) => ({
       id: first + index,
       ask_contract_id: first + index,
       machine_id: 500_000 + first + index,
-      gpu_name: kind,
+      gpu_name: instance_type,
       num_gpus: gpus,
       gpu_ram: 24_564,
       dph_total: price * (1 + index / 1000),
@@ -198,7 +198,7 @@ export class FakeVast {
     const { label, env } = wanted.data;
     const created = this.#provider.create({
       name: label,
-      kind: this.#kindOf(offer),
+      instance_type: this.#instanceTypeOf(offer),
       env,
       request: { offer },
     });

@@ -7,13 +7,13 @@ import { DEFAULT_IMAGE } from '../image.ts';
 export const MANAGED_BY = { label: 'app.kubernetes.io/managed-by', value: 'worker-vllm-launcher' };
 export const CONTAINER = 'worker';
 /** Of a candidate that does not name one: any node will do. */
-const ANY_KIND = 'local';
+const ANY_INSTANCE_TYPE = 'local';
 
 type Plain = Record<string, unknown>;
 
 /** A pod for one worker, as deploy/kubernetes/worker.yaml has it. @param extra merged into its spec */
 export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
-  const { name, kind, gpus, disk_gb, image, env } = request;
+  const { name, instance_type, gpus, disk_gb, image, env } = request;
   const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(FAR_GRACE_SECONDS), ...env };
   const resources = {
     ...(disk_gb === null ? {} : { requests: { 'ephemeral-storage': `${disk_gb}G` } }),
@@ -26,7 +26,9 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
     // Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
     enableServiceLinks: false,
     // As the NVIDIA GPU operator labels nodes.
-    ...(kind === ANY_KIND ? {} : { nodeSelector: { 'nvidia.com/gpu.product': kind } }),
+    ...(instance_type === ANY_INSTANCE_TYPE
+      ? {}
+      : { nodeSelector: { 'nvidia.com/gpu.product': instance_type } }),
     tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' }],
     securityContext: {
       runAsNonRoot: true,

@@ -12,7 +12,7 @@ const Offer = z.object({
 export type Offer = z.output<typeof Offer>;
 const Offers = z.object({ offers: z.array(Offer) });
 
-export type Wanted = Pick<LaunchRequest, 'kind' | 'gpus' | 'price_per_hour'> & { disk_gb: number };
+export type Wanted = Pick<LaunchRequest, 'instance_type' | 'gpus' | 'price_per_hour'> & { disk_gb: number };
 
 /** Ten searches a minute. */
 const SEARCH_EVERY_MS = 6000;
@@ -88,7 +88,7 @@ export class OfferMarket {
     return offer ?? null;
   }
 
-  /** The cheapest of what was last found; searches where nothing was for this kind. @throws NoAnswerError */
+  /** The cheapest of what was last found; searches where nothing was for this instance type. @throws NoAnswerError */
   async cheapest(wanted: Wanted, until: number): Promise<Offer | null> {
     const known = this.#answers.get(keyOf(wanted));
     return (known ?? (await (this.#freshSearch(wanted) ?? this.#search(wanted, until)).offers))[0] ?? null;
@@ -153,10 +153,10 @@ export class OfferMarket {
 /** The search is refused as it is. */
 export class BadSearchError extends NoAnswerError {}
 
-function filtersOf({ kind, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
+function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
   return {
     // As `vastai search offers` takes it, too: blanks as underscores.
-    gpu_name: { in: [kind.replaceAll('_', ' ')] },
+    gpu_name: { in: [instance_type.replaceAll('_', ' ')] },
     num_gpus: { eq: gpus },
     disk_space: { gte: disk_gb },
     ...(price_per_hour === null ? {} : { dph_total: { lte: price_per_hour } }),
@@ -169,5 +169,5 @@ function filtersOf({ kind, gpus, disk_gb, price_per_hour }: Wanted): Record<stri
 }
 
 function keyOf(wanted: Wanted): string {
-  return JSON.stringify([wanted.kind, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
+  return JSON.stringify([wanted.instance_type, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
 }

@@ -80,8 +80,8 @@ class Vast implements Driver {
   }
 
   async #rentCheapest(request: LaunchRequest, until: number): Promise<LaunchOutcome> {
-    const { kind, gpus, price_per_hour } = request;
-    const wanted = { kind, gpus, price_per_hour, disk_gb: diskOf(request) };
+    const { instance_type, gpus, price_per_hour } = request;
+    const wanted = { instance_type, gpus, price_per_hour, disk_gb: diskOf(request) };
     for (let taken = 0; ; taken++) {
       const offer = await this.#market.claim(wanted, until);
       if (!offer) return { kind: 'no_capacity', detail: this.#scarcity(request, taken) };
@@ -90,8 +90,8 @@ class Vast implements Driver {
     }
   }
 
-  #scarcity({ kind, gpus, price_per_hour }: LaunchRequest, taken: number): string {
-    const what = `${gpus} × ${kind}${price_per_hour === null ? '' : ` up to $${price_per_hour} an hour`}`;
+  #scarcity({ instance_type, gpus, price_per_hour }: LaunchRequest, taken: number): string {
+    const what = `${gpus} × ${instance_type}${price_per_hour === null ? '' : ` up to $${price_per_hour} an hour`}`;
     const why = this.#market.isUsedUp ? ', and no search is allowed until midnight UTC' : '';
     const gone = taken === 0 ? '' : ` (${taken} were taken by others meanwhile)`;
     return `Vast has no more offers of ${what} that pass the filters${gone}${why}`;
@@ -199,13 +199,13 @@ class Vast implements Driver {
   }
 
   /** Of one GPU, the cheapest that was found last: searches are counted, so an old answer will do. */
-  async prices(kinds: string[]): Promise<{ kind: string; price_per_hour: number }[]> {
+  async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
-    const found: { kind: string; price_per_hour: number }[] = [];
-    for (const kind of kinds) {
-      const wanted = { kind, gpus: 1, price_per_hour: null, disk_gb: DEFAULT_DISK_GB };
+    const found: { instance_type: string; price_per_hour: number }[] = [];
+    for (const instance_type of instance_types) {
+      const wanted = { instance_type, gpus: 1, price_per_hour: null, disk_gb: DEFAULT_DISK_GB };
       const offer = await this.#market.cheapest(wanted, until).catch(() => null);
-      if (offer) found.push({ kind, price_per_hour: offer.dph_total });
+      if (offer) found.push({ instance_type, price_per_hour: offer.dph_total });
     }
     return found;
   }
@@ -225,7 +225,7 @@ function faultOf({ gpus, env }: LaunchRequest): string | null {
   if (gpus < 1) return 'on Vast a worker needs at least one GPU: set gpus of its machine to 1 or more';
   const characters = Object.entries(env).reduce((sum, [name, value]) => sum + name.length + value.length, 0);
   if (characters <= MAX_ENV_CHARACTERS) return null;
-  return `the worker's environment has ${characters} characters; Vast takes at most ${MAX_ENV_CHARACTERS}: shorten env and secrets of its config`;
+  return `the worker's environment has ${characters} characters; Vast takes at most ${MAX_ENV_CHARACTERS}: shorten env and secrets of its pool`;
 }
 
 function diskOf({ disk_gb }: LaunchRequest): number {

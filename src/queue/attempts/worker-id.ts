@@ -11,7 +11,7 @@ export interface Denial {
   message: string;
 }
 
-/** Why this connection may not be the worker of that id and config; null: it may. */
+/** Why this connection may not be the worker of that id and pool; null: it may. */
 export function denyWorker(
   core: Core,
   { token }: Connection,
@@ -25,12 +25,12 @@ export function denyWorker(
       message: `the token "${token.name}" is for workers named "${token.worker_ids}", not "${workerId}"`,
     };
   }
-  // Else it would be given the prompts of any other config.
+  // Else it would be given the prompts of any other pool.
   if (token.config_id && token.config_id !== config_id) {
     return {
       code: CLOSE.forbidden,
-      reason: 'this token is for another config',
-      message: `the token "${token.name}" is for the config "${token.config_id}", not ${JSON.stringify(config_id)}`,
+      reason: 'this token is for another pool',
+      message: `the token "${token.name}" is for the pool "${token.config_id}", not ${JSON.stringify(config_id)}`,
     };
   }
   const holder = holderOf(core, workerId);

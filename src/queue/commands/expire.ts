@@ -23,7 +23,7 @@ const DEADLINE_PASSED = 'the deadline passed before the job was done';
 export function expire(core: Core): Deletion {
   const now = core.now();
   closeHalfOpen(core);
-  for (const configId of wakeDelayed(core.sql, now)) core.openings.config(configId);
+  for (const configId of wakeDelayed(core.sql, now)) core.ready.pool(configId);
   for (const job of deadlinesDue(core.sql, now)) {
     endUnfinished(core, job, 'expired', 'deadline', DEADLINE_PASSED);
   }

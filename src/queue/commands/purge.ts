@@ -1,14 +1,14 @@
 import { endUnfinished } from '../attempts/end.ts';
 import type { Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { pendingOfConfig } from '../store/pending-table.ts';
+import { pendingOfPool } from '../store/pending-table.ts';
 
 /** Jobs cancelled in one event: others get their turn. */
 const BITE_JOBS = 500;
 
-/** Cancels stored jobs of a config that wait, those that this viewer sees. @returns how many; 0: none is left */
+/** Cancels stored jobs of a pool that wait, those that this viewer sees. @returns how many; 0: none is left */
 export function purge(core: Core, configId: string, viewer: Viewer): number {
-  const jobs = pendingOfConfig(core.sql, configId, viewer, BITE_JOBS);
+  const jobs = pendingOfPool(core.sql, configId, viewer, BITE_JOBS);
   for (const job of jobs) endUnfinished(core, job, 'cancelled', 'cancelled', 'its caller purged the queue');
   return jobs.length;
 }

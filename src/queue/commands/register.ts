@@ -48,7 +48,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
-  core.openings.worker(worker);
+  core.ready.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,
     config_id: frame.config_id,

@@ -24,7 +24,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   }
   // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
   const again = core.memory.find(job_id);
-  if (again) core.openings.job(again);
+  if (again) core.ready.job(again);
 }
 
 function decline(worker: Worker, jobId: string): void {
@@ -33,7 +33,7 @@ function decline(worker: Worker, jobId: string): void {
 }
 
 /**
- * To a worker of the config that has not declined it, when one has a slot. When all have, to all of them later; a
+ * To a worker of the pool that has not declined it, when one has a slot. When all have, to all of them later; a
  * caller that waits is told so instead.
  */
 function offerElsewhere(core: Core, job: Job): void {

@@ -2,7 +2,7 @@ import { countGivenUp } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { MemoryJob } from '../state/job.ts';
-import { isNamed, liveConfig } from '../state/live-config.ts';
+import { isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous } from '../waiting/admission.ts';
 
@@ -24,11 +24,11 @@ export function request(
   answer: (answer: RequestAnswer | Unserved) => void,
 ): void {
   if (core.gone.has(asked.job_id)) return answer(CANCELLED);
-  const choice = liveConfig(core, asked.model) ?? asked.known;
+  const choice = livePool(core, asked.model) ?? asked.known;
   if (choice === undefined) return answer(UNSERVED);
-  if (choice.kind === 'config' && choice.start) core.starts.add(choice.start);
+  if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
-  const configId = choice.kind === 'config' ? choice.config_id : null;
+  const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
   const earlier = core.memory.find(asked.job_id) ?? core.undecided.take(asked.job_id);
   const older = takeOver(core, asked.job_id);

@@ -129,7 +129,7 @@ function outcomeOf(
 function forgetDeclined(core: Core, worker: Worker): void {
   if (worker.declined.size === 0) return;
   worker.declined.clear();
-  core.openings.worker(worker);
+  core.ready.worker(worker);
 }
 
 function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: AckOutcome): void {

@@ -11,7 +11,7 @@ import {
   UNSERVED,
   type Unserved,
 } from '../rpc.ts';
-import { isNamed, liveConfig } from '../state/live-config.ts';
+import { isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots } from '../state/worker.ts';
@@ -87,10 +87,10 @@ function takeEach<T>(
 function take(core: Core, job: NewJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
   const existing = existingJob(core, job);
   if (existing) return repeated(core, existing, job);
-  const config = admit(core, job, placed);
-  if (!config.ok) return config;
-  const row = insert(core, job, job.id ?? newId, config.config_id);
-  placed.add(config.config_id, row.tenant);
+  const pool = admit(core, job, placed);
+  if (!pool.ok) return pool;
+  const row = insert(core, job, job.id ?? newId, pool.config_id);
+  placed.add(pool.config_id, row.tenant);
   return { row, created: true };
 }
 
@@ -101,7 +101,7 @@ function take(core: Core, job: NewJob, newId: string, placed: Placed): Taken | R
 class Placed {
   readonly #core: Core;
   readonly #free = new Map<string, number>();
-  readonly #ofConfig = new Map<string, number>();
+  readonly #ofPool = new Map<string, number>();
   readonly #ofTenant = new Map<string, number>();
 
   constructor(core: Core) {
@@ -109,13 +109,13 @@ class Placed {
   }
 
   add(configId: string, tenant: string | null): void {
-    if (this.ofConfig(configId) >= this.#freeSlots(configId)) return;
-    add(this.#ofConfig, configId, 1);
+    if (this.ofPool(configId) >= this.#freeSlots(configId)) return;
+    add(this.#ofPool, configId, 1);
     if (tenant !== null) add(this.#ofTenant, tenant, 1);
   }
 
-  ofConfig(configId: string): number {
-    return this.#ofConfig.get(configId) ?? 0;
+  ofPool(configId: string): number {
+    return this.#ofPool.get(configId) ?? 0;
   }
 
   ofTenant(tenant: string): number {
@@ -144,8 +144,8 @@ function existingJob(core: Core, job: NewJob): StoredJob | null {
   return job.id === undefined ? null : core.stored.find(job.id);
 }
 
-/** The config whose workers may take the job, or why it is rejected. */
-function admit(core: Core, job: NewJob, placed: Placed): Config {
+/** The pool whose workers may take the job, or why it is rejected. */
+function admit(core: Core, job: NewJob, placed: Placed): Pool {
   // Settlements name only the id.
   const request = job.id === undefined ? null : core.memory.find(job.id);
   if (request) {
@@ -154,8 +154,8 @@ function admit(core: Core, job: NewJob, placed: Placed): Config {
   }
   const problem = job.webhook === undefined ? null : webhookProblem(job.webhook, core.settings.webhook_hosts);
   if (problem !== null) return { ok: false, reason: 'invalid_webhook', message: problem };
-  const config = chooseConfig(core, job);
-  return config.ok ? (rejectWhenFull(core, config.config_id, job.tenant ?? null, placed) ?? config) : config;
+  const pool = choosePool(core, job);
+  return pool.ok ? (rejectWhenFull(core, pool.config_id, job.tenant ?? null, placed) ?? pool) : pool;
 }
 
 function insert(core: Core, job: NewJob, id: string, configId: string): StoredJob {
@@ -185,7 +185,7 @@ function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): bo
   return keepPayload(core, long_payload.key, long_payload.sha256, suitsBase(job_type, payload));
 }
 
-/** Pending jobs are bounded for each config and each tenant. */
+/** Pending jobs are bounded for each pool and each tenant. */
 function rejectWhenFull(
   core: Core,
   configId: string,
@@ -206,13 +206,13 @@ function pendingFullness(
   placed: Placed,
 ): string | null {
   const depth = {
-    ofConfig: pending.ofConfig(configId) - placed.ofConfig(configId) + 1,
+    ofPool: pending.ofPool(configId) - placed.ofPool(configId) + 1,
     ofTenant: tenant === null ? 0 : pending.ofTenant(tenant) - placed.ofTenant(tenant) + 1,
     most: settings.max_pending,
     mostOfTenant: mostOfTenant(settings.max_pending, settings),
   };
-  const config = `jobs of config "${configId}" are pending`;
-  return fullness(depth, tenant, { config, tenant: 'jobs of it are pending' });
+  const pool = `jobs of pool "${configId}" are pending`;
+  return fullness(depth, tenant, { pool, tenant: 'jobs of it are pending' });
 }
 
 function repeated(core: Core, row: StoredJob, job: NewJob): Taken | Rejection {
@@ -231,18 +231,18 @@ function hasPayload(core: Core, row: StoredJob, job: NewJob): boolean {
 }
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
-type Config = { ok: true; config_id: string } | Rejection | Unserved;
+type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
-function chooseConfig(core: Core, job: NewJob): Config {
+function choosePool(core: Core, job: NewJob): Pool {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
   const model = job.model ?? null;
-  const choice = liveConfig(core, model) ?? job.known;
+  const choice = livePool(core, model) ?? job.known;
   if (choice === undefined) return UNSERVED;
-  if (choice.kind === 'config') return { ok: true, config_id: choice.config_id };
-  if (choice.configs === '') {
+  if (choice.kind === 'pool') return { ok: true, config_id: choice.config_id };
+  if (choice.pools === '') {
     return {
       ok: false,
-      reason: 'no_config',
+      reason: 'no_pool',
       message: 'no worker is known here, so the job needs a config_id that says which workers may take it',
     };
   }
@@ -251,7 +251,7 @@ function chooseConfig(core: Core, job: NewJob): Config {
     : 'the job names neither config_id nor model';
   return {
     ok: false,
-    reason: 'unknown_config',
-    message: `${asked}: give one of these as config_id: ${choice.configs}`,
+    reason: 'unknown_pool',
+    message: `${asked}: give one of these as config_id: ${choice.pools}`,
   };
 }

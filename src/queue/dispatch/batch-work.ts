@@ -3,12 +3,12 @@ import type { Core } from '../state/state.ts';
 import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
 
 /**
- * What may wait leaves room for what people wait for: some slots of a config never run batch work, so that an
+ * What may wait leaves room for what people wait for: some slots of a pool never run batch work, so that an
  * interactive request begins at once beside a batch of any length. Nothing that runs is interrupted.
  */
 
-/** The slots of one config, and what runs in them. */
-export interface ConfigSlots {
+/** The slots of one pool, and what runs in them. */
+export interface PoolSlots {
   usable: number;
   batch: number;
   interactive: number;
@@ -20,16 +20,16 @@ export function reservedSlots(usable: number): number {
 }
 
 /** Slots in which batch work may run beside what interactive jobs run now. */
-export function slotsForBatches({ usable, interactive }: ConfigSlots): number {
+export function slotsForBatches({ usable, interactive }: PoolSlots): number {
   return Math.max(0, usable - Math.max(interactive, reservedSlots(usable)));
 }
 
-export function hasRoomForBatch({ usable, batch }: ConfigSlots): boolean {
+export function hasRoomForBatch({ usable, batch }: PoolSlots): boolean {
   return batch < usable - reservedSlots(usable);
 }
 
-export function configSlots(core: Core, configId: string): ConfigSlots {
-  const slots: ConfigSlots = { usable: 0, batch: 0, interactive: 0 };
+export function poolSlots(core: Core, configId: string): PoolSlots {
+  const slots: PoolSlots = { usable: 0, batch: 0, interactive: 0 };
   for (const worker of core.workers.all()) {
     // What a worker runs that takes no more has no share in the slots of the others.
     const usable = usableSlots(worker);
@@ -43,7 +43,7 @@ export function configSlots(core: Core, configId: string): ConfigSlots {
 
 /** Whether this worker may begin a job that may wait. */
 export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
-  return hasRoomForBatch(configSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
+  return hasRoomForBatch(poolSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
 }
 
 /**

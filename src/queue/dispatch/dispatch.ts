@@ -3,7 +3,7 @@ import { isBatchWork, type MemoryJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
-import { configSlots, hasRoomForBatch, mayBeginBatchWork } from './batch-work.ts';
+import { hasRoomForBatch, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
@@ -15,12 +15,12 @@ import { isLeftToOthers } from './suitability.ts';
  */
 export function dispatch(core: Core): MemoryJob[] {
   let waiting: MemoryJob[] = [];
-  for (const configId of core.openings.heldBack) {
-    if (hasRoomForBatch(configSlots(core, configId))) core.openings.config(configId);
+  for (const configId of core.ready.heldBack) {
+    if (hasRoomForBatch(poolSlots(core, configId))) core.ready.pool(configId);
   }
   // What cannot be sent ends at once and frees its slot again.
-  for (let open = core.openings.take(); open !== null; open = core.openings.take()) {
-    for (const configId of open.configs) fillConfig(core, configId);
+  for (let open = core.ready.take(); open !== null; open = core.ready.take()) {
+    for (const configId of open.pools) fillPool(core, configId);
     for (const worker of open.workers) fillWorker(core, worker);
     for (const job of open.jobs) if (!placeWaiting(core, job)) waiting.push(job);
   }
@@ -36,8 +36,8 @@ function fillWorker(core: Core, worker: Worker): void {
   }
 }
 
-/** Spreads ready jobs over the workers of a config. */
-function fillConfig(core: Core, configId: string): void {
+/** Spreads ready jobs over the workers of a pool. */
+function fillPool(core: Core, configId: string): void {
   /** Those that declined all that is ready, or serve no model that is waited for. */
   const unwilling = new Set<Worker>();
   const fits = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
@@ -79,7 +79,7 @@ function dispatchNext(core: Core, worker: Worker): boolean {
   const next = chooseJob(nextStored(core, worker), core.memory.waiting.nextFor(worker));
   if (next === null) return false;
   if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
-    core.openings.heldBack.add(config_id);
+    core.ready.heldBack.add(config_id);
     return false;
   }
   if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
@@ -90,9 +90,9 @@ function dispatchNext(core: Core, worker: Worker): boolean {
 function nextStored(core: Core, worker: Worker): StoredJob | null {
   const { config_id } = worker.session;
   const { pending } = core.stored;
-  if (pending.ofConfig(config_id) === 0) return null;
-  if (pending.isAllBatchWork(config_id) && !hasRoomForBatch(configSlots(core, config_id))) {
-    core.openings.heldBack.add(config_id);
+  if (pending.ofPool(config_id) === 0) return null;
+  if (pending.isAllBatchWork(config_id) && !hasRoomForBatch(poolSlots(core, config_id))) {
+    core.ready.heldBack.add(config_id);
     return null;
   }
   return core.stored.nextReady(config_id, worker.declined);

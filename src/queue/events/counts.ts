@@ -1,11 +1,11 @@
 import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
-import type { ConfigCounts, Mode } from '../state/config-counts.ts';
 import { observe } from '../state/histogram.ts';
 import { isBatchWork, type Job } from '../state/job.ts';
+import type { Mode, PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
 
-/** Counts what happened, by the job's config. Of a request for a model that nobody knows there is none. */
+/** Counts what happened, by the job's pool. Of a request for a model that nobody knows there is none. */
 export function toCounts(core: Core, event: JobEvent): void {
   const { job, step } = event;
   if (job.config_id === '') return;
@@ -38,7 +38,7 @@ export function countRejected(core: Core, configId: string): void {
   counts.settled.persisted.rejected += 1;
 }
 
-type Counter = (counts: ConfigCounts, event: JobEvent, core: Core) => void;
+type Counter = (counts: PoolCounts, event: JobEvent, core: Core) => void;
 
 const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   submitted: (counts, { job }) => {
@@ -87,7 +87,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   },
 };
 
-function succeeded(counts: ConfigCounts, { job, at, timing }: JobEvent): void {
+function succeeded(counts: PoolCounts, { job, at, timing }: JobEvent): void {
   counts.settled[modeOf(job)].succeeded += 1;
   counts.attempts.succeeded += 1;
   const submitted = submittedAt(job);
@@ -99,7 +99,7 @@ function succeeded(counts: ConfigCounts, { job, at, timing }: JobEvent): void {
   }
 }
 
-function failed(counts: ConfigCounts, { job, ending }: JobEvent, core: Core): void {
+function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void {
   if (job.lives === 'memory' && ending?.error?.retryable) {
     const { id, config_id, submitted_at } = job;
     core.undecided.add({ id, config_id, submitted_at, outcome: 'failed' });
@@ -107,7 +107,7 @@ function failed(counts: ConfigCounts, { job, ending }: JobEvent, core: Core): vo
 }
 
 /** One that a relay was to carry is the gateway's to ask for again; others wait again by themselves. */
-function released(counts: ConfigCounts, { job }: JobEvent, core: Core): void {
+function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   counts.attempts.released += 1;
   if (job.lives === 'stored' || job.reply !== null) return;
   const { id, config_id, submitted_at } = job;

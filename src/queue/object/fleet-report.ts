@@ -1,4 +1,4 @@
-import type { ConfigStart, FleetEvent, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
+import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import { ShareChanges } from './share-changes.ts';
 
 /** What comes after a quiet second waits this long for others to be sent with, ms: who looks on sees it at once. */
@@ -17,7 +17,7 @@ export interface FleetReportPorts {
   /** Callers wait for a worker to be started: the answer is worth a call that tells nothing. */
   awaitsStart(): boolean;
   /** What is answered of starts. */
-  hearStarts(starts: ConfigStart[]): void;
+  hearStarts(starts: PoolStart[]): void;
   /** Runs something later, ms. */
   after(ms: number, run: () => void): void;
   /** Called at the first call that fails, not again before one works. */

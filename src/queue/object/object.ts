@@ -271,8 +271,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     };
   }
 
-  async configNow(...asked: Asked<'configNow'>): Answered<'configNow'> {
-    return this.#queue.read('configNow', ...asked);
+  async poolNow(...asked: Asked<'poolNow'>): Answered<'poolNow'> {
+    return this.#queue.read('poolNow', ...asked);
   }
 
   async batchSlots(...asked: Asked<'batchSlots'>): Answered<'batchSlots'> {

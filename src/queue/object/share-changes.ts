@@ -3,7 +3,7 @@ import type { QueueShare } from '../../fleet/rpc.ts';
 /** What the fleet object has been told of the queue's numbers, so that it is told only of changes. */
 export class ShareChanges {
   /** JSON by id; null: the next share is whole. */
-  #told: { sessions: Map<string, string>; configs: Map<string, string> } | null = null;
+  #told: { sessions: Map<string, string>; pools: Map<string, string> } | null = null;
 
   /**
    * What of the share is new.
@@ -14,7 +14,7 @@ export class ShareChanges {
     const before = this.#told;
     const now = {
       sessions: new Map(share.sessions.map((one) => [one.worker_id, JSON.stringify(one)])),
-      configs: new Map(share.configs.map((one) => [one.config_id, JSON.stringify(one)])),
+      pools: new Map(share.pools.map((one) => [one.config_id, JSON.stringify(one)])),
     };
     const taken = () => {
       this.#told = now;
@@ -23,12 +23,10 @@ export class ShareChanges {
     const sessions = share.sessions.filter(
       ({ worker_id: id }) => before.sessions.get(id) !== now.sessions.get(id),
     );
-    const configs = share.configs.filter(
-      ({ config_id: id }) => before.configs.get(id) !== now.configs.get(id),
-    );
+    const pools = share.pools.filter(({ config_id: id }) => before.pools.get(id) !== now.pools.get(id));
     const gone = [...before.sessions.keys()].filter((id) => !now.sessions.has(id));
-    if (sessions.length + configs.length + gone.length === 0) return null;
-    return { share: { at: share.at, full: false, sessions, gone, configs }, taken };
+    if (sessions.length + pools.length + gone.length === 0) return null;
+    return { share: { at: share.at, full: false, sessions, gone, pools }, taken };
   }
 
   /** The fleet object has lost it. */

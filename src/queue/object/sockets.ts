@@ -126,7 +126,7 @@ function tokenOf({ headers }: Request): WorkerToken | null {
     return value === null ? null : decodeURIComponent(value);
   };
   const name = said('name');
-  return name === null ? null : { name, worker_ids: said('pattern'), config_id: said('config') };
+  return name === null ? null : { name, worker_ids: said('pattern'), config_id: said('pool') };
 }
 
 /** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */

@@ -1,23 +1,23 @@
 import type { UsageAmounts } from '../rpc.ts';
 import { deleteCounts, readCounts, writeCounts } from '../store/counts-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { type ConfigCounts, newCounts } from './config-counts.ts';
+import { newCounts, type PoolCounts } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
-/** Anybody may name a config: those beyond so many are counted together, as `other`. */
-const MOST_CONFIGS = 200;
-const OTHER_CONFIGS = 'other';
+/** Anybody may name a pool: those beyond so many are counted together, as `other`. */
+const MOST_POOLS = 200;
+const OTHER_POOLS = 'other';
 
-/** A config without a job for so long gives its place to a new one, ms. */
+/** A pool without a job for so long gives its place to a new one, ms. */
 const IDLE_MS = 24 * 3600 * 1000;
 
 interface Place {
-  counts: ConfigCounts;
+  counts: PoolCounts;
   /** Epoch ms */
   changedAt: number;
 }
 
-/** What happened to jobs, counted by config since the queue was made; a row each. */
+/** What happened to jobs, counted by pool since the queue was made; a row each. */
 export class Counts extends WriteBehind {
   readonly #places = new Map<string, Place>();
   /** Not written as they are now. */
@@ -27,12 +27,12 @@ export class Counts extends WriteBehind {
   constructor(ports: Ports) {
     super(ports, 'counts');
     for (const { config_id, counts, changed_at } of readCounts(ports.sql)) {
-      this.#places.set(config_id, { counts: JSON.parse(counts) as ConfigCounts, changedAt: changed_at });
+      this.#places.set(config_id, { counts: JSON.parse(counts) as PoolCounts, changedAt: changed_at });
     }
   }
 
-  /** The counts of a config, which the caller is about to change. @param isStored by a job that is a row */
-  change(configId: string, isStored: boolean): ConfigCounts {
+  /** The counts of a pool, which the caller is about to change. @param isStored by a job that is a row */
+  change(configId: string, isStored: boolean): PoolCounts {
     const name = this.nameOf(configId);
     const now = this.ports.now();
     let place = this.#places.get(name);
@@ -60,14 +60,14 @@ export class Counts extends WriteBehind {
     counts.estimated += amounts.estimated_requests ?? 0;
   }
 
-  /** Under which name a config is counted: its own, or `other`. */
+  /** Under which name a pool is counted: its own, or `other`. */
   nameOf(configId: string): string {
-    if (this.#places.has(configId) || this.#places.size < MOST_CONFIGS) return configId;
-    return this.#idlest() === null ? OTHER_CONFIGS : configId;
+    if (this.#places.has(configId) || this.#places.size < MOST_POOLS) return configId;
+    return this.#idlest() === null ? OTHER_POOLS : configId;
   }
 
   /** Null: nothing was counted of it. */
-  of(name: string): ConfigCounts | null {
+  of(name: string): PoolCounts | null {
     return this.#places.get(name)?.counts ?? null;
   }
 
@@ -94,7 +94,7 @@ export class Counts extends WriteBehind {
 
   /** Makes room for one more. */
   #dropIdle(name: string): void {
-    if (this.#places.size < MOST_CONFIGS || name === OTHER_CONFIGS) return;
+    if (this.#places.size < MOST_POOLS || name === OTHER_POOLS) return;
     const idlest = this.#idlest();
     if (idlest === null) return;
     this.#places.delete(idlest);
@@ -102,11 +102,11 @@ export class Counts extends WriteBehind {
     this.#dropped.add(idlest);
   }
 
-  /** The config that has been idle longest, and for long enough to be forgotten. */
+  /** The pool that has been idle longest, and for long enough to be forgotten. */
   #idlest(): string | null {
     let [idlest, since]: [string | null, number] = [null, this.ports.now() - IDLE_MS];
     for (const [name, { changedAt }] of this.#places) {
-      if (changedAt > since || name === OTHER_CONFIGS) continue;
+      if (changedAt > since || name === OTHER_POOLS) continue;
       [idlest, since] = [name, changedAt];
     }
     return idlest;

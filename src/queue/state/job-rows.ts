@@ -75,8 +75,8 @@ export class JobRows {
   }
 
   /**
-   * The job to run next for a config: highest priority, then oldest, those in `except` left out.
-   * @param pending jobs of the config that wait, new ones included
+   * The job to run next for a pool: highest priority, then oldest, those in `except` left out.
+   * @param pending jobs of the pool that wait, new ones included
    */
   nextReady(configId: string, pending: number, except: ReadonlySet<string>): StoredJob | null {
     const { count, first } = this.#newReady(configId, except);
@@ -122,7 +122,7 @@ export class JobRows {
     this.#kept.clear();
   }
 
-  /** Those of a config that are not in the table: how many wait, and the one of them to run first. */
+  /** Those of a pool that are not in the table: how many wait, and the one of them to run first. */
   #newReady(configId: string, except: ReadonlySet<string>): { count: number; first: StoredJob | null } {
     let count = 0;
     let first: StoredJob | null = null;

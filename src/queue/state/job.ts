@@ -30,7 +30,7 @@ export interface MemoryJob {
   payload: Uint8Array<ArrayBuffer>;
   /** The model that it waits for; null: any. */
   model: string | null;
-  /** The config that it is counted for; empty: no config is known to serve the model. */
+  /** The pool that it is counted for; empty: no pool is known to serve the model. */
   config_id: string;
   /** The models that are known, for the answer to a request for another one. */
   known_models: string;

@@ -1,6 +1,6 @@
 import type { RequestAnswer } from '../rpc.ts';
 import type { Ending, JobStore, Lease, MemoryJob } from './job.ts';
-import type { Openings } from './openings.ts';
+import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -9,11 +9,11 @@ export class MemoryJobs implements JobStore<MemoryJob> {
   readonly waiting = new WaitingLine();
   /** Epoch ms at which the next one that runs has reached its time limit. */
   readonly #nextLimit = new Soonest();
-  readonly #openings: Openings;
+  readonly #ready: ReadySet;
   readonly #jobs = new Map<string, MemoryJob>();
 
-  constructor(openings: Openings) {
-    this.#openings = openings;
+  constructor(ready: ReadySet) {
+    this.#ready = ready;
   }
 
   get size(): number {
@@ -37,7 +37,7 @@ export class MemoryJobs implements JobStore<MemoryJob> {
   add(job: MemoryJob): void {
     this.#jobs.set(job.id, job);
     this.waiting.enter(job);
-    this.#openings.job(job);
+    this.#ready.job(job);
   }
 
   /** It is over, and its caller was told. */

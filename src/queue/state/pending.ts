@@ -6,14 +6,14 @@ import { isBatchWork } from './job.ts';
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;
 
 /**
- * How many persisted jobs are pending, in all, by config and by tenant. Counted once from the table, when
+ * How many persisted jobs are pending, in all, by pool and by tenant. Counted once from the table, when
  * first asked for, then updated by every move of a job into or out of `pending`; a restart counts again.
  */
 export class Pending {
   readonly #sql: Sql;
   #counts: {
     all: number;
-    configs: Map<string, number>;
+    pools: Map<string, number>;
     tenants: Map<string, number>;
     priorities: Map<string, Map<number, number>>;
   } | null = null;
@@ -26,11 +26,11 @@ export class Pending {
     return this.#counted().all;
   }
 
-  ofConfig(configId: string): number {
-    return this.#counted().configs.get(configId) ?? 0;
+  ofPool(configId: string): number {
+    return this.#counted().pools.get(configId) ?? 0;
   }
 
-  /** How many jobs of each priority wait, by config. */
+  /** How many jobs of each priority wait, by pool. */
   priorities(): ReadonlyMap<string, ReadonlyMap<number, number>> {
     return this.#counted().priorities;
   }
@@ -56,7 +56,7 @@ export class Pending {
     const counts = this.#counts;
     if (!counts) return;
     counts.all += change;
-    add(counts.configs, job.config_id, change);
+    add(counts.pools, job.config_id, change);
     this.#moveOfPriority(counts.priorities, job, change);
     if (job.tenant !== null) add(counts.tenants, job.tenant, change);
   }
@@ -74,7 +74,7 @@ export class Pending {
 
   #counted() {
     if (this.#counts) return this.#counts;
-    this.#counts = { all: 0, configs: new Map(), tenants: new Map(), priorities: new Map() };
+    this.#counts = { all: 0, pools: new Map(), tenants: new Map(), priorities: new Map() };
     for (const { n, ...place } of countPending(this.#sql)) this.#move(place, n);
     return this.#counts;
   }

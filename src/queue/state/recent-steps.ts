@@ -1,3 +1,4 @@
+import type { LedgerStep } from '../store/ledger-table.ts';
 import type { MemoryJob } from './job.ts';
 import { Newest } from './newest.ts';
 
@@ -6,23 +7,13 @@ const MOST_JOBS = 1000;
 /** A job that is released again and again keeps its first steps. */
 const MOST_STEPS = 100;
 
-/** One step of a job in memory; `at` in epoch ms. */
-export interface RecentStep {
-  at: number;
-  step: string;
-  attempt: number;
-  fence_token: number;
-  worker_id: string | null;
-  detail: string | null;
-}
-
 /** What happened to the newest jobs that lived in memory. It is gone with the object, like those jobs. */
 export class RecentSteps {
   /** By job id. */
-  readonly #jobs = new Newest<string, { tenant: string | null; steps: RecentStep[] }>(MOST_JOBS);
+  readonly #jobs = new Newest<string, { tenant: string | null; steps: LedgerStep[] }>(MOST_JOBS);
 
   /** In order; null: no such job, or too long ago. */
-  of(jobId: string): readonly RecentStep[] | null {
+  of(jobId: string): readonly LedgerStep[] | null {
     return this.#jobs.get(jobId)?.steps ?? null;
   }
 
@@ -31,15 +22,15 @@ export class RecentSteps {
     return this.#jobs.get(jobId)?.tenant ?? null;
   }
 
-  push(job: Pick<MemoryJob, 'id' | 'tenant'>, step: RecentStep): void {
+  push(job: Pick<MemoryJob, 'id' | 'tenant'>, step: LedgerStep): void {
     const steps = this.#stepsOf(job);
     if (steps.length < MOST_STEPS) steps.push(step);
   }
 
-  #stepsOf({ id, tenant }: Pick<MemoryJob, 'id' | 'tenant'>): RecentStep[] {
+  #stepsOf({ id, tenant }: Pick<MemoryJob, 'id' | 'tenant'>): LedgerStep[] {
     const known = this.#jobs.get(id);
     if (known) return known.steps;
-    const steps: RecentStep[] = [];
+    const steps: LedgerStep[] = [];
     this.#jobs.set(id, { tenant, steps });
     return steps;
   }

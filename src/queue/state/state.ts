@@ -1,14 +1,14 @@
 import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { ConfigStarts } from './config-starts.ts';
 import { Counts } from './counts.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
 import { JobRows } from './job-rows.ts';
 import { MemoryJobs } from './memory-jobs.ts';
-import { Openings } from './openings.ts';
+import { PoolStarts } from './pool-starts.ts';
+import { ReadySet } from './ready-set.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
 import { Undecided } from './undecided.ts';
@@ -19,13 +19,13 @@ import { Workers } from './workers.ts';
 export interface Core extends Ports {
   settings: QueueSettings;
   workers: Workers;
-  starts: ConfigStarts;
+  starts: PoolStarts;
   stored: StoredJobs;
   memory: MemoryJobs;
   gone: GoneCallers;
   recent: RecentSteps;
   fences: Fences;
-  openings: Openings;
+  ready: ReadySet;
   usage: UsageBook;
   counts: Counts;
   undecided: Undecided;
@@ -35,15 +35,15 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   const rows = new JobRows(given.sql);
   const ports = { ...given, sql: rows.sql };
   const counts = new Counts(ports);
-  const openings = new Openings();
+  const ready = new ReadySet();
   return {
     ...ports,
     settings,
-    openings,
-    workers: new Workers(openings),
-    starts: new ConfigStarts(),
-    stored: new StoredJobs(ports, rows, settings, openings),
-    memory: new MemoryJobs(openings),
+    ready,
+    workers: new Workers(ready),
+    starts: new PoolStarts(),
+    stored: new StoredJobs(ports, rows, settings, ready),
+    memory: new MemoryJobs(ready),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),

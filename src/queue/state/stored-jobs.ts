@@ -21,8 +21,8 @@ import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import type { JobRows } from './job-rows.ts';
 import { Listeners } from './listeners.ts';
-import type { Openings } from './openings.ts';
 import { Pending } from './pending.ts';
+import type { ReadySet } from './ready-set.ts';
 import { Settlements } from './settlements.ts';
 import { Uploads } from './uploads.ts';
 import { Waiters } from './waiters.ts';
@@ -53,14 +53,14 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly #rows: JobRows;
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
-  readonly #openings: Openings;
+  readonly #ready: ReadySet;
 
   /** @param ports whose `sql` is that of `rows` */
-  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, openings: Openings) {
+  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, ready: ReadySet) {
     this.#ports = ports;
     this.#rows = rows;
     this.#settings = settings;
-    this.#openings = openings;
+    this.#ready = ready;
     this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql);
     this.settlements = new Settlements(ports.sql);
@@ -72,9 +72,9 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.find(id);
   }
 
-  /** The job to run next for a config: highest priority, then oldest, those in `except` left out. */
+  /** The job to run next for a pool: highest priority, then oldest, those in `except` left out. */
   nextReady(configId: string, except: ReadonlySet<string>): StoredJob | null {
-    return this.#rows.nextReady(configId, this.pending.ofConfig(configId), except);
+    return this.#rows.nextReady(configId, this.pending.ofPool(configId), except);
   }
 
   /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
@@ -102,7 +102,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   #added(job: StoredJob): void {
     if (job.deadline_at !== null) due(this.#ports, job.deadline_at);
     this.pending.entered(job);
-    this.#openings.config(job.config_id);
+    this.#ready.pool(job.config_id);
   }
 
   lease(job: StoredJob, lease: Lease): StoredJob {
@@ -151,7 +151,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);
-    else this.#openings.config(job.config_id);
+    else this.#ready.pool(job.config_id);
   }
 
   end(job: StoredJob, ending: Ending): void {

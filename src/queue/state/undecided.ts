@@ -1,4 +1,4 @@
-import type { Outcome } from './config-counts.ts';
+import type { Outcome } from './pool-counts.ts';
 
 /** The gateway asks again within a second, or not at all; ms. */
 const DECIDED_AFTER_MS = 5000;

@@ -7,8 +7,8 @@ import { WriteBehind } from './write-behind.ts';
 
 /** Attempts whose usage waits to be written where it cannot be; more are not remembered. */
 const MOST_UNWRITTEN = 10_000;
-/** Models told apart of one config, in one life of the object: some engines repeat whatever name they are asked for. */
-const MODELS_A_CONFIG = 64;
+/** Models told apart of one pool, in one life of the object: some engines repeat whatever name they are asked for. */
+const MODELS_A_POOL = 64;
 const OTHER_MODEL = 'other';
 /** Requests that ended and may be asked for again, and attempts given up whose workers may be heard again. */
 const MOST_REMEMBERED = 1000;
@@ -133,7 +133,7 @@ export class UsageBook extends WriteBehind {
     const { config_id, model } = key;
     const models = this.#models.get(config_id) ?? new Set();
     this.#models.set(config_id, models);
-    if (models.has(model) || models.size < MODELS_A_CONFIG) {
+    if (models.has(model) || models.size < MODELS_A_POOL) {
       models.add(model);
       return key;
     }

@@ -15,7 +15,7 @@ export class WaitingLine {
   /** Epoch ms at which the next one is to be rejected. */
   readonly nextRejection = new Soonest();
   readonly #places = new Map<string | null, Place[]>();
-  readonly #ofConfig = new Map<string, number>();
+  readonly #ofPool = new Map<string, number>();
   readonly #ofTenant = new Map<string, number>();
   readonly #bytesOfTenant = new Map<string, number>();
   #bytes = 0;
@@ -42,9 +42,9 @@ export class WaitingLine {
     return first?.job ?? null;
   }
 
-  /** How many wait for a slot of this config. */
-  ofConfig(configId: string): number {
-    return this.#ofConfig.get(configId) ?? 0;
+  /** How many wait for a slot of this pool. */
+  ofPool(configId: string): number {
+    return this.#ofPool.get(configId) ?? 0;
   }
 
   /** How many of this tenant wait, for whatever. */
@@ -84,7 +84,7 @@ export class WaitingLine {
 
   #count({ config_id, tenant, payload }: MemoryJob, change: number): void {
     this.#size += change;
-    add(this.#ofConfig, config_id, change);
+    add(this.#ofPool, config_id, change);
     const bytes = change * payload.byteLength;
     this.#bytes += bytes;
     if (tenant === null) return;

@@ -64,7 +64,7 @@ export function setLoad(worker: Worker, load: Load): void {
   worker.ceiling = worker.running.size + load.slots_free;
 }
 
-/** Whether a worker answers to a model name: one its engine serves, its config's own name, or one for it alone. */
+/** Whether a worker answers to a model name: one its engine serves, its pool's own name, or one for it alone. */
 export function servesModel({ session, models }: Worker, model: string): boolean {
   return session.config_id === model || models.includes(model) || workerAlone(session.worker_id) === model;
 }

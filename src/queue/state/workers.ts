@@ -1,10 +1,10 @@
 import type { Connection } from '../store/ports.ts';
-import type { Openings } from './openings.ts';
+import type { ReadySet } from './ready-set.ts';
 import { isLeaving, profileOf, type Worker } from './worker.ts';
 
 /** Workers with an open socket, by connection and by id, and workers that lost theirs and may reconnect. */
 export class Workers {
-  readonly #openings: Openings;
+  readonly #ready: ReadySet;
   readonly #byConnection = new Map<string, Worker>();
   readonly #byId = new Map<string, Worker>();
   /** By id; `until` in epoch ms. */
@@ -15,8 +15,8 @@ export class Workers {
   /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
   changes = 0;
 
-  constructor(openings: Openings) {
-    this.#openings = openings;
+  constructor(ready: ReadySet) {
+    this.#ready = ready;
   }
 
   add(worker: Worker): void {
@@ -35,7 +35,7 @@ export class Workers {
     this.#cordon = ids;
     for (const worker of this.#byId.values()) {
       worker.cordoned = ids.has(worker.session.worker_id);
-      if (!worker.cordoned) this.#openings.worker(worker);
+      if (!worker.cordoned) this.#ready.worker(worker);
     }
     return true;
   }
@@ -77,7 +77,7 @@ export class Workers {
     for (const worker of this.#byId.values()) {
       if (profileOf(worker).takesAnyJob || worker.declined.size === 0) continue;
       worker.declined.clear();
-      this.#openings.worker(worker);
+      this.#ready.worker(worker);
     }
   }
 
@@ -105,6 +105,6 @@ export class Workers {
     if (worker?.running.get(jobId) !== fenceToken) return;
     worker.running.delete(jobId);
     worker.batchJobs.delete(jobId);
-    this.#openings.worker(worker);
+    this.#ready.worker(worker);
   }
 }

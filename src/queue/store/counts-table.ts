@@ -1,10 +1,10 @@
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
-/** What happened to jobs, counted by config; a row each. */
+/** What happened to jobs, counted by pool; a row each. */
 export interface CountsRow {
   config_id: string;
-  /** JSON of ConfigCounts */
+  /** JSON of PoolCounts */
   counts: string;
   /** Epoch ms */
   changed_at: number;

@@ -3,8 +3,8 @@ import { rows } from './rows.ts';
 
 /** Statements on the steps of stored jobs that their rows do not keep (events/ledger.ts). */
 
-/** A step as it lies in the table; `at` in epoch ms. */
-export interface LedgerRow {
+/** One thing that happened to a job, of a stored job a row; `at` in epoch ms. */
+export interface LedgerStep {
   at: number;
   step: string;
   attempt: number;
@@ -14,7 +14,7 @@ export interface LedgerRow {
 }
 
 /** @param job its `seq` @returns how many steps the job has had */
-export function insertStep(sql: Sql, job: number, row: LedgerRow): number {
+export function insertStep(sql: Sql, job: number, row: LedgerStep): number {
   const [written] = sql.exec(
     `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
      VALUES (?1, (SELECT coalesce(max(n), 0) + 1 FROM ledger WHERE job = ?1), ?2, ?3, ?4, ?5, ?6, ?7) RETURNING n`,
@@ -35,7 +35,7 @@ export function deleteStep(sql: Sql, job: number, n: number): void {
 }
 
 /** In the order in which they were written. */
-export function readSteps(sql: Sql, job: number): LedgerRow[] {
+export function readSteps(sql: Sql, job: number): LedgerStep[] {
   const columns = 'at, step, attempt, fence_token, worker_id, detail';
   return rows(sql, `SELECT ${columns} FROM ledger WHERE job = ? ORDER BY n`, job);
 }

@@ -10,7 +10,7 @@ const NEXT = `${READY} ${FIRST}`;
 const NEXT_EXCEPT = `${READY} AND id NOT IN (SELECT value FROM json_each(?)) ${FIRST}`;
 
 /**
- * The job to run next for a config: highest priority, then oldest, those in `except` left out. `IN`, since SQLite
+ * The job to run next for a pool: highest priority, then oldest, those in `except` left out. `IN`, since SQLite
  * compiles a statement anew whenever a value is bound that the choice of a partial index may depend on, and takes
  * `config_id = ?` for that: 7 µs instead of 20.
  */
@@ -22,13 +22,8 @@ export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<stri
   return next?.id ?? null;
 }
 
-/** Pending jobs of a config, out of the two indexes alone. @param tenant null: everybody's */
-export function pendingOfConfig(
-  sql: Sql,
-  configId: string,
-  tenant: string | null,
-  most: number,
-): StoredJob[] {
+/** Pending jobs of a pool, out of the two indexes alone. @param tenant null: everybody's */
+export function pendingOfPool(sql: Sql, configId: string, tenant: string | null, most: number): StoredJob[] {
   const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state = 'pending'`;
   return rows<StoredJob>(
     sql,
@@ -42,7 +37,7 @@ export function pendingOfConfig(
   );
 }
 
-/** Jobs whose retry delay is over become ready; answers their configs. */
+/** Jobs whose retry delay is over become ready; answers their pools. */
 export function wakeDelayed(sql: Sql, now: number): string[] {
   const woken = rows<{ config_id: string }>(
     sql,
@@ -52,7 +47,7 @@ export function wakeDelayed(sql: Sql, now: number): string[] {
   return [...new Set(woken.map(({ config_id }) => config_id))];
 }
 
-/** Pending jobs by config and tenant, out of the two indexes alone. */
+/** Pending jobs by pool and tenant, out of the two indexes alone. */
 export function countPending(
   sql: Sql,
 ): { config_id: string; tenant: string | null; priority: number; n: number }[] {

@@ -55,7 +55,7 @@ export interface WorkerToken {
   name: string;
   /** Pattern of the worker ids that may use it; null: any. */
   worker_ids: string | null;
-  /** The only config whose jobs it may be given; null: any. */
+  /** The only pool whose jobs it may be given; null: any. */
   config_id: string | null;
 }
 

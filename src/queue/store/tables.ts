@@ -147,7 +147,7 @@ export const QUEUE_TABLES: readonly string[] = [
      last_fence INTEGER NOT NULL,
      fences TEXT NOT NULL
    )`,
-  // What happened to jobs, counted by config, as JSON (state/config-counts.ts).
+  // What happened to jobs, counted by pool, as JSON (state/pool-counts.ts).
   `CREATE TABLE counts (
      config_id TEXT PRIMARY KEY,
      counts TEXT NOT NULL,

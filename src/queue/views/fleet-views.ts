@@ -1,5 +1,5 @@
 import type { QueueStatus, SessionView } from '../rpc.ts';
-import type { ConfigCounts } from '../state/config-counts.ts';
+import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 
@@ -32,20 +32,20 @@ export function status(core: Core, configId?: string): QueueStatus {
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
     pending: core.stored.pending.all + core.memory.waiting.size,
-    ...(configId === undefined ? {} : { config: configStatus(core, configId) }),
+    ...(configId === undefined ? {} : { pool: poolStatus(core, configId) }),
   };
 }
 
-function configStatus(core: Core, configId: string): QueueStatus['config'] {
+function poolStatus(core: Core, configId: string): QueueStatus['pool'] {
   const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
   return {
-    in_queue: core.stored.pending.ofConfig(configId) + core.memory.waiting.ofConfig(configId),
+    in_queue: core.stored.pending.ofPool(configId) + core.memory.waiting.ofPool(configId),
     in_progress: workers.reduce((sum, worker) => sum + worker.running.size, 0),
     ...ended(core.counts.of(configId)),
   };
 }
 
-function ended(counts: ConfigCounts | null): { completed: number; failed: number; retried: number } {
+function ended(counts: PoolCounts | null): { completed: number; failed: number; retried: number } {
   if (counts === null) return { completed: 0, failed: 0, retried: 0 };
   const { transient, persisted } = counts.settled;
   return {

@@ -1,26 +1,26 @@
-import type { ConfigShare, QueueShare } from '../../fleet/rpc.ts';
-import type { ConfigMetrics, QueueMetrics } from '../rpc.ts';
-import { MODES, newCounts, type Outcome } from '../state/config-counts.ts';
+import type { PoolShare, QueueShare } from '../../fleet/rpc.ts';
+import type { PoolMetrics, QueueMetrics } from '../rpc.ts';
 import { cumulative } from '../state/histogram.ts';
+import { MODES, newCounts, type Outcome } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
-import { configsNow } from './config-now.ts';
 import { sessions } from './fleet-views.ts';
+import { poolsNow } from './pool-now.ts';
 
 /** Everything that machines ask of the queue but the size of its database. */
 export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
-  const configs = [...configsNow(core)].map(([config_id, now]) => {
+  const pools = [...poolsNow(core)].map(([config_id, now]) => {
     return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
   });
-  return { at: core.now(), configs };
+  return { at: core.now(), pools };
 }
 
 /** All of the queue's numbers that the fleet object shows. */
 export function share(core: Core): QueueShare {
-  const { at, configs } = metrics(core);
-  return { at, full: true, sessions: sessions(core), gone: [], configs: configs.map(configShare) };
+  const { at, pools } = metrics(core);
+  return { at, full: true, sessions: sessions(core), gone: [], pools: pools.map(poolShare) };
 }
 
-function configShare({ config_id, now, counts }: ConfigMetrics): ConfigShare {
+function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
   const ended = (outcome: Outcome) => sum(MODES.map((mode) => counts.settled[mode][outcome]));
   const oldest = [now.oldest_since.transient, now.oldest_since.persisted].filter((at) => at !== null);
   return {

@@ -22,9 +22,9 @@ export function webhookBody(core: Core, jobId: string): string | null {
 function runpodBody({ sql, settings }: Core, job: StoredJob): string {
   const result = job.state === 'succeeded' ? readShortResult(sql, job.id) : null;
   const output = result === null ? null : runpodOutput(JSON.parse(result));
-  const [config, id, queue] = [job.config_id, job.id, settings.queue_id].map(encodeURIComponent);
+  const [pool, id, queue] = [job.config_id, job.id, settings.queue_id].map(encodeURIComponent);
   const isLeftOut = job.state === 'succeeded' && output === null;
-  const address = isLeftOut ? { output_url: `/v2/${config}/status/${id}?queue_id=${queue}` } : {};
+  const address = isLeftOut ? { output_url: `/v2/${pool}/status/${id}?queue_id=${queue}` } : {};
   return JSON.stringify({ ...runpodJob(viewOf(sql, job, false), output), ...address });
 }
 

@@ -1,4 +1,4 @@
-import type { ConfigStart } from '../../fleet/rpc.ts';
+import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { timePassed } from '../attempts/time-passed.ts';
@@ -15,22 +15,22 @@ export const RETRY_AFTER_SECONDS = 5;
 
 /** How many wait, the one in question among them, and how many may. */
 interface Depth {
-  ofConfig: number;
+  ofPool: number;
   ofTenant: number;
   most: number;
   mostOfTenant: number;
 }
 
 /**
- * What waits is bounded for each config and each tenant; null: there is room.
- * @param what in words, for the config and for the tenant: `jobs of config "a" are pending`
+ * What waits is bounded for each pool and each tenant; null: there is room.
+ * @param what in words, for the pool and for the tenant: `jobs of pool "a" are pending`
  */
 export function fullness(
-  { ofConfig, ofTenant, most, mostOfTenant }: Depth,
+  { ofPool, ofTenant, most, mostOfTenant }: Depth,
   tenant: string | null,
-  what: { config: string; tenant: string },
+  what: { pool: string; tenant: string },
 ): string | null {
-  if (ofConfig > most) return `the queue is full: ${most} ${what.config}`;
+  if (ofPool > most) return `the queue is full: ${most} ${what.pool}`;
   if (tenant === null || ofTenant <= mostOfTenant) return null;
   return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
 }
@@ -123,8 +123,8 @@ function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): num
   return Math.min(slotBy, Math.max(job.worker_by, backBy, startBy));
 }
 
-/** What the scheduler does for a config; null: it starts none, or those that it started serve another model. */
-function startOf(core: Core, { config_id, model }: MemoryJob): ConfigStart | null {
+/** What the scheduler does for a pool; null: it starts none, or those that it started serve another model. */
+function startOf(core: Core, { config_id, model }: MemoryJob): PoolStart | null {
   const start = core.starts.of(config_id);
   if (start === null || workersFor(core, model).length > 0) return start;
   return workersFor(core, config_id).length > 0 ? null : start;
@@ -154,13 +154,13 @@ function workersFor(core: Core, model: string | null): Worker[] {
 function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): string | null {
   const { waiting } = core.memory;
   const depth = {
-    ofConfig: waiting.ofConfig(config_id),
+    ofPool: waiting.ofPool(config_id),
     ofTenant: tenant === null ? 0 : waiting.ofTenant(tenant),
     most: core.settings.max_waiting,
     mostOfTenant: mostOfTenant(core.settings.max_waiting, core.settings),
   };
   return fullness(depth, tenant, {
-    config: `requests for "${shortName(model ?? 'any model')}" wait for a free slot already`,
+    pool: `requests for "${shortName(model ?? 'any model')}" wait for a free slot already`,
     tenant: 'requests of it wait for a free slot already',
   });
 }
@@ -209,7 +209,7 @@ function noWorker(core: Core, job: MemoryJob): Rejection {
   const others = core.starts.of(config_id) ? workersFor(core, config_id) : [];
   if (others.length > 0) {
     const models = listNames(others.flatMap(({ models }) => models));
-    const message = `${asked} is not served by the workers of the config "${config_id}"; they serve ${models}`;
+    const message = `${asked} is not served by the workers of the pool "${config_id}"; they serve ${models}`;
     return { kind: 'refused', reason: 'unknown_model', message, retry_after_seconds: 0 };
   }
   return again(

@@ -1,4 +1,4 @@
-import type { ConfigStart } from '../../fleet/rpc.ts';
+import type { PoolStart } from '../../fleet/rpc.ts';
 import type { Core } from '../state/state.ts';
 import { rejectOverdue, waitingLines } from './admission.ts';
 
@@ -7,8 +7,8 @@ export function awaitsStart(core: Core): boolean {
   return core.starts.all().length > 0 && waitingLines(core).some(({ start }) => start !== null);
 }
 
-/** The fleet object reports the configs that the scheduler starts workers for: some callers need not wait any longer. */
-export function hearStarts(core: Core, starts: readonly ConfigStart[]): void {
+/** The fleet object reports the pools that the scheduler starts workers for: some callers need not wait any longer. */
+export function hearStarts(core: Core, starts: readonly PoolStart[]): void {
   if (!core.starts.replace(starts)) return;
   core.memory.waiting.nextRejection.forget();
   rejectOverdue(core);

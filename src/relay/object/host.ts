@@ -2,7 +2,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
 import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
-import { ANSWER_HEADERS, TAPE_PATH } from '../calls.ts';
+import { ANSWER_HEADERS, REPLAY_PATH } from '../calls.ts';
 import type { AnswerSocket, RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
 import { type BodyWriter, brokenResponse, streamedResponse, wholeResponse } from './responses.ts';
@@ -42,7 +42,7 @@ export class RelayHost {
     if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return this.#accept();
     const id = Number(request.url.slice(request.url.lastIndexOf('/') + 1));
     const more = JSON.parse(request.headers.get(ANSWER_HEADERS) ?? '{}') as Headers;
-    if (request.url.includes(TAPE_PATH)) return this.#openTape(id, more, request.signal);
+    if (request.url.includes(REPLAY_PATH)) return this.#openReplay(id, more, request.signal);
     request.signal.addEventListener('abort', () => this.#relay.callerGone(id));
     return this.open(id, more);
   }
@@ -111,12 +111,14 @@ export class RelayHost {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  #openTape(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
+  #openReplay(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
     const relay = this.#relay;
     const opened = new Promise<Response>((resolve) => {
-      const stop = relay.openTape(id, (opening) => {
+      const stop = relay.openReplay(id, (opening) => {
         resolve(
-          opening.ok ? this.#respondFromTape(id, opening.head, more, signal) : brokenResponse(opening.reason),
+          opening.ok
+            ? this.#respondFromReplay(id, opening.head, more, signal)
+            : brokenResponse(opening.reason),
         );
       });
       if (signal.aborted) stop();
@@ -126,7 +128,7 @@ export class RelayHost {
     return opened;
   }
 
-  #respondFromTape(id: number, head: AnswerHead, more: Headers, signal: AbortSignal): Response {
+  #respondFromReplay(id: number, head: AnswerHead, more: Headers, signal: AbortSignal): Response {
     const relay = this.#relay;
     let sink: CallerSink | null = null;
     const gone = () => sink && relay.readerGone(id, sink);
@@ -134,7 +136,7 @@ export class RelayHost {
     const writer: BodyWriter = {
       attach: (attached) => {
         sink = attached;
-        relay.attachToTape(id, sink);
+        relay.attachToReplay(id, sink);
         // Of a signal that fired before, no event comes.
         if (signal.aborted) gone();
       },

@@ -2,20 +2,20 @@ import { failureInWords } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 import { classifiedAt, type FailureClass, failureClass } from './failure-class.ts';
 
-/** Consecutive failures after which launches stop until an operator resumes the config. */
+/** Consecutive failures after which launches stop until an operator resumes the pool. */
 const STOP_AFTER = 5;
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 10 * 60_000;
 
 /**
- * Whether to launch a config again after its consecutive failures.
+ * Whether to launch a pool again after its consecutive failures.
  *
  * ```
  * closed  → waiting   a start failed
  *         → open      it failed for a reason that no other start mends
  * waiting → closed    the delay has passed
  *         → open      the fifth consecutive failure
- * open    → closed    an operator resumed the config, or changed it
+ * open    → closed    an operator resumed the pool, or changed it
  * ```
  */
 export type Breaker = { failures: number } & (
@@ -25,21 +25,21 @@ export type Breaker = { failures: number } & (
 );
 
 /**
- * Computes the breaker from the failures since the config's last sound launch.
+ * Computes the breaker from the failures since the pool's last sound launch.
  * @param forgivenAt failures before this time do not count, epoch ms
  */
-export function configBreaker(launches: Launch[], forgivenAt: number | null, now: number): Breaker {
+export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: number): Breaker {
   const failed = consecutiveFailures(
     launches,
     forgivenAt,
     now,
-    (found) => found === 'config' || found === 'config_at_once',
+    (found) => found === 'pool' || found === 'pool_at_once',
   );
   const [newest] = failed;
   const failures = failed.length;
   if (!newest) return { kind: 'closed', failures };
   const why = inWords(newest);
-  if (failureClass(newest, now) === 'config_at_once') return { kind: 'open', failures, why };
+  if (failureClass(newest, now) === 'pool_at_once') return { kind: 'open', failures, why };
   if (failures >= STOP_AFTER) {
     return { kind: 'open', failures, why: `${failures} starts in a row failed; the last: ${why}` };
   }

@@ -1,4 +1,4 @@
-/** What callers ask of a config, and what it has. Times in s. */
+/** What callers ask of a pool, and what it has. Times in s. */
 export interface CallerDemand {
   /** Jobs a second. */
   arrivals: number;

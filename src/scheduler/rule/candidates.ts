@@ -1,5 +1,5 @@
 import type { Launch } from '../launch.ts';
-import type { LearnedMachine, ObservedConfig, ObservedProvider } from '../observed.ts';
+import type { LearnedMachine, ObservedPool, ObservedProvider } from '../observed.ts';
 import type { CandidateSpec } from '../spec.ts';
 import { consecutiveFailures, delayAfter, inWords } from './breaker.ts';
 import { classifiedAt, type FailureClass } from './failure-class.ts';
@@ -15,7 +15,7 @@ const LONGEST_ROUND_MS = 10 * 60_000;
 const BAD_AFTER = 5;
 const BAD_MS = 3_600_000;
 
-/** One instance type for a config, with what the scheduler has learned of it. */
+/** One instance type for a pool, with what the scheduler has learned of it. */
 export interface Candidate {
   machine: CandidateSpec;
   learned: LearnedMachine;
@@ -38,8 +38,8 @@ export interface Market {
   now: number;
 }
 
-export function candidatesOf(config: ObservedConfig, market: Market): Candidate[] {
-  return config.spec.machines.map((machine) => candidate(machine, config, market)).sort(byPricePerToken);
+export function candidatesOf(pool: ObservedPool, market: Market): Candidate[] {
+  return pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
 }
 
 /** Measured candidates come first, cheapest per token first; the others stay in the order of the spec. */
@@ -48,24 +48,29 @@ function byPricePerToken(one: Candidate, other: Candidate): number {
   return cost(one) === cost(other) ? 0 : cost(one) - cost(other);
 }
 
-export function learnedKey(configId: string, { provider, kind }: { provider: string; kind: string }): string {
-  return `${configId}/${provider}/${kind}`;
+export function learnedKey(
+  configId: string,
+  { provider, instance_type }: { provider: string; instance_type: string },
+): string {
+  return `${configId}/${provider}/${instance_type}`;
 }
 
 function candidate(
   machine: CandidateSpec,
-  config: ObservedConfig,
+  pool: ObservedPool,
   { providers, launches, tokensPerSecond, taken, hasBudget, now }: Market,
 ): Candidate {
-  const { provider, kind } = machine;
+  const { provider, instance_type } = machine;
   const offered = providers.find(({ name }) => name === provider);
   // Providers tell the price of one GPU.
-  const price = machine.price_per_hour ?? (offered?.prices[kind] ?? 0) * Math.max(1, machine.gpus);
-  const ofKind = launches.filter((launch) => launch.provider === provider && launch.kind === kind);
-  const ofConfig = ofKind.filter(({ config_id }) => config_id === config.config_id);
-  const speed = tokensPerSecond[learnedKey(config.config_id, machine)] ?? null;
-  const refused = consecutiveFailures(ofKind, config.forgiven_at, now, (found) => found === 'no_capacity');
-  const bad = consecutiveFailures(ofKind, config.forgiven_at, now, (found) => found === 'machine');
+  const price = machine.price_per_hour ?? (offered?.prices[instance_type] ?? 0) * Math.max(1, machine.gpus);
+  const ofType = launches.filter(
+    (launch) => launch.provider === provider && launch.instance_type === instance_type,
+  );
+  const ofPool = ofType.filter(({ config_id }) => config_id === pool.config_id);
+  const speed = tokensPerSecond[learnedKey(pool.config_id, machine)] ?? null;
+  const refused = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'no_capacity');
+  const bad = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'machine');
   const skip =
     (offered?.is_fresh ? null : unanswered(provider)) ??
     full(offered, taken) ??
@@ -78,9 +83,9 @@ function candidate(
     refusals: { at: refused[0] ? classifiedAt(refused[0]) : 0, count: refused.length },
     learned: {
       provider,
-      kind,
+      instance_type,
       price_per_hour: price,
-      start: startSeconds(ofConfig),
+      start: startSeconds(ofPool),
       tokens_per_second: speed,
       dollars_per_million_tokens: speed ? (price / (speed * 3600)) * 1e6 : null,
       skipped_until: skip?.until ?? null,
@@ -111,13 +116,13 @@ function full(provider: ObservedProvider | undefined, taken: Map<string, number>
 
 /** A machine without a price would count as free, and be launched beyond any budget. */
 function unpriced(
-  { kind, price_per_hour }: CandidateSpec,
+  { instance_type, price_per_hour }: CandidateSpec,
   provider: ObservedProvider | undefined,
 ): Skip | null {
-  if (!provider?.tells_prices || price_per_hour !== undefined || provider.prices[kind] !== undefined)
+  if (!provider?.tells_prices || price_per_hour !== undefined || provider.prices[instance_type] !== undefined)
     return null;
   return {
-    why: `provider ${provider.name} has not told the price of ${kind} yet, which the budget has to pay for: price_per_hour of the machine may say it`,
+    why: `provider ${provider.name} has not told the price of ${instance_type} yet, which the budget has to pay for: price_per_hour of the machine may say it`,
     until: null,
     failureClass: null,
   };

@@ -7,7 +7,7 @@ const AWAY_MS = 60_000;
 /** After this long it is terminated: its container may run, but it serves no jobs. */
 const LOST_MS = 10 * 60_000;
 
-/** The workers of a config, by what can be expected of them. */
+/** The workers of a pool, by what can be expected of them. */
 export interface Capacity {
   /** Launches that take jobs. */
   ready: Launch[];

@@ -1,22 +1,22 @@
 import { EXIT } from '../../process/exit-codes.ts';
 import type { Launch } from '../launch.ts';
 
-/** A worker that was ready this long proves that config and machine work, whatever ended it, ms. */
+/** A worker that was ready this long proves that pool and machine work, whatever ended it, ms. */
 const PROVEN_MS = 10 * 60_000;
 
-/** The config's files, variables or model are wrong: another start of it fails the same way. */
-const FAULTS_OF_CONFIG = new Set<number>([EXIT.configuration, EXIT.badModel]);
+/** The pool's files, variables or model are wrong: another start of it fails the same way. */
+const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
 
 /**
  * The outcome of a launch, and what caused a failure.
  *
  * - `sound`: the worker became ready and has stayed up, or was ended because it was not needed.
- * - `config`: the start failed because of its config; `config_at_once`: another start would fail the same way.
+ * - `pool`: the start failed because of its pool; `pool_at_once`: another start would fail the same way.
  * - `machine`: the instance type at this provider failed.
  * - `no_capacity`: the provider has no free machine of the instance type.
  * - `undecided`: the worker is still starting.
  */
-export type FailureClass = 'sound' | 'config' | 'config_at_once' | 'machine' | 'no_capacity' | 'undecided';
+export type FailureClass = 'sound' | 'pool' | 'pool_at_once' | 'machine' | 'no_capacity' | 'undecided';
 
 export function failureClass(launch: Launch, now: number): FailureClass {
   const { cause, exit_code, ready_at } = launch;
@@ -26,10 +26,10 @@ export function failureClass(launch: Launch, now: number): FailureClass {
   if (cause === null) return ready_at !== null ? 'sound' : 'undecided';
   if (lasted >= PROVEN_MS) return 'sound';
   if (exit_code === EXIT.badHost) return 'machine';
-  if (exit_code !== null && FAULTS_OF_CONFIG.has(exit_code)) return 'config_at_once';
-  // It vanished without an exit code: the provider took the machine, and the config is not the cause.
+  if (exit_code !== null && FAULTS_OF_POOL.has(exit_code)) return 'pool_at_once';
+  // It vanished without an exit code: the provider took the machine, and the pool is not the cause.
   if (cause === 'lost' && exit_code === null) return 'machine';
-  return 'config';
+  return 'pool';
 }
 
 /** When the outcome became known, epoch ms. */

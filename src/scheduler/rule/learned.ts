@@ -4,7 +4,7 @@ import { learnedKey } from './candidates.ts';
 /** Weight of one reconciliation: the average spans some minutes of load. */
 const WEIGHT = 0.05;
 
-/** Tokens a second of one worker by config and kind of machine, from those whose slots are half busy at least. */
+/** Tokens a second of one worker by pool and instance type, from those whose slots are half busy at least. */
 export function learnSpeeds(
   before: Record<string, number>,
   { sessions, launches }: Observed,

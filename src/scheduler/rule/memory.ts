@@ -1,5 +1,5 @@
 import type { Launch } from '../launch.ts';
-import type { ConfigMemory, Demand, ObservedSession } from '../observed.ts';
+import type { Demand, ObservedSession, PoolMemory } from '../observed.ts';
 
 /** Observations further apart than this, or a clock set back, break the continuous record, ms. */
 const GAP_MS = 60_000;
@@ -15,19 +15,19 @@ const PRIOR_JOBS = 5;
 const FADE_AFTER_JOBS = 500;
 
 /**
- * What the rule remembers of a config after a reconciliation. The argument `before` is not changed.
+ * What the rule remembers of a pool after a reconciliation. The argument `before` is not changed.
  * @param ready launches whose workers should be connected
  */
 export function remember(
-  before: ConfigMemory | undefined,
+  before: PoolMemory | undefined,
   demand: Demand,
   sessions: ObservedSession[],
   ready: Launch[],
   now: number,
-): ConfigMemory {
+): PoolMemory {
   const elapsed = now - (before?.at ?? 0);
   const isContinuous = before !== undefined && elapsed >= 0 && elapsed <= GAP_MS;
-  const memory: ConfigMemory = isContinuous
+  const memory: PoolMemory = isContinuous
     ? { ...fresh(now), ...before, at: now }
     : { ...fresh(now), ...(before && { busy_slot_ms: before.busy_slot_ms, ended: before.ended }) };
   countArrivals(memory, demand.submitted, now);
@@ -47,7 +47,7 @@ export function remember(
   return memory;
 }
 
-function fresh(now: number): ConfigMemory {
+function fresh(now: number): PoolMemory {
   return {
     at: now,
     since: now,
@@ -62,7 +62,7 @@ function fresh(now: number): ConfigMemory {
   };
 }
 
-function countArrivals(memory: ConfigMemory, total: number, now: number): void {
+function countArrivals(memory: PoolMemory, total: number, now: number): void {
   const newest = memory.submitted.at(-1);
   // A smaller total: another queue's, or one restored from a copy.
   const samples = newest && newest[1] > total ? [] : memory.submitted;
@@ -70,12 +70,12 @@ function countArrivals(memory: ConfigMemory, total: number, now: number): void {
     const next = samples[index + 1];
     return at >= now - LONG_MS || (next !== undefined && next[0] > now - LONG_MS) || next === undefined;
   });
-  // Nothing new: the newest sample still says what the total is, so that an idle config's memory does not change.
+  // Nothing new: the newest sample still says what the total is, so that an idle pool's memory does not change.
   memory.submitted = kept.at(-1)?.[1] === total ? kept : [...kept, [now, total]];
 }
 
 /** Busy slots over time by Little's law: the mean number of running jobs is arrivals × time in a slot. */
-function learnService(memory: ConfigMemory, { running, ended }: Demand, elapsedMs: number): void {
+function learnService(memory: PoolMemory, { running, ended }: Demand, elapsedMs: number): void {
   const { last } = memory;
   if (last !== null && ended >= last.ended) {
     memory.busy_slot_ms += ((last.running + running) / 2) * elapsedMs;
@@ -89,7 +89,7 @@ function learnService(memory: ConfigMemory, { running, ended }: Demand, elapsedM
 }
 
 /** How long a job occupies a slot, s. */
-export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
+export function serviceSeconds({ busy_slot_ms, ended }: PoolMemory): number {
   return (busy_slot_ms + PRIOR_JOBS * PRIOR_SERVICE_MS) / (ended + PRIOR_JOBS) / 1000;
 }
 
@@ -98,7 +98,7 @@ export function serviceSeconds({ busy_slot_ms, ended }: ConfigMemory): number {
  * counts as chance does not explain.
  * @param mostMs older jobs do not count: after that long without any the rate is 0
  */
-export function arrivalsPerSecond(memory: ConfigMemory, mostMs: number, now: number): number {
+export function arrivalsPerSecond(memory: PoolMemory, mostMs: number, now: number): number {
   const within = (ms: number) => {
     const newest = memory.submitted.at(-1);
     const first = memory.submitted.findLast(([at]) => at <= now - ms) ?? memory.submitted[0];
@@ -114,7 +114,7 @@ export function arrivalsPerSecond(memory: ConfigMemory, mostMs: number, now: num
 }
 
 /** Records how many workers arrivals need now. @returns the peak within the window */
-export function peakOver(memory: ConfigMemory, workers: number, windowMs: number, now: number): number {
+export function peakOver(memory: PoolMemory, workers: number, windowMs: number, now: number): number {
   memory.peaks = [
     ...memory.peaks.filter(([at, earlier]) => at > now - windowMs && earlier > workers),
     [now, workers],

@@ -1,6 +1,6 @@
 import { type FailureCause, isFinal, type Launch } from '../launch.ts';
-import type { ConfigDecided, ConfigMemory, Decision, Observed, ObservedConfig } from '../observed.ts';
-import { type Breaker, configBreaker } from './breaker.ts';
+import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../observed.ts';
+import { type Breaker, poolBreaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
 import { type Candidate, candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
 import type { Capacity } from './capacity.ts';
@@ -9,21 +9,21 @@ import { inOrderOfVictims } from './victims.ts';
 import { plural } from './words.ts';
 
 export interface Asked {
-  config: ObservedConfig;
+  pool: ObservedPool;
   observed: Observed;
   market: Market;
   /** Counts down as launches are decided. */
   budget: Budget;
-  memory: ConfigMemory | undefined;
+  memory: PoolMemory | undefined;
 }
 
 export interface Answer {
   decisions: Decision[];
-  summary: ConfigDecided;
-  memory: ConfigMemory | undefined;
+  summary: PoolDecided;
+  memory: PoolMemory | undefined;
 }
 
-/** Collects the decisions for one config in one reconciliation. */
+/** Collects the decisions for one pool in one reconciliation. */
 export class Round {
   readonly #asked: Asked;
   readonly #launches: Launch[];
@@ -44,8 +44,8 @@ export class Round {
     this.#launches = launches;
     this.#start = start;
     this.#capacity = capacity;
-    this.#candidates = candidatesOf(asked.config, asked.market);
-    this.#breaker = configBreaker(launches, asked.config.forgiven_at, asked.market.now);
+    this.#candidates = candidatesOf(asked.pool, asked.market);
+    this.#breaker = poolBreaker(launches, asked.pool.forgiven_at, asked.market.now);
   }
 
   /** Workers that take jobs, and those that are starting. */
@@ -85,7 +85,7 @@ export class Round {
       this.#decide({ kind: 'take_back', launch_id: launch.id, reason: why, inputs: this.inputs });
       missing -= 1;
     }
-    const { spec } = this.#asked.config;
+    const { spec } = this.#asked.pool;
     const alive = this.#launches.filter((launch) => !isFinal(launch)).length;
     // With no ready worker and a failed start, one probe at a time shows as much as many.
     const isProbe = this.#breaker.failures > 0 && this.#capacity.ready.length === 0;
@@ -101,7 +101,7 @@ export class Round {
     else if (this.#takenBack.size > 0) this.text = `${why} ${this.#takenBack.size} taken back.`;
   }
 
-  shrinkTo(target: number, why: string, memory: ConfigMemory): void {
+  shrinkTo(target: number, why: string, memory: PoolMemory): void {
     const sessions = new Map(this.#asked.observed.sessions.map((session) => [session.worker_id, session]));
     const { ready, starting, late } = this.#capacity;
     const isFree = (launch: Launch) => this.#isHeard(launch) && !this.#ended.has(launch.id);
@@ -120,16 +120,16 @@ export class Round {
     if (surplus.length > 0) this.text = `${plural(surplus.length, 'worker')} given up: ${why}.`;
   }
 
-  answer(memory: ConfigMemory | undefined): Answer {
-    const { config } = this.#asked;
+  answer(memory: PoolMemory | undefined): Answer {
+    const { pool } = this.#asked;
     const { ready, starting, late, draining, others } = this.#capacity;
-    const summary: ConfigDecided = {
-      config_id: config.config_id,
+    const summary: PoolDecided = {
+      config_id: pool.config_id,
       wanted: this.wanted,
       ready: ready.length + others,
       starting: starting.length + late.length + this.#launched,
       draining: draining.length,
-      waiting: config.demand?.waiting ?? null,
+      waiting: pool.demand?.waiting ?? null,
       price_per_hour: this.#launches
         .filter((launch) => !isFinal(launch))
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
@@ -150,7 +150,7 @@ export class Round {
 
   /** @returns false when no more can be launched now; `text` then says why */
   #launch(why: string): boolean {
-    const { budget, market, config } = this.#asked;
+    const { budget, market, pool } = this.#asked;
     const breaker = this.#breaker;
     if (breaker.kind === 'open') {
       this.text = `${why} Launching is stopped until it is resumed: ${breaker.why}.`;
@@ -160,7 +160,7 @@ export class Round {
       this.text = `${why} The next start is tried in ${this.#seconds(breaker.until)}: ${breaker.why}.`;
       return false;
     }
-    const choice = choose(candidatesOf(config, market), market.now);
+    const choice = choose(candidatesOf(pool, market), market.now);
     if (choice.kind === 'none') {
       const next = choice.until === null ? '' : `, asked again in ${this.#seconds(choice.until)}`;
       this.text = `${why} None can be launched: ${choice.why}${next}.`;
@@ -176,7 +176,7 @@ export class Round {
     const { price_per_hour } = learned;
     this.#decide({
       kind: 'launch',
-      config_id: config.config_id,
+      config_id: pool.config_id,
       machine,
       price_per_hour,
       reason: why,

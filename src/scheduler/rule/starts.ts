@@ -21,7 +21,7 @@ export interface StartSeconds {
   count: number;
 }
 
-/** How long these launches took to start: those of a config, or of one instance type. */
+/** How long these launches took to start: those of a pool, or of one instance type. */
 export function startSeconds(launches: Launch[]): StartSeconds {
   const seen = launches
     .filter(({ ready_at }) => ready_at !== null)

@@ -1,4 +1,4 @@
-import type { ConfigMemory } from '../observed.ts';
+import type { PoolMemory } from '../observed.ts';
 import { workersForBatches } from './batches.ts';
 import { workersForCallers } from './callers.ts';
 import type { Capacity } from './capacity.ts';
@@ -14,7 +14,7 @@ const LONGEST_WINDOW_MS = 30 * 60_000;
 /** While nothing waits, workers are enough as long as arrivals keep no larger share of their slots busy. */
 const ENOUGH = 0.95;
 
-/** How many workers a config should have. */
+/** How many workers a pool should have. */
 interface Target {
   workers: number;
   /** Workers that arrivals need, without those that only work off the backlog. */
@@ -27,15 +27,10 @@ interface Target {
   inputs: string;
 }
 
-export function targetOf(
-  asked: Asked,
-  memory: ConfigMemory,
-  capacity: Capacity,
-  start: StartSeconds,
-): Target {
-  const { config, market } = asked;
-  const { spec } = config;
-  const { waiting = 0, running = 0, running_batch = 0, batches = [] } = config.demand ?? {};
+export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, start: StartSeconds): Target {
+  const { pool, market } = asked;
+  const { spec } = pool;
+  const { waiting = 0, running = 0, running_batch = 0, batches = [] } = pool.demand ?? {};
   const service = serviceSeconds(memory);
   const ready = capacity.ready.length + capacity.others;
   const have = ready + capacity.starting.length;
@@ -89,13 +84,13 @@ function callersInWords(busy: number, waiting: number): string {
  * How many workers are kept: the peak of recent targets, and the last worker as long as `keep_warm` says.
  */
 export function floorOf(
-  { config, market }: Asked,
-  memory: ConfigMemory,
+  { pool, market }: Asked,
+  memory: PoolMemory,
   target: Target,
   capacity: Capacity,
   start: StartSeconds,
 ): number {
-  const { spec } = config;
+  const { spec } = pool;
   const windowMs = windowOf(spec, start);
   const most = Math.max(target.workers, peakOver(memory, target.sustained, windowMs, market.now));
   const warmMs = spec.keep_warm === undefined ? windowMs : spec.keep_warm * 1000;
@@ -105,7 +100,7 @@ export function floorOf(
   return most;
 }
 
-type Windowed = Asked['config']['spec'];
+type Windowed = Asked['pool']['spec'];
 
 function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
   if (scale_down_after !== undefined) return scale_down_after * 1000;
@@ -113,6 +108,6 @@ function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
 }
 
 /** A worker is known to be superfluous only after a whole window of observation. */
-export function canShrink(spec: Windowed, memory: ConfigMemory, start: StartSeconds, now: number): boolean {
+export function canShrink(spec: Windowed, memory: PoolMemory, start: StartSeconds, now: number): boolean {
   return now - memory.since >= windowOf(spec, start);
 }

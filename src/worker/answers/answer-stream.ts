@@ -38,7 +38,7 @@ export interface AnswerStreamEvents {
 export class AnswerStream {
   readonly id: number;
   /** Of a stored job: a copy for whoever watches. It waits for no room and its end is not the job's. */
-  readonly isTape: boolean;
+  readonly isReplayed: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
@@ -62,9 +62,9 @@ export class AnswerStream {
   #relayPaused = false;
   #wakeWriter: (() => void) | null = null;
 
-  constructor(id: number, events: AnswerStreamEvents, isTape = false) {
+  constructor(id: number, events: AnswerStreamEvents, isReplayed = false) {
     this.id = id;
-    this.isTape = isTape;
+    this.isReplayed = isReplayed;
     this.#events = events;
   }
 
@@ -109,7 +109,7 @@ export class AnswerStream {
 
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
-    this.#head = this.isTape ? { ...head, taped: true } : head;
+    this.#head = this.isReplayed ? { ...head, replayed: true } : head;
     if (!isEventStream(head.headers)) return this.#events.changed(this);
     this.#splitter = new EventSplitter();
     this.#events.begun(this);
@@ -165,7 +165,7 @@ export class AnswerStream {
       records.push({ type: 'bytes', stream: this.id, offset, data });
     }
     // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
-    if (!this.#isKnown && !this.isTape && this.#state === 'open' && records.length === before) {
+    if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {
       records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
     }
     this.#isKnown = true;

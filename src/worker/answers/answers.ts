@@ -96,7 +96,7 @@ export class Answers {
   }
 
   /** The answer of a stored job, for whoever watches: the relay wanting no more of it changes nothing. */
-  openTape(streamId: number): AnswerStream {
+  openReplay(streamId: number): AnswerStream {
     return this.#open(streamId, () => {}, true);
   }
 
@@ -105,8 +105,8 @@ export class Answers {
     return this.#open(streamId, cancelled, false);
   }
 
-  #open(streamId: number, cancelled: (reason: string) => void, isTape: boolean): AnswerStream {
-    const stream = new AnswerStream(streamId, { ...this.#streamEvents, cancelled }, isTape);
+  #open(streamId: number, cancelled: (reason: string) => void, isReplayed: boolean): AnswerStream {
+    const stream = new AnswerStream(streamId, { ...this.#streamEvents, cancelled }, isReplayed);
     this.#unknown.delete(streamId);
     this.#streams.get(streamId)?.drop();
     this.#streams.set(streamId, stream);

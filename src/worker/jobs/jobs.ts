@@ -154,7 +154,7 @@ export class Jobs {
   releaseUnfinishable(graceMs: number): void {
     for (const running of this.#slots.all()) {
       const stream = this.#streams.get(running);
-      const hasReader = stream !== undefined && !stream.isTape && stream.size > 0;
+      const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
       if (this.#admission.mustReleaseInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
     }
   }
@@ -227,7 +227,7 @@ export class Jobs {
     const { stream_id, mode } = running.job;
     if (stream_id === undefined) return null;
     const stream =
-      mode === 'persisted' ? this.#ports.answers.openTape(stream_id) : this.#openAnswer(running, stream_id);
+      mode === 'persisted' ? this.#ports.answers.openReplay(stream_id) : this.#openAnswer(running, stream_id);
     this.#streams.set(running, stream);
     return stream;
   }

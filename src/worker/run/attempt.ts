@@ -8,7 +8,7 @@ export interface Attempt {
   jobId: string;
   /** As the queue names it; a base queue names none. */
   jobType: string | undefined;
-  /** What a base queue calls the config of its worker. */
+  /** What a base queue calls the pool of its worker. */
   configId: string | undefined;
   payload: object;
   engine: RunEngine;

@@ -37,7 +37,7 @@ export function runnerOf(task: string): RunTask | undefined {
 
 export const KNOWN_TASKS = [...TASKS.keys()];
 
-/** The result in the form of the base: with config and task where the queue named no type, as the deployed one does. */
+/** The result in the form of the base: with config_id and task where the queue named no type, as the deployed one does. */
 export async function runBaseTask(
   attempt: Attempt,
   task: string,

@@ -40,12 +40,12 @@ export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
 
 /**
  * Any route of the engine, its whole answer kept as the result.
- * On a throw the tape is still open: the caller breaks it with the failure.
- * @param tape takes the answer too as it comes; it never makes the engine wait
+ * On a throw the replay buffer is still open: the caller breaks it with the failure.
+ * @param replay takes the answer too as it comes; it never makes the engine wait
  */
 export async function runEngineRequest(
   attempt: Attempt,
-  tape: AnswerCopy | null = null,
+  replay: AnswerCopy | null = null,
 ): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
   const { answer, added } = await send(attempt, request);
@@ -54,14 +54,14 @@ export async function runEngineRequest(
   const watch = new CompletionWatch();
   if (isEvents) {
     attempt.counting(() => watch.estimate);
-    tape?.head(decodedHeadOf(answer, request));
+    replay?.head(decodedHeadOf(answer, request));
   }
-  const onTape = isEvents && tape ? eventsOnTape(request, watch, tape, added) : null;
+  const replayed = isEvents && replay ? eventsToReplay(request, watch, replay, added) : null;
   const arrived = (piece: Uint8Array) => {
     const isMarked = watch.see(piece);
     if (!isEvents) return;
     attempt.streamed();
-    onTape?.write(piece, isMarked);
+    replayed?.write(piece, isMarked);
   };
   const bytes = await readWhole(decoded(answer), answerTooLarge, arrived);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
@@ -70,11 +70,11 @@ export async function runEngineRequest(
   const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
-    tape?.head(decodedHeadOf(answer, request));
-    tape?.write(bytes);
+    replay?.head(decodedHeadOf(answer, request));
+    replay?.write(bytes);
   }
-  onTape?.end();
-  tape?.end();
+  replayed?.end();
+  replay?.end();
   return {
     status: 'success',
     job_type: 'engine_request',
@@ -90,15 +90,15 @@ function keptBody(bytes: Buffer, contentType: string | undefined): { body: unkno
 }
 
 /** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
-function eventsOnTape(
+function eventsToReplay(
   request: EngineRequest,
   watch: CompletionWatch,
-  tape: AnswerCopy,
+  replay: AnswerCopy,
   isAdded: boolean,
 ): { write(piece: Uint8Array, isMarked: boolean): void; end(): void } {
   const added = isAdded ? new AddedUsage() : null;
   const put = (piece: Uint8Array | null) => {
-    if (piece !== null) tape.write(piece);
+    if (piece !== null) replay.write(piece);
   };
   return {
     write: (piece, isMarked) => {

@@ -118,7 +118,9 @@ function runKind(
   const { jobType, payload } = attempt;
   if (isRunpodJob(jobType, payload)) return runRunpodJob(attempt, stream, { clock, settings });
   if (jobType === 'engine_request') {
-    return stream && !stream.isTape ? relayEngineRequest(attempt, stream) : runEngineRequest(attempt, stream);
+    return stream && !stream.isReplayed
+      ? relayEngineRequest(attempt, stream)
+      : runEngineRequest(attempt, stream);
   }
   const task = baseTaskOf(jobType, payload);
   const run = task === null ? undefined : runnerOf(task);

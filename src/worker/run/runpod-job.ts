@@ -27,14 +27,14 @@ export function isRunpodJob(jobType: string | undefined, payload: object): boole
 }
 
 /**
- * Runs a job in the form of RunPod's worker. What it yields is its result, all of it, and goes to the tape one by
+ * Runs a job in the form of RunPod's worker. What it yields is its result, all of it, and goes to the replay buffer one by
  * one: an event `data: {"output": …}` each.
- * @param tape of a job that is watched; on a throw it is still open
+ * @param replay of a job that is watched; on a throw it is still open
  * @throws JobFailure; `deadline` when the policy's executionTimeout has passed
  */
 export async function runRunpodJob(
   attempt: Attempt,
-  tape: AnswerCopy | null,
+  replay: AnswerCopy | null,
   { clock, settings }: { clock: Ports['clock']; settings: RunpodSettings },
 ): Promise<RunpodResult> {
   const parsed = parseValue(RunpodPayload, attempt.payload);
@@ -44,13 +44,13 @@ export async function runRunpodJob(
   const output: unknown[] = [];
   const sink = new OutputSink(call, (piece) => {
     output.push(piece);
-    tape?.write(Buffer.from(`data: ${JSON.stringify({ output: piece })}\n\n`));
+    replay?.write(Buffer.from(`data: ${JSON.stringify({ output: piece })}\n\n`));
   });
-  tape?.head(EVENTS_HEAD);
+  replay?.head(EVENTS_HEAD);
   await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>
     runEngineRequest({ ...attempt, payload: call.request, signal }, sink),
   );
-  tape?.end();
+  replay?.end();
   return { status: 'success', job_type: 'runpod', processed_at: attempt.timestamp(), output };
 }
 

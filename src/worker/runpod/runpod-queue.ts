@@ -7,8 +7,8 @@ import { InsideConnection } from './inside-connection.ts';
 import { JobAnswer, type JobOutcome } from './job-answer.ts';
 import { isTaken, type Platform } from './platform.ts';
 import { Polling } from './polling.ts';
+import { ReplayBuffers } from './replay-buffers.ts';
 import { readTakenJob, type TakenJob } from './taken-job.ts';
-import { Tapes } from './tapes.ts';
 
 /** What the worker dials; nothing outside of this process is meant. */
 export const RUNPOD_URL = 'ws://runpod';
@@ -42,7 +42,7 @@ interface HeldJob {
 
 /**
  * RunPod's queue as a peer of the worker. It stands between the two: to the worker it is a queue in this process, at the
- * other end of both its sockets, which grants acknowledgements, releases and tapes; to the platform it is the loop of
+ * other end of both its sockets, which grants acknowledgements, releases and replay buffers; to the platform it is the loop of
  * RunPod's SDK. So slots, drain, outbox and spool are those of any queue.
  *
  * What the platform gives beyond the free slots, or while the engine is away, waits here and is named in pings. A job
@@ -53,7 +53,7 @@ export class RunpodQueue {
   readonly #ports: RunpodQueuePorts;
   readonly #held = new Map<string, HeldJob>();
   readonly #byStream = new Map<number, HeldJob>();
-  readonly #tapes: Tapes;
+  readonly #replayBuffers: ReplayBuffers;
   readonly #takes: Polling;
   readonly #stops: Polling | null;
   readonly #pingOutage: Outage;
@@ -73,7 +73,7 @@ export class RunpodQueue {
       begins: 'pings do not arrive: RunPod may take this worker for dead',
       ends: 'pings arrive again',
     });
-    this.#tapes = new Tapes(clock, (stream, output) => this.#yielded(stream, output));
+    this.#replayBuffers = new ReplayBuffers(clock, (stream, output) => this.#yielded(stream, output));
     this.#takes = new Polling({
       ...ports,
       ask: (signal) => {
@@ -100,7 +100,7 @@ export class RunpodQueue {
   }
 
   readonly dial: Dial = ({ url }, worker) =>
-    url.startsWith(ANSWERS_URL) ? this.#tapes.connect(worker) : this.#connect(worker);
+    url.startsWith(ANSWERS_URL) ? this.#replayBuffers.connect(worker) : this.#connect(worker);
 
   /** Jobs that are running or waiting here, or whose outcome the platform does not have yet. */
   get held(): string[] {

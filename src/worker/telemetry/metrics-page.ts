@@ -33,7 +33,7 @@ export class MetricsPage {
     FIRST_TOKEN_BUCKETS,
   );
   readonly #info = this.#gauge('info', 'Who this worker is; always 1.', [
-    ...['worker_id', 'queue_id', 'config', 'model', 'engine', 'engine_version', 'version'],
+    ...['worker_id', 'queue_id', 'pool', 'model', 'engine', 'engine_version', 'version'],
   ]);
   readonly #ready = this.#gauge('ready', '1 while it takes jobs.', []);
   readonly #slots = this.#gauge('slots', 'Jobs that it may run at a time, by state.', ['state']);
@@ -93,7 +93,7 @@ export class MetricsPage {
       {
         worker_id: report.worker_id ?? '',
         queue_id: report.queue_id ?? '',
-        config: report.config_id ?? '',
+        pool: report.config_id ?? '',
         model: report.model ?? '',
         engine: report.engine ?? '',
         engine_version: report.engine_version ?? '',

@@ -102,7 +102,7 @@ export class JobSpans implements AttemptTrace {
     return ((caller?.flags ?? 0) & 0xfe) | (this.#isSampled ? 1 : 0);
   }
 
-  get #config(): string {
+  get #pool(): string {
     return this.#job.config_id ?? 'default';
   }
 
@@ -136,7 +136,7 @@ export class JobSpans implements AttemptTrace {
     const sentMs = trace?.previous_fence === undefined ? this.#arrivedMs : startMs;
     const send = this.#span({
       service: 'gateway',
-      name: `send ${this.#config}`,
+      name: `send ${this.#pool}`,
       kind: 'producer',
       spanId: sendId,
       parent: remote,
@@ -178,7 +178,7 @@ export class JobSpans implements AttemptTrace {
     const { fence_token, trace } = this.#job;
     const submission: SpanRef = { traceId, spanId: sendId };
     return this.#span({
-      name: `process ${this.#config}`,
+      name: `process ${this.#pool}`,
       kind: 'consumer',
       traceId: attempt.traceId,
       spanId: attempt.spanId,
@@ -234,7 +234,7 @@ export class JobSpans implements AttemptTrace {
       'messaging.system': 'worker_vllm',
       'messaging.operation.name': operation,
       'messaging.operation.type': operation,
-      'messaging.destination.name': this.#config,
+      'messaging.destination.name': this.#pool,
       'messaging.message.id': this.#job.job_id,
     };
   }

@@ -48,7 +48,7 @@ function fed(answer: (job: LineJob) => SubmittedLine = () => 'submitted') {
 }
 
 describe('lines on their way to the queue', () => {
-  it('keep a window of their config full, whatever batches and models they are of', async () => {
+  it('keep a window of their pool full, whatever batches and models they are of', async () => {
     const { sql, state, submitted, feeder, batch } = fed();
     const late = batch('batch_late', Array(200).fill('m'));
     const soon = batch('batch_soon', Array(40).fill('n'), { expires_at: NOW + HOUR_MS });

@@ -35,7 +35,7 @@ describe('places in the queue', () => {
   });
 });
 
-describe('the pace of a config', () => {
+describe('the pace of a pool', () => {
   it('is what was done of late, and nothing where nothing was', () => {
     const pace = new Pace();
     expect(pace.timeFor('cfg', 100, 0)).toBe(0);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fleetLines } from '../../../src/commands/top/table.ts';
 import type { FleetView } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
-import { config, session } from '../../support/queue-share.ts';
+import { pool, session } from '../../support/queue-share.ts';
 
 function fleet(): FleetHarness {
   const made = new FleetHarness();
@@ -16,7 +16,7 @@ function fleet(): FleetHarness {
   made.share({
     full: true,
     sessions: [session('vast-1', { running: 3 })],
-    configs: [config('cfg'), config('llama-8b', { callers: 12, oldest_since: made.nowMs - 40_000 })],
+    pools: [pool('cfg'), pool('llama-8b', { callers: 12, oldest_since: made.nowMs - 40_000 })],
   });
   made.heartbeat('vast-1', { tokens_per_second: 1234, kv_cache_usage: 0.71, gpus });
   made.heartbeat('vast-2', {
@@ -40,9 +40,9 @@ function lines(
 }
 
 describe('worker-vllm top', () => {
-  it('shows the verdict, what needs attention, every config and every worker', () => {
+  it('shows the verdict, what needs attention, every pool and every worker', () => {
     expect(lines(fleet())).toEqual([
-      'Degraded  1 of 2 configs fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %.',
+      'Degraded  1 of 2 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %.',
       'q: 1/2 workers ready · 3/4 slots busy · 12 waiting (oldest 40 s) · 1.2 k tokens/s · live',
       '✖ llama-8b: 12 jobs wait, the oldest for 40 s: its only worker loads, 62 %. → Follow the log of the worker that loads.',
       '',
@@ -63,7 +63,7 @@ describe('worker-vllm top', () => {
     const scaled = {
       ...view,
       scaling: { price_per_hour: 2.3, spent_today: 12.4 },
-      configs: view.configs.map((row) => ({
+      pools: view.pools.map((row) => ({
         ...row,
         scaling: { wanted: 3, starting: 1, draining: 0, price_per_hour: 2.3 },
       })),
@@ -73,7 +73,7 @@ describe('worker-vllm top', () => {
             id: 'a8f3kq1z0b',
             config_id: 'cfg',
             provider: 'vast',
-            kind: 'RTX 4090',
+            instance_type: 'RTX 4090',
             state: 'accepted',
           },
           ...{ intended_at: at - 95_000, ready_expected_at: at + 60_000, started_at: at, ready_at: null },

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { applyFrame } from '../../../src/dashboard/frames.ts';
-import type { ConfigRow, FleetFrame, FleetView, LaunchRow, WorkerRow } from '../../../src/protocol/index.ts';
+import type { FleetFrame, FleetView, LaunchRow, PoolRow, WorkerRow } from '../../../src/protocol/index.ts';
 
 const worker = (worker_id: string, running = 0) => ({ worker_id, running }) as WorkerRow;
 const launch = (id: string) => ({ id }) as LaunchRow;
-const config = (config_id: string) => ({ config_id }) as ConfigRow;
+const pool = (config_id: string) => ({ config_id }) as PoolRow;
 
 const VIEW = {
   version: 4,
@@ -13,7 +13,7 @@ const VIEW = {
   queue_id: 'q',
   summary: { text: 'before' },
   attention: [],
-  configs: [config('a')],
+  pools: [pool('a')],
   workers: [worker('w-1'), worker('w-2'), worker('w-3')],
   launches: [launch('l-1'), launch('l-2')],
   scaling: null,
@@ -26,11 +26,11 @@ function changed(fields: Partial<Extract<FleetFrame, { type: 'changed' }>>): Fle
     at: 2000,
     summary: { text: 'after' },
     attention: [],
-    configs: [],
+    pools: [],
     scaling: null,
     workers: [],
     launches: [],
-    gone: { workers: [], configs: [], launches: [] },
+    gone: { workers: [], pools: [], launches: [] },
     ...fields,
   } as FleetFrame;
 }
@@ -47,15 +47,15 @@ describe('frames of the live view', () => {
     expect(next.workers.map(({ worker_id }) => worker_id)).toEqual(['w-1', 'w-2', 'w-3', 'w-4']);
     expect(next.workers[1]!.running).toBe(7);
     expect(next.workers[0]).toBe(VIEW.workers[0]);
-    expect(next.configs).toBe(VIEW.configs);
+    expect(next.pools).toBe(VIEW.pools);
     expect(next).toMatchObject({ version: 5, at: 2000, epoch: 'e', summary: { text: 'after' } });
   });
 
   it('take away what is gone, but not what came again since', () => {
-    const gone = { workers: ['w-1', 'w-3'], configs: ['a'], launches: ['l-1'] };
+    const gone = { workers: ['w-1', 'w-3'], pools: ['a'], launches: ['l-1'] };
     const next = applyFrame(VIEW, changed({ workers: [worker('w-3', 1)], gone }))!;
     expect(next.workers).toEqual([worker('w-2'), worker('w-3', 1)]);
-    expect(next.configs).toEqual([]);
+    expect(next.pools).toEqual([]);
     expect(next.launches).toEqual([VIEW.launches[1]]);
   });
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { doingNow, sortLaunches, stepsDone } from '../../../src/dashboard/scaling/launch-steps.ts';
 import { perMillionTokens, spendOf } from '../../../src/dashboard/scaling/spend.ts';
-import type { ConfigRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
+import type { PoolRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
 import type { LaunchRow } from '../../../src/protocol/scaling.ts';
 
 const HOUR = 3_600_000;
@@ -29,9 +29,9 @@ it('what machines cost is summed over those that may be alive, and idle slots of
   const workers = [worker('busy', 3, 4), worker('idle', 0, 4), worker('unheard', null, null)];
   const spend = spendOf(launches, workers, NOW);
   expect(spend).toEqual({ machines: 4, per_hour: 8, idle_per_hour: 2.5, last_hour: 5 });
-  const config = (tokens_out: number) => ({ hour: { tokens_out } }) as ConfigRow;
-  expect(perMillionTokens(config(2_000_000), spend)).toBe(2.5);
-  expect(perMillionTokens(config(0), spend)).toBeNull();
+  const pool = (tokens_out: number) => ({ hour: { tokens_out } }) as PoolRow;
+  expect(perMillionTokens(pool(2_000_000), spend)).toBe(2.5);
+  expect(perMillionTokens(pool(0), spend)).toBeNull();
 });
 
 it('a launch is as far as the last step that was told, and says what goes on', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Attention } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
-import { config, session } from '../../support/queue-share.ts';
+import { pool, session } from '../../support/queue-share.ts';
 
 /** The five incidents that a page must answer, and what else needs somebody. */
 
@@ -19,7 +19,7 @@ function connect(fleet: FleetHarness, id: string, more: Parameters<typeof sessio
   fleet.share({ sessions: [session(id, { connected_at: fleet.nowMs, ...more })] });
 }
 
-/** A worker of the config that took so long to start, and ended. */
+/** A worker of the pool that took so long to start, and ended. */
 function started(fleet: FleetHarness, tookMs: number, id = 'earlier'): void {
   const created_ms = fleet.nowMs;
   fleet.heartbeat(id, {
@@ -33,11 +33,11 @@ describe('what needs attention', () => {
   it('is nothing in a fleet that is fine', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w', { running: 4 });
-    fleet.share({ configs: [config('cfg', { callers: 2, oldest_since: fleet.nowMs - 5000 })] });
+    fleet.share({ pools: [pool('cfg', { callers: 2, oldest_since: fleet.nowMs - 5000 })] });
     expect(items(fleet)).toEqual([]);
   });
 
-  it('is a config whose jobs wait for a worker that loads, with when to expect it', () => {
+  it('is a pool whose jobs wait for a worker that loads, with when to expect it', () => {
     const fleet = new FleetHarness();
     started(fleet, 180_000);
     fleet.heartbeat('vast-17', {
@@ -47,7 +47,7 @@ describe('what needs attention', () => {
       config_id: 'cfg',
       start: { created_ms: fleet.nowMs },
     });
-    fleet.share({ configs: [config('cfg', { callers: 14, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { callers: 14, oldest_since: fleet.nowMs })] });
     fleet.advance(65);
     fleet.heartbeat('vast-17', {
       status: 'starting',
@@ -66,16 +66,16 @@ describe('what needs attention', () => {
     });
   });
 
-  it('is a config without a worker, with what to start', () => {
+  it('is a pool without a worker, with what to start', () => {
     const fleet = new FleetHarness();
-    fleet.share({ configs: [config('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
     expect(only(fleet)).toMatchObject({
       text: 'cfg: 1 job waits, the oldest for 0 s: it has no worker.',
       advice: 'Start a worker with CASOLA_CONFIG_ID=cfg.',
     });
   });
 
-  it('is a start that takes much longer than those of its config usually do', () => {
+  it('is a start that takes much longer than those of its pool usually do', () => {
     const fleet = new FleetHarness();
     started(fleet, 100_000, 'a');
     started(fleet, 120_000, 'b');
@@ -138,7 +138,7 @@ describe('what needs attention', () => {
     connect(fleet, 'a', { running: 4 });
     connect(fleet, 'b', { running: 4 });
     const totals = { submitted: 180, succeeded: 120 };
-    fleet.share({ configs: [config('cfg', { callers: 60, oldest_since: fleet.nowMs - 61_000, totals })] });
+    fleet.share({ pools: [pool('cfg', { callers: 60, oldest_since: fleet.nowMs - 61_000, totals })] });
     expect(only(fleet)).toMatchObject({
       code: 'jobs_wait',
       severity: 'warning',
@@ -147,12 +147,12 @@ describe('what needs attention', () => {
     });
   });
 
-  it('is a config most of whose jobs fail', () => {
+  it('is a pool most of whose jobs fail', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w');
-    fleet.share({ configs: [config('cfg', { totals: { submitted: 19, succeeded: 9, failed: 10 } })] });
+    fleet.share({ pools: [pool('cfg', { totals: { submitted: 19, succeeded: 9, failed: 10 } })] });
     expect(codes(fleet)).toEqual([]);
-    fleet.share({ configs: [config('cfg', { totals: { submitted: 40, succeeded: 30, failed: 10 } })] });
+    fleet.share({ pools: [pool('cfg', { totals: { submitted: 40, succeeded: 30, failed: 10 } })] });
     expect(only(fleet)).toMatchObject({
       code: 'success_rate',
       text: 'cfg: 10 of 40 jobs failed within the hour (25 %).',
@@ -164,7 +164,7 @@ describe('what needs attention', () => {
   it('looks the same from one second to the next while nothing happens', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w');
-    fleet.share({ configs: [config('cfg', { totals: { submitted: 30, succeeded: 5, failed: 25 } })] });
+    fleet.share({ pools: [pool('cfg', { totals: { submitted: 30, succeeded: 5, failed: 25 } })] });
     const { version, attention } = fleet.view();
     expect(attention).toHaveLength(1);
     fleet.advance(1);
@@ -205,13 +205,13 @@ describe('what needs attention', () => {
     const fleet = new FleetHarness();
     fleet.rules.incidents.refused({ why: 'its token is not known here', advice: '' }, fleet.nowMs);
     fleet.heartbeat('w', { status: 'error', config_id: 'cfg' });
-    fleet.share({ configs: [config('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
     expect(codes(fleet)).toEqual(['no_ready_worker', 'worker_error', 'token_refused']);
   });
 });
 
 describe('how long a start is expected to take', () => {
-  it('is the median of the newest starts of its config, each counted once, over restarts', () => {
+  it('is the median of the newest starts of its pool, each counted once, over restarts', () => {
     const fleet = new FleetHarness();
     const expected = () => fleet.view().workers.find(({ worker_id }) => worker_id === 'w')?.expected_start_ms;
     fleet.heartbeat('w', { status: 'starting', config_id: 'cfg' });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { HISTORY_SERIES } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
-import { config, histogram, session } from '../../support/queue-share.ts';
+import { histogram, pool, session } from '../../support/queue-share.ts';
 
 const worker = { kind: 'worker', id: 'w' } as const;
-const cfg = { kind: 'config', id: 'cfg' } as const;
+const cfg = { kind: 'pool', id: 'cfg' } as const;
 const HOUR_S = 3600;
 
 /** The newest values of a series, oldest first. */
@@ -136,15 +136,15 @@ describe('the history of a worker', () => {
   });
 });
 
-describe('the history of a config', () => {
+describe('the history of a pool', () => {
   it('has how many came and ended in each step, and percentiles of merged histograms', () => {
     const fleet = new FleetHarness();
     const waits = [0.2, 0.2, 0.2, 4];
     fleet.share({
       full: true,
       sessions: [session('w', { running: 2 })],
-      configs: [
-        config('cfg', {
+      pools: [
+        pool('cfg', {
           stored: 3,
           running: 2,
           totals: { submitted: 9, succeeded: 4, tokens_out: 100 },
@@ -154,8 +154,8 @@ describe('the history of a config', () => {
     });
     fleet.advance(10);
     fleet.share({
-      configs: [
-        config('cfg', {
+      pools: [
+        pool('cfg', {
           stored: 1,
           running: 2,
           totals: { submitted: 9, succeeded: 6, tokens_out: 150 },
@@ -165,13 +165,13 @@ describe('the history of a config', () => {
     });
     fleet.advance(10);
     const last = (name: string) => newest(fleet, cfg, name, 4);
-    expect(Object.keys(fleet.history(cfg, '1h').series)).toEqual([...HISTORY_SERIES.config]);
+    expect(Object.keys(fleet.history(cfg, '1h').series)).toEqual([...HISTORY_SERIES.pool]);
     expect(last('waiting')).toEqual([null, 3, 1, 1]);
     expect(last('slots')).toEqual([null, 4, 4, 4]);
     expect(last('submitted')).toEqual([null, 9, 0, 0]);
     expect(last('tokens_out')).toEqual([null, 100, 50, 0]);
     expect(last('wait_ms_p50')?.map((ms) => ms && Math.round(ms))).toEqual([null, 367, 3750, null]);
-    const { now, hour } = fleet.view().configs[0]!;
+    const { now, hour } = fleet.view().pools[0]!;
     expect(now).toMatchObject({ submitted: 9, succeeded: 6, tokens_out: 150, first_token_ms: null });
     // Five of eight waited from 2.5 to 5 s: the median is a fifth into that bucket.
     expect(hour.wait_ms).toEqual({ p50: 3000, p95: 4800, p99: 4960 });
@@ -179,9 +179,9 @@ describe('the history of a config', () => {
 
   it('rolls over: a minute, an hour and a day each forget what is older', () => {
     const fleet = new FleetHarness();
-    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 5 } })] });
+    fleet.share({ full: true, pools: [pool('cfg', { totals: { submitted: 5 } })] });
     const counted = () => {
-      const { now, hour, day } = fleet.view().configs[0]!;
+      const { now, hour, day } = fleet.view().pools[0]!;
       return [now.submitted, hour.submitted, day.submitted];
     };
     expect(counted()).toEqual([5, 5, 5]);
@@ -195,37 +195,37 @@ describe('the history of a config', () => {
 
   it('counts nothing twice when the queue tells all again, also to a fleet object that has restarted', () => {
     const fleet = new FleetHarness();
-    const share = { full: true, configs: [config('cfg', { totals: { submitted: 5 } })] };
+    const share = { full: true, pools: [pool('cfg', { totals: { submitted: 5 } })] };
     fleet.share(share);
     fleet.share(share);
     fleet.rules.save();
     fleet.restart();
-    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 7 } })] });
-    const { now, day } = fleet.view().configs[0]!;
+    fleet.share({ full: true, pools: [pool('cfg', { totals: { submitted: 7 } })] });
+    const { now, day } = fleet.view().pools[0]!;
     expect([now.submitted, day.submitted]).toEqual([7, 7]);
   });
 
   it('counts from 0 after the queue has lost its counts', () => {
     const fleet = new FleetHarness();
-    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 5 } })] });
-    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 2 } })] });
-    expect(fleet.view().configs[0]?.now.submitted).toBe(7);
+    fleet.share({ full: true, pools: [pool('cfg', { totals: { submitted: 5 } })] });
+    fleet.share({ full: true, pools: [pool('cfg', { totals: { submitted: 2 } })] });
+    expect(fleet.view().pools[0]?.now.submitted).toBe(7);
   });
 
-  it('counts nothing again after a config was idle for longer than anything else is remembered', () => {
+  it('counts nothing again after a pool was idle for longer than anything else is remembered', () => {
     const fleet = new FleetHarness({ retention_seconds: HOUR_S });
-    fleet.share({ full: true, configs: [config('cfg', { totals: { submitted: 1000, failed: 400 } })] });
+    fleet.share({ full: true, pools: [pool('cfg', { totals: { submitted: 1000, failed: 400 } })] });
     fleet.rules.save();
     fleet.advance(25 * HOUR_S);
     fleet.rules.save();
-    fleet.share({ configs: [config('cfg', { totals: { submitted: 1001, failed: 400 } })] });
-    expect(fleet.view().configs[0]?.now).toMatchObject({ submitted: 1, failed: 0 });
+    fleet.share({ pools: [pool('cfg', { totals: { submitted: 1001, failed: 400 } })] });
+    expect(fleet.view().pools[0]?.now).toMatchObject({ submitted: 1, failed: 0 });
     expect(fleet.view().attention).toEqual([]);
   });
 
   it('shows a level that has not changed for hours as it still is', () => {
     const fleet = new FleetHarness();
-    fleet.share({ full: true, configs: [config('cfg', { stored: 2 })] });
+    fleet.share({ full: true, pools: [pool('cfg', { stored: 2 })] });
     fleet.rules.save();
     fleet.advance(3 * HOUR_S);
     expect(newest(fleet, cfg, 'waiting', 360)?.every((value) => value === 2)).toBe(true);

@@ -84,9 +84,9 @@ describe('models', () => {
     fleet.disconnected('w');
     fleet.restart();
     fleet.advance(DAY_S - 10);
-    expect(fleet.choose('tiny')).toEqual({ kind: 'config', config_id: 'cfg' });
+    expect(fleet.choose('tiny')).toEqual({ kind: 'pool', config_id: 'cfg' });
     fleet.advance(10);
-    expect(fleet.choose('tiny')).toEqual({ kind: 'unknown', models: '', configs: '' });
+    expect(fleet.choose('tiny')).toEqual({ kind: 'unknown', models: '', pools: '' });
     expect(fleet.alarmAt).not.toBeNull();
     fleet.advance(6 * DAY_S);
     expect([ids(fleet), fleet.alarmAt]).toEqual([[], null]);
@@ -119,28 +119,28 @@ describe('models', () => {
     expect(names(fleet)).not.toContain('old');
   });
 
-  it('lead to the config that served them last; "default" is a question while several are known', () => {
+  it('lead to the pool that served them last; "default" is a question while several are known', () => {
     const fleet = new FleetHarness();
     fleet.registered('a', ['tiny'], 'cfg-a');
     fleet.advance(1);
     fleet.registered('b', ['tiny'], 'cfg-b');
-    expect(fleet.choose('tiny')).toEqual({ kind: 'config', config_id: 'cfg-b' });
-    expect(fleet.choose('cfg-a')).toEqual({ kind: 'config', config_id: 'cfg-a' });
+    expect(fleet.choose('tiny')).toEqual({ kind: 'pool', config_id: 'cfg-b' });
+    expect(fleet.choose('cfg-a')).toEqual({ kind: 'pool', config_id: 'cfg-a' });
     expect(fleet.choose('default')).toMatchObject({
       kind: 'ambiguous',
-      configs: 'cfg-b, cfg-a',
+      pools: 'cfg-b, cfg-a',
     });
     fleet.advance(1);
     fleet.disconnected('b', ['tiny'], 'cfg-b');
     fleet.advance(DAY_S - 1);
-    expect(fleet.choose(null)).toEqual({ kind: 'config', config_id: 'cfg-b' });
+    expect(fleet.choose(null)).toEqual({ kind: 'pool', config_id: 'cfg-b' });
   });
 
-  it('lead to a config that is called "default" itself, beside others', () => {
+  it('lead to a pool that is called "default" itself, beside others', () => {
     const fleet = new FleetHarness();
     fleet.registered('a', ['tiny'], 'default');
     fleet.registered('b', ['large'], 'cfg-b');
-    expect(fleet.choose('default')).toEqual({ kind: 'config', config_id: 'default' });
+    expect(fleet.choose('default')).toEqual({ kind: 'pool', config_id: 'default' });
     expect(fleet.choose(null)).toMatchObject({ kind: 'ambiguous' });
   });
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { attentionIn } from '../../../src/fleet/view/attention.ts';
-import { configRow } from '../../../src/fleet/view/config-row.ts';
+import { poolRow } from '../../../src/fleet/view/pool-row.ts';
 import { summaryOf } from '../../../src/fleet/view/summary.ts';
-import type { ConfigScaling, LaunchRow, ScalingSummary, WorkerRow } from '../../../src/protocol/index.ts';
-import { config } from '../../support/queue-share.ts';
+import type { LaunchRow, PoolScaling, ScalingSummary, WorkerRow } from '../../../src/protocol/index.ts';
+import { pool } from '../../support/queue-share.ts';
 
 /** What the view says of a fleet that the scheduler starts and ends. */
 
@@ -25,7 +25,7 @@ const SCALING = {
   breaker: null,
   starting: 0,
   decision: null,
-} as unknown as ConfigScaling;
+} as unknown as PoolScaling;
 const LOADING = {
   name: 'wv-k3x9-cfg-abc',
   config_id: 'cfg',
@@ -42,14 +42,14 @@ const NONE = { failed: 0, expired: 0, succeeded: 0 };
 interface Fleet {
   waiting?: number;
   summary?: Partial<ScalingSummary>;
-  scaling?: Partial<ConfigScaling>;
+  scaling?: Partial<PoolScaling>;
   launches?: LaunchRow[];
   workers?: WorkerRow[];
 }
 
-/** A fleet of one config. */
+/** A fleet of one pool. */
 function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers = [] }: Fleet) {
-  const share = config('cfg', { callers: waiting, oldest_since: waiting > 0 ? NOW - 40_000 : null });
+  const share = pool('cfg', { callers: waiting, oldest_since: waiting > 0 ? NOW - 40_000 : null });
   const facts = {
     config_id: 'cfg',
     share,
@@ -58,9 +58,9 @@ function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers 
     hour: NONE,
     day: NONE,
   } as never;
-  const row = configRow(facts, { workers, launches, scaling: { ...SCALING, ...scaling } }, NOW);
+  const row = poolRow(facts, { workers, launches, scaling: { ...SCALING, ...scaling } }, NOW);
   const incidents = { refusal: null, unknown_models: [] };
-  const shown = { configs: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
+  const shown = { pools: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
   return { attention: attentionIn(shown, NOW), summary: summaryOf([row], workers, launches, NOW) };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Heartbeat, WorkerRow } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
-import { config, session } from '../../support/queue-share.ts';
+import { pool, session } from '../../support/queue-share.ts';
 
 const MINUTE = 60;
 
@@ -168,7 +168,7 @@ describe('the verdict', () => {
     });
   });
 
-  it('is "serving" while every config in use has a worker that is ready', () => {
+  it('is "serving" while every pool in use has a worker that is ready', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'a');
     expect(summary(fleet)).toMatchObject({ verdict: 'serving', text: 'cfg is served: 1 worker ready.' });
@@ -176,7 +176,7 @@ describe('the verdict', () => {
     fleet.heartbeat('c', loads());
     expect(summary(fleet)).toMatchObject({
       verdict: 'serving',
-      text: 'All 2 configs are served: 2 of 3 workers ready.',
+      text: 'All 2 pools are served: 2 of 3 workers ready.',
       workers: 3,
       ready_workers: 2,
       slots: 8,
@@ -184,17 +184,17 @@ describe('the verdict', () => {
     });
   });
 
-  it('is "degraded" where jobs of one config wait for its only worker, and says why and how long that takes', () => {
+  it('is "degraded" where jobs of one pool wait for its only worker, and says why and how long that takes', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'a');
     const created_ms = fleet.nowMs;
     const start = { created_ms, engine_healthy_ms: created_ms + 180_000 };
     fleet.heartbeat('old', { config_id: 'llama-8b', status: 'stopping', start });
     fleet.heartbeat('w', loads({ config_id: 'llama-8b', progress: 0.62 }));
-    fleet.share({ configs: [config('llama-8b', { callers: 12, oldest_since: fleet.nowMs - 40_000 })] });
+    fleet.share({ pools: [pool('llama-8b', { callers: 12, oldest_since: fleet.nowMs - 40_000 })] });
     expect(summary(fleet)).toMatchObject({
       verdict: 'degraded',
-      text: '1 of 2 configs fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %, usually 3 min.',
+      text: '1 of 2 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %, usually 3 min.',
       waiting: 12,
       oldest_wait_ms: 40_000,
     });
@@ -217,9 +217,9 @@ describe('the verdict', () => {
     });
   });
 
-  it('tells of a config without any worker when jobs wait for it', () => {
+  it('tells of a pool without any worker when jobs wait for it', () => {
     const fleet = new FleetHarness();
-    fleet.share({ configs: [config('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
     expect(summary(fleet)).toMatchObject({
       verdict: 'not_serving',
       text: 'cfg: 1 job waits 0 s because it has no worker.',
@@ -228,14 +228,14 @@ describe('the verdict', () => {
 });
 
 describe('why jobs wait', () => {
-  const why = (fleet: FleetHarness) => fleet.view().configs[0]?.why_waiting;
-  const waits = (fleet: FleetHarness, more: Parameters<typeof config>[1] = {}) =>
-    fleet.share({ configs: [config('cfg', { stored: 3, oldest_since: fleet.nowMs, ...more })] });
+  const why = (fleet: FleetHarness) => fleet.view().pools[0]?.why_waiting;
+  const waits = (fleet: FleetHarness, more: Parameters<typeof pool>[1] = {}) =>
+    fleet.share({ pools: [pool('cfg', { stored: 3, oldest_since: fleet.nowMs, ...more })] });
 
   it('is null while none does', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w');
-    fleet.share({ configs: [config('cfg')] });
+    fleet.share({ pools: [pool('cfg')] });
     expect(why(fleet)).toBeNull();
   });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ConfigStart, KnownWorker, SessionShare } from '../../../src/fleet/rpc.ts';
+import type { KnownWorker, PoolStart, SessionShare } from '../../../src/fleet/rpc.ts';
 import { modelViews, workerView } from '../../../src/gateway/fleet-views.ts';
 
 const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionShare => ({
@@ -71,7 +71,7 @@ describe('the view of workers', () => {
 });
 
 describe('the view of models', () => {
-  it('tells which are served now: not by workers that drain, and by base workers under their config', () => {
+  it('tells which are served now: not by workers that drain, and by base workers under their pool', () => {
     const models = [
       { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null },
       { id: 'gone', config_id: 'cfg', first_seen_ms: 2, card: null },
@@ -95,7 +95,7 @@ describe('the view of models', () => {
       { id: 'tiny', config_id: 'cfg', first_seen_ms: 1, card: null },
       { id: 'other', config_id: 'slow', first_seen_ms: 2, card: null },
     ];
-    const start = (config_id: string, state: ConfigStart['state'], ...names: string[]): ConfigStart => ({
+    const start = (config_id: string, state: PoolStart['state'], ...names: string[]): PoolStart => ({
       ...{ config_id, names, state, progress: null, text: '', wait_ms: 1, retry_after_seconds: 5 },
     });
     const starts = [

@@ -8,7 +8,7 @@ const START: OutputCursor = { fence_token: 0, taken: 0 };
 const LIVE = { relay: 'r', stream_id: 7 };
 const event = (output: unknown) => `data: ${JSON.stringify({ output })}\n\n`;
 
-/** A job of the queue, its cursor and its tape, played by the test. */
+/** A job of the queue, its cursor and its replay buffer, played by the test. */
 class Played {
   job = { id: 'j', state: 'leased', fence_token: 7, error: null, result: null } as JobView;
   live: FollowedJob['live'] = LIVE;
@@ -16,7 +16,7 @@ class Played {
   #written = '';
   opens = 0;
 
-  /** What a reader of the tape gets, from its beginning. */
+  /** What a reader of the replay buffer gets, from its beginning. */
   write(text: string): void {
     this.#written += text;
   }
@@ -24,9 +24,9 @@ class Played {
   next(parts: Partial<StreamParts> = {}) {
     return nextPieces('j', {
       follow: async () => ({ job: this.job, live: this.live, cursor: this.cursor }),
-      openTape: async () => {
+      openReplay: async () => {
         this.opens += 1;
-        // Open for ever, as a tape is while its job runs.
+        // Open for ever, as a replay buffer is while its job runs.
         const text = this.#written;
         return new Response(
           new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode(text)) }),
@@ -77,7 +77,7 @@ test('what comes faster than a call can fall silent is given all the same while 
       else controller.enqueue(new TextEncoder().encode(event('a')));
     },
   });
-  const answer = await played.next({ openTape: async () => new Response(body) });
+  const answer = await played.next({ openReplay: async () => new Response(body) });
   expect(answer!.stream.length).toBeGreaterThan(1);
   expect(answer!.stream.length).toBeLessThan(many);
 });
@@ -122,11 +122,11 @@ test.each([
 test('an attempt that broke before anything was taken is followed by the next', async () => {
   const played = new Played();
   const broken = new Response(null, { headers: { [BROKEN_HEADER]: '{}' } });
-  expect(await played.next({ openTape: async () => broken })).toMatchObject({
+  expect(await played.next({ openReplay: async () => broken })).toMatchObject({
     status: 'IN_PROGRESS',
     stream: [],
   });
-  expect(await played.next({ openTape: () => Promise.reject(new Error('gone')) })).toMatchObject({
+  expect(await played.next({ openReplay: () => Promise.reject(new Error('gone')) })).toMatchObject({
     stream: [],
   });
   played.job = { ...played.job, fence_token: 8 };
@@ -134,7 +134,7 @@ test('an attempt that broke before anything was taken is followed by the next', 
   expect((await played.next())?.stream).toEqual([{ output: 'a' }]);
 });
 
-test('a job without a tape gives its output when it is over', async () => {
+test('a job without a replay buffer gives its output when it is over', async () => {
   const played = new Played();
   played.live = null;
   expect(await played.next()).toEqual({ id: 'j', status: 'IN_PROGRESS', stream: [] });

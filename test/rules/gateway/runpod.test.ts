@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
 import { priorityBound } from '../../../src/gateway/priority.ts';
-import { configOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
+import { poolOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
 import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { dialectOf, errorBody, type JobView } from '../../../src/protocol/index.ts';
@@ -133,8 +133,8 @@ describe('an endpoint', () => {
     ['adapter', 'one'],
     ['org/b', 'two'],
     ['default', 'one'],
-  ])('%s stands for the config %s', (endpoint, config) => {
-    expect(configOfEndpoint(endpoint, MODELS)).toBe(config);
+  ])('%s stands for the pool %s', (endpoint, pool) => {
+    expect(poolOfEndpoint(endpoint, MODELS)).toBe(pool);
   });
 
   test.each([
@@ -146,7 +146,7 @@ describe('an endpoint', () => {
     ],
     ['default', [], 'There is no endpoint "default". No worker is known here.'],
   ])('%s is unknown where it could be none or several', (endpoint, models, message) => {
-    expect(() => configOfEndpoint(endpoint, models)).toThrow(message);
+    expect(() => poolOfEndpoint(endpoint, models)).toThrow(message);
   });
 
   test('has its workers counted by what they do', () => {

@@ -33,7 +33,7 @@ describe('the launcher', () => {
       drivers: [],
       lists: [],
       results: [],
-      prices: [{ provider: 'cloud', kind: 'h100', price_per_hour }],
+      prices: [{ provider: 'cloud', instance_type: 'h100', price_per_hour }],
     });
     expect([-0.01, 2.5, 1e9].map((price) => LauncherReport.safeParse(told(price)).success)).toEqual([
       false,
@@ -179,7 +179,9 @@ describe('the launcher', () => {
     h.provider.prices.set('h100', 2.5);
     h.start();
     await h.clock.advance(3000);
-    expect(h.reports.at(-1)!.prices).toEqual([{ provider: 'cloud', kind: 'h100', price_per_hour: 2.5 }]);
+    expect(h.reports.at(-1)!.prices).toEqual([
+      { provider: 'cloud', instance_type: 'h100', price_per_hour: 2.5 },
+    ]);
     await h.stop();
   });
 });

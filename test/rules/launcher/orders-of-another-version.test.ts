@@ -12,15 +12,15 @@ const ORDER = {
   provider: 'here',
   name: 'wv-abc-chat-a',
   may_exist: false,
-  machine: { kind: 'local', gpus: 1, disk_gb: null, price_per_hour: null },
+  machine: { instance_type: 'local', gpus: 1, disk_gb: null, price_per_hour: null },
   config_id: 'chat',
   // Without a model, so that nothing comes up where it is carried out.
-  config: { engine: 'simulator', model: '', env: {}, secrets: ['NO_SUCH_SECRET'], slots: 1 },
+  pool: { engine: 'simulator', model: '', env: {}, secrets: ['NO_SUCH_SECRET'], slots: 1 },
   token: 'wvl_t',
 };
 const ANSWER = {
   prefix: 'wv-abc-',
-  providers: [{ name: 'here', spec: { driver: 'process', of_tomorrow: true }, kinds: ['local'] }],
+  providers: [{ name: 'here', spec: { driver: 'process', of_tomorrow: true }, instance_types: ['local'] }],
   orders: [ORDER],
   sync_after_ms: 20,
   list_every_ms: 1000,

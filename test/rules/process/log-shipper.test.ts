@@ -203,7 +203,7 @@ describe('an entry', () => {
       show,
     );
 
-  test('has whole seconds, the config, and who speaks', () => {
+  test('has whole seconds, the pool, and who speaks', () => {
     expect(entry({})).toEqual({
       timestamp: 1_767_225_600,
       level: 'info',

@@ -42,7 +42,7 @@ const LOAD = { type: 'load', running: 1, waiting: 0, kv_cache_usage: 0.5, slots_
 const HEAD = {
   status: 200,
   headers: { 'content-type': 'text/event-stream; charset=utf-8' },
-  taped: true,
+  replayed: true,
   dialect: 'anthropic',
 };
 

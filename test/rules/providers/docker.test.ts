@@ -97,7 +97,7 @@ describe('the driver of Docker', () => {
   const request = (more: Partial<LaunchRequest> = {}): LaunchRequest => ({
     name: NAME,
     may_exist: false,
-    kind: 'local',
+    instance_type: 'local',
     gpus: 0,
     disk_gb: null,
     price_per_hour: null,

@@ -27,7 +27,7 @@ function setUp(given: object = {}, token = 'dstack-token') {
 const REQUEST: LaunchRequest = {
   name: 'wv-abc123-small-0000000001',
   may_exist: false,
-  kind: 'RTX4090',
+  instance_type: 'RTX4090',
   gpus: 1,
   disk_gb: null,
   price_per_hour: null,
@@ -107,7 +107,7 @@ describe('the driver of dstack', () => {
     expect(await letPass(clock, driver.list('wv-'))).toEqual([]);
   });
 
-  it('has a run ended within the grace of its config', async () => {
+  it('has a run ended within the grace of its pool', async () => {
     const stopOf = async (env: Record<string, string>) => {
       const { provider, launch } = setUp();
       await launch({ env });

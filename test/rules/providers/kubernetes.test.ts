@@ -23,7 +23,7 @@ afterEach(async () => {
 const REQUEST: LaunchRequest = {
   name: 'wv-abc123-small-0000000001',
   may_exist: false,
-  kind: 'local',
+  instance_type: 'local',
   gpus: 1,
   disk_gb: null,
   price_per_hour: null,
@@ -177,7 +177,7 @@ describe('the driver of Kubernetes', () => {
     await expect(letPass(clock, driver.list('wv-'))).rejects.toThrow('410');
   });
 
-  it('gives a pod the grace of its config to end', () => {
+  it('gives a pod the grace of its pool to end', () => {
     const graceOf = (env: Record<string, string>, pod = {}) =>
       podOf({ ...REQUEST, env }, pod).spec!.terminationGracePeriodSeconds;
     expect(graceOf({})).toBe(75);
@@ -222,7 +222,7 @@ describe('the driver of Kubernetes', () => {
 
   it('puts what the spec says of pods into its own', () => {
     const pod = podOf(
-      { ...REQUEST, kind: 'NVIDIA-L4', gpus: 2 },
+      { ...REQUEST, instance_type: 'NVIDIA-L4', gpus: 2 },
       {
         nodeSelector: { pool: 'gpu' },
         tolerations: [{ key: 'spot', operator: 'Exists' }],

@@ -36,7 +36,7 @@ describe('the driver of processes', () => {
     driver.launch({
       name,
       may_exist: false,
-      kind: 'local',
+      instance_type: 'local',
       gpus: more.gpus ?? 0,
       disk_gb: null,
       price_per_hour: null,

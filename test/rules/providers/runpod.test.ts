@@ -9,12 +9,12 @@ import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
-const KIND = 'NVIDIA GeForce RTX 4090';
+const INSTANCE_TYPE = 'NVIDIA GeForce RTX 4090';
 
 function setUp(given: object = {}) {
   const clock = new VirtualClock();
   const provider = new FakeProvider(clock);
-  provider.prices.set(KIND, 0.69);
+  provider.prices.set(INSTANCE_TYPE, 0.69);
   const runpod = new FakeRunpod(provider, clock, 'rp-key');
   const spec = ProviderSpec.parse({ driver: 'runpod', ...given }) as Extract<
     ProviderSpec,
@@ -30,7 +30,7 @@ function setUp(given: object = {}) {
 const REQUEST: LaunchRequest = {
   name: 'wv-abc123-small-0000000001',
   may_exist: false,
-  kind: KIND,
+  instance_type: INSTANCE_TYPE,
   gpus: 1,
   disk_gb: null,
   price_per_hour: null,
@@ -39,7 +39,7 @@ const REQUEST: LaunchRequest = {
 };
 
 driverContract('runpod', setUp, {
-  kind: KIND,
+  instance_type: INSTANCE_TYPE,
   gpus: 1,
   tellsExitCodes: false,
   impossible: {
@@ -60,7 +60,7 @@ describe('the driver of RunPod', () => {
       name: REQUEST.name,
       image: 'ghcr.io/worker-vllm/worker-vllm:latest',
       cloud: 'SECURE',
-      gpu: { id: KIND, count: 2, minCudaVersion: '12.8' },
+      gpu: { id: INSTANCE_TYPE, count: 2, minCudaVersion: '12.8' },
       registry: 'reg_1',
       disk: 40,
       env: REQUEST.env,
@@ -87,7 +87,7 @@ describe('the driver of RunPod', () => {
       kind: 'rejected',
       detail: expect.stringContaining('$.disk'),
     });
-    runpod.forbidden.add(KIND);
+    runpod.forbidden.add(INSTANCE_TYPE);
     expect(await launch()).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('403') });
   });
 
@@ -98,7 +98,7 @@ describe('the driver of RunPod', () => {
     expect(await launch()).toMatchObject({ kind: 'launched' });
   });
 
-  it('tells a request that breaks a rule from a kind that is out of stock, which are both a 400', async () => {
+  it('tells a request that breaks a rule from an instance type that is out of stock, which are both a 400', async () => {
     const { provider, runpod, launch } = setUp({ network_volume: 'vol_1' });
     runpod.volumesElsewhere.add('vol_1');
     expect(await launch()).toMatchObject({
@@ -136,23 +136,23 @@ describe('the driver of RunPod', () => {
     expect(provider.machines).toEqual([]);
     expect(await launch({ price_per_hour: 0.7 })).toMatchObject({ kind: 'launched', price_per_hour: 0.69 });
     await clock.advance(1000);
-    provider.prices.set(KIND, 0.9);
+    provider.prices.set(INSTANCE_TYPE, 0.9);
     const outcome = await launch({ name: 'wv-abc123-small-0000000002', price_per_hour: 0.7 });
     expect(outcome).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('$0.9') });
     expect(provider.alive).toHaveLength(1);
   });
 
-  it('does not ask for a kind that the catalog has none of', async () => {
+  it('does not ask for an instance type that the catalog has none of', async () => {
     const { provider, runpod, launch } = setUp();
-    runpod.availability.set(KIND, 'NONE');
+    runpod.availability.set(INSTANCE_TYPE, 'NONE');
     expect(await launch()).toMatchObject({ kind: 'no_capacity', detail: expect.stringContaining('stock') });
     expect(provider.machines).toEqual([]);
   });
 
   it('tells prices of the catalog', async () => {
     const { driver, clock } = setUp();
-    const prices = await letPass(clock, driver.prices!([KIND, 'no such GPU']));
-    expect(prices).toEqual([{ kind: KIND, price_per_hour: 0.69 }]);
+    const prices = await letPass(clock, driver.prices!([INSTANCE_TYPE, 'no such GPU']));
+    expect(prices).toEqual([{ instance_type: INSTANCE_TYPE, price_per_hour: 0.69 }]);
   });
 
   it('waits as long as a 429 says, and until a used-up window is over', async () => {

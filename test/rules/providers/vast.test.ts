@@ -9,12 +9,12 @@ import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
-const KIND = 'RTX 4090';
+const INSTANCE_TYPE = 'RTX 4090';
 
 function setUp(given: object = {}) {
   const clock = new VirtualClock();
   const provider = new FakeProvider(clock);
-  provider.prices.set(KIND, 0.4).set('RTX 5090', 0.7);
+  provider.prices.set(INSTANCE_TYPE, 0.4).set('RTX 5090', 0.7);
   const vast = new FakeVast(provider, clock, 'vast-key');
   const spec = ProviderSpec.parse({ driver: 'vast', ...given }) as Extract<ProviderSpec, { driver: 'vast' }>;
   const ports = fakePorts(clock, vast.fetch, { VAST_API_KEY: 'vast-key' });
@@ -28,7 +28,7 @@ const nameOf = (id: string) => `wv-abc123-small-${id.padStart(10, '0')}`;
 const REQUEST: LaunchRequest = {
   name: nameOf('1'),
   may_exist: false,
-  kind: KIND,
+  instance_type: INSTANCE_TYPE,
   gpus: 1,
   disk_gb: null,
   price_per_hour: null,
@@ -37,7 +37,7 @@ const REQUEST: LaunchRequest = {
 };
 
 driverContract('vast', setUp, {
-  kind: KIND,
+  instance_type: INSTANCE_TYPE,
   gpus: 1,
   tellsExitCodes: false,
   impossible: { end_takes_ms: 'an instance is gone with the answer' },
@@ -66,7 +66,7 @@ describe('the driver of Vast', () => {
     expect(await launch('2')).toMatchObject({ kind: 'launched' });
     vast.searchesLeft = Number.POSITIVE_INFINITY;
     await clock.advance(24 * 3600_000);
-    expect(await launch('3', { kind: 'RTX 5090' })).toMatchObject({ kind: 'launched' });
+    expect(await launch('3', { instance_type: 'RTX 5090' })).toMatchObject({ kind: 'launched' });
   });
 
   it('says that there is no capacity when it may not search and knows no offer', async () => {

@@ -12,7 +12,7 @@ function settle(queue: QueueHarness, worker: FakeConnection, job = worker.lastJo
 const given = (worker: FakeConnection) => worker.frames('job').length;
 
 describe('slots that batch work leaves free', () => {
-  it('are a tenth of a config, at least one, and none of a single slot', () => {
+  it('are a tenth of a pool, at least one, and none of a single slot', () => {
     expect([0, 1, 2, 10, 11, 256].map(reservedSlots)).toEqual([0, 0, 1, 1, 2, 26]);
     expect(hasRoomForBatch({ usable: 10, batch: 8, interactive: 2 })).toBe(true);
     expect(hasRoomForBatch({ usable: 10, batch: 9, interactive: 0 })).toBe(false);
@@ -40,7 +40,7 @@ describe('slots that batch work leaves free', () => {
     ]);
   });
 
-  it('are counted over all workers of the config, also after a hibernation', () => {
+  it('are counted over all workers of the pool, also after a hibernation', () => {
     const queue = new QueueHarness();
     const workers = ['a', 'b', 'c'].map((id) => queue.worker(id, { capacity: 5 }));
     queue.submit(...Array.from({ length: 20 }, () => BATCH));
@@ -56,12 +56,12 @@ describe('slots that batch work leaves free', () => {
     queue.submit(...Array.from({ length: 30 }, () => BATCH));
     const small = queue.worker('small', { capacity: 1 });
     expect([given(large), given(small)]).toEqual([9, 0]);
-    // Alone it is a config of one slot.
+    // Alone it is a pool of one slot.
     queue.say(large, { type: 'pause' });
     expect(given(small)).toBe(1);
   });
 
-  it('do not stay free in a config of one slot', () => {
+  it('do not stay free in a pool of one slot', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     queue.submit(BATCH, BATCH);

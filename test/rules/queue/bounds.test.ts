@@ -7,16 +7,16 @@ const count = (queue: QueueHarness, table: string) =>
   (queue.database.prepare(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n;
 
 describe('the depth of the queue', () => {
-  it('is bounded for each config, with a time to come back, and never for a job that is there already', () => {
+  it('is bounded for each pool, with a time to come back, and never for a job that is there already', () => {
     const queue = new QueueHarness({ max_pending: 2 });
     queue.submit({ id: 'a' }, { id: 'b' });
     const [third, other, again] = queue.submit({ id: 'c' }, { id: 'd', config_id: 'other' }, { id: 'a' });
     expect(third).toMatchObject({ ok: false, reason: 'queue_full', retry_after_seconds: expect.any(Number) });
-    expect(JSON.stringify(third)).toContain('2 jobs of config');
+    expect(JSON.stringify(third)).toContain('2 jobs of pool');
     expect([other?.ok, again?.ok]).toEqual([true, true]);
   });
 
-  it('is bounded for each tenant over all configs', () => {
+  it('is bounded for each tenant over all pools', () => {
     const queue = new QueueHarness({ max_pending: 10, tenant_share: 0.25 });
     queue.submit({ tenant: 'ann' }, { tenant: 'ann', config_id: 'other' });
     const [ann, bob, nobody] = queue.submit({ tenant: 'ann' }, { tenant: 'bob' }, {});
@@ -49,7 +49,7 @@ describe('the depth of the queue', () => {
     expect(worker.frames('job')).toHaveLength(1);
   });
 
-  it('bounds the callers that wait for a slot of one config, and frees their places', () => {
+  it('bounds the callers that wait for a slot of one pool, and frees their places', () => {
     const queue = new QueueHarness({ max_waiting: 1 });
     const worker = queue.worker('w');
     queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });
@@ -66,7 +66,7 @@ describe('the depth of the queue', () => {
     expect(queue.request()).toEqual([]);
   });
 
-  it('bounds the callers of one tenant that wait, over all configs, and leaves the others their places', () => {
+  it('bounds the callers of one tenant that wait, over all pools, and leaves the others their places', () => {
     const queue = new QueueHarness({ max_waiting: 3, tenant_share: 0.7 });
     const worker = queue.worker('w');
     queue.worker('other', { config_id: 'other', instance: { models: ['beta'] } });

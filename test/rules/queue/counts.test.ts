@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { ConfigCounts } from '../../../src/queue/state/config-counts.ts';
+import type { PoolCounts } from '../../../src/queue/state/pool-counts.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
-function countsOf(queue: QueueHarness, configId = 'cfg'): ConfigCounts {
-  const config = queue.queue.read('metrics').configs.find(({ config_id }) => config_id === configId);
-  if (!config) throw new Error(`nothing is counted of ${configId}`);
-  return config.counts;
+function countsOf(queue: QueueHarness, configId = 'cfg'): PoolCounts {
+  const pool = queue.queue.read('metrics').pools.find(({ config_id }) => config_id === configId);
+  if (!pool) throw new Error(`nothing is counted of ${configId}`);
+  return pool.counts;
 }
 
 function succeed(queue: QueueHarness, worker: FakeConnection, more: object = {}): void {
@@ -139,7 +139,7 @@ describe('a request', () => {
     queue.request();
     queue.request({ model: 'nobody-serves-it' });
     expect(countsOf(queue).settled.transient.rejected).toBe(1);
-    expect(queue.queue.read('metrics').configs.map(({ config_id }) => config_id)).toEqual(['cfg']);
+    expect(queue.queue.read('metrics').pools.map(({ config_id }) => config_id)).toEqual(['cfg']);
   });
 });
 
@@ -168,17 +168,17 @@ describe('counts', () => {
     expect(countsOf(queue).settled.transient.succeeded).toBe(1);
   });
 
-  it('of more configs than 200 are one, called other', () => {
+  it('of more pools than 200 are one, called other', () => {
     const queue = new QueueHarness();
     for (let n = 0; n < 205; n++) queue.job({ config_id: `config-${n}` });
-    const { configs } = queue.queue.read('metrics');
-    expect(configs).toHaveLength(201);
+    const { pools } = queue.queue.read('metrics');
+    expect(pools).toHaveLength(201);
     expect(countsOf(queue, 'other').submitted.persisted).toBe(5);
-    const other = configs.find(({ config_id }) => config_id === 'other');
+    const other = pools.find(({ config_id }) => config_id === 'other');
     expect(other?.now.waiting).toEqual([{ priority: 0, transient: 0, persisted: 5 }]);
   });
 
-  it('of a config that was idle for a day make room for another', () => {
+  it('of a pool that was idle for a day make room for another', () => {
     const queue = new QueueHarness();
     for (let n = 0; n < 200; n++)
       queue.queue.do('cancel', queue.job({ config_id: `config-${n}` }), 'cancelled', null);
@@ -190,7 +190,7 @@ describe('counts', () => {
   });
 });
 
-describe('how a config stands', () => {
+describe('how a pool stands', () => {
   it('tells its slots, what runs and waits, since when, and how many workers that takes', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 2 });
@@ -198,8 +198,8 @@ describe('how a config stands', () => {
     queue.submit({ priority: 5 }, { priority: 5 }, { priority: 5 }, {});
     queue.nowMs += 4000;
     queue.request();
-    const [config] = queue.queue.read('metrics').configs;
-    expect(config?.now).toEqual({
+    const [pool] = queue.queue.read('metrics').pools;
+    expect(pool?.now).toEqual({
       waiting: [
         { priority: 5, transient: 0, persisted: 1 },
         { priority: 0, transient: 1, persisted: 1 },
@@ -218,21 +218,21 @@ describe('how a config stands', () => {
     queue.drop(queue.worker('w', { capacity: 4 }));
     queue.advance(11);
     queue.submit({}, {}, {}, {}, {});
-    const [config] = queue.queue.read('metrics').configs;
-    expect(config?.now).toMatchObject({ slots_per_worker: 4, wanted_workers: 2 });
+    const [pool] = queue.queue.read('metrics').pools;
+    expect(pool?.now).toMatchObject({ slots_per_worker: 4, wanted_workers: 2 });
   });
 });
 
-it('the status of a config tells how its jobs stand, and how they ended before a restart', () => {
+it('the status of a pool tells how its jobs stand, and how they ended before a restart', () => {
   const queue = new QueueHarness();
   const worker = queue.worker('w');
   queue.submit({}, {}, {}, {}, { config_id: 'other' });
   succeed(queue, worker);
   fail(queue, worker, false);
   const ended = { completed: 1, failed: 1, retried: 0 };
-  expect(queue.queue.read('status', 'cfg').config).toEqual({ in_queue: 1, in_progress: 1, ...ended });
-  expect(queue.queue.read('status', 'unheard of').config).toMatchObject({ completed: 0, failed: 0 });
-  expect(queue.queue.read('status')).not.toHaveProperty('config');
+  expect(queue.queue.read('status', 'cfg').pool).toEqual({ in_queue: 1, in_progress: 1, ...ended });
+  expect(queue.queue.read('status', 'unheard of').pool).toMatchObject({ completed: 0, failed: 0 });
+  expect(queue.queue.read('status')).not.toHaveProperty('pool');
   queue.restart();
-  expect(queue.queue.read('status', 'cfg').config).toMatchObject(ended);
+  expect(queue.queue.read('status', 'cfg').pool).toMatchObject(ended);
 });

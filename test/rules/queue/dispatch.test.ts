@@ -9,7 +9,7 @@ const result = (job: { job_id: string; fence_token: number }) => ({
 });
 
 describe('dispatch', () => {
-  it('pushes a job to a free worker of its config in the event that submits it', () => {
+  it('pushes a job to a free worker of its pool in the event that submits it', () => {
     const queue = new QueueHarness();
     const other = queue.worker('other', { config_id: 'other' });
     const worker = queue.worker('w');
@@ -84,7 +84,7 @@ describe('dispatch', () => {
     expect(worker.frames('job')).toHaveLength(1);
   });
 
-  it('fills a slot that a cancellation frees, though a less loaded worker of the config serves another model', () => {
+  it('fills a slot that a cancellation frees, though a less loaded worker of the pool serves another model', () => {
     const queue = new QueueHarness();
     const alpha = queue.worker('a', { instance: { models: ['alpha'] } });
     const beta = queue.worker('b', { instance: { models: ['beta'] } });

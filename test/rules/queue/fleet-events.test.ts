@@ -30,11 +30,11 @@ describe('the fleet object', () => {
     expect(messageOf(refused)).toMatch(/ … and \d+ more$/);
     expect(messageOf(refused).length).toBeLessThan(2000);
     const unknown = queue.submit({ config_id: undefined, model: 'y'.repeat(100_000) });
-    expect(unknown).toMatchObject([{ reason: 'unknown_config' }]);
+    expect(unknown).toMatchObject([{ reason: 'unknown_pool' }]);
     expect(messageOf(unknown).length).toBeLessThan(2000);
   });
 
-  it('does not remember names longer than any model has, but the config', () => {
+  it('does not remember names longer than any model has, but the pool', () => {
     const queue = new QueueHarness();
     queue.worker('w', { instance: { models: ['x'.repeat(limits.MODEL_NAME_CHARACTERS + 1)] } });
     expect(modelsKnown(queue)).toEqual(['cfg']);
@@ -84,7 +84,7 @@ describe('a model without a worker', () => {
     expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
     queue.advance(1);
     expect(queue.request()).toMatchObject([{ reason: 'unknown_model' }]);
-    expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([{ reason: 'no_config' }]);
+    expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([{ reason: 'no_pool' }]);
   });
 
   it('may still be waited for while nobody knows it', () => {
@@ -99,7 +99,7 @@ describe('a model without a worker', () => {
 });
 
 describe('"default"', () => {
-  it('means the only config with workers, whatever others are known', () => {
+  it('means the only pool with workers, whatever others are known', () => {
     const queue = new QueueHarness();
     queue.drop(queue.worker('old', { config_id: 'cfg-old', instance: { models: ['old'] } }));
     const during = queue.request({ model: 'default' });
@@ -118,7 +118,7 @@ describe('"default"', () => {
       queue.drop(queue.worker(id, { config_id: `cfg-${id}`, instance: { models: [id] } }));
     queue.advance(11);
     expect(queue.request({ model: null })).toMatchObject([{ reason: 'ambiguous_model' }]);
-    expect(queue.submit({ config_id: undefined })).toMatchObject([{ reason: 'unknown_config' }]);
+    expect(queue.submit({ config_id: undefined })).toMatchObject([{ reason: 'unknown_pool' }]);
     const back = queue.worker('a', { config_id: 'cfg-a', instance: { models: ['a'] } });
     expect(queue.request({ model: null })).toMatchObject([{ kind: 'stream', worker_id: 'a' }]);
     expect(back.frames('job')).toHaveLength(1);

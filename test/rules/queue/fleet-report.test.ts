@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ConfigStart, FleetEvent, QueueShare } from '../../../src/fleet/rpc.ts';
+import type { FleetEvent, PoolStart, QueueShare } from '../../../src/fleet/rpc.ts';
 import { FleetReport } from '../../../src/queue/object/fleet-report.ts';
 
 const event = (worker_id: string): FleetEvent => ({
@@ -28,7 +28,7 @@ function report() {
     sessions: [],
     awaitsStart: false,
   };
-  const heard: ConfigStart[][] = [];
+  const heard: PoolStart[][] = [];
   const planned: { ms: number; run: () => void }[] = [];
   const failures: string[] = [];
   const fleet: { isReachable: boolean; wants: 'full' | null } = { isReachable: true, wants: null };
@@ -39,7 +39,7 @@ function report() {
       if (share) shares.push(share);
       return { wants: fleet.wants, starts: [] };
     },
-    share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], configs: [] }),
+    share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
     awaitsStart: () => queue.awaitsStart,
     hearStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),

@@ -45,7 +45,7 @@ describe('the list of jobs', () => {
     expect(pages(queue, { limit: 2 }).ids).toEqual(['newer', ...ids.reverse()]);
   });
 
-  it('is filtered by state, config, type, tenant and time', () => {
+  it('is filtered by state, pool, type, tenant and time', () => {
     const queue = new QueueHarness();
     const startedMs = queue.nowMs;
     queue.job({ id: 'old', tenant: 'me' });

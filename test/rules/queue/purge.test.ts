@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-it('cancels what waits for a config, and nothing that runs or waits for another', () => {
+it('cancels what waits for a pool, and nothing that runs or waits for another', () => {
   const queue = new QueueHarness();
   const worker = queue.worker('w');
   const running = queue.job();

@@ -17,7 +17,7 @@ const WORKERS = ['a', 'b'];
 const CAPACITY = 2;
 const MAX_ATTEMPTS = 2;
 
-/** Two workers of one config and the queue between them; the workers keep to the protocol, what is said need not. */
+/** Two workers of one pool and the queue between them; the workers keep to the protocol, what is said need not. */
 class Bench {
   readonly queue = new QueueHarness({ retention_seconds: 100_000 });
   readonly sockets = new Map<string, FakeConnection>();

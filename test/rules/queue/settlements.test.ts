@@ -76,7 +76,7 @@ describe('settlements', () => {
     ]);
   });
 
-  it('are those of a tenant and of a config alone, and what is passed over moves the reader on', () => {
+  it('are those of a tenant and of a pool alone, and what is passed over moves the reader on', () => {
     const queue = new QueueHarness();
     const mine = settle(queue, { tenant: 'me' });
     const other = settle(queue, { tenant: 'you', config_id: 'other' });

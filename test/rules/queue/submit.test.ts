@@ -50,9 +50,9 @@ describe('submission', () => {
     expect(among).toMatchObject({ ok: true, job: { state: 'succeeded', result: null } });
   });
 
-  it('finds the config by the model, by being the only one, or says which there are', () => {
+  it('finds the pool by the model, by being the only one, or says which there are', () => {
     const queue = new QueueHarness();
-    expect(queue.submit({ config_id: undefined })).toMatchObject([{ ok: false, reason: 'no_config' }]);
+    expect(queue.submit({ config_id: undefined })).toMatchObject([{ ok: false, reason: 'no_pool' }]);
     queue.worker('a', { config_id: 'cfg-a', instance: { models: ['alpha'] } });
     expect(queue.submit({ config_id: undefined })).toMatchObject([{ ok: true, job: { config_id: 'cfg-a' } }]);
     queue.worker('b', { config_id: 'cfg-b', instance: { models: ['beta'] } });
@@ -60,7 +60,7 @@ describe('submission', () => {
       { ok: true, job: { config_id: 'cfg-b' } },
     ]);
     const [unknown] = queue.submit({ config_id: undefined, model: 'gamma' });
-    expect(unknown).toMatchObject({ ok: false, reason: 'unknown_config' });
+    expect(unknown).toMatchObject({ ok: false, reason: 'unknown_pool' });
     expect(JSON.stringify(unknown)).toContain('cfg-a, cfg-b');
   });
 

@@ -28,7 +28,7 @@ describe('a token that is bound to worker ids', () => {
   });
 });
 
-it('a token that is bound to a config registers a worker of that config alone', () => {
+it('a token that is bound to a pool registers a worker of that pool alone', () => {
   const launched = { name: 'launch l1', worker_ids: 'wv-1', config_id: 'm' };
   const queue = new QueueHarness();
   expect(denied(queue.worker('wv-1', { config_id: 'other' }, launched))).toBe(4403);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { Launch } from '../../../src/scheduler/launch.ts';
 import type { Observed } from '../../../src/scheduler/observed.ts';
-import { config, decideAfter, demand, launch, MINUTE, NOW, observed, session } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session } from './observe.ts';
 
 const HOUR = 60 * MINUTE;
 const long = { intended_at: NOW - 3 * HOUR, accepted_at: NOW - 3 * HOUR, ready_at: NOW - 2.9 * HOUR };
@@ -18,7 +18,7 @@ describe('what the rule gives up', () => {
     const start = launch('requested', { intended_at: NOW - 30_000 });
     const of = (running: number, launches: Launch[]) =>
       observed({
-        configs: [{ ...config(), demand: demand({ running }) }],
+        pools: [{ ...pool(), demand: demand({ running }) }],
         launches,
         sessions: launches
           .filter(({ state }) => state === 'ready')
@@ -33,7 +33,7 @@ describe('what the rule gives up', () => {
     // Another that has been idle only since now stays.
     const later = of(1, [busy, idle, dear]);
     later.sessions.find(({ worker_id }) => worker_id === idle.name)!.running = 1;
-    later.configs[0]!.demand!.running = 2;
+    later.pools[0]!.demand!.running = 2;
     expect(before.decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
     expect(decide(later, before.state, NOW + 5000).decisions[0]).toMatchObject({ launch_id: dear.id });
   });
@@ -42,7 +42,7 @@ describe('what the rule gives up', () => {
     const mine = launch('ready', long);
     const of = (keep_warm?: number) =>
       observed({
-        configs: [config(keep_warm === undefined ? {} : { keep_warm })],
+        pools: [pool(keep_warm === undefined ? {} : { keep_warm })],
         launches: [mine],
         sessions: [session(mine)],
       });
@@ -62,15 +62,15 @@ describe('what the rule gives up', () => {
 
   it('takes a draining worker back before it launches another, but none that an operator drains', () => {
     const mine = launch('draining', long);
-    const busy = { ...config(), demand: demand({ waiting: 1, submitted: 1 }) };
-    const of = observed({ configs: [busy], launches: [mine], sessions: [session(mine)] });
+    const busy = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
+    const of = observed({ pools: [busy], launches: [mine], sessions: [session(mine)] });
     expect(kinds(of, 5000)).toEqual(['take_back']);
     expect(kinds({ ...of, dismissed: [mine.id] }, 5000)).toEqual(['launch']);
   });
 
   it('gives up a start after its deadline, later where it moves on, and never for a provider that is silent', () => {
     const late = launch('accepted', { intended_at: NOW - 25 * MINUTE, accepted_at: NOW - 24 * MINUTE });
-    const of = observed({ configs: [{ ...config(), demand: demand({ waiting: 1 }) }], launches: [late] });
+    const of = observed({ pools: [{ ...pool(), demand: demand({ waiting: 1 }) }], launches: [late] });
     expect(decideAfter(5000, of).decisions).toContainEqual(
       expect.objectContaining({ kind: 'terminate', cause: 'start_deadline' }),
     );
@@ -83,7 +83,7 @@ describe('what the rule gives up', () => {
   it('gives up a ready worker that has long been away, and launches another meanwhile', () => {
     const away = launch('ready', long);
     const of = observed({
-      configs: [{ ...config(), demand: demand({ waiting: 1, submitted: 1 }) }],
+      pools: [{ ...pool(), demand: demand({ waiting: 1, submitted: 1 }) }],
       launches: [away],
     });
     expect(kinds(of, 30_000)).toEqual([]);
@@ -93,11 +93,11 @@ describe('what the rule gives up', () => {
     );
   });
 
-  it('leaves a paused config alone, and ends one that is no longer in the spec', () => {
+  it('leaves a paused pool alone, and ends one that is no longer in the spec', () => {
     const mine = launch('ready', long);
     const of = (given: object) =>
       observed({
-        configs: [{ ...config({ min: 1, max: 3 }), ...given }],
+        pools: [{ ...pool({ min: 1, max: 3 }), ...given }],
         launches: [mine],
         sessions: [session(mine)],
       });
@@ -109,7 +109,7 @@ describe('what the rule gives up', () => {
   it('shrinks nothing until it has watched for a whole window, also after a gap and a clock that jumped', () => {
     const mine = launch('ready', long);
     const idle = observed({
-      configs: [config({ keep_warm: 0 })],
+      pools: [pool({ keep_warm: 0 })],
       launches: [mine],
       sessions: [session(mine)],
     });
@@ -124,7 +124,7 @@ describe('what the rule gives up', () => {
     const four = Array.from({ length: 4 }, () => launch('ready', long));
     const of = (waiting: number, spec: object = {}) =>
       observed({
-        configs: [{ ...config(spec), demand: demand({ running: 4, waiting }) }],
+        pools: [{ ...pool(spec), demand: demand({ running: 4, waiting }) }],
         launches: four,
         sessions: four.map((one) => session(one, { state: 'paused', running: 1 })),
       });
@@ -138,7 +138,7 @@ describe('what the rule gives up', () => {
   it('keeps the last worker as long as the others, where keep_warm says nothing', () => {
     const mine = launch('ready', long);
     const idle = observed({
-      configs: [config({ scale_down_after: 60 })],
+      pools: [pool({ scale_down_after: 60 })],
       launches: [mine],
       sessions: [session(mine)],
     });
@@ -149,7 +149,7 @@ describe('what the rule gives up', () => {
   it('keeps one that is up for lines of a batch, however few', () => {
     const mine = launch('ready', long);
     const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
-    const of = { ...config(), demand: demand({ batches }) };
-    expect(kinds(observed({ configs: [of], launches: [mine], sessions: [session(mine)] }))).toEqual([]);
+    const of = { ...pool(), demand: demand({ batches }) };
+    expect(kinds(observed({ pools: [of], launches: [mine], sessions: [session(mine)] }))).toEqual([]);
   });
 });

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
-import { config, decideAfter, demand, launch, MINUTE, NOW, observed, session } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session } from './observe.ts';
 
 describe('the scaling rule', () => {
   it('launches one for the first job that waits, and none beside it while it starts', () => {
-    const waiting = { ...config(), demand: demand({ waiting: 1, submitted: 1 }) };
-    const first = decide(observed({ configs: [waiting] }), EMPTY_STATE, NOW);
+    const waiting = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
+    const first = decide(observed({ pools: [waiting] }), EMPTY_STATE, NOW);
     expect(first.decisions.map(({ kind }) => kind)).toEqual(['launch']);
-    const under = observed({ configs: [waiting], launches: [launch('requested')] });
+    const under = observed({ pools: [waiting], launches: [launch('requested')] });
     expect(decideAfter(MINUTE, under).decisions).toEqual([]);
   });
 
@@ -15,17 +15,15 @@ describe('the scaling rule', () => {
     const idle = launch('ready', { intended_at: NOW - 40 * MINUTE, ready_at: NOW - 39 * MINUTE });
     const seen = observed({ launches: [idle], sessions: [session(idle)] });
     expect(decideAfter(60 * MINUTE, seen).decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
-    const unknown = { ...seen, configs: [{ ...config(), demand: null }] };
+    const unknown = { ...seen, pools: [{ ...pool(), demand: null }] };
     expect(decideAfter(60 * MINUTE, unknown).decisions).toEqual([]);
   });
 
-  it('ends what nobody needs after as long as its config says, whatever came shortly before', () => {
+  it('ends what nobody needs after as long as its pool says, whatever came shortly before', () => {
     const mine = launch('ready');
     const of = (spec: { scale_down_after?: number }, submitted: number) => {
-      const configs = [
-        { ...config({ keep_warm: 0, ...spec }), demand: demand({ submitted, ended: submitted }) },
-      ];
-      return observed({ configs, launches: [mine], sessions: [session(mine)] });
+      const pools = [{ ...pool({ keep_warm: 0, ...spec }), demand: demand({ submitted, ended: submitted }) }];
+      return observed({ pools, launches: [mine], sessions: [session(mine)] });
     };
     const afterLoad = (spec: { scale_down_after?: number }, ms: number) => {
       // Two jobs a second for a minute, then none.

@@ -11,7 +11,7 @@ import { FleetSpec } from '../../../src/scheduler/spec.ts';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
 const STATES = Object.keys(TRANSITIONS) as LaunchState[];
-const MACHINE = { kind: 'local', gpus: 1, disk_gb: null, price_per_hour: null };
+const MACHINE = { instance_type: 'local', gpus: 1, disk_gb: null, price_per_hour: null };
 
 function launchIn(state: LaunchState) {
   const row = { id: 'a123456789', name: 'wv-i-chat-a123456789', config_id: 'chat', provider: 'here' };
@@ -106,8 +106,8 @@ describe('orders to launchers', () => {
     const fleet = new SchedulerHarness();
     const two = { here: { driver: 'runpod' }, there: { driver: 'vast' } };
     const machines = [{ provider: 'here' }, { provider: 'there' }];
-    const configs = { chat: { model: 'tiny', slots: 4, max: 3, machines } };
-    fleet.scheduler.applySpec(FleetSpec.parse({ providers: two, configs }), false);
+    const pools = { chat: { model: 'tiny', slots: 4, max: 3, machines } };
+    fleet.scheduler.applySpec(FleetSpec.parse({ providers: two, pools }), false);
     const { id } = fleet.requested();
     fleet.waiting = 1;
     fleet.now += 600_000;

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
 /** Three workers that are ready, and busy. */
-function three(config: object) {
+function three(pool: object) {
   const fleet = new SchedulerHarness();
-  fleet.apply({ slots: 1, min: 3, ...config });
+  fleet.apply({ slots: 1, min: 3, ...pool });
   fleet.list([]);
   for (let n = 0; n < 4; n++) {
     fleet.reconcile();

@@ -4,7 +4,7 @@ import type {
   Decided,
   Demand,
   Observed,
-  ObservedConfig,
+  ObservedPool,
   ObservedSession,
   RuleState,
 } from '../../../src/scheduler/observed.ts';
@@ -12,13 +12,13 @@ import type {
 export const NOW = Date.UTC(2026, 0, 5, 12);
 export const MINUTE = 60_000;
 
-const MACHINE = { provider: 'here', kind: 'small', gpus: 1, price_per_hour: 1 };
+const MACHINE = { provider: 'here', instance_type: 'small', gpus: 1, price_per_hour: 1 };
 
 export function demand(given: Partial<Demand> = {}): Demand {
   return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches: [], ...given };
 }
 
-export function config(given: Partial<ObservedConfig['spec']> = {}, id = 'chat'): ObservedConfig {
+export function pool(given: Partial<ObservedPool['spec']> = {}, id = 'chat'): ObservedPool {
   const spec = {
     slots: 4,
     min: 0,
@@ -44,7 +44,7 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
     name: nameOf('inst', given.config_id ?? 'chat', id),
     config_id: 'chat',
     provider: 'here',
-    kind: 'small',
+    instance_type: 'small',
     state,
     state_at: NOW - MINUTE,
     reason: '',
@@ -82,7 +82,7 @@ export function observed(given: Partial<Observed> = {}): Observed {
   return {
     budget: {},
     spent_today: 0,
-    configs: [config()],
+    pools: [pool()],
     providers: [{ name: 'here', max: null, is_fresh: true, prices: {}, tells_prices: false }],
     launches: [],
     sessions: [],

@@ -4,7 +4,7 @@ import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
 function specWith(providers: object): FleetSpec {
   const chat = { model: 'tiny', slots: 4, max: 3, machines: [{ provider: Object.keys(providers)[0] }] };
-  return FleetSpec.parse({ providers, configs: { chat } });
+  return FleetSpec.parse({ providers, pools: { chat } });
 }
 
 describe('a provider that becomes another place under the same name', () => {

@@ -179,7 +179,7 @@ describe('a list of a provider', () => {
       expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', launch_id: id, order: order + 1 }]);
       expect(fleet.rows()).toMatchObject([{ id, state: 'terminating' }]);
     }
-    expect(fleet.scheduler.scaling()?.configs.get('chat')?.decision?.text).toMatch(
+    expect(fleet.scheduler.scaling()?.pools.get('chat')?.decision?.text).toMatch(
       /Places are free once 1 worker that ends is gone\.$/,
     );
     fleet.result(id, 12, { kind: 'terminated' });
@@ -244,7 +244,7 @@ describe('a spec', () => {
     const fleet = fleetWithSpec();
     const { id, name } = fleet.ready();
     expect(fleet.scheduler.removeSpec(true)?.changes).toContain(
-      'config chat is gone: its worker is drained and terminated',
+      'pool chat is gone: its worker is drained and terminated',
     );
     expect(fleet.row(id).state).toBe('ready');
     fleet.scheduler.removeSpec(false);
@@ -259,7 +259,7 @@ describe('a spec', () => {
     expect(fleet.scheduler.nextReconcile()).toBeNull();
   });
 
-  it('that starts a config otherwise replaces its workers', () => {
+  it('that starts a pool otherwise replaces its workers', () => {
     const fleet = fleetWithSpec();
     const { id } = fleet.ready();
     fleet.apply({ max: 2 });
@@ -270,7 +270,7 @@ describe('a spec', () => {
 });
 
 describe('an operator', () => {
-  it('pauses a config, and nothing is launched for it', () => {
+  it('pauses a pool, and nothing is launched for it', () => {
     const fleet = fleetWithSpec();
     fleet.list([]);
     fleet.scheduler.control('chat', 'pause', false);
@@ -293,13 +293,13 @@ describe('an operator', () => {
     expect(fleet.rows()).toHaveLength(1);
     fleet.apply({ max: 1 });
     expect(fleet.scheduler.control('chat', 'launch', false)).toMatchObject({ ok: false, reason: 'refused' });
-    expect(fleet.scheduler.control('nope', 'launch', false)).toMatchObject({ reason: 'unknown_config' });
+    expect(fleet.scheduler.control('nope', 'launch', false)).toMatchObject({ reason: 'unknown_pool' });
   });
 
   it('is told what was decided last, and not each number that has moved since', () => {
     const fleet = fleetWithSpec();
     fleet.list([]);
-    const told = () => fleet.scheduler.scaling()?.configs.get('chat')?.decision;
+    const told = () => fleet.scheduler.scaling()?.pools.get('chat')?.decision;
     fleet.waiting = 2;
     fleet.reconcile();
     const decided = told();

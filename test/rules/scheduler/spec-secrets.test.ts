@@ -5,7 +5,7 @@ import { FleetSpec } from '../../../src/scheduler/spec.ts';
 function refused(names: string[]): string[] {
   const env = Object.fromEntries(names.map((name) => [name, 'x']));
   const chat = { model: 'tiny', env, machines: [{ provider: 'here' }] };
-  const parsed = FleetSpec.safeParse({ providers: { here: { driver: 'process' } }, configs: { chat } });
+  const parsed = FleetSpec.safeParse({ providers: { here: { driver: 'process' } }, pools: { chat } });
   for (const { message } of parsed.error?.issues ?? []) expect(message).toContain('under "secrets"');
   return (parsed.error?.issues ?? []).map(({ path }) => String(path.at(-1)));
 }

@@ -5,7 +5,7 @@ import { AnswerStream } from '../../../src/worker/answers/answer-stream.ts';
 
 /** A relay: drops what it has, refuses holes, forgets nothing. */
 class TapeRelay {
-  tape = Buffer.alloc(0);
+  replay = Buffer.alloc(0);
   heads = 0;
   size: number | null = null;
 
@@ -15,8 +15,11 @@ class TapeRelay {
       if (record.type === 'end') this.size = record.size;
       if (record.type !== 'bytes') continue;
       expect(this.heads).toBeGreaterThan(0);
-      expect(record.offset).toBeLessThanOrEqual(this.tape.byteLength);
-      this.tape = Buffer.concat([this.tape, record.data.subarray(this.tape.byteLength - record.offset)]);
+      expect(record.offset).toBeLessThanOrEqual(this.replay.byteLength);
+      this.replay = Buffer.concat([
+        this.replay,
+        record.data.subarray(this.replay.byteLength - record.offset),
+      ]);
     }
   }
 }
@@ -57,7 +60,7 @@ test('whatever is lost with a connection, the relay ends up with every byte once
           stream.write(Buffer.from(action.text));
           written += action.text;
         } else if (action.step === 'flush') flush();
-        else if (action.step === 'taken') stream.taken(Math.floor(relay.tape.byteLength * action.share));
+        else if (action.step === 'taken') stream.taken(Math.floor(relay.replay.byteLength * action.share));
         else {
           flush(action.isLost);
           stream.reconnected();
@@ -65,9 +68,9 @@ test('whatever is lost with a connection, the relay ends up with every byte once
       }
       stream.end();
       flush();
-      expect(relay.tape.toString()).toBe(Buffer.from(written).toString());
-      expect(relay.size).toBe(relay.tape.byteLength);
-      stream.taken(relay.tape.byteLength);
+      expect(relay.replay.toString()).toBe(Buffer.from(written).toString());
+      expect(relay.size).toBe(relay.replay.byteLength);
+      stream.taken(relay.replay.byteLength);
       expect(stream.state).toBe('complete');
     }),
   );

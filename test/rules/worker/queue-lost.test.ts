@@ -83,8 +83,8 @@ describe('a machine that ends itself', () => {
 
   function provider() {
     const made = new FakeProvider(clock);
-    made.create({ name: 'wv-abc123-small-1', kind: 'h100', env: {} });
-    made.create({ name: 'wv-abc123-small-2', kind: 'h100', env: {} });
+    made.create({ name: 'wv-abc123-small-1', instance_type: 'h100', env: {} });
+    made.create({ name: 'wv-abc123-small-2', instance_type: 'h100', env: {} });
     return made;
   }
 

@@ -157,7 +157,7 @@ test('route gives each event as it comes, whole and without comments, and a plai
   expect(outputOf(plain)).toEqual([{ data: [] }]);
 });
 
-test('what a watched job yields goes to its tape at once, an event each, and is its result', async () => {
+test('what a watched job yields goes to its replay buffer at once, an event each, and is its result', async () => {
   const bench = await running({ prompt: 'Hi', stream: true, batch_size: 1 }, { stream_id: 7 });
   bench.engine.last.head(200, EVENTS).write(textChunk('a', 1));
   await bench.clock.advance(0);

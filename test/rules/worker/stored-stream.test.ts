@@ -21,7 +21,7 @@ test('the answer goes to the relay as it comes and is kept whole as the result',
   expect(bench.relay.records[0]).toMatchObject({
     type: 'head',
     stream: 7,
-    head: { status: 200, taped: true },
+    head: { status: 200, replayed: true },
   });
   expect(bench.relay.bytesOf(7)).toBe('data: 1\n\n');
   bench.engine.last.write(DONE).end();
@@ -64,7 +64,7 @@ test.each(['pause', 'cancel'] as const)(
   },
 );
 
-test('a generation that the engine gave up is cut off on the tape and fails the attempt', async () => {
+test('a generation that the engine gave up is cut off on the replay buffer and fails the attempt', async () => {
   const bench = await streaming();
   bench.engine.last.head(200, EVENTS).write('data: 1\n\n');
   await bench.clock.advance(0);

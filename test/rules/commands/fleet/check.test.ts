@@ -20,7 +20,7 @@ describe('what a fleet costs', () => {
     const lines = costs(`
 budget: { per_hour: 5, per_day: 500 }
 providers: { here: { driver: process }, pod: { driver: runpod } }
-configs:
+pools:
   large: { model: m, min: 1, max: 3, machines: [{ provider: here, price_per_hour: 2 }, { provider: pod, price_per_hour: 2.5 }] }
   small: { model: m, max: 2, machines: [{ provider: here }] }
 `);
@@ -38,7 +38,7 @@ configs:
   it('is not made up where only the provider knows a price', () => {
     const lines = costs(`
 providers: { here: { driver: process }, pod: { driver: runpod } }
-configs:
+pools:
   a: { model: m, max: 2, machines: [{ provider: pod }] }
   b: { model: m, max: 2, machines: [{ provider: here, price_per_hour: 1 }, { provider: pod }] }
 `);
@@ -63,7 +63,7 @@ describe('examples/fleet.yaml', () => {
   ])('is in order: %s', (_, text) => {
     const { faults, warnings, spec } = readFleetText(text, { HF_TOKEN: 'x', RUNPOD_API_KEY: 'x' });
     expect([faults, warnings]).toEqual([[], []]);
-    expect(Object.keys(spec!.configs)).toHaveLength(1);
+    expect(Object.keys(spec!.pools)).toHaveLength(1);
   });
 
   it('fits the schema by which editors complete it', () => {

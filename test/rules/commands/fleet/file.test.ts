@@ -13,7 +13,7 @@ const GOOD = `
 budget: { per_hour: 2 }
 providers:
   here: { driver: process, gpus: [0, 1] }
-configs:
+pools:
   llama-8b:
     model: meta-llama/Llama-3.1-8B-Instruct
     env: { MAX_MODEL_LEN: 8192, VLLM_STARTUP_TIMEOUT: 900, VLLM_USE_V1: 1, NCCL_DEBUG: INFO }
@@ -26,7 +26,7 @@ describe('a fleet file', () => {
   it('is read with its defaults, durations in seconds and variables as texts', () => {
     const { faults, warnings, spec } = said(GOOD);
     expect([faults, warnings]).toEqual([[], []]);
-    expect(spec?.configs['llama-8b']).toMatchObject({
+    expect(spec?.pools['llama-8b']).toMatchObject({
       keep_warm: 300,
       min: 0,
       slots: 8,
@@ -41,7 +41,7 @@ budgett: 5
 providers:
   here: { driver: proces }
   pods: { driver: kubernetes, max: 0, namespaces: a }
-configs:
+pools:
   llama:
     engine: vlm
     model: 3
@@ -60,15 +60,15 @@ configs:
       '4:19: providers.here.driver: expected process, docker, kubernetes, runpod, vast, dstack, not "proces"; did you mean process?',
       '5:36: providers.pods.max: expected at least 1, not 0',
       '5:39: providers.pods.namespaces: is not known here; did you mean namespace?',
-      '8:13: configs.llama.engine: expected vllm, fastdeploy, simulator, external, not "vlm"; did you mean vllm?',
-      '9:12: configs.llama.model: expected a text, not 3',
-      '10:10: configs.llama.min: min is 4, more than max, 1',
-      '11:5: configs.llama.slot: is not known here; did you mean slots?',
-      '12:16: configs.llama.keep_warm: expected a duration such as 30s, 5m or 2h, not "five minutes"',
-      '14:19: configs.llama.machines[0].provider: there is no provider "x" under providers, only here, pods',
-      '15:9: configs.llama.machines[0].gpu: is not known here; did you mean gpus?',
-      '16:3: configs.Big: expected 1 to 32 lower-case letters, digits and hyphens',
-      '17:3: configs.none.machines: is missing',
+      '8:13: pools.llama.engine: expected vllm, fastdeploy, simulator, external, not "vlm"; did you mean vllm?',
+      '9:12: pools.llama.model: expected a text, not 3',
+      '10:10: pools.llama.min: min is 4, more than max, 1',
+      '11:5: pools.llama.slot: is not known here; did you mean slots?',
+      '12:16: pools.llama.keep_warm: expected a duration such as 30s, 5m or 2h, not "five minutes"',
+      '14:19: pools.llama.machines[0].provider: there is no provider "x" under providers, only here, pods',
+      '15:9: pools.llama.machines[0].gpu: is not known here; did you mean gpus?',
+      '16:3: pools.Big: expected 1 to 32 lower-case letters, digits and hyphens',
+      '17:3: pools.none.machines: is missing',
     ]);
   });
 
@@ -86,8 +86,8 @@ providers:
       volumes:
         - { name: models, persistentVolumeClaim: { claimname: models } }
       priorityClassName: high
-configs:
-  llama: { model: m, machines: [{ provider: pods, kind: NVIDIA L4 }] }
+pools:
+  llama: { model: m, machines: [{ provider: pods, instance_type: NVIDIA L4 }] }
 `);
     expect(spec).toBeNull();
     const label = 'expected the value of a label of Kubernetes';
@@ -96,19 +96,19 @@ configs:
       expect.stringMatching(`^7:29: providers.pods.pod.nodeSelector.pool: ${label}.*, not "two words"$`),
       '10:24: providers.pods.pod.containers[0].resources.limit: is not known here; did you mean limits?',
       '12:52: providers.pods.pod.volumes[0].persistentVolumeClaim.claimname: is not known here; did you mean claimName?',
-      expect.stringMatching(`^15:57: configs.llama.machines\\[0\\].kind: ${label}.*, not "NVIDIA L4"$`),
+      expect.stringMatching(
+        `^15:66: pools.llama.machines\\[0\\].instance_type: ${label}.*, not "NVIDIA L4"$`,
+      ),
     ]);
   });
 
   it('has what it lacks told at the place around it, and an empty one what it must have', () => {
-    expect(said('').faults).toEqual(['1:1: providers: is missing', '1:1: configs: is missing']);
+    expect(said('').faults).toEqual(['1:1: providers: is missing', '1:1: pools: is missing']);
   });
 
   it('has faults of the YAML itself told at their place', () => {
-    expect(said('providers: {}\nconfigs: [\n').faults[0]).toMatch(/^3:1: : .*Flow sequence/);
-    expect(said('configs: {}\nproviders: {}\nconfigs: {}\n').faults).toEqual([
-      '3:1: : Map keys must be unique',
-    ]);
+    expect(said('providers: {}\npools: [\n').faults[0]).toMatch(/^3:1: : .*Flow sequence/);
+    expect(said('pools: {}\nproviders: {}\npools: {}\n').faults).toEqual(['3:1: : Map keys must be unique']);
   });
 
   it('has variables told that the launcher sets, that no worker knows, that are wrong, or that are secrets', () => {
@@ -126,16 +126,16 @@ configs:
     );
     const { faults, warnings } = said(text);
     expect(faults).toEqual([
-      '9:7: configs.llama-8b.env.CASOLA_HEARTBEAT_INTERVALL: is no variable of a worker; did you mean CASOLA_HEARTBEAT_INTERVAL?',
-      '10:7: configs.llama-8b.env.CASOLA_MAX_JOBS: cannot be set here: write it as "slots" of the config',
-      '11:7: configs.llama-8b.env.VLLM_MODEL: cannot be set here: write it as "model" of the config',
+      '9:7: pools.llama-8b.env.CASOLA_HEARTBEAT_INTERVALL: is no variable of a worker; did you mean CASOLA_HEARTBEAT_INTERVAL?',
+      '10:7: pools.llama-8b.env.CASOLA_MAX_JOBS: cannot be set here: write it as "slots" of the pool',
+      '11:7: pools.llama-8b.env.VLLM_MODEL: cannot be set here: write it as "model" of the pool',
       expect.stringMatching(
-        /^12:29: configs.llama-8b.env.VLLM_STARTUP_TIMEOUT: expected a number of seconds.*, not "soon"$/,
+        /^12:29: pools.llama-8b.env.VLLM_STARTUP_TIMEOUT: expected a number of seconds.*, not "soon"$/,
       ),
-      expect.stringMatching(/^13:7: configs.llama-8b.env.HF_TOKEN: looks like a secret/),
+      expect.stringMatching(/^13:7: pools.llama-8b.env.HF_TOKEN: looks like a secret/),
     ]);
     expect(warnings).toEqual([
-      '14:7: configs.llama-8b.env.ENFORCE_EAGR: will be taken for a flag of the engine; did you mean ENFORCE_EAGER?',
+      '14:7: pools.llama-8b.env.ENFORCE_EAGR: will be taken for a flag of the engine; did you mean ENFORCE_EAGER?',
     ]);
   });
 
@@ -151,19 +151,19 @@ budget: { per_hour: 1, per_day: 100 }
 providers:
   here: { driver: process, gpus: [0, 1], max: 1 }
   pod: { driver: runpod }
-configs:
+pools:
   big: { model: m, secrets: [HF_TOKEN], machines: [{ provider: here, gpus: 4 }] }
   small: { model: m, min: 2, max: 3, machines: [{ provider: here, price_per_hour: 1, gpus: 1 }] }
 `;
     const { faults, warnings } = said(text);
     expect(faults).toEqual([]);
     expect(warnings).toEqual([
-      '2:21: budget.per_hour: is less than the $2.00 an hour that all configs cost at min: not all of these workers are started',
-      '4:47: providers.here.max: is less than the 2 workers that configs have there at min',
+      '2:21: budget.per_hour: is less than the $2.00 an hour that all pools cost at min: not all of these workers are started',
+      '4:47: providers.here.max: is less than the 2 workers that pools have there at min',
       '5:18: providers.pod.driver: RUNPOD_API_KEY is not set in this environment; it must be set where the launcher runs',
-      '7:30: configs.big.secrets[0]: HF_TOKEN is not set in this environment; it must be set where the launcher runs',
-      '7:76: configs.big.machines[0].gpus: needs 4 GPUs, and here has 2',
-      '8:92: configs.small.machines[0].gpus: 3 workers of 1 GPU each need 3, and here has 2',
+      '7:30: pools.big.secrets[0]: HF_TOKEN is not set in this environment; it must be set where the launcher runs',
+      '7:76: pools.big.machines[0].gpus: needs 4 GPUs, and here has 2',
+      '8:92: pools.small.machines[0].gpus: 3 workers of 1 GPU each need 3, and here has 2',
     ]);
     const env = { HF_TOKEN: 'x', RUNPOD_API_KEY: 'y' };
     expect(said(text, env).warnings.join('\n')).not.toContain('not set');
@@ -191,7 +191,7 @@ configs:
     const volumes = ['models:/models', '/models:/models:ro', 'mm:/b:rw,z'];
     const wrong = ['models:/models:zz', './models:/models', 'models', 'models:models', ':/models'];
     const text = (given: string[]) =>
-      `providers: { box: { driver: docker, volumes: ${JSON.stringify(given)} } }\nconfigs: {}\n`;
+      `providers: { box: { driver: docker, volumes: ${JSON.stringify(given)} } }\npools: {}\n`;
     const about = (given: string[]) => said(text(given)).faults.filter((fault) => fault.includes('volumes'));
     expect(about(volumes)).toEqual([]);
     expect(about(wrong)).toHaveLength(wrong.length);

@@ -1,10 +1,10 @@
-import type { ConfigRow, ConfigScaling, FleetView, LaunchRow } from '../../../../src/protocol/index.ts';
+import type { FleetView, LaunchRow, PoolRow, PoolScaling } from '../../../../src/protocol/index.ts';
 import { FleetHarness } from '../../../support/fleet-harness.ts';
-import { config } from '../../../support/queue-share.ts';
+import { pool } from '../../../support/queue-share.ts';
 
 const NOW = Date.UTC(2026, 0, 5, 12);
 
-export function scalingOf(given: Partial<ConfigScaling> = {}): ConfigScaling {
+export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
   return {
     wanted: 0,
     min: 0,
@@ -28,7 +28,7 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
     name: `wv-inst-demo-${id}`,
     config_id: 'demo',
     provider: 'here',
-    kind: 'local',
+    instance_type: 'local',
     state,
     state_at: NOW,
     reason:
@@ -55,25 +55,21 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
 }
 
 interface Given {
-  configs?: Record<string, ConfigScaling>;
+  pools?: Record<string, PoolScaling>;
   launches?: LaunchRow[];
   scaling?: Partial<NonNullable<FleetView['scaling']>>;
 }
 
 /** A fleet's view with a scheduler's part of its own. */
-export function fleetView({
-  configs = { demo: scalingOf() },
-  launches = [],
-  scaling = {},
-}: Given): FleetView {
+export function fleetView({ pools = { demo: scalingOf() }, launches = [], scaling = {} }: Given): FleetView {
   const harness = new FleetHarness();
-  harness.share({ full: true, sessions: [], configs: Object.keys(configs).map((id) => config(id)) });
+  harness.share({ full: true, sessions: [], pools: Object.keys(pools).map((id) => pool(id)) });
   const view = harness.view();
-  const rows = view.configs.map((row): ConfigRow => ({ ...row, scaling: configs[row.config_id] ?? null }));
+  const rows = view.pools.map((row): PoolRow => ({ ...row, scaling: pools[row.config_id] ?? null }));
   return {
     ...view,
     at: NOW,
-    configs: rows,
+    pools: rows,
     launches,
     scaling: {
       installation: 'inst',

@@ -7,7 +7,7 @@ import { FileFollower, type FollowedFile } from '../../../../src/commands/fleet/
 import { until } from '../../../support/poll.ts';
 
 const fleet = (max: number | string) =>
-  `providers: { here: { driver: process } }\nconfigs: { a: { model: m, max: ${max}, machines: [{ provider: here }] } }\n`;
+  `providers: { here: { driver: process } }\npools: { a: { model: m, max: ${max}, machines: [{ provider: here }] } }\n`;
 
 let folder: string;
 let path: string;
@@ -33,7 +33,7 @@ function followed(): FollowedFile {
     apply: async ({ spec }) => {
       const failure = failures.shift();
       if (failure) throw failure;
-      applied.push(spec.configs.a!.max);
+      applied.push(spec.pools.a!.max);
     },
   };
 }
@@ -59,9 +59,7 @@ describe('a fleet file that is followed', () => {
   it('is not applied with faults: it says them, and the one before stays in force until it is mended', async () => {
     writeFileSync(path, fleet('many'));
     await until(() => said.length > 0, 'the fault is told');
-    expect(said[0]).toMatch(
-      /fleet.yaml:2:\d+: configs.a.max: expected a number, not "many"\n.*stays in force/,
-    );
+    expect(said[0]).toMatch(/fleet.yaml:2:\d+: pools.a.max: expected a number, not "many"\n.*stays in force/);
     writeFileSync(path, fleet(4));
     await untilApplied(1, 4);
   });

@@ -3,9 +3,9 @@ import { statusLines } from '../../../../src/commands/fleet/status-lines.ts';
 import { fleetView, scalingOf } from './fleet-view.ts';
 
 describe('worker-vllm fleet status', () => {
-  it('shows what is wanted, what there is, what it costs and why, by config', () => {
+  it('shows what is wanted, what there is, what it costs and why, by pool', () => {
     const view = fleetView({
-      configs: {
+      pools: {
         demo: scalingOf({
           wanted: 3,
           ready: 1,
@@ -18,7 +18,7 @@ describe('worker-vllm fleet status', () => {
       },
       scaling: { price_per_hour: 1.5, spent_today: 0.32, budget: { per_hour: 2, per_day: null } },
     });
-    const demo = view.configs.find(({ config_id }) => config_id === 'demo')!;
+    const demo = view.pools.find(({ config_id }) => config_id === 'demo')!;
     demo.scaling!.decision = { at: view.at - 5000, text: '3 workers wanted. 2 workers launched.' };
     expect(statusLines(view, view.at)).toEqual([
       'CONFIG    WANTED  READY  STARTING  DRAINING  WAITING  $/HOUR  $ TODAY  LAST DECISION',
@@ -31,7 +31,7 @@ describe('worker-vllm fleet status', () => {
 
   it('says what holds it up, with the way out', () => {
     const view = fleetView({
-      configs: {
+      pools: {
         a: scalingOf({ breaker: { text: 'the model cannot be loaded.', until: null } }),
         b: scalingOf({ control: 'paused' }),
       },

@@ -8,7 +8,7 @@ const before = fleetView({});
 describe('what is said of a fleet while it scales', () => {
   it('is each start with what it is for, and when it is ready', () => {
     const row = launchRow('a', 'intended');
-    const one = fleetView({ configs: { demo: scalingOf({ waiting: 12 }) }, launches: [row] });
+    const one = fleetView({ pools: { demo: scalingOf({ waiting: 12 }) }, launches: [row] });
     expect(happenings(before, one)).toEqual([
       'demo: 12 wait, starting a worker (1 of 3). 1 worker wanted: callers keep 0.0 slots busy and 12 wait.',
     ]);
@@ -26,7 +26,7 @@ describe('what is said of a fleet while it scales', () => {
   it('is each end with its reason, and what it cost', () => {
     const ready = fleetView({ launches: [launchRow('a', 'ready')] });
     const draining = fleetView({
-      configs: { demo: scalingOf({ decision }) },
+      pools: { demo: scalingOf({ decision }) },
       launches: [launchRow('a', 'draining')],
     });
     expect(happenings(ready, draining)).toEqual([
@@ -46,7 +46,7 @@ describe('what is said of a fleet while it scales', () => {
       detail: 'There is no model "x".',
     });
     const broken = fleetView({
-      configs: { demo: scalingOf({ breaker: { text: 'the model cannot be loaded', until: null } }) },
+      pools: { demo: scalingOf({ breaker: { text: 'the model cannot be loaded', until: null } }) },
       launches: [failed],
     });
     expect(happenings(starting, broken)).toEqual([
@@ -62,7 +62,7 @@ describe('what is said of a fleet while it scales', () => {
     const provider = { name: 'pod', driver: 'runpod', listed_at: null, error: null };
     const calm = fleetView({ scaling: { providers: [provider] } });
     const trouble = fleetView({
-      configs: { demo: scalingOf({ control: 'paused' }) },
+      pools: { demo: scalingOf({ control: 'paused' }) },
       scaling: { budget_reached: '$2.00 an hour', providers: [{ ...provider, error: 'HTTP 500' }] },
     });
     expect(happenings(calm, trouble)).toEqual([
@@ -79,7 +79,7 @@ describe('what is said of a fleet while it scales', () => {
 
   it('begins with what there is', () => {
     expect(happenings(null, before)).toEqual([]);
-    const busy = fleetView({ configs: { demo: scalingOf({ ready: 2, starting: 1 }) } });
+    const busy = fleetView({ pools: { demo: scalingOf({ ready: 2, starting: 1 }) } });
     expect(happenings(null, busy)).toEqual(['demo: 2 of at most 3 workers ready, 1 starting.']);
   });
 });

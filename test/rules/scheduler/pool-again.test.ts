@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 
-/** A config with a busy worker, taken out of the file: the worker drains. */
+/** A pool with a busy worker, taken out of the file: the worker drains. */
 function takenOut() {
   const fleet = new SchedulerHarness();
   fleet.apply();
@@ -13,9 +13,9 @@ function takenOut() {
   fleet.reconcile();
   expect(fleet.row(id).state).toBe('draining');
   /** It is put in again while there is work. */
-  const putIn = (config: object) => {
+  const putIn = (pool: object) => {
     fleet.restart();
-    fleet.apply(config);
+    fleet.apply(pool);
     fleet.list([{ name }]);
     fleet.waiting = 1;
     fleet.reconcile();
@@ -24,7 +24,7 @@ function takenOut() {
   return { putIn };
 }
 
-describe('a config that is taken out of the file and put in again', () => {
+describe('a pool that is taken out of the file and put in again', () => {
   it('takes its workers back where they are the same', () => {
     expect(takenOut().putIn({})).toBe('ready');
   });

@@ -4,7 +4,7 @@ import type { Opening } from '../../../src/relay/caller-stream.ts';
 import { BEGINNING_DROPPED } from '../../../src/relay/calls.ts';
 import { Caller, RelayHarness, sse, text } from '../../support/relay-harness.ts';
 
-const head = { type: 'head', stream: 7, head: { ...sse, taped: true } } as const;
+const head = { type: 'head', stream: 7, head: { ...sse, replayed: true } } as const;
 const bytes = (offset: number, data: string) =>
   ({ type: 'bytes', stream: 7, offset, data: text(data) }) as const;
 const died = {
@@ -13,15 +13,15 @@ const died = {
   reason: { message: 'died', code: 'engine_died', retryable: true },
 } as const;
 
-/** Opens a tape the way the object does. */
+/** Opens a replay buffer the way the object does. */
 function read(
   bench: RelayHarness,
   reader = new Caller(),
 ): { reader: Caller; openings: Opening[]; stop(): void } {
   const openings: Opening[] = [];
-  const stop = bench.relay.openTape(7, (opening) => {
+  const stop = bench.relay.openReplay(7, (opening) => {
     openings.push(opening);
-    if (opening.ok) bench.relay.attachToTape(7, reader);
+    if (opening.ok) bench.relay.attachToReplay(7, reader);
   });
   return { reader, openings, stop };
 }
@@ -77,7 +77,7 @@ it('beyond its bound the beginning is dropped, and who comes then is told', () =
   const early = read(bench);
   bench.say(head);
   const piece = 'x'.repeat(1024 * 1024);
-  const pieces = limits.TAPE_BYTES / piece.length + 1;
+  const pieces = limits.REPLAY_BUFFER_BYTES / piece.length + 1;
   for (let n = 0; n < pieces; n++) bench.say(bytes(n * piece.length, piece));
   expect(early.reader.received).toHaveLength(pieces * piece.length);
   expect(read(bench).openings).toMatchObject([{ ok: false, reason: { code: BEGINNING_DROPPED } }]);
@@ -98,10 +98,10 @@ it('a reader that falls behind what is kept is told, and the job goes on', () =>
   expect(bench.sent.map(({ type }) => type)).not.toContain('cancel');
 });
 
-it('all tapes of a worker together are bounded', () => {
+it('all replay buffers of a worker together are bounded', () => {
   const bench = new RelayHarness();
   const data = text('x'.repeat(1024 * 1024));
-  const streams = Math.ceil(limits.TAPES_BYTES / limits.TAPE_BYTES) + 1;
+  const streams = Math.ceil(limits.REPLAY_BUFFERS_BYTES / limits.REPLAY_BUFFER_BYTES) + 1;
   for (let stream = 7; stream < 7 + streams; stream++) {
     bench.say({ ...head, stream });
     for (let n = 0; n < 4; n++) bench.say({ type: 'bytes', stream, offset: n * data.byteLength, data });
@@ -146,7 +146,7 @@ it('an answer goes on where it stood when the worker’s socket is back', () => 
   expect(reader).toMatchObject({ received: 'data: 1\n\ndata: 2\n\n', ended: true });
 });
 
-it('a worker that is lost breaks its tapes, and what is over is forgotten', () => {
+it('a worker that is lost breaks its replay buffers, and what is over is forgotten', () => {
   const bench = new RelayHarness();
   const { reader, stop } = read(bench);
   bench.say(head, bytes(0, 'data: 1\n\n'));
@@ -166,7 +166,7 @@ it('a reader that leaves before anything came leaves nothing behind', () => {
   expect(bench.relay.isBusy).toBe(false);
 });
 
-it('what a worker sends late of a tape that was given up begins no other', () => {
+it('what a worker sends late of a replay buffer that was given up begins no other', () => {
   for (const isRead of [true, false]) {
     const bench = new RelayHarness();
     const reading = isRead ? read(bench) : null;

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { ConfigRow } from '../../protocol/fleet-view.ts';
+import type { PoolRow } from '../../protocol/fleet-view.ts';
 import { ask } from '../api.ts';
 import { isAdmin } from '../session.ts';
 
@@ -19,16 +19,16 @@ const ACTIONS: Record<Action, { name: string; effect: string }> = {
   },
 };
 
-/** What an admin may do with a config by hand; each is told before it is done. */
-export function ConfigActions({ config }: { config: ConfigRow }) {
+/** What an admin may do with a pool by hand; each is told before it is done. */
+export function PoolActions({ pool }: { pool: PoolRow }) {
   const [isOpen, setOpen] = useState(false);
-  if (!isAdmin.value || !config.scaling) return null;
+  if (!isAdmin.value || !pool.scaling) return null;
   return (
     <>
       <button type="button" aria-haspopup="dialog" onClick={() => setOpen(true)}>
-        Change<span class="unseen"> {config.config_id}</span> …
+        Change<span class="unseen"> {pool.config_id}</span> …
       </button>
-      {isOpen && <ActionsDialog config={config} onClose={() => setOpen(false)} />}
+      {isOpen && <ActionsDialog pool={pool} onClose={() => setOpen(false)} />}
     </>
   );
 }
@@ -42,14 +42,14 @@ interface Asked {
   problem: string | null;
 }
 
-function ActionsDialog({ config, onClose }: { config: ConfigRow; onClose(): void }) {
+function ActionsDialog({ pool, onClose }: { pool: PoolRow; onClose(): void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [asked, setAsked] = useState<Asked | null>(null);
   useEffect(() => dialog.current?.showModal(), []);
   const send = async (action: Action, isDone: boolean) => {
     setAsked({ action, text: null, isDone: false, problem: null });
     try {
-      const path = `api/fleet/configs/${encodeURIComponent(config.config_id)}/${action}`;
+      const path = `api/fleet/pools/${encodeURIComponent(pool.config_id)}/${action}`;
       const body = JSON.stringify({ dry_run: !isDone });
       const { text } = await ask<{ text: string }>(path, { method: 'POST', body });
       setAsked({ action, text, isDone, problem: null });
@@ -57,7 +57,7 @@ function ActionsDialog({ config, onClose }: { config: ConfigRow; onClose(): void
       setAsked({ action, text: null, isDone: false, problem: (error as Error).message });
     }
   };
-  const { control, breaker } = config.scaling!;
+  const { control, breaker } = pool.scaling!;
   const isHeld = control !== 'automatic' || breaker !== null;
   const choices = (Object.keys(ACTIONS) as Action[]).filter((action) =>
     action === 'resume'
@@ -67,7 +67,7 @@ function ActionsDialog({ config, onClose }: { config: ConfigRow; onClose(): void
   return (
     <dialog ref={dialog} class="change" aria-labelledby="change-title" onClose={onClose}>
       <h2 id="change-title">
-        Change <span class="id">{config.config_id}</span>
+        Change <span class="id">{pool.config_id}</span>
       </h2>
       {asked === null ? (
         <ul>

@@ -22,7 +22,7 @@ const NEVER_BEGAN: BrokenReason = {
   retryable: true,
 };
 
-/** One who reads a tape from its beginning. */
+/** One who reads a replay buffer from its beginning. */
 interface Reader {
   sink: CallerSink;
   /** Number of the piece that it is given next. */
@@ -47,7 +47,7 @@ interface Piece {
  * - `open`   bytes flow. → `ended`, `broken`
  * - `ended`, `broken` are final.
  */
-export class Tape {
+export class ReplayBuffer {
   readonly id: number;
   readonly #reply: (record: Reply) => void;
   #state: 'silent' | 'open' | 'ended' | 'broken' = 'silent';
@@ -91,7 +91,7 @@ export class Tape {
     return this.#head !== null;
   }
 
-  /** Hears once how the tape opens. @returns stops waiting */
+  /** Hears once how the replay buffer opens. @returns stops waiting */
   whenOpening(listener: (opening: Opening) => void): () => void {
     if (this.#state === 'silent') this.#openings.add(listener);
     else listener(this.#opening());
@@ -142,7 +142,7 @@ export class Tape {
     this.#kept += fresh.byteLength;
     this.#open();
     for (const reader of this.#readers.values()) this.#give(reader);
-    while (this.#kept > limits.TAPE_BYTES) this.#dropFirst();
+    while (this.#kept > limits.REPLAY_BUFFER_BYTES) this.#dropFirst();
     if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
   }
 

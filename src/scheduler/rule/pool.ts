@@ -4,14 +4,14 @@ import { type Answer, type Asked, isHeard, Round } from './round.ts';
 import { startSeconds } from './starts.ts';
 import { canShrink, floorOf, targetOf } from './target.ts';
 
-/** The rule for one config: compares the workers it needs with those it has, and decides what to change. */
-export function decideConfig(asked: Asked): Answer {
-  const { config, observed, market } = asked;
+/** The rule for one pool: compares the workers it needs with those it has, and decides what to change. */
+export function decidePool(asked: Asked): Answer {
+  const { pool, observed, market } = asked;
   const { now } = market;
-  const mine = observed.launches.filter(({ config_id }) => config_id === config.config_id);
-  const sessions = observed.sessions.filter(({ config_id }) => config_id === config.config_id);
+  const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
+  const sessions = observed.sessions.filter(({ config_id }) => config_id === pool.config_id);
   const start = startSeconds(mine);
-  const { demand } = config;
+  const { demand } = pool;
   const ready = mine.filter(({ state }) => state === 'ready');
   const memory = demand ? remember(asked.memory, demand, sessions, ready, now) : asked.memory;
   const capacity = capacityOf(
@@ -28,8 +28,8 @@ export function decideConfig(asked: Asked): Answer {
     return round.answer(memory);
   }
   round.endWhatFailed();
-  if (config.removed || asked.budget.isSpent) {
-    const why = config.removed ? 'it is no longer in the spec' : asked.budget.inWords();
+  if (pool.removed || asked.budget.isSpent) {
+    const why = pool.removed ? 'it is no longer in the spec' : asked.budget.inWords();
     round.shrinkTo(0, why, memory);
     round.endDrained();
     round.text ||= `Nothing is launched: ${why}.`;
@@ -40,16 +40,16 @@ export function decideConfig(asked: Asked): Answer {
   round.wanted = target.workers;
   round.inputs = target.inputs;
   const floor = Math.max(target.floor, floorOf(asked, memory, target, capacity, start));
-  if (config.paused) {
+  if (pool.paused) {
     round.text = 'An operator has paused it: nothing is launched and nothing drained.';
   } else {
-    const most = config.spec.max + capacity.others;
-    const isWaiting = demand.waiting > 0 && !config.spec.batch_only;
+    const most = pool.spec.max + capacity.others;
+    const isWaiting = demand.waiting > 0 && !pool.spec.batch_only;
     // The limit may have been lowered since the recent peak.
-    if (round.have > most) round.shrinkTo(most, `${config.spec.max} at most are to run`, memory);
+    if (round.have > most) round.shrinkTo(most, `${pool.spec.max} at most are to run`, memory);
     else if (target.workers > round.have && target.isPressing) round.growTo(target.workers, target.why);
     // With work waiting none is drained: a worker that is paused by a full cache may take jobs again soon.
-    else if (!isWaiting && floor < round.have && canShrink(config.spec, memory, start, now)) {
+    else if (!isWaiting && floor < round.have && canShrink(pool.spec, memory, start, now)) {
       round.shrinkTo(floor, `no more than ${floor} were needed lately`, memory);
     }
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { configStart, type StartFacts } from '../../../src/fleet/view/config-start.ts';
-import type { ConfigScaling, LaunchRow, ScalingSummary } from '../../../src/protocol/index.ts';
-import { ConfigSpec } from '../../../src/scheduler/spec.ts';
+import { poolStart, type StartFacts } from '../../../src/fleet/view/pool-start.ts';
+import type { LaunchRow, PoolScaling, ScalingSummary } from '../../../src/protocol/index.ts';
+import { PoolSpec } from '../../../src/scheduler/spec.ts';
 import { session } from '../../support/queue-share.ts';
 
 const NOW = 1_000_000_000;
@@ -17,21 +17,18 @@ const launch = (state: LaunchRow['state'], more: Partial<LaunchRow> = {}) =>
   }) as LaunchRow;
 
 function start(facts: Partial<StartFacts> = {}, spec: object = {}) {
-  const config = ConfigSpec.parse({ model: 'org/tiny', machines: [{ provider: 'local' }], ...spec });
+  const pool = PoolSpec.parse({ model: 'org/tiny', machines: [{ provider: 'local' }], ...spec });
   const nothing = { launches: [], sessions: [], known: [], scaling: null };
-  return configStart('cfg', config, { ...nothing, ...facts }, NOW);
+  return poolStart('cfg', pool, { ...nothing, ...facts }, NOW);
 }
 
-function scaling(
-  config: Partial<ConfigScaling>,
-  budget_reached: string | null = null,
-): StartFacts['scaling'] {
+function scaling(pool: Partial<PoolScaling>, budget_reached: string | null = null): StartFacts['scaling'] {
   const summary = { budget_reached } as ScalingSummary;
-  const all = { control: 'automatic', breaker: null, ...config } as ConfigScaling;
-  return { summary, configs: new Map([['cfg', all]]) };
+  const all = { control: 'automatic', breaker: null, ...pool } as PoolScaling;
+  return { summary, pools: new Map([['cfg', all]]) };
 }
 
-describe('what callers may expect of a config without a worker', () => {
+describe('what callers may expect of a pool without a worker', () => {
   it('is that one will be started, under its declared names and those that its workers had', () => {
     const known = [
       { id: 'tiny', config_id: 'cfg' },
@@ -84,12 +81,12 @@ describe('what callers may expect of a config without a worker', () => {
       null,
     ],
     ['the budget is reached', {}, 'the budget is reached'],
-  ] as const)('is nothing, because %s, unless a worker is on its way', (why, config, budget) => {
-    const held = scaling(config as Partial<ConfigScaling>, budget);
+  ] as const)('is nothing, because %s, unless a worker is on its way', (why, pool, budget) => {
+    const held = scaling(pool as Partial<PoolScaling>, budget);
     expect(start({ scaling: held })).toMatchObject({
       state: 'stopped',
       text: why,
-      retry_after_seconds: 'breaker' in config ? 90 : 60,
+      retry_after_seconds: 'breaker' in pool ? 90 : 60,
     });
     expect(start({ scaling: held, launches: [launch('accepted')] }).state).toBe('starting');
   });

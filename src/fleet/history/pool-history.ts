@@ -1,10 +1,10 @@
 import {
-  type ConfigRates,
-  type ConfigTotals,
   FIRST_TOKEN_BOUNDS,
+  type PoolRates,
+  type PoolTotals,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
-import type { ConfigShare, Subject } from '../rpc.ts';
+import type { PoolShare, Subject } from '../rpc.ts';
 import {
   addBuckets,
   addCounts,
@@ -20,9 +20,9 @@ import { newInBuckets, percentilesOf } from './quantiles.ts';
 import { RollingSum } from './rolling-sum.ts';
 
 /** The queue's counts that are in the history already. */
-export type Told = Pick<ConfigShare, 'totals' | 'wait_buckets' | 'first_token_buckets' | 'duration_buckets'>;
+export type Told = Pick<PoolShare, 'totals' | 'wait_buckets' | 'first_token_buckets' | 'duration_buckets'>;
 
-/** What holds of a config until it changes; names as in HISTORY_SERIES. */
+/** What holds of a pool until it changes; names as in HISTORY_SERIES. */
 export interface Levels extends Record<string, number> {
   waiting: number;
   running: number;
@@ -39,7 +39,7 @@ export const TOTALS = [
   'rejected',
   'tokens_in',
   'tokens_out',
-] as const satisfies (keyof ConfigTotals)[];
+] as const satisfies (keyof PoolTotals)[];
 
 /** Vectors that are summed: the totals, then the buckets of both histograms. */
 const WAIT_AT = TOTALS.length;
@@ -52,8 +52,8 @@ interface Sums {
   day: RollingSum;
 }
 
-/** What happened to the jobs of each config, by what the queue tells. */
-export class ConfigHistory {
+/** What happened to the jobs of each pool, by what the queue tells. */
+export class PoolHistory {
   readonly #history: History;
   readonly #sums = new Map<string, Sums>();
   readonly #levels = new Map<string, string>();
@@ -63,7 +63,7 @@ export class ConfigHistory {
   }
 
   /** What came since the queue last told. @param before null: it never did */
-  count(share: ConfigShare, before: Told | null, at: number): void {
+  count(share: PoolShare, before: Told | null, at: number): void {
     const id = share.config_id;
     const sums = this.#sumsOf(id, at);
     const counts = newInTotals(share.totals, before?.totals);
@@ -74,7 +74,7 @@ export class ConfigHistory {
     };
     const isNothing = Object.values(counts).every((count) => count === 0);
     if (isNothing && Object.values(buckets).every((one) => Object.keys(one).length === 0)) return;
-    const chunk = this.#history.write(configSubject(id), at);
+    const chunk = this.#history.write(poolSubject(id), at);
     addCounts(chunk, at, counts);
     addBuckets(chunk, at, buckets);
     add(sums, at, vectorOf(counts, buckets));
@@ -85,11 +85,11 @@ export class ConfigHistory {
     const text = JSON.stringify(levels);
     if (this.#levels.get(configId) === text) return;
     this.#levels.set(configId, text);
-    setLevels(this.#history.write(configSubject(configId), at), at, levels);
+    setLevels(this.#history.write(poolSubject(configId), at), at, levels);
   }
 
   /** Over the newest minute, hour and day. */
-  rates(configId: string, now: number): { now: ConfigRates; hour: ConfigRates; day: ConfigRates } {
+  rates(configId: string, now: number): { now: PoolRates; hour: PoolRates; day: PoolRates } {
     const { minute, hour, day } = this.#sumsOf(configId, now);
     return { now: ratesOf(minute.sum(now)), hour: ratesOf(hour.sum(now)), day: ratesOf(day.sum(now)) };
   }
@@ -97,7 +97,7 @@ export class ConfigHistory {
   forget(configId: string): void {
     this.#sums.delete(configId);
     this.#levels.delete(configId);
-    this.#history.close(configSubject(configId));
+    this.#history.close(poolSubject(configId));
   }
 
   /** After a restart they are made of what is stored. */
@@ -110,7 +110,7 @@ export class ConfigHistory {
       day: new RollingSum(CHUNK_MS, 144, LENGTH),
     };
     this.#sums.set(configId, sums);
-    for (const chunk of this.#history.since(configSubject(configId), now - KEPT_MS)) {
+    for (const chunk of this.#history.since(poolSubject(configId), now - KEPT_MS)) {
       const { counts, buckets } = rolledUp(chunk).columns;
       for (let minute = 0; minute < CHUNK_MS / MINUTE_MS; minute++) {
         const vector = vectorOf(
@@ -124,12 +124,12 @@ export class ConfigHistory {
   }
 }
 
-function configSubject(id: string): Subject {
-  return { kind: 'config', id };
+function poolSubject(id: string): Subject {
+  return { kind: 'pool', id };
 }
 
 /** Counts that have become smaller began anew. */
-function newInTotals(totals: ConfigTotals, before: ConfigTotals | undefined): Record<string, number> {
+function newInTotals(totals: PoolTotals, before: PoolTotals | undefined): Record<string, number> {
   const base = before && totals.submitted >= before.submitted ? before : undefined;
   return Object.fromEntries(TOTALS.map((name) => [name, Math.max(0, totals[name] - (base?.[name] ?? 0))]));
 }
@@ -149,10 +149,10 @@ function add(sums: Sums, at: number, vector: Float64Array): void {
   for (const one of Object.values(sums) as RollingSum[]) one.add(at, vector);
 }
 
-function ratesOf(vector: Float64Array): ConfigRates {
+function ratesOf(vector: Float64Array): PoolRates {
   const totals = Object.fromEntries(TOTALS.map((name, index) => [name, vector[index]!]));
   return {
-    ...(totals as unknown as ConfigTotals),
+    ...(totals as unknown as PoolTotals),
     wait_ms: percentilesOf(bucketsOf(vector, WAIT_AT, FIRST_TOKEN_AT), QUEUE_WAIT_BOUNDS),
     first_token_ms: percentilesOf(bucketsOf(vector, FIRST_TOKEN_AT, LENGTH), FIRST_TOKEN_BOUNDS),
   };

@@ -1,21 +1,21 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat } from '../protocol/index.ts';
-import { forgetConfig, type Start, saveConfig, storedConfigs } from './config-table.ts';
-import type { ConfigHistory, Levels, Told } from './history/config-history.ts';
-import type { ConfigShare, KnownWorker, QueueShare } from './rpc.ts';
-import type { ConfigFacts } from './view/facts.ts';
+import type { Levels, PoolHistory, Told } from './history/pool-history.ts';
+import { forgetPool, type Start, savePool, storedPools } from './pool-table.ts';
+import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
+import type { PoolFacts } from './view/facts.ts';
 
 /** Starts whose median is what a start is expected to take. */
 const STARTS = 20;
 /** Longer ones say more of a container that stood still than of a start, ms. */
 const LONGEST_START_MS = 24 * 3_600_000;
 /** More are not remembered; a fleet has a few dozen. */
-const MOST_CONFIGS = 500;
+const MOST_POOLS = 500;
 
-interface Config {
+interface Pool {
   config_id: string;
   /** What the queue last told of it; null: nothing since this object started. */
-  share: ConfigShare | null;
+  share: PoolShare | null;
   /** What of the queue's counts is in the history. */
   told: Told | null;
   starts: Start[];
@@ -23,34 +23,34 @@ interface Config {
   isSaved: boolean;
 }
 
-/** Every config: what waits for it, what happened to its jobs, how long its workers take to start. */
-export class KnownConfigs {
+/** Every pool: what waits for it, what happened to its jobs, how long its workers take to start. */
+export class KnownPools {
   readonly #sql: Sql;
-  readonly #history: ConfigHistory;
-  readonly #byId: Map<string, Config>;
+  readonly #history: PoolHistory;
+  readonly #byId: Map<string, Pool>;
 
-  constructor(sql: Sql, history: ConfigHistory) {
+  constructor(sql: Sql, history: PoolHistory) {
     this.#sql = sql;
     this.#history = history;
     this.#byId = new Map(
-      storedConfigs(sql).map((config) => [config.config_id, { ...config, share: null, isSaved: true }]),
+      storedPools(sql).map((pool) => [pool.config_id, { ...pool, share: null, isSaved: true }]),
     );
   }
 
   /** @param workers all of them, as the share has left them */
-  share({ full, configs }: QueueShare, workers: Iterable<KnownWorker>, at: number): void {
-    if (full) for (const config of this.#byId.values()) config.share = null;
-    for (const share of configs) {
-      const config = this.#config(share.config_id, at);
-      this.#history.count(share, config.told, at);
+  share({ full, pools }: QueueShare, workers: Iterable<KnownWorker>, at: number): void {
+    if (full) for (const pool of this.#byId.values()) pool.share = null;
+    for (const share of pools) {
+      const pool = this.#pool(share.config_id, at);
+      this.#history.count(share, pool.told, at);
       const { totals, wait_buckets, first_token_buckets, duration_buckets } = share;
-      Object.assign(config, { share, told: { totals, wait_buckets, first_token_buckets, duration_buckets } });
+      Object.assign(pool, { share, told: { totals, wait_buckets, first_token_buckets, duration_buckets } });
     }
     for (const [id, levels] of this.#levels(workers)) this.#history.level(id, levels, at);
   }
 
   /** What the queue last told of each. */
-  shares(): ConfigShare[] {
+  shares(): PoolShare[] {
     return [...this.#byId.values()].flatMap(({ share }) => share ?? []);
   }
 
@@ -65,27 +65,27 @@ export class KnownConfigs {
     const starts = [...known, { worker_id: workerId, created_ms, took_ms }]
       .sort((a, b) => a.created_ms - b.created_ms)
       .slice(-STARTS);
-    if (starts[0] !== known[0] || known.length < STARTS) this.#config(configId, at).starts = starts;
+    if (starts[0] !== known[0] || known.length < STARTS) this.#pool(configId, at).starts = starts;
   }
 
-  /** @param named more configs, which workers are for */
-  facts(named: Iterable<string>, now: number): ConfigFacts[] {
+  /** @param named more pools, which workers are for */
+  facts(named: Iterable<string>, now: number): PoolFacts[] {
     const told = [...this.#byId.values()].flatMap(({ config_id, share }) => (share ? config_id : []));
     return [...new Set([...told, ...named])].sort().map((config_id) => {
-      const config = this.#byId.get(config_id);
+      const pool = this.#byId.get(config_id);
       return {
         config_id,
-        share: config?.share ?? null,
-        expected_start_ms: median(config?.starts ?? []),
+        share: pool?.share ?? null,
+        expected_start_ms: median(pool?.starts ?? []),
         ...this.#history.rates(config_id, now),
       };
     });
   }
 
   save(): void {
-    for (const config of this.#byId.values()) {
-      if (!config.isSaved) saveConfig(this.#sql, config);
-      config.isSaved = true;
+    for (const pool of this.#byId.values()) {
+      if (!pool.isSaved) savePool(this.#sql, pool);
+      pool.isSaved = true;
     }
   }
 
@@ -99,18 +99,18 @@ export class KnownConfigs {
     );
     for (const { config_id, heard_at, told } of junkFirst) {
       const isOld = told === null && heard_at <= heardBy;
-      if (!isOld && this.#byId.size <= MOST_CONFIGS) return;
+      if (!isOld && this.#byId.size <= MOST_POOLS) return;
       this.#byId.delete(config_id);
       this.#history.forget(config_id);
-      forgetConfig(this.#sql, config_id);
+      forgetPool(this.#sql, config_id);
     }
   }
 
-  #config(config_id: string, at: number): Config {
+  #pool(config_id: string, at: number): Pool {
     const known = this.#byId.get(config_id) ?? { config_id, share: null, told: null, starts: [] };
-    const config = Object.assign(known, { heard_at: at, isSaved: false });
-    this.#byId.set(config_id, config);
-    return config;
+    const pool = Object.assign(known, { heard_at: at, isSaved: false });
+    this.#byId.set(config_id, pool);
+    return pool;
   }
 
   #levels(workers: Iterable<KnownWorker>): Map<string, Levels> {
@@ -121,10 +121,10 @@ export class KnownConfigs {
       levels.set(config_id, { waiting: callers + stored, running, slots: 0, ready_workers: 0 });
     }
     for (const { session } of workers) {
-      const config = session && levels.get(session.config_id);
-      if (!config || session.state === 'draining') continue;
-      config.slots += session.capacity;
-      if (session.state === 'ready') config.ready_workers += 1;
+      const pool = session && levels.get(session.config_id);
+      if (!pool || session.state === 'draining') continue;
+      pool.slots += session.capacity;
+      if (session.state === 'ready') pool.ready_workers += 1;
     }
     return levels;
   }

@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
-import type { Told } from './history/config-history.ts';
+import type { Told } from './history/pool-history.ts';
 
-/** Every statement on what is stored of configs. Nothing here decides. All times in epoch ms. */
+/** Every statement on what is stored of pools. Nothing here decides. All times in epoch ms. */
 
 /** How long one start took, from its container's first process to a healthy engine. */
 export interface Start {
@@ -11,7 +11,7 @@ export interface Start {
   took_ms: number;
 }
 
-interface StoredConfig {
+interface StoredPool {
   config_id: string;
   told: Told | null;
   /** Oldest first. */
@@ -19,9 +19,9 @@ interface StoredConfig {
   heard_at: number;
 }
 
-export function saveConfig(sql: Sql, { config_id, told, starts, heard_at }: StoredConfig): void {
+export function savePool(sql: Sql, { config_id, told, starts, heard_at }: StoredPool): void {
   sql.exec(
-    `INSERT INTO configs (config_id, told, starts, heard_at) VALUES (?, ?, ?, ?)
+    `INSERT INTO pools (config_id, told, starts, heard_at) VALUES (?, ?, ?, ?)
      ON CONFLICT (config_id) DO UPDATE SET told = excluded.told, starts = excluded.starts, heard_at = excluded.heard_at`,
     config_id,
     told && JSON.stringify(told),
@@ -30,8 +30,8 @@ export function saveConfig(sql: Sql, { config_id, told, starts, heard_at }: Stor
   );
 }
 
-export function storedConfigs(sql: Sql): StoredConfig[] {
-  return sql.exec(`SELECT * FROM configs`).map((row) => ({
+export function storedPools(sql: Sql): StoredPool[] {
+  return sql.exec(`SELECT * FROM pools`).map((row) => ({
     config_id: String(row.config_id),
     told: row.told === null ? null : (JSON.parse(String(row.told)) as Told),
     starts: JSON.parse(String(row.starts)) as Start[],
@@ -39,6 +39,6 @@ export function storedConfigs(sql: Sql): StoredConfig[] {
   }));
 }
 
-export function forgetConfig(sql: Sql, configId: string): void {
-  sql.exec(`DELETE FROM configs WHERE config_id = ?`, configId);
+export function forgetPool(sql: Sql, configId: string): void {
+  sql.exec(`DELETE FROM pools WHERE config_id = ?`, configId);
 }

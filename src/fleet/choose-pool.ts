@@ -1,16 +1,16 @@
 import { listNames } from '../protocol/index.ts';
-import type { ConfigChoice, ConfigStart, KnownModel } from './rpc.ts';
+import type { KnownModel, PoolChoice, PoolStart } from './rpc.ts';
 
 /**
- * The config that the scheduler starts for a model, or that last served it. A config's own name stands for its
- * models; "default" and no name mean the only config there is.
+ * The pool that the scheduler starts for a model, or that last served it. A pool's own name stands for its
+ * models; "default" and no name mean the only pool there is.
  * @param known the most recently served first
  */
-export function chooseConfig(
+export function choosePool(
   known: readonly Pick<KnownModel, 'id' | 'config_id'>[],
-  starts: readonly ConfigStart[],
+  starts: readonly PoolStart[],
   model: string | null,
-): ConfigChoice {
+): PoolChoice {
   const isNamed = model !== null && model !== 'default';
   const declared = starts.flatMap(({ config_id, names }) =>
     (names.length > 0 ? names : [config_id]).map((id) => ({ id, config_id })),
@@ -18,17 +18,17 @@ export function chooseConfig(
   const all = [...declared, ...known];
   // To no name, those that the operator declares are those there are.
   const there = isNamed || starts.length === 0 ? all : declared;
-  const configs = [...new Set(there.map(({ config_id }) => config_id))];
+  const pools = [...new Set(there.map(({ config_id }) => config_id))];
   // One may be called "default" itself.
   const named = all.find(({ id, config_id }) => id === model || config_id === model)?.config_id;
-  const found = named ?? (!isNamed && configs.length === 1 && configs[0]);
+  const found = named ?? (!isNamed && pools.length === 1 && pools[0]);
   if (found) {
     const start = starts.find(({ config_id }) => config_id === found);
-    return { kind: 'config', config_id: found, ...(start && { start }) };
+    return { kind: 'pool', config_id: found, ...(start && { start }) };
   }
   return {
-    kind: isNamed || configs.length === 0 ? 'unknown' : 'ambiguous',
+    kind: isNamed || pools.length === 0 ? 'unknown' : 'ambiguous',
     models: listNames(there.map(({ id }) => id)),
-    configs: listNames(configs),
+    pools: listNames(pools),
   };
 }

@@ -1,6 +1,6 @@
-import type { ConfigScaling, LaunchRow } from '../../protocol/index.ts';
-import type { ConfigSpec } from '../../scheduler/spec.ts';
-import type { ConfigStart, SessionShare } from '../rpc.ts';
+import type { LaunchRow, PoolScaling } from '../../protocol/index.ts';
+import type { PoolSpec } from '../../scheduler/spec.ts';
+import type { PoolStart, SessionShare } from '../rpc.ts';
 import type { Scaling } from './facts.ts';
 import { nearestLaunch, startOf } from './launch-words.ts';
 
@@ -11,19 +11,14 @@ const LONGEST_SECONDS = 3600;
 export interface StartFacts {
   launches: readonly LaunchRow[];
   sessions: readonly SessionShare[];
-  /** Models by the config that last served them. */
+  /** Models by the pool that last served them. */
   known: readonly { id: string; config_id: string }[];
   /** Null: nothing was decided yet. */
   scaling: Scaling | null;
 }
 
-/** What callers may expect of a config that the scheduler starts workers for. @param now epoch ms */
-export function configStart(
-  config_id: string,
-  spec: ConfigSpec,
-  facts: StartFacts,
-  now: number,
-): ConfigStart {
+/** What callers may expect of a pool that the scheduler starts workers for. @param now epoch ms */
+export function poolStart(config_id: string, spec: PoolSpec, facts: StartFacts, now: number): PoolStart {
   const served = facts.known.flatMap((one) => (one.config_id === config_id ? one.id : []));
   const launch = nearestLaunch(facts.launches.filter((one) => one.config_id === config_id));
   const isServed = facts.sessions.some(
@@ -35,16 +30,16 @@ export function configStart(
     ...stateOf(spec, launch, isServed, whyNot(config_id, spec, facts.scaling)),
     progress: launch?.loading?.progress ?? null,
     wait_ms: spec.start_wait * 1000,
-    retry_after_seconds: secondsUntil(facts.scaling?.configs.get(config_id)?.breaker?.until ?? null, now),
+    retry_after_seconds: secondsUntil(facts.scaling?.pools.get(config_id)?.breaker?.until ?? null, now),
   };
 }
 
 function stateOf(
-  { batch_only }: ConfigSpec,
+  { batch_only }: PoolSpec,
   launch: LaunchRow | null,
   isServed: boolean,
   whyNot: string | null,
-): Pick<ConfigStart, 'state' | 'text'> {
+): Pick<PoolStart, 'state' | 'text'> {
   if (isServed) return { state: 'ready', text: 'a worker takes jobs' };
   if (batch_only)
     return { state: 'stopped', text: 'it takes jobs and batches alone, for which workers are started' };
@@ -54,13 +49,13 @@ function stateOf(
 }
 
 /** Why none is launched, a clause; null: nothing speaks against it. */
-function whyNot(configId: string, { max }: ConfigSpec, scaling: Scaling | null): string | null {
+function whyNot(configId: string, { max }: PoolSpec, scaling: Scaling | null): string | null {
   if (max === 0) return 'the fleet allows none of it';
-  return heldBack(scaling?.configs.get(configId)) ?? scaling?.summary.budget_reached ?? null;
+  return heldBack(scaling?.pools.get(configId)) ?? scaling?.summary.budget_reached ?? null;
 }
 
-/** What keeps the scheduler from starting workers of a config, a clause; null: nothing of its own. */
-export function heldBack(scaling: ConfigScaling | null | undefined): string | null {
+/** What keeps the scheduler from starting workers of a pool, a clause; null: nothing of its own. */
+export function heldBack(scaling: PoolScaling | null | undefined): string | null {
   if (scaling?.control === 'paused') return 'an operator has paused it';
   if (scaling?.control === 'drained') return 'an operator has drained it';
   return scaling?.breaker?.text ?? null;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { ConfigStart } from '../../../src/fleet/rpc.ts';
+import type { PoolStart } from '../../../src/fleet/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-const ZERO: ConfigStart = {
+const ZERO: PoolStart = {
   config_id: 'cfg',
   names: ['tiny'],
   state: 'scaled_to_zero',
@@ -11,17 +11,17 @@ const ZERO: ConfigStart = {
   wait_ms: 300_000,
   retry_after_seconds: 30,
 };
-const STOPPED: ConfigStart = { ...ZERO, state: 'stopped', text: 'the budget of $4.00/h is reached' };
+const STOPPED: PoolStart = { ...ZERO, state: 'stopped', text: 'the budget of $4.00/h is reached' };
 
 /** @param tellsQueue whether the queue has heard of them before anybody asks */
-function queueWith(starts: ConfigStart[], tellsQueue = true): QueueHarness {
+function queueWith(starts: PoolStart[], tellsQueue = true): QueueHarness {
   const queue = new QueueHarness();
   queue.fleet.starts = starts;
   if (tellsQueue) queue.queue.do('hearStarts', starts);
   return queue;
 }
 
-describe('a config that has no worker but may have one', () => {
+describe('a pool that has no worker but may have one', () => {
   it('is waited for as long as its start may take, whatever name the caller has for it', () => {
     const queue = queueWith([ZERO], false);
     const waiting = ['tiny', 'cfg', 'default', null].map((model) =>
@@ -105,7 +105,7 @@ describe('a config that has no worker but may have one', () => {
   });
 });
 
-describe('a config for which no worker is started any more', () => {
+describe('a pool for which no worker is started any more', () => {
   it('is answered at once, with the reason and when to try again', () => {
     for (const tellsQueue of [true, false]) {
       const queue = queueWith([STOPPED], tellsQueue);

@@ -1,15 +1,15 @@
-import type { ConfigStart } from '../../fleet/rpc.ts';
+import type { PoolStart } from '../../fleet/rpc.ts';
 
 /**
- * Configs that the scheduler starts workers for, as the fleet object last told. In memory alone: it tells them with
- * every answer to a report, and with the config of a model that nobody here serves.
+ * Pools that the scheduler starts workers for, as the fleet object last told. In memory alone: it tells them with
+ * every answer to a report, and with the pool of a model that nobody here serves.
  */
-export class ConfigStarts {
-  #byId = new Map<string, ConfigStart>();
+export class PoolStarts {
+  #byId = new Map<string, PoolStart>();
   #text = '';
 
   /** All there are. @returns whether that is news */
-  replace(starts: readonly ConfigStart[]): boolean {
+  replace(starts: readonly PoolStart[]): boolean {
     const text = JSON.stringify(starts);
     if (text === this.#text) return false;
     this.#text = text;
@@ -18,22 +18,22 @@ export class ConfigStarts {
   }
 
   /** One of which nothing was told yet. */
-  add(start: ConfigStart): void {
+  add(start: PoolStart): void {
     if (this.#byId.has(start.config_id)) return;
     this.#byId.set(start.config_id, start);
     this.#text = '';
   }
 
-  all(): ConfigStart[] {
+  all(): PoolStart[] {
     return [...this.#byId.values()];
   }
 
-  of(configId: string): ConfigStart | null {
+  of(configId: string): PoolStart | null {
     return this.#byId.get(configId) ?? null;
   }
 
-  /** The config that callers mean by this name. */
-  named(model: string): ConfigStart | null {
+  /** The pool that callers mean by this name. */
+  named(model: string): PoolStart | null {
     return this.of(model) ?? this.all().find(({ names }) => names.includes(model)) ?? null;
   }
 }

@@ -6,7 +6,7 @@ import { InsideConnection } from './inside-connection.ts';
 const EVENT = 'data: ';
 
 /** The relay's end of the answer socket: takes the copies that jobs write of what they yield (run/runpod-job.ts). */
-export class Tapes {
+export class ReplayBuffers {
   readonly #clock: Pick<Clock, 'setImmediate'>;
   readonly #yielded: (stream: number, output: unknown) => void;
   /** Of events that are not whole yet. */

@@ -1,4 +1,4 @@
-import type { ConfigNow, Waiting } from '../rpc.ts';
+import type { PoolNow, Waiting } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
 import { oldestPending } from '../store/pending-table.ts';
@@ -6,13 +6,13 @@ import { oldestPending } from '../store/pending-table.ts';
 /** The oldest job is looked for in so many priorities, the lowest first: a statement each. */
 const MOST_PRIORITIES = 50;
 
-/** How every config stands of which there are workers, jobs or counts, by the name it is counted under. */
-export function configsNow(core: Core): Map<string, ConfigNow> {
-  const configs = new Map<string, ConfigNow>();
+/** How every pool stands of which there are workers, jobs or counts, by the name it is counted under. */
+export function poolsNow(core: Core): Map<string, PoolNow> {
+  const pools = new Map<string, PoolNow>();
   const of = (configId: string) => {
     const name = core.counts.nameOf(configId);
-    const known = configs.get(name) ?? nothing();
-    configs.set(name, known);
+    const known = pools.get(name) ?? nothing();
+    pools.set(name, known);
     return known;
   };
   for (const name of core.counts.recent()) of(name);
@@ -28,15 +28,15 @@ export function configsNow(core: Core): Map<string, ConfigNow> {
       now.oldest_since.transient = earlier(now.oldest_since.transient, submitted_at);
     }
   }
-  for (const [name, now] of configs) finish(now, core.counts.of(name)?.slots_per_worker ?? null);
-  return configs;
+  for (const [name, now] of pools) finish(now, core.counts.of(name)?.slots_per_worker ?? null);
+  return pools;
 }
 
-/** How one config stands, or that there is nothing of it. */
-export function configNow(core: Core, configId: string): ConfigNow {
+/** How one pool stands, or that there is nothing of it. */
+export function poolNow(core: Core, configId: string): PoolNow {
   const name = core.counts.nameOf(configId);
   const slots_per_worker = core.counts.of(name)?.slots_per_worker ?? null;
-  return configsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
+  return poolsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
 }
 
 /** Workers that could run at once what waits and runs. One is the least for which it can be said. */
@@ -44,7 +44,7 @@ function wantedWorkers(jobs: number, slotsPerWorker: number | null): number {
   return Math.ceil(jobs / Math.max(1, slotsPerWorker ?? jobs));
 }
 
-function addWorker(core: Core, now: ConfigNow, worker: Worker): void {
+function addWorker(core: Core, now: PoolNow, worker: Worker): void {
   const { session, running } = worker;
   now.workers[isLeaving(worker) ? 'draining' : session.paused ? 'paused' : 'ready'] += 1;
   const free = freeSlots(worker);
@@ -56,7 +56,7 @@ function addWorker(core: Core, now: ConfigNow, worker: Worker): void {
 
 function addStored(
   core: Core,
-  now: ConfigNow,
+  now: PoolNow,
   configId: string,
   priorities: ReadonlyMap<number, number>,
 ): void {
@@ -70,7 +70,7 @@ function addStored(
   }
 }
 
-function finish(now: ConfigNow, lastKnown: number | null): void {
+function finish(now: PoolNow, lastKnown: number | null): void {
   now.waiting.sort((one, other) => other.priority - one.priority);
   const { ready, paused, draining } = now.workers;
   const workers = ready + paused + draining;
@@ -83,7 +83,7 @@ function finish(now: ConfigNow, lastKnown: number | null): void {
   now.wanted_workers = wantedWorkers(jobs, now.slots_per_worker);
 }
 
-function line(now: ConfigNow, priority: number): Waiting {
+function line(now: PoolNow, priority: number): Waiting {
   const known = now.waiting.find((one) => one.priority === priority);
   if (known) return known;
   const added = { priority, transient: 0, persisted: 0 };
@@ -96,7 +96,7 @@ function earlier(one: number | null, other: number | null): number | null {
   return Math.min(one, other);
 }
 
-function nothing(): ConfigNow {
+function nothing(): PoolNow {
   return {
     waiting: [],
     oldest_since: { transient: null, persisted: null },

@@ -1,7 +1,7 @@
-import type { ConfigRow, ConfigScaling, LaunchRow, WorkerRow } from '../../protocol/index.ts';
-import { heldBack } from './config-start.ts';
-import type { ConfigFacts } from './facts.ts';
+import type { LaunchRow, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
+import type { PoolFacts } from './facts.ts';
 import { nearestLaunch, startOf } from './launch-words.ts';
+import { heldBack } from './pool-start.ts';
 import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
 
@@ -10,21 +10,21 @@ export const LONG_WAIT_MS = 60_000;
 
 const MINUTE_MS = 60_000;
 
-/** What there is of a config beside its own facts. */
-export interface OfConfig {
+/** What there is of a pool beside its own facts. */
+export interface OfPool {
   workers: readonly WorkerRow[];
   launches: readonly LaunchRow[];
-  scaling: ConfigScaling | null;
+  scaling: PoolScaling | null;
 }
 
-/** A config as it is shown. */
-export function configRow(config: ConfigFacts, of: OfConfig, now: number): ConfigRow {
-  const { share } = config;
+/** A pool as it is shown. */
+export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
+  const { share } = pool;
   const { workers, scaling } = of;
   const connected = workers.filter(({ state }) => isReady(state) || state === 'paused');
   const there = workers.filter(({ state }) => atWork(state));
-  const row: ConfigRow = {
-    config_id: config.config_id,
+  const row: PoolRow = {
+    config_id: pool.config_id,
     models: [...new Set(workers.flatMap(({ models }) => models))].sort(),
     workers: there.length,
     ready_workers: workers.filter(({ state }) => isReady(state)).length,
@@ -34,26 +34,26 @@ export function configRow(config: ConfigFacts, of: OfConfig, now: number): Confi
     by_priority: share?.by_priority ?? [],
     oldest_wait_ms: share?.oldest_since == null ? null : Math.max(0, now - share.oldest_since),
     why_waiting: null,
-    now: config.now,
-    hour: config.hour,
-    day: config.day,
+    now: pool.now,
+    hour: pool.hour,
+    day: pool.day,
     scaling,
   };
   return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, of, now) };
 }
 
-export function waitingIn({ waiting }: ConfigRow): number {
+export function waitingIn({ waiting }: PoolRow): number {
   return waiting.callers + waiting.stored;
 }
 
-/** Why jobs of a config wait: no worker, none of them ready, none with a free slot, or none that may take them. */
-function whyWaiting(config: ConfigRow, of: OfConfig, now: number): string {
-  if (config.ready_workers === 0) return whyNoneReady(of, now);
-  if (config.busy_slots >= config.slots) {
-    const { submitted, succeeded, failed, cancelled, expired } = config.now;
+/** Why jobs of a pool wait: no worker, none of them ready, none with a free slot, or none that may take them. */
+function whyWaiting(pool: PoolRow, of: OfPool, now: number): string {
+  if (pool.ready_workers === 0) return whyNoneReady(of, now);
+  if (pool.busy_slots >= pool.slots) {
+    const { submitted, succeeded, failed, cancelled, expired } = pool.now;
     const ended = succeeded + failed + cancelled + expired;
     const rates = `${perSecond(submitted, MINUTE_MS)} come, ${perSecond(ended, MINUTE_MS)} end`;
-    const slots = config.slots === 1 ? 'its only slot is' : `all ${config.slots} slots are`;
+    const slots = pool.slots === 1 ? 'its only slot is' : `all ${pool.slots} slots are`;
     return `${slots} busy: ${rates}`;
   }
   const paused = of.workers.find(({ state }) => state === 'paused');
@@ -62,7 +62,7 @@ function whyWaiting(config: ConfigRow, of: OfConfig, now: number): string {
 }
 
 /** "its only worker loads, 62 %, usually 3 min", "it has no worker". */
-export function whyNoneReady({ workers, launches, scaling }: OfConfig, now: number): string {
+export function whyNoneReady({ workers, launches, scaling }: OfPool, now: number): string {
   const there = workers.filter(({ state }) => atWork(state));
   if (there.length === 0 && scaling) {
     const launch = nearestLaunch(launches);

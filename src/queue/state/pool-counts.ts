@@ -27,8 +27,8 @@ type Release = ReleaseReason | 'returned';
 const TOKEN_KINDS = ['input', 'output', 'cached_input', 'reasoning', 'wasted'] as const;
 type TokenKind = (typeof TOKEN_KINDS)[number];
 
-/** What happened to the jobs of one config since it was first counted. */
-export interface ConfigCounts {
+/** What happened to the jobs of one pool since it was first counted. */
+export interface PoolCounts {
   submitted: Record<Mode, number>;
   /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
   submitted_in_background: number;
@@ -54,7 +54,7 @@ export interface ConfigCounts {
   run: Histogram;
 }
 
-export function newCounts(): ConfigCounts {
+export function newCounts(): PoolCounts {
   return {
     submitted: zeros(MODES),
     submitted_in_background: 0,
