@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Launcher } from '../../src/launcher/launcher.ts';
-import { systemTimers } from '../../src/process/timeout.ts';
+import { systemClock } from '../../src/process/clock.ts';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
 import type { LauncherAnswer, LauncherReport, LaunchOutcome, Machine } from '../../src/scheduler/rpc.ts';
 import type { DemoPool } from './cast.ts';
@@ -65,7 +65,7 @@ export async function startDemoLaunches(
   const stopped = new AbortController();
   const launcher = new Launcher(
     {
-      clock: { ...systemTimers, now: () => Date.now() },
+      clock: { ...systemClock, now: () => Date.now() },
       random: Math.random,
       log: { debug: () => {}, info: () => {}, warn: console.warn, error: console.error },
       makeDriver: async () => driver,

@@ -1,7 +1,8 @@
+import { sleep } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { Outage } from '../process/outage.ts';
 import type { LauncherAnswer, LauncherReport, OrderResult } from '../scheduler/rpc.ts';
-import { backoffMs, sleep } from './pauses.ts';
+import { backoffMs } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { Provider } from './provider.ts';
 

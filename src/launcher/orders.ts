@@ -1,5 +1,5 @@
+import type { Clock } from '../process/clock.ts';
 import type { LaunchOutcome, Order, OrderResult } from '../scheduler/rpc.ts';
-import type { LauncherClock } from './ports.ts';
 
 /** Most concurrent calls to one provider. */
 const AT_ONCE = 8;
@@ -24,7 +24,7 @@ interface Call {
  * stop a bill.
  */
 export class Orders {
-  readonly #clock: LauncherClock;
+  readonly #clock: Clock;
   readonly #carryOut: (order: Order) => Promise<LaunchOutcome>;
   readonly #keep: (result: OrderResult) => void;
   readonly #calls = new Map<string, Call>();
@@ -34,7 +34,7 @@ export class Orders {
 
   /** @param carryOut never rejects */
   constructor(
-    clock: LauncherClock,
+    clock: Clock,
     carryOut: (order: Order) => Promise<LaunchOutcome>,
     keep: (result: OrderResult) => void,
   ) {

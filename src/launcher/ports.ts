@@ -1,10 +1,8 @@
-import type { Timers } from '../process/timeout.ts';
-import type { Driver, DriverLog } from '../providers/driver.ts';
+import type { Clock } from '../process/clock.ts';
+import type { Log } from '../process/log.ts';
+import type { Driver } from '../providers/driver.ts';
 import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
-
-/** `now()` is in epoch ms. */
-export type LauncherClock = Timers & { now(): number };
 
 /** How launched workers reach the queue. */
 export interface WorkerRoad {
@@ -15,7 +13,7 @@ export interface WorkerRoad {
 
 /** Everything outside itself that the launcher touches: real in production, virtual in tests and the simulation. */
 export interface LauncherPorts {
-  clock: LauncherClock;
+  clock: Clock;
   /**
    * `POST /api/launchers/{id}/sync`.
    * @throws Error when the queue does not answer; another call may succeed
@@ -25,7 +23,7 @@ export interface LauncherPorts {
   makeDriver(spec: ProviderSpec): Promise<Driver>;
   /** 0 (inclusive) to 1 (exclusive). */
   random: () => number;
-  log: DriverLog;
+  log: Log;
 }
 
 export interface LauncherSettings {

@@ -1,8 +1,9 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
+import { systemClock } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
-import { steadyNow, systemTimers, withTimeout } from '../process/timeout.ts';
+import { withTimeout } from '../process/timeout.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
 import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
@@ -35,7 +36,7 @@ export interface RunningLauncher {
 
 const SYNC_LIMIT_MS = 20_000;
 /** Never goes back: by a clock that was, no provider would be called until it is there again. */
-const CLOCK = { ...systemTimers, now: () => Math.floor(steadyNow()) };
+const CLOCK = { ...systemClock, now: () => Math.floor(systemClock.now()) };
 
 /**
  * A launcher in this process.
@@ -85,7 +86,7 @@ function sync(
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (token) headers.authorization = `Bearer ${token}`;
   if (queueId) headers['x-queue-id'] = queueId;
-  return withTimeout(systemTimers, SYNC_LIMIT_MS, async (signal) => {
+  return withTimeout(systemClock, SYNC_LIMIT_MS, async (signal) => {
     const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(report), signal });
     if (response.ok) return ordersIn(await response.json());
     const why = messageIn(await response.text());

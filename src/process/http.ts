@@ -1,17 +1,17 @@
+import { type Clock, systemClock } from './clock.ts';
 import { withRetries } from './retry.ts';
-import { systemTimers, type Timers } from './timeout.ts';
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
 /** What HTTP requests need: real in production, virtual in tests. */
 export interface Web {
-  clock: Timers & { now(): number };
+  clock: Clock;
   fetch: Fetch;
 }
 
 /** The real one. */
 export const systemWeb: Web = {
-  clock: { ...systemTimers, now: () => performance.now() },
+  clock: systemClock,
   fetch,
 };
 
@@ -58,7 +58,7 @@ export function postJson(web: Web, post: Post): Promise<void> {
   if (token) headers.authorization = `Bearer ${token}`;
   const text = JSON.stringify(body);
   const policy = {
-    timers: web.clock,
+    clock: web.clock,
     limitMs,
     firstPauseMs: POST_PAUSE_MS,
     tries: POST_TRIES,

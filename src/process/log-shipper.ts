@@ -1,6 +1,7 @@
+import type { Clock } from './clock.ts';
 import { reasonOf } from './http.ts';
 import type { Outage } from './outage.ts';
-import { type Timers, withTimeout } from './timeout.ts';
+import { withTimeout } from './timeout.ts';
 
 /** One log line as the receiver at `CASOLA_LOGS_URL` gets it. */
 export interface LogEntry {
@@ -26,7 +27,7 @@ const MOST_KEPT = 10_000;
 const LONGEST_MESSAGE = 4096;
 
 export interface LogShipperPorts {
-  clock: Timers;
+  clock: Clock;
   intervalMs: number;
   /** Rejects when the batch was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;

@@ -7,6 +7,14 @@ import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
 
 export type { Logger } from 'pino';
 
+/** What of a logger code is handed that only writes lines; pino's has it. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
 /** Variables of the log, for schemas that report all bad variables at once. */

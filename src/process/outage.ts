@@ -1,16 +1,12 @@
-/** The part of a logger that an outage needs; pino's has it. */
-export interface OutageLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
+import type { Log } from './log.ts';
 
 /** Something that may fail for a while: logged once when it starts to fail and once when it works again. */
 export class Outage {
-  readonly #log: OutageLog;
+  readonly #log: Pick<Log, 'info' | 'warn'>;
   readonly #lines: { begins: string; ends: string };
   #problem: string | null = null;
 
-  constructor(log: OutageLog, lines: { begins: string; ends: string }) {
+  constructor(log: Pick<Log, 'info' | 'warn'>, lines: { begins: string; ends: string }) {
     this.#log = log;
     this.#lines = lines;
   }

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import * as z from 'zod';
+import { systemClock } from './clock.ts';
 import { readEnvironment, variable } from './environment.ts';
 import { UserError } from './exit-codes.ts';
 import { postJson, systemWeb } from './http.ts';
@@ -7,7 +8,6 @@ import { createLogger, type Logger, logVariables } from './log.ts';
 import { type LogEntry, LogShipper } from './log-shipper.ts';
 import { Outage } from './outage.ts';
 import { secretHider } from './secrets.ts';
-import { systemTimers } from './timeout.ts';
 import { LAST_WORDS_MS } from './way-down.ts';
 
 /** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
@@ -87,7 +87,7 @@ function startShipping(name: string, env: NodeJS.ProcessEnv) {
   // Not shipped: a line about a failure to ship would be of no use there.
   const log = createLogger(name, env);
   const shipper = new LogShipper({
-    clock: systemTimers,
+    clock: systemClock,
     intervalMs: given.CASOLA_LOG_FLUSH_INTERVAL * 1000,
     post: (entries) => postJson(systemWeb, { url, token, body: { ...identity, entries } }),
     outage: new Outage(log, {

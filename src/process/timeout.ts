@@ -1,37 +1,4 @@
-/** The part of a clock that a timeout needs; tests and the simulation pass a virtual one. */
-export interface Timers {
-  setTimeout(run: () => void, ms: number): unknown;
-  clearTimeout(timer: unknown): void;
-}
-
-/** Node makes 1 ms of anything longer. */
-const LONGEST_MS = 2 ** 31 - 1;
-
-/** A wait of any length, the longest in several parts. */
-interface Wait {
-  part?: NodeJS.Timeout;
-}
-
-/** The real ones. */
-export const systemTimers: Timers = {
-  setTimeout: (run, ms) => {
-    const wait: Wait = {};
-    const start = (leftMs: number) => {
-      wait.part =
-        leftMs > LONGEST_MS
-          ? setTimeout(() => start(leftMs - LONGEST_MS), LONGEST_MS)
-          : setTimeout(run, leftMs);
-    };
-    start(ms);
-    return wait;
-  },
-  clearTimeout: (timer) => clearTimeout((timer as Wait | null | undefined)?.part),
-};
-
-/** Epoch ms that never go back, though the machine's clock may. */
-export function steadyNow(): number {
-  return performance.timeOrigin + performance.now();
-}
+import type { Clock } from './clock.ts';
 
 export interface TimeoutOptions {
   /** Also aborts the signal that `run` gets. */
@@ -46,14 +13,14 @@ export interface TimeoutOptions {
  * @throws whatever `run` throws; an Error with the message at the timeout
  */
 export async function withTimeout<T>(
-  timers: Timers,
+  clock: Clock,
   ms: number,
   run: (signal: AbortSignal) => Promise<T>,
   { signal, message = `no answer within ${Math.ceil(ms / 1000)} s` }: TimeoutOptions = {},
 ): Promise<T> {
   const limit = new AbortController();
   const late = Promise.withResolvers<never>();
-  const timer = timers.setTimeout(() => {
+  const timer = clock.setTimeout(() => {
     limit.abort(new Error(message));
     late.reject(limit.signal.reason);
   }, ms);
@@ -63,6 +30,6 @@ export async function withTimeout<T>(
       late.promise,
     ]);
   } finally {
-    timers.clearTimeout(timer);
+    clock.clearTimeout(timer);
   }
 }

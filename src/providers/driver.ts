@@ -1,5 +1,6 @@
+import type { Clock } from '../process/clock.ts';
 import type { Fetch } from '../process/http.ts';
-import type { Timers } from '../process/timeout.ts';
+import type { Log } from '../process/log.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
@@ -53,22 +54,13 @@ export interface LaunchRequest {
 export interface DriverPorts {
   /** The launcher's own environment: keys of providers are read from it, by the names that the spec gives. */
   env: NodeJS.ProcessEnv;
-  /** `now()` is in epoch ms. */
-  clock: Timers & { now(): number };
+  clock: Clock;
   fetch: Fetch;
   /** 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   /** Where drivers of this machine keep what must survive a restart of the launcher. */
   stateDir: string;
-  log: DriverLog;
-}
-
-/** The part of a logger that drivers and the launcher use; pino's has it. */
-export interface DriverLog {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
+  log: Log;
 }
 
 /** @throws UserError when the spec cannot be used here: a variable with a key is not set, there is no such daemon */

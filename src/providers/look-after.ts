@@ -1,6 +1,6 @@
+import { sleep } from '../process/clock.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
-import { sleep } from './pace.ts';
 import { NotSentError, unknownFrom } from './rest.ts';
 
 /** Looks by name after a create whose outcome is not known. */

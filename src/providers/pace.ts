@@ -1,4 +1,4 @@
-import type { DriverPorts } from './driver.ts';
+import { type Clock, sleep } from '../process/clock.ts';
 
 /** A provider's interval is measured where requests arrive: two may come closer together than they were sent. */
 const MARGIN = 1.1;
@@ -10,12 +10,12 @@ const MARGIN = 1.1;
 export class Pace {
   /** After a 429 that does not say how long to wait. */
   readonly penaltyMs: number;
-  readonly #clock: DriverPorts['clock'];
+  readonly #clock: Clock;
   readonly #intervalMs: number;
   #nextAt = 0;
   #heldUntil = 0;
 
-  constructor(clock: DriverPorts['clock'], intervalMs: number, penaltyMs = 5000) {
+  constructor(clock: Clock, intervalMs: number, penaltyMs = 5000) {
     this.#clock = clock;
     this.penaltyMs = penaltyMs;
     this.#intervalMs = intervalMs * MARGIN;
@@ -42,8 +42,4 @@ export class Pace {
   hold(ms: number): void {
     this.#heldUntil = Math.max(this.#heldUntil, this.#clock.now() + ms);
   }
-}
-
-export function sleep(clock: DriverPorts['clock'], ms: number): Promise<void> {
-  return new Promise((resolve) => clock.setTimeout(resolve, ms));
 }

@@ -1,5 +1,6 @@
 import { failureExitCode } from '../engine/kinds/failures.ts';
 import type { FailureKind } from '../engine/kinds/report.ts';
+import { doubling } from '../process/backoff.ts';
 import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
 import { ENGINE_STOP_MS, KILL_MS, WORKER_MARGIN_MS } from '../process/way-down.ts';
 import type { SupervisorMessage } from '../worker/ipc.ts';
@@ -215,7 +216,7 @@ function restart(
   why: { message: string; advice: string },
   maxRestarts: number,
 ): Decision {
-  const ms = Math.min(RESTART_AFTER_MS * 2 ** before, RESTART_AFTER_AT_MOST_MS);
+  const ms = doubling(RESTART_AFTER_MS, RESTART_AFTER_AT_MOST_MS, before + 1);
   const restarts = before + 1;
   const text = `starting the engine again in ${ms / 1000} s (${restarts} of ${maxRestarts})`;
   return [

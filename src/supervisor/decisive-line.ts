@@ -1,5 +1,5 @@
 import type { EngineDescription, EngineFailure } from '../engine/kinds/description.ts';
-import type { Timers } from '../process/timeout.ts';
+import type { Clock } from '../process/clock.ts';
 
 /** An engine that has said why it cannot start and then says nothing more for so long hangs, ms. */
 const QUIET_MS = 5000;
@@ -8,7 +8,7 @@ const AT_MOST_MS = 30_000;
 
 export interface DecisiveLinePorts {
   engine: Pick<EngineDescription, 'decisiveFailure'>;
-  timers: Timers;
+  clock: Clock;
   /** It neither ended nor went on: it is to be killed. */
   onHang(failure: EngineFailure): void;
 }
@@ -31,21 +31,21 @@ export class DecisiveLine {
 
   see(line: string): void {
     if (this.#isOver) return;
-    const { engine, timers } = this.#ports;
+    const { engine, clock } = this.#ports;
     if (this.#failure === null) {
       this.#failure = engine.decisiveFailure(line);
       if (this.#failure === null) return;
-      this.#limit = timers.setTimeout(() => this.#hangs(), AT_MOST_MS);
+      this.#limit = clock.setTimeout(() => this.#hangs(), AT_MOST_MS);
     }
-    timers.clearTimeout(this.#quiet);
-    this.#quiet = timers.setTimeout(() => this.#hangs(), QUIET_MS);
+    clock.clearTimeout(this.#quiet);
+    this.#quiet = clock.setTimeout(() => this.#hangs(), QUIET_MS);
   }
 
   /** The start went a step further. */
   goesOn(): void {
     this.#failure = null;
-    this.#ports.timers.clearTimeout(this.#quiet);
-    this.#ports.timers.clearTimeout(this.#limit);
+    this.#ports.clock.clearTimeout(this.#quiet);
+    this.#ports.clock.clearTimeout(this.#limit);
   }
 
   /** It ended, became healthy, or is being ended. */

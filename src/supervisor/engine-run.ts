@@ -4,8 +4,8 @@ import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { levelOf } from '../engine/kinds/log-phases.ts';
 import type { ProcessGroup } from '../process/child.ts';
+import { systemClock } from '../process/clock.ts';
 import type { Logger } from '../process/index.ts';
-import { systemTimers } from '../process/timeout.ts';
 import { DecisiveLine } from './decisive-line.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers } from './processes.ts';
@@ -49,7 +49,7 @@ export class EngineRun {
     this.#output = new EngineLog(ports.engine);
     this.#decisive = new DecisiveLine({
       engine: ports.engine,
-      timers: systemTimers,
+      clock: systemClock,
       onHang: (failure) => {
         this.#hang = failure;
         ports.onHang(failure);

@@ -11,9 +11,9 @@ import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { phaseText } from '../engine/kinds/report.ts';
+import { systemClock } from '../process/clock.ts';
 import { END_SIGNALS, EXIT, endSignals, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
-import { systemTimers } from '../process/timeout.ts';
 import { wayDownMs } from '../process/way-down.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import { withQueueDefaults } from '../worker/queue-choice.ts';
@@ -158,7 +158,7 @@ class Supervisor {
     } finally {
       this.#stopped.abort();
       this.#engine?.stopWatching();
-      systemTimers.clearTimeout(this.#limit);
+      systemClock.clearTimeout(this.#limit);
     }
   }
 
@@ -282,8 +282,8 @@ class Supervisor {
       case 'say':
         return this.#log[action.level](action.text);
       case 'limit':
-        systemTimers.clearTimeout(this.#limit);
-        this.#limit = systemTimers.setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
+        systemClock.clearTimeout(this.#limit);
+        this.#limit = systemClock.setTimeout(() => this.#happen({ event: 'limit_reached' }), action.ms);
         return;
       case 'exit':
         if (action.code === EXIT.forced) this.#ports.logging.mustEndWithin(0);

@@ -1,21 +1,15 @@
-import { steadyNow, systemTimers } from '../process/timeout.ts';
+import * as machine from '../process/clock.ts';
 
-/** A timer as its clock knows it. */
-export type Timer = unknown;
+export type { Timer } from '../process/clock.ts';
 
-/** Time, injected everywhere in this room, so that tests and the simulation can use a virtual clock. */
-export interface Clock {
-  /** Epoch milliseconds that never go back. */
-  now(): number;
-  setTimeout(run: () => void, ms: number): Timer;
-  clearTimeout(timer: Timer): void;
+/** A clock that knows turns of the event loop too. */
+export interface Clock extends machine.Clock {
   /** Runs once the events already waiting in this turn are through: what they bring is merged. */
   setImmediate(run: () => void): void;
 }
 
 export const systemClock: Clock = {
-  ...systemTimers,
-  now: steadyNow,
+  ...machine.systemClock,
   setImmediate: (run) => {
     setImmediate(run);
   },

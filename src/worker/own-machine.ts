@@ -1,6 +1,7 @@
+import { sleep } from '../process/clock.ts';
 import { HttpStatusError, isTransient, reasonOf, type Web } from '../process/http.ts';
+import type { Log } from '../process/log.ts';
 import { withRetries } from '../process/retry.ts';
-import type { Log } from './ports.ts';
 
 /** For all tries, ms. */
 const LIMIT_MS = 30_000;
@@ -24,7 +25,7 @@ export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log:
   const platform = platformOf(env);
   if (!platform) return;
   const { name, url, key } = platform;
-  const policy = { timers: web.clock, limitMs: LIMIT_MS, firstPauseMs: FIRST_PAUSE_MS, mayPass: isTransient };
+  const policy = { clock: web.clock, limitMs: LIMIT_MS, firstPauseMs: FIRST_PAUSE_MS, mayPass: isTransient };
   try {
     await withRetries(policy, async (signal) => {
       const response = await web.fetch(url, {
@@ -43,7 +44,7 @@ export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log:
     return;
   }
   log.warn({}, `${name} was asked to terminate this machine`);
-  await new Promise<void>((done) => void web.clock.setTimeout(done, END_MS));
+  await sleep(web.clock, END_MS);
 }
 
 function platformOf(env: NodeJS.ProcessEnv): Platform | null {

@@ -1,5 +1,5 @@
+import type { Clock } from '../../process/clock.ts';
 import type { CanaryAnswer } from './canary.ts';
-import type { HealthClock } from './health.ts';
 import type { EngineGauges } from './types.ts';
 
 /**
@@ -15,7 +15,7 @@ import type { EngineGauges } from './types.ts';
 export type HangState = 'off' | 'watching' | 'confirming' | 'unhealthy' | 'hung';
 
 export interface HangWatchPorts {
-  clock: HealthClock;
+  clock: Clock;
   /** The engine client's; must not throw. */
   gauges(): Promise<EngineGauges | null>;
   /** Asks for one token; must not throw. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../../process/clock.ts';
 import type { Probe } from './types.ts';
 
 /**
@@ -12,21 +13,13 @@ import type { Probe } from './types.ts';
  */
 export type HealthState = 'starting' | 'healthy' | 'doubted' | 'unhealthy' | 'failed';
 
-/** Time, handed in; the worker's clock fits. */
-export interface HealthClock {
-  /** Milliseconds that never go back. */
-  now(): number;
-  setTimeout(run: () => void, ms: number): unknown;
-  clearTimeout(timer: unknown): void;
-}
-
 export interface EngineHealthOptions {
   /** The engine client's; must not throw. */
   probe(timeoutMs: number): Promise<Probe>;
   startupTimeoutMs: number;
   /** Pause between two probes while it starts; without it as short as a waiting job wants it. */
   startingEveryMs?: number;
-  clock: HealthClock;
+  clock: Clock;
   /** Called on every change of state; `message` says why, for people. */
   onChange(state: HealthState, message: string): void;
 }

@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import Docker from 'dockerode';
+import { systemClock } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
-import { systemTimers, withTimeout } from '../../process/timeout.ts';
+import { withTimeout } from '../../process/timeout.ts';
 
 /** What the daemon is asked, as far as this driver does: https://docs.docker.com/reference/api/engine/ */
 
@@ -185,7 +186,7 @@ async function call<T>(
   ended?: AbortSignal,
 ): Promise<T> {
   try {
-    return await withTimeout(systemTimers, limitMs, ask, { signal: ended });
+    return await withTimeout(systemClock, limitMs, ask, { signal: ended });
   } catch (error) {
     const { statusCode, json, message } = error as {
       statusCode?: number;

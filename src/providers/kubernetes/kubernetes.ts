@@ -8,11 +8,11 @@ import {
   type ObservableMiddleware,
 } from '@kubernetes/client-node';
 import * as z from 'zod';
+import { sleep } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { reasonOf } from '../../process/http.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
-import { sleep } from '../pace.ts';
 import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
 import { MANAGED_BY, podOf } from './pod.ts';
 import { machineOf, PodShape } from './status.ts';

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import { sleep } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
@@ -158,7 +159,7 @@ export class ProcessDriver implements Driver {
     const { clock } = this.#ports;
     while (this.#pidOf(record) !== null) {
       if (clock.now() >= limit) return false;
-      await new Promise<void>((done) => clock.setTimeout(done, LOOK_EVERY_MS));
+      await sleep(clock, LOOK_EVERY_MS);
     }
     return true;
   }

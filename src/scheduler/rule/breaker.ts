@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 import { failureInWords } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 import { classifiedAt, type FailureClass, failureClass } from './failure-class.ts';
@@ -49,7 +50,7 @@ export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: 
 
 /** ms */
 export function delayAfter(failures: number): number {
-  return Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1));
+  return doubling(FIRST_DELAY_MS, LONGEST_DELAY_MS, failures);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 import type { Launch } from '../launch.ts';
 import type { LearnedMachine, ObservedPool, ObservedProvider } from '../observed.ts';
 import type { CandidateSpec } from '../spec.ts';
@@ -129,7 +130,7 @@ function unpriced(
 }
 
 const delayBad = (failures: number) => (failures >= BAD_AFTER ? BAD_MS : delayAfter(failures));
-const delaySoldOut = (failures: number) => Math.min(LONGEST_SOLD_OUT_MS, SOLD_OUT_MS * 2 ** (failures - 1));
+const delaySoldOut = (failures: number) => doubling(SOLD_OUT_MS, LONGEST_SOLD_OUT_MS, failures);
 
 function backOff(failed: Launch[], delayMs: (failures: number) => number, now: number): Skip | null {
   const [newest] = failed;
@@ -158,7 +159,7 @@ export function choose(candidates: Candidate[], now: number): Choice {
     return { kind: 'none', why: first?.learned.skipped_because ?? 'it has no machines', until: null };
   }
   const askedAgainAt = ({ refusals: { at, count } }: Candidate) =>
-    at + Math.min(LONGEST_ROUND_MS, ROUND_MS * 2 ** (count - 1));
+    at + doubling(ROUND_MS, LONGEST_ROUND_MS, count);
   const [next] = soldOut.sort((one, other) => askedAgainAt(one) - askedAgainAt(other));
   if (next && now >= askedAgainAt(next)) return { kind: 'chosen', candidate: next };
   const until = next ? askedAgainAt(next) : null;

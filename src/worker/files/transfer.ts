@@ -67,7 +67,7 @@ async function download<T>(
   get: (limit: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const policy = {
-    timers: web.clock,
+    clock: web.clock,
     limitMs: DOWNLOAD_WITHIN_MS,
     firstPauseMs: FIRST_PAUSE_MS,
     mayPass,
@@ -98,7 +98,7 @@ export async function uploadResult(
 ): Promise<boolean> {
   const init = { method: 'PUT', headers: { 'content-type': 'application/json' }, body: text };
   const policy = {
-    timers: ports.clock,
+    clock: ports.clock,
     limitMs: UPLOAD_WITHIN_MS,
     firstPauseMs: FIRST_PAUSE_MS,
     tries: UPLOAD_TRIES,

@@ -1,6 +1,6 @@
+import type { Log } from '../../process/log.ts';
 import type { BrokenReason, Failure, Job, JobError, ReleaseReason } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import type { Log } from '../ports.ts';
 import { idsOf, type RunningJob } from '../run/running-job.ts';
 
 /** Of a failed job's error in the log. */

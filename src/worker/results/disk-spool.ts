@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import * as z from 'zod';
+import type { Log } from '../../process/log.ts';
 import { JobError, type JobRef, JobResult, JobResultRef, parseJson } from '../../protocol/index.ts';
-import type { Log } from '../ports.ts';
 import type { Spool, SpooledSettlement } from './spool.ts';
 
 const Spooled = z.object({

@@ -1,3 +1,4 @@
+import { sleep } from '../../process/clock.ts';
 import { failureOf } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 
@@ -25,7 +26,7 @@ export async function withEngineRetries<T>(
     } catch (error) {
       const { code, retryable } = failureOf(error);
       if (tries >= TRIES || signal.aborted || !retryable || !MAY_PASS.has(code) || hasYielded()) throw error;
-      await new Promise<void>((resolve) => clock.setTimeout(resolve, FIRST_PAUSE_MS * 2 ** (tries - 1)));
+      await sleep(clock, FIRST_PAUSE_MS * 2 ** (tries - 1));
       if (signal.aborted) throw error;
     }
   }

@@ -1,4 +1,4 @@
-import type { Timer } from '../clock.ts';
+import { sleep } from '../../process/clock.ts';
 import type { Ports } from '../ports.ts';
 import { takeJoined } from './outputs.ts';
 import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
@@ -157,16 +157,6 @@ export class JobAnswer {
   }
 
   #pause(ms: number): Promise<void> {
-    const { clock } = this.#ports;
-    const { signal } = this.#dropped;
-    return new Promise((resolve) => {
-      const done = () => {
-        clock.clearTimeout(timer);
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer: Timer = clock.setTimeout(done, ms);
-      signal.addEventListener('abort', done);
-    });
+    return sleep(this.#ports.clock, ms, this.#dropped.signal);
   }
 }

@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 /**
  * RunPod's side of a serverless endpoint as one of its workers sees it, whatever carries it: HTTP (http-platform.ts),
  * or a stand-in on this machine (local-platform.ts).
@@ -51,6 +52,5 @@ const JITTER = 0.3;
 
 /** Before the next try, ms. @param failures in a row, 1 or more */
 export function pauseAfterFailure(failures: number, random: () => number): number {
-  const step = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 16));
-  return step * (1 + JITTER * random());
+  return doubling(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, failures) * (1 + JITTER * random());
 }

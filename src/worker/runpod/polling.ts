@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 import { Outage } from '../../process/outage.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
@@ -108,8 +109,7 @@ export class Polling {
       this.#outage.report(null);
       this.#empty = tookMs >= HELD_MS ? 0 : this.#empty + 1;
       if (this.#empty === 0) return idlePauseMs;
-      const step = EMPTY_PAUSE_MS * 2 ** Math.min(this.#empty - 1, 16);
-      return Math.max(idlePauseMs, Math.min(LONGEST_EMPTY_PAUSE_MS, step));
+      return Math.max(idlePauseMs, doubling(EMPTY_PAUSE_MS, LONGEST_EMPTY_PAUSE_MS, this.#empty));
     }
     if (answer.status === 400) return ASLEEP_PAUSE_MS;
     if (answer.status === 429) return TOO_MANY_PAUSE_MS;

@@ -1,3 +1,5 @@
+import { doubling } from '../../process/backoff.ts';
+
 const FIRST_MS = 1000;
 const LONGEST_MS = 60_000;
 const JITTER = 0.3;
@@ -9,8 +11,7 @@ const RESTART_SPREAD_MS = 1000;
  * @param failures connections that failed in a row before this one; 0 for the first
  */
 export function backoffMs(failures: number, random: () => number): number {
-  const step = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures, 16));
-  return step * (1 + JITTER * random());
+  return doubling(FIRST_MS, LONGEST_MS, failures + 1) * (1 + JITTER * random());
 }
 
 /** Wait after a close 1012, ms: short, but spread, so that a thousand workers do not arrive at one moment. */

@@ -2,8 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
+import { systemClock } from '../../process/clock.ts';
 import { isLoopback } from '../../process/network.ts';
-import { systemTimers, withTimeout } from '../../process/timeout.ts';
+import { withTimeout } from '../../process/timeout.ts';
 import { limits } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
@@ -102,7 +103,7 @@ class GatheredWrites {
 /** What a queue that takes no connection says of it, in OpenAI's shape of errors; null: nothing in time. */
 async function explanationOf(response: IncomingMessage): Promise<string | null> {
   try {
-    const read = withTimeout(systemTimers, EXPLANATION_MS, () => text(response));
+    const read = withTimeout(systemClock, EXPLANATION_MS, () => text(response));
     const { error } = JSON.parse(await read) as { error?: { message?: unknown } };
     return typeof error?.message === 'string' ? error.message.slice(0, EXPLANATION_CHARACTERS) : null;
   } catch {

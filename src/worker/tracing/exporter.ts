@@ -18,7 +18,8 @@ import {
   type SpanExporter,
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace';
-import { Outage, type OutageLog } from '../../process/outage.ts';
+import type { Log } from '../../process/log.ts';
+import { Outage } from '../../process/outage.ts';
 import { manifest } from '../../process/package.ts';
 import { LAST_WORDS_MS } from '../../process/way-down.ts';
 import type { TracingSettings } from './settings.ts';
@@ -40,7 +41,7 @@ export interface Exporter extends SpanSink {
 }
 
 /** Posts spans in batches to where OTEL_EXPORTER_OTLP_ENDPOINT says, with the headers that its variables name. */
-export function startExporter(settings: TracingSettings, workerId: string, log: OutageLog): Exporter {
+export function startExporter(settings: TracingSettings, workerId: string, log: Log): Exporter {
   const outage = new Outage(log, {
     begins: 'spans cannot be exported; they are lost meanwhile',
     ends: 'spans are exported again',

@@ -1,4 +1,4 @@
-import type { Log } from '../ports.ts';
+import type { Log } from '../../process/log.ts';
 import type { SpanOrigin } from './job-spans.ts';
 import { tracingSettings } from './settings.ts';
 import { Tracer } from './tracer.ts';

@@ -10,7 +10,7 @@ function watched() {
   const clock = new VirtualClock();
   const kinds: FailureKind[] = [];
   const engine = describeEngine('vllm');
-  const line = new DecisiveLine({ engine, timers: clock, onHang: ({ kind }) => kinds.push(kind) });
+  const line = new DecisiveLine({ engine, clock, onHang: ({ kind }) => kinds.push(kind) });
   return { clock, line, kinds };
 }
 
