@@ -60,6 +60,8 @@ export interface WorkerConfiguration {
   spoolFolder: string;
   /** 0: finished results live in memory only. */
   spoolBytes: number;
+  /** A result that was sent goes to the disk when it is not acknowledged after so long; undefined: as with our queue. */
+  ackWaitMs: number | undefined;
   /** An engine with work that makes nothing this long is suspected to hang; 0: never. */
   hangSeconds: number;
   /** An engine without work is asked for a token this often; 0: never. */
@@ -74,6 +76,9 @@ export interface WorkerConfiguration {
   runpod: RunpodSettings;
   engine: EngineConfiguration;
 }
+
+/** What is acknowledged by a POST over the internet takes longer than on a socket; a file costs as much as a job. */
+const RUNPOD_ACK_WAIT_MS = 250;
 
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
@@ -125,6 +130,7 @@ export function readWorkerConfiguration(
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
     spoolFolder: spoolFolder(given, workerId),
     spoolBytes: given.WORKER_SPOOL_BYTES,
+    ackWaitMs: given.QUEUE === 'runpod' ? RUNPOD_ACK_WAIT_MS : undefined,
     hangSeconds: given.ENGINE_HANG_SECONDS,
     canarySeconds: given.ENGINE_CANARY_SECONDS,
     localPort:

@@ -72,8 +72,8 @@ async function work(
     apiKey: engineConfiguration.apiKey,
     engine: describeEngine(engineConfiguration.engine),
   });
-  const { spoolFolder, spoolBytes } = configuration;
-  const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log) : null;
+  const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
+  const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
   const outside = { clock: systemClock, fetch, random: Math.random, log };
   const queue = await openQueue(configuration, outside, () => end());

@@ -65,7 +65,7 @@ describe('results', () => {
     const { platform, endpoint, process } = await startEndpoint({ env: { XDG_STATE_HOME: home } });
     platform.fault = ({ route }) => (route === 'done' ? 503 : undefined);
     platform.submit('j', prompt(2));
-    await until(() => platform.of('done', 'j').length > 0, 'its result is refused');
+    await until(() => platform.of('done', 'j').length > 1, 'its result is refused, and refused again');
     process.kill('SIGKILL');
     await process.exited;
     platform.fault = () => undefined;

@@ -21,7 +21,7 @@ const SET_ASIDE = '.unreadable';
  * A settlement that was sent waits so long for its acknowledgement before it is written, ms: most are never written.
  * It is lost only where within that time this process is killed and its connection breaks as well.
  */
-const WAIT_MS = 20;
+const ACK_WAIT_MS = 20;
 
 /**
  * One file for each settlement, `<fence>-<digest of the job id>.result`: a checksum line, then JSON.
@@ -34,6 +34,7 @@ export class DiskSpool implements Spool {
   readonly #folder: string;
   readonly #limitBytes: number;
   readonly #log: Log;
+  readonly #ackWaitMs: number;
   /** Size of each file that counts, by name. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
@@ -43,15 +44,16 @@ export class DiskSpool implements Spool {
   /** What waits to be written, by attempt. What is removed before its turn never costs the disk anything. */
   readonly #unwritten = new Map<string, SpooledSettlement>();
   #lastWrite: Promise<void> = Promise.resolve();
-  /** Of those that came within the last `WAIT_MS`. */
+  /** Of those that came within the last `#ackWaitMs`. */
   #wait: Promise<void> | null = null;
   #folderSync: Promise<void> | null = null;
   #folderChanged = false;
 
-  constructor(folder: string, limitBytes: number, log: Log) {
+  constructor(folder: string, limitBytes: number, log: Log, ackWaitMs = ACK_WAIT_MS) {
     this.#folder = folder;
     this.#limitBytes = limitBytes;
     this.#log = log;
+    this.#ackWaitMs = ackWaitMs;
   }
 
   get bytes(): number {
@@ -113,7 +115,7 @@ export class DiskSpool implements Spool {
 
   /** One timer for all that come before it fires. */
   #waited(): Promise<void> {
-    this.#wait ??= pause(WAIT_MS).then(() => {
+    this.#wait ??= pause(this.#ackWaitMs).then(() => {
       this.#wait = null;
     });
     return this.#wait;

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
+import { withQueueDefaults } from '../../../src/worker/queue-choice.ts';
 
 const GOOD = { CASOLA_WS_URL: 'wss://queue.example/', CASOLA_CONFIG_ID: 'my-model', VLLM_MODEL: 'a/b' };
 
@@ -211,4 +212,16 @@ test('pieces of streams are joined as the base worker is told to', () => {
   expect(
     problemOf({ ...GOOD, CASOLA_STREAM_INTERVAL_MS: '50', CASOLA_STREAM_INTERVAL_MAX_MS: '20' }),
   ).toMatch(/CASOLA_STREAM_INTERVAL_MAX_MS="20": expected no less than CASOLA_STREAM_INTERVAL_MS/);
+});
+
+test('a result waits longer for an acknowledgement by POST than on a socket before it costs the disk a file', () => {
+  const at = (path: string) => `https://api.example/v2/e/${path}/$ID`;
+  const platform = {
+    RUNPOD_WEBHOOK_GET_JOB: at('job-take'),
+    RUNPOD_WEBHOOK_POST_OUTPUT: at('job-done'),
+    RUNPOD_WEBHOOK_POST_STREAM: at('job-stream'),
+  };
+  const given = withQueueDefaults({ VLLM_MODEL: 'a/b', ...platform });
+  expect(readWorkerConfiguration(given)).toMatchObject({ capacity: 30, ackWaitMs: 250 });
+  expect(readWorkerConfiguration(GOOD).ackWaitMs).toBeUndefined();
 });
