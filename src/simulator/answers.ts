@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { engineDead } from './errors.ts';
 import type { Receiver } from './scheduler.ts';
-import type { AnswerHead, Shapes, WholeChoice } from './shapes.ts';
+import type { AnswerHead, Shapes, TokenIds, WholeChoice } from './shapes.ts';
 
 /** One answer being written: its choices come from as many sequences. */
 export interface AnswerPlan {
@@ -10,6 +10,8 @@ export interface AnswerPlan {
   head: AnswerHead;
   /** What comes before the text of each choice (`echo`); its length is the number of choices. */
   prefixes: string[];
+  /** The ids of each choice's prompt, where ids are told; null: they are not. */
+  prompts: TokenIds[];
   promptTokens: number;
   includeUsage: boolean;
   continuousUsage: boolean;
@@ -17,7 +19,7 @@ export interface AnswerPlan {
 
 /** Sends the head at once, even when nothing can be generated yet, then an event for every token. */
 export function streamedAnswer(plan: AnswerPlan): Receiver[] {
-  const { response, shapes, head, prefixes, promptTokens } = plan;
+  const { response, shapes, head, prefixes, prompts, promptTokens } = plan;
   let pending = '';
   let begun = false;
   let isCut = false;
@@ -40,21 +42,30 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
   const begin = () => {
     begun = true;
     const usage = plan.continuousUsage ? { prompt: promptTokens, completion: 0 } : null;
-    for (const index of prefixes.keys()) pending += shapes.opening(head, index, usage) ?? '';
+    for (const index of prefixes.keys()) pending += shapes.opening(head, index, usage, prompts[index]) ?? '';
   };
 
   return prefixes.map((prefix, index) => {
     const textEvent = shapes.text(head, index);
     let own = 0;
     return {
-      token(text, ending) {
+      token(text, ending, id) {
         if (!begun) begin();
         completionTokens++;
         own++;
         if (ending) unfinished--;
         const closes = unfinished === 0 && !plan.includeUsage;
         const usage = plan.continuousUsage ? { prompt: promptTokens, completion: own } : null;
-        pending += textEvent(own === 1 ? prefix + text : text, ending, closes, usage);
+        const prompt = prompts[index] ?? null;
+        const ids = prompt && [id];
+        pending += textEvent(
+          own === 1 ? prefix + text : text,
+          ending,
+          closes,
+          usage,
+          ids,
+          own === 1 ? prompt : null,
+        );
         if (unfinished > 0) return;
         if (plan.includeUsage) {
           pending += shapes.usage(head, { prompt: promptTokens, completion: completionTokens });
@@ -79,17 +90,20 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
 
 /** Gathers the choices and sends them in one body. */
 export function wholeAnswer(plan: AnswerPlan): Receiver[] {
-  const { response, shapes, head, prefixes, promptTokens } = plan;
+  const { response, shapes, head, prefixes, prompts, promptTokens } = plan;
   const choices: (WholeChoice | null)[] = prefixes.map(() => null);
   let completionTokens = 0;
   return prefixes.map((prefix, index) => {
     const parts = [prefix];
+    const prompt = prompts[index] ?? null;
+    const ids: number[] = [];
     return {
-      token(text, finish) {
+      token(text, finish, id) {
+        ids.push(id);
         completionTokens++;
         parts.push(text);
         if (!finish) return;
-        choices[index] = { text: parts.join(''), finish };
+        choices[index] = { text: parts.join(''), finish, prompt, ids: prompt && ids };
         const all = choices.filter((choice) => choice !== null);
         if (all.length < choices.length) return;
         const usage = { prompt: promptTokens, completion: completionTokens };

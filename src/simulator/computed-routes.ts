@@ -18,7 +18,7 @@ export function computedRoutes(model: Model): Record<string, { POST: Handler }> 
     '/v1/messages/count_tokens': {
       POST: async (request, response) => {
         const { prompts } = readMessages(await readJson(request), model.names);
-        sendJson(response, 200, { input_tokens: prompts[0]!.tokens });
+        sendJson(response, 200, { input_tokens: prompts[0]!.ids.length });
       },
     },
     '/v1/audio/speech': {

@@ -1,10 +1,11 @@
 import { type BodyIssue, badRequest, invalidBody, notFound } from './errors.ts';
-import { countTokens, seedFrom } from './text.ts';
+import { chatIds, givenIds, type Prompt, readPrompts } from './prompts.ts';
+import { seedFrom } from './text.ts';
 
 /** What is asked of the engine, read from the body of a chat or a text completion. */
 export interface GenerationRequest {
   /** One entry for each prompt: text completions may bring several. */
-  prompts: { text: string; tokens: number }[];
+  prompts: Prompt[];
   /** Text that comes before the answer (`echo`). */
   echo: boolean;
   n: number;
@@ -18,13 +19,13 @@ export interface GenerationRequest {
   continuousUsage: boolean;
   /** The body's own `request_id`; the header goes before it. */
   requestId: string | null;
-  seed: number;
+  /** The ids of prompt and tokens are told (`return_token_ids`). */
+  returnTokenIds: boolean;
+  /** Of what the tokens depend on beside the ids before them, so that no answer can be continued; null: nothing. */
+  salt: number | null;
 }
 
 type Body = Record<string, unknown>;
-
-/** Tokens that the chat template adds around each message. */
-const TEMPLATE_TOKENS = 4;
 
 /** Text completions make this many tokens when none are named, as OpenAI's do. */
 const DEFAULT_COMPLETION_TOKENS = 16;
@@ -56,8 +57,9 @@ export function readChat(body: Body, servedNames: readonly string[]): Generation
   }
   const texts = messages.map((message) => contentText((message as Body).content, servedNames[0]!));
   const text = texts.join('\n');
-  const tokens = texts.reduce((sum, one) => sum + countTokens(one) + TEMPLATE_TOKENS, 0);
-  return { ...request, echo: false, prompts: [{ text, tokens }] };
+  const given = givenIds(body);
+  if (given !== null) return { ...request, echo: false, prompts: [{ text, ids: given }] };
+  return { ...request, echo: false, prompts: [{ text, ids: chatIds(messages, texts, servedNames[0]!) }] };
 }
 
 /**
@@ -77,7 +79,7 @@ export function readBatch(body: Body, servedNames: readonly string[]): Generatio
 export function readCompletion(body: Body, servedNames: readonly string[]): GenerationRequest {
   const fields = new FieldReader(body);
   const request = readShared(fields, servedNames, ['max_tokens']);
-  const prompts = readPrompts(body.prompt);
+  const prompts = readPrompts(body.prompt, servedNames[0]!);
   if (prompts.length === 0) {
     throw badRequest('Either prompt or prompt_embeds must be provided and non-empty.', 'prompt');
   }
@@ -99,7 +101,7 @@ export function fitToModel(request: GenerationRequest, maxModelLength: number): 
       maxTokens,
     );
   }
-  const longest = Math.max(...request.prompts.map((prompt) => prompt.tokens));
+  const longest = Math.max(...request.prompts.map(({ ids }) => ids.length));
   if (longest >= maxModelLength) {
     throw badRequest(
       `This model's maximum context length is ${maxModelLength} tokens. However, your prompt contains ` +
@@ -157,8 +159,15 @@ function readShared(
     includeUsage: options?.include_usage === true,
     continuousUsage: options?.continuous_usage_stats === true,
     requestId: typeof body.request_id === 'string' ? body.request_id : null,
-    seed: seedFrom(JSON.stringify([seed, body.messages ?? body.prompt ?? null, servedNames[0]])),
+    returnTokenIds: fields.flag('return_token_ids'),
+    salt: saltOf(seed, sampling),
   };
+}
+
+/** As with real engines: the generator of a seed begins anew, and these penalties count the output alone. */
+function saltOf(seed: number | null, { frequency_penalty, presence_penalty }: Sampling): number | null {
+  if (seed === null && !frequency_penalty && !presence_penalty) return null;
+  return seedFrom(JSON.stringify([seed, frequency_penalty, presence_penalty]));
 }
 
 interface Sampling {
@@ -216,14 +225,6 @@ function contentText(content: unknown, model: string): string {
       throw badRequest(`${model} is not a multimodal model`);
     })
     .join('\n');
-}
-
-/** A prompt is a text, a list of token ids, or a list of either. */
-function readPrompts(prompt: unknown): { text: string; tokens: number }[] {
-  if (typeof prompt === 'string') return prompt === '' ? [] : [{ text: prompt, tokens: countTokens(prompt) }];
-  if (!Array.isArray(prompt) || prompt.length === 0) return [];
-  if (prompt.every((id) => typeof id === 'number')) return [{ text: '', tokens: prompt.length }];
-  return prompt.flatMap((one) => readPrompts(one));
 }
 
 /** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers what is wrong. */

@@ -24,8 +24,8 @@ export interface Finish {
 
 /** Where the tokens of one choice go. */
 export interface Receiver {
-  /** The text that one more token has made; the last call carries the finish. */
-  token(text: string, finish: Finish | null): void;
+  /** The text that one more token has made, and its id; the last call carries the finish. */
+  token(text: string, finish: Finish | null, id: number): void;
   /** All tokens of this turn have been given. */
   flush(): void;
   /** The engine died: nothing more will come. */
@@ -215,13 +215,13 @@ export class Scheduler {
     }
     sequence.lastTokenAt = now;
 
-    const { text, finish } = nextText(sequence);
+    const { text, finish, id } = nextText(sequence);
     if (finish) {
       this.end(sequence);
       this.metrics.finished[finish.reason]++;
       this.metrics.requestLatency.observe((now - sequence.arrivedAt) / 1000);
     }
-    sequence.receiver.token(text, finish);
+    sequence.receiver.token(text, finish, id);
     this.strikeFaults(sequence);
   }
 
@@ -244,25 +244,25 @@ export class Scheduler {
 }
 
 /** The text that the next token adds, stop strings looked for and cut off. */
-function nextText(sequence: Sequence): { text: string; finish: Finish | null } {
+function nextText(sequence: Sequence): { text: string; finish: Finish | null; id: number } {
   const { stop, generated } = sequence;
-  const token = sequence.source.next();
+  const { id, text: token } = sequence.source.next();
   const unfinished = sequence.held + token;
   if (generated >= sequence.minTokens) {
     const found = firstStop(unfinished, stop);
     if (found) {
       const text = unfinished.slice(0, found.at + (sequence.includeStop ? found.stop.length : 0));
-      return { text, finish: { reason: 'stop', stopReason: found.stop } };
+      return { text, id, finish: { reason: 'stop', stopReason: found.stop } };
     }
   }
   const reason = ending(sequence);
-  if (reason) return { text: unfinished, finish: { reason, stopReason: null } };
+  if (reason) return { text: unfinished, id, finish: { reason, stopReason: null } };
   // As vLLM does: the letters that could begin a stop string are held back.
   const hold = Math.max(0, ...stop.map((text) => text.length - 1));
   let given = Math.max(0, unfinished.length - hold);
   if (/[\ud800-\udbff]$/.test(unfinished.slice(0, given))) given--;
   sequence.held = unfinished.slice(given);
-  return { text: unfinished.slice(0, given), finish: null };
+  return { text: unfinished.slice(0, given), id, finish: null };
 }
 
 function ending(sequence: Sequence): Finish['reason'] | null {

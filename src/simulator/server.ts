@@ -223,7 +223,8 @@ export class SimulatedServer {
       shapes,
       head,
       prefixes: choices.map(({ text }) => (asked.echo ? text : '')),
-      promptTokens: asked.prompts.reduce((sum, { tokens }) => sum + tokens, 0),
+      prompts: choices.map(({ ids }) => (asked.returnTokenIds ? ids : null)),
+      promptTokens: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
       includeUsage: asked.includeUsage,
       continuousUsage: asked.continuousUsage,
     };
@@ -233,15 +234,15 @@ export class SimulatedServer {
       : asked.stream
         ? streamedAnswer(plan)
         : wholeAnswer(plan);
-    const aborts = choices.map(({ tokens }, index) =>
+    const aborts = choices.map(({ ids }, index) =>
       this.scheduler.add({
-        promptTokens: tokens,
+        promptTokens: ids.length,
         maxTokens,
         minTokens: asked.minTokens,
         ignoreEos: asked.ignoreEos,
         stop: asked.stop,
         includeStop: asked.includeStop,
-        source: tokenSource(asked.seed + index),
+        source: tokenSource(ids, saltOf(asked.salt, index)),
         receiver: receivers[index]!,
       }),
     );
@@ -271,6 +272,11 @@ export class SimulatedServer {
       throw engineBusy();
     }
   }
+}
+
+/** Choices of one prompt differ. */
+function saltOf(salt: number | null, choice: number): number | null {
+  return choice === 0 ? salt : (salt ?? 0) + choice;
 }
 
 const systemClock: Clock = {

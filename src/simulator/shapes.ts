@@ -32,7 +32,7 @@ export interface Shapes {
   /** Says in a stream what went wrong. */
   error(error: ApiError): string;
   /** Sent before the first text of each choice; null where there is none. */
-  opening(head: AnswerHead, index: number, usage: Usage | null): string | null;
+  opening(head: AnswerHead, index: number, usage: Usage | null, prompt?: TokenIds): string | null;
   /** The event with one piece of text, ready to be filled in. */
   text(head: AnswerHead, index: number): TextEvent;
   /** The event after the last text, where usage was asked for. */
@@ -41,38 +41,55 @@ export interface Shapes {
   whole(head: AnswerHead, choices: WholeChoice[], usage: Usage): unknown;
 }
 
-/** @param closes the stream's last text, which carries the fingerprint when no usage event follows */
-type TextEvent = (text: string, finish: Finish | null, closes: boolean, usage: Usage | null) => string;
+/** Null: they are not told. */
+export type TokenIds = readonly number[] | null;
+
+/**
+ * @param closes the stream's last text, which carries the fingerprint when no usage event follows
+ * @param ids of the text's tokens
+ * @param prompt of the choice's first text, in forms without an opening
+ */
+type TextEvent = (
+  text: string,
+  finish: Finish | null,
+  closes: boolean,
+  usage: Usage | null,
+  ids?: TokenIds,
+  prompt?: TokenIds,
+) => string;
 
 export interface WholeChoice {
   text: string;
   finish: Finish;
+  ids?: TokenIds;
+  prompt?: TokenIds;
 }
 
 export const chatShapes: Shapes = {
   idPrefix: 'chatcmpl-',
   done: DONE,
   error: (error) => errorEvent(error),
-  opening: (head, index, usage) =>
+  opening: (head, index, usage, prompt = null) =>
     event({
       ...chunkHead(head, 'chat.completion.chunk'),
       choices: [{ index, delta: { role: 'assistant', content: '' }, logprobs: null, finish_reason: null }],
       ...(usage && { usage: chunkUsage(usage) }),
-      prompt_token_ids: null,
+      prompt_token_ids: prompt,
       prompt_text: null,
     }),
   text: (head, index) => {
     const before = `${openEvent(head, 'chat.completion.chunk', index)},"delta":{"content":`;
     const between = '},"logprobs":null,"finish_reason":';
-    return (text, finish, closes, usage) => {
+    return (text, finish, closes, usage, ids = null) => {
       const end = finish ? `"${finish.reason}","stop_reason":${JSON.stringify(finish.stopReason)}` : 'null';
-      return `${before}${JSON.stringify(text)}${between}${end},"token_ids":null}]${tail(closes, usage)}}\n\n`;
+      const told = JSON.stringify(ids);
+      return `${before}${JSON.stringify(text)}${between}${end},"token_ids":${told}}]${tail(closes, usage)}}\n\n`;
     };
   },
   usage: (head, usage) => usageEvent(head, 'chat.completion.chunk', usage),
   whole: (head, choices, usage) => ({
     ...chunkHead(head, 'chat.completion'),
-    choices: choices.map(({ text, finish }, index) => ({
+    choices: choices.map(({ text, finish, ids = null }, index) => ({
       index,
       message: {
         role: 'assistant',
@@ -86,14 +103,14 @@ export const chatShapes: Shapes = {
       logprobs: null,
       finish_reason: finish.reason,
       stop_reason: finish.stopReason,
-      token_ids: null,
+      token_ids: ids,
       routed_experts: null,
     })),
     service_tier: null,
     system_fingerprint: FINGERPRINT,
     usage: wholeUsage(usage),
     prompt_logprobs: null,
-    prompt_token_ids: null,
+    prompt_token_ids: choices[0]?.prompt ?? null,
     prompt_text: null,
     kv_transfer_params: null,
     ec_transfer_params: null,
@@ -108,27 +125,27 @@ export const completionShapes: Shapes = {
   opening: () => null,
   text: (head, index) => {
     const before = `${openEvent(head, 'text_completion', index)},"text":`;
-    return (text, finish, closes, usage) => {
+    return (text, finish, closes, usage, ids = null, prompt = null) => {
       const end = finish ? `"${finish.reason}"` : 'null';
       const stop = JSON.stringify(finish?.stopReason ?? null);
       return (
         `${before}${JSON.stringify(text)},"logprobs":null,"finish_reason":${end},"stop_reason":${stop},` +
-        `"prompt_token_ids":null,"token_ids":null}]${tail(closes, usage)}}\n\n`
+        `"prompt_token_ids":${JSON.stringify(prompt)},"token_ids":${JSON.stringify(ids)}}]${tail(closes, usage)}}\n\n`
       );
     };
   },
   usage: (head, usage) => usageEvent(head, 'text_completion', usage),
   whole: (head, choices, usage) => ({
     ...chunkHead(head, 'text_completion'),
-    choices: choices.map(({ text, finish }, index) => ({
+    choices: choices.map(({ text, finish, ids = null, prompt = null }, index) => ({
       index,
       text,
       logprobs: null,
       finish_reason: finish.reason,
       stop_reason: finish.stopReason,
-      token_ids: null,
+      token_ids: ids,
       prompt_logprobs: null,
-      prompt_token_ids: null,
+      prompt_token_ids: prompt,
       routed_experts: null,
     })),
     service_tier: null,

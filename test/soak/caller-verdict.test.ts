@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { openAIError } from '../../src/protocol/index.ts';
 import { brokenEvents } from '../../src/relay/sse.ts';
 import { chatShapes, DONE } from '../../src/simulator/shapes.ts';
-import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
+import { tokenSource } from '../../src/simulator/text.ts';
 import { type Asked, type Heard, judge, type Verdict } from './caller-verdict.ts';
-import { modelOf } from './engine-text.ts';
+import { chatPrompt, modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';
 
 const NOON = Date.UTC(2026, 0, 1, 12);
@@ -27,11 +27,11 @@ const engineKilled = [fault('kill_engine', 'w1', 1, 5)];
 /** Every event of an answer as an engine sends them: opening, one for each token, end mark. */
 function eventsOf(worker: string, created = 1000, asks: Asked = asked): string[] {
   const head = { id: 'chatcmpl-j', model: modelOf(worker), created };
-  const source = tokenSource(seedFrom(JSON.stringify([null, asks.messages, head.model])));
+  const source = tokenSource(chatPrompt(asks.messages, head.model));
   const write = chatShapes.text(head, 0);
   const tokens = Array.from({ length: asks.tokens }, (_, place) => {
     const isLast = place === asks.tokens - 1;
-    return write(source.next(), isLast ? { reason: 'length', stopReason: null } : null, isLast, null);
+    return write(source.next().text, isLast ? { reason: 'length', stopReason: null } : null, isLast, null);
   });
   return [chatShapes.opening(head, 0, null)!, ...tokens, DONE];
 }
@@ -160,8 +160,8 @@ describe('an answer in one piece', () => {
     const heard: Heard = { from: at(2), to: at(3), status: 200, jobId: 'j', bytes, end: 'closed', ...other };
     return judge({ ...asked, streams: false }, heard, WORKERS, faults);
   };
-  const source = tokenSource(seedFrom(JSON.stringify([null, asked.messages, head.model])));
-  const text = Array.from({ length: TOKENS }, () => source.next()).join('');
+  const source = tokenSource(chatPrompt(asked.messages, head.model));
+  const text = Array.from({ length: TOKENS }, () => source.next().text).join('');
   const bodyWith = (content: string) => {
     const choice = { text: content, finish: { reason: 'length' as const, stopReason: null } };
     return JSON.stringify(chatShapes.whole(head, [choice], { prompt: 1, completion: TOKENS }));

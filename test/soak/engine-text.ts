@@ -1,4 +1,5 @@
-import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
+import { chatIds, textIds } from '../../src/simulator/prompts.ts';
+import { tokenSource } from '../../src/simulator/text.ts';
 
 /**
  * What the soak's engines say. It depends on the request and on the name of the engine's model alone, and each
@@ -19,16 +20,23 @@ export function modelOf(workerId: string): string {
 }
 
 export function chatText(messages: readonly Message[], tokens: number, model: string): string {
-  return textOf(seedFrom(JSON.stringify([null, messages, model])), tokens);
+  return textOf(chatPrompt(messages, model), null, tokens);
+}
+
+/** Ids of such a chat. */
+export function chatPrompt(messages: readonly Message[], model: string): number[] {
+  const texts = messages.map(({ content }) => content);
+  return chatIds(messages, texts, model);
 }
 
 /** The choices of a text completion that was asked with `echo`, in order. */
 export function echoedTexts(prompt: string, choices: number, tokens: number, model: string): string[] {
-  const seed = seedFrom(JSON.stringify([null, prompt, model]));
-  return Array.from({ length: choices }, (_, choice) => prompt + textOf(seed + choice, tokens));
+  const ids = textIds(prompt, model);
+  // The simulator salts all choices but the first.
+  return Array.from({ length: choices }, (_, choice) => prompt + textOf(ids, choice || null, tokens));
 }
 
-function textOf(seed: number, tokens: number): string {
-  const source = tokenSource(seed);
-  return Array.from({ length: tokens }, () => source.next()).join('');
+function textOf(ids: readonly number[], salt: number | null, tokens: number): string {
+  const source = tokenSource(ids, salt);
+  return Array.from({ length: tokens }, () => source.next().text).join('');
 }

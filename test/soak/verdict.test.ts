@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type AttemptError, type JobView, limits } from '../../src/protocol/index.ts';
 import type { LedgerView } from '../../src/queue/rpc.ts';
-import { seedFrom, tokenSource } from '../../src/simulator/text.ts';
-import { modelOf } from './engine-text.ts';
+import { chatText, echoedTexts, modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';
 import { JobBook } from './jobs.ts';
 import { type Charge, isExplained, wrongCharges } from './verdict.ts';
@@ -82,23 +81,20 @@ describe('a charged attempt', () => {
   });
 });
 
+/** The fewest tokens that a job asks for, since the book's random source gives 0. */
+const TOKENS = 10;
+
 describe('a result', () => {
   const book = new JobBook(50, 'run', 'http://127.0.0.1:1', () => 0);
-  const textOf = (seed: number) => {
-    const source = tokenSource(seed);
-    // The fewest tokens that a job asks for, since the book's random source gives 0.
-    return Array.from({ length: 10 }, () => source.next()).join('');
-  };
   const chatView = (model: string, change = (text: string) => text): JobView => {
-    const messages = [{ role: 'user', content: 'Job 1 of run. ' }];
-    const content = change(textOf(seedFrom(JSON.stringify([null, messages, model]))));
+    const messages = [{ role: 'user' as const, content: 'Job 1 of run. ' }];
+    const content = change(chatText(messages, TOKENS, model));
     const result = { completion: { choices: [{ message: { content } }] } };
     return { id: 'run-1', worker_id: 'w1', result } as unknown as JobView;
   };
   const largeView = (change = (texts: string[]) => texts): JobView => {
     const prompt = `Job 12 of run. ${'Consider this well. '.repeat(15_000).slice(0, 33_000)}`;
-    const seed = seedFrom(JSON.stringify([null, prompt, modelOf('w1')]));
-    const texts = Array.from({ length: 10 }, (_, choice) => prompt + textOf(seed + choice));
+    const texts = echoedTexts(prompt, 10, TOKENS, modelOf('w1'));
     const choices = change(texts).map((text) => ({ text }));
     return {
       id: 'run-12',

@@ -3,6 +3,7 @@ import { badRequest } from './bad-request.ts';
 import { besideTheAnswers } from './beside-the-answers.ts';
 import { engineCalls } from './calls.ts';
 import { chatCompletion } from './chat-completion.ts';
+import { continuation } from './continuation.ts';
 import { streamedChatCompletion } from './streamed-chat-completion.ts';
 import { textCompletion } from './text-completion.ts';
 import { underLoad } from './under-load.ts';
@@ -39,5 +40,6 @@ export function engineContract(start: () => Promise<ContractEngine>): void {
   streamedChatCompletion(calls);
   textCompletion(calls);
   badRequest(calls);
+  continuation(calls);
   underLoad(calls);
 }
