@@ -1,11 +1,11 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
-import { DEFAULT_QUEUE_URL, finish, withToken } from './commands/command-line.ts';
+import { DEFAULT_QUEUE_URL, finish, withStateOption, withToken } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
+import { addTokenCommands } from './commands/token-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
 import { defaultText, queueSettings, variableOf } from './settings/queue-settings.ts';
-import { SCOPES } from './settings/scopes.ts';
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
@@ -186,21 +186,7 @@ withTarget(batch.command('cancel <id>'))
 
 addFleetCommands(program);
 
-withStateOption(program.command('token'))
-  .description('Make a token, store its hash in the state folder of the queue, and print it this once.')
-  .requiredOption(
-    '--scope <scopes>',
-    'what it is for: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); several with +',
-    scopes,
-  )
-  .option('--name <name>', 'who it is for; also the tenant of its jobs')
-  .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
-  .option(
-    '--highest-priority <number>',
-    'highest priority of its jobs; 0, that of requests, unless said; of admin any',
-  )
-  .addHelpText('after', '\nA queue that runs on this folder knows it within a second.')
-  .action(async (options) => finish((await import('./commands/token.ts')).runToken(options)));
+addTokenCommands(program);
 
 const state = program.command('state').description('Examine the state folder of a queue.');
 
@@ -228,18 +214,16 @@ function withTarget(command: Command): Command {
     .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
 }
 
-function withStateOption(command: Command): Command {
-  const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
-  return command.option('--state <dir>', what, env.WORKER_VLLM_STATE || '.worker-vllm');
-}
-
 /** The table of settings as help. */
 function queueVariablesText(): string {
   const rows = queueSettings().map(([name, setting]) => [
     variableOf(name),
     `${setting.help.replaceAll('`', '')} (${defaultText(setting)})`,
   ]);
-  const all = [['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token"; see docs/settings.md'], ...rows];
+  const all = [
+    ['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token create"; see docs/settings.md'],
+    ...rows,
+  ];
   const width = Math.max(...all.map(([name = '']) => name.length));
   return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
 }
@@ -270,12 +254,4 @@ function count(text: string): number {
   if (!(Number.isInteger(value) && value > 0))
     throw new InvalidArgumentError('expected a whole number above 0.');
   return value;
-}
-
-function scopes(text: string): string[] {
-  const given = text.split(/[+,]/);
-  const unknown = given.find((scope) => !(SCOPES as readonly string[]).includes(scope));
-  if (unknown !== undefined)
-    throw new InvalidArgumentError(`expected ${SCOPES.join(', ')}, not "${unknown}".`);
-  return given;
 }

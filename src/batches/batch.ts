@@ -48,6 +48,8 @@ export interface NewBatch {
   tenant: string | null;
   /** Name of the token that asks. */
   token_name: string | null;
+  /** Models that it may ask for, as patterns; left out: all. */
+  token_models?: readonly string[];
   input_file_id: string;
   /** Path of the route that every line asks for, or ANY_ENDPOINT. */
   endpoint: string;

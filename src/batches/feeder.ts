@@ -180,6 +180,7 @@ export class Feeder {
       id: lineJobId(batch.id, number),
       tenant: batch.tenant,
       token_name: batch.token_name ?? null,
+      ...(batch.token_models && { token_models: batch.token_models }),
       ...request,
       deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
     };

@@ -42,6 +42,8 @@ export interface LineJob {
   id: string;
   tenant: string | null;
   token_name: string | null;
+  /** Models that the token may ask for, as patterns; left out: all. */
+  token_models?: readonly string[];
   path: string;
   /** JSON of the request, as it is for the engine. */
   body: string;

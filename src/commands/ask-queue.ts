@@ -67,7 +67,7 @@ export function refusal(status: number, message = 'it does not say why', scope?:
 }
 
 function tokenHint(scope: Scope): string {
-  return `A token with the scope ${scope} is enough: make one with "npx worker-vllm token --scope ${scope}", and give it as --token or CASOLA_API_TOKEN.`;
+  return `A token with the scope ${scope} is enough: make one with "npx worker-vllm token create --scope ${scope}", and give it as --token or CASOLA_API_TOKEN.`;
 }
 
 function messageIn(text: string): string | undefined {

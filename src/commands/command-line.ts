@@ -1,3 +1,5 @@
+import type { Command } from 'commander';
+
 /** What the command lines of all commands share. */
 
 export const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
@@ -9,4 +11,9 @@ export function withToken<Options extends object>(options: Options): Options & {
 /** Ends at once with the command's code: a child that is stuck must not keep this process. */
 export async function finish(code: Promise<number>): Promise<never> {
   process.exit(await code);
+}
+
+export function withStateOption(command: Command): Command {
+  const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
+  return command.option('--state <dir>', what, process.env.WORKER_VLLM_STATE || '.worker-vllm');
 }

@@ -50,7 +50,7 @@ Ctrl-C ends everything in order.
 `;
 }
 
-const TOKEN_HINT = '\n  TOKEN is one made with: npx worker-vllm token --scope submit\n';
+const TOKEN_HINT = '\n  TOKEN is one made with: npx worker-vllm token create --scope submit\n';
 
 function authorizationOf(asksForTokens: boolean): string {
   return asksForTokens ? ` -H "authorization: Bearer $TOKEN"` : '';

@@ -20,6 +20,7 @@ import { SchedulingFacts } from './scheduling-facts.ts';
 import { SignIns } from './sign-ins.ts';
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
+import { Tokens } from './tokens.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
@@ -54,6 +55,7 @@ export class Fleet {
   readonly history: History;
   readonly telemetry: Telemetry;
   readonly signIns: SignIns;
+  readonly tokens: Tokens;
   readonly responses: Responses;
   readonly incidents = new RecentIncidents();
   /** Of the machines that run the workers. */
@@ -77,6 +79,7 @@ export class Fleet {
     this.history = new History(sql, now);
     this.telemetry = new Telemetry(ports);
     this.signIns = new SignIns(sql);
+    this.tokens = new Tokens(sql, now);
     this.responses = new Responses(sql);
     this.#workerHistory = new WorkerHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));

@@ -1,5 +1,4 @@
 import { DurableObject } from 'cloudflare:workers';
-import type { BatchesRpc } from '../batches/rpc.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
 import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
@@ -14,6 +13,7 @@ import { Fleet } from './fleet.ts';
 import { readHistory } from './history/read.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
+import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
 import {
   type FleetEvent,
   type FleetRpc,
@@ -22,12 +22,12 @@ import {
   type PoolChoice,
   type PoolStart,
   type QueueShare,
-  type QueueTells,
   type RecordAnswer,
   type RefusedWorker,
   type ResponseOwner,
   type SessionShare,
   SIGN_IN_HEADER,
+  type TokenCalls,
 } from './rpc.ts';
 import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
@@ -42,18 +42,14 @@ const SAVE_MEASURED_AFTER_MS = 5000;
 /** Sockets of viewers; a person has a few. */
 const MOST_VIEWERS = 1000;
 
-interface FleetEnv extends QueueSettingBindings {
-  QUEUE: DurableObjectNamespace;
-  BATCHES: DurableObjectNamespace;
-  FLEET: DurableObjectNamespace;
-}
+type FleetEnv = QueueSettingBindings & ObjectNamespaces;
 
 /**
  * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
-export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, SchedulerRpc {
+export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, TokenCalls, SchedulerRpc {
   #fleet!: Fleet;
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
@@ -64,6 +60,7 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   #fleetAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
   #newClock!: NewClock;
+  readonly #others = new OtherObjects(this.env, this.#queueId);
   readonly #saving = new SaveTimer(() => this.#commit(() => this.#fleet.save()));
 
   constructor(ctx: DurableObjectState, env: FleetEnv) {
@@ -87,8 +84,8 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
         alarm: this.#schedulingAlarm,
         now,
         commit: (work) => this.#commit(work),
-        cordon: (workerIds) => this.#queue.cordon(workerIds),
-        backlog: () => this.#batches.backlog(),
+        cordon: (workerIds) => this.#others.queue().cordon(workerIds),
+        backlog: () => this.#others.batches().backlog(),
         facts: () => this.#fleet.facts(),
         choosePools: (models) => this.#fleet.choosePools(models),
       });
@@ -202,6 +199,20 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
     this.#viewers.signedOut(idSha256);
   }
 
+  async tokens(known: number | null): ReturnType<TokenCalls['tokens']> {
+    return this.#fleet.tokens.list(known);
+  }
+
+  async changeTokens(
+    ...[change]: Parameters<TokenCalls['changeTokens']>
+  ): ReturnType<TokenCalls['changeTokens']> {
+    return this.#commit(() => this.#fleet.tokens.change(change));
+  }
+
+  async tokenUses(...[told]: Parameters<TokenCalls['tokenUses']>): ReturnType<TokenCalls['tokenUses']> {
+    return this.#commit(() => this.#fleet.tokens.uses(told, Date.now()));
+  }
+
   async closeViewers(): Promise<void> {
     for (const socket of this.ctx.getWebSockets()) {
       viewerSocket(this.ctx, socket).close(CLOSE.restarting, 'tokens have changed');
@@ -273,31 +284,20 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, Sc
   /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
   async #hearOfQueue(): Promise<void> {
     if (this.#fleet.hasShare) return;
-    this.#asking ??= this.#queue.tellFleet(true).then(
-      () => {},
-      // What is shown then is what heartbeats tell. The queue tells the rest when it can.
-      () => {},
-    );
+    this.#asking ??= this.#others
+      .queue()
+      .tellFleet(true)
+      .then(
+        () => {},
+        // What is shown then is what heartbeats tell. The queue tells the rest when it can.
+        () => {},
+      );
     await this.#asking;
     this.#asking = null;
   }
 
-  get #queue(): QueueTells {
-    const { QUEUE } = this.env;
-    return QUEUE.get(QUEUE.idFromName(this.#queueId)) as unknown as QueueTells;
-  }
-
-  /** Of all queues they are kept in one place. */
   get #signIns(): Pick<FleetRpc, 'signedIn'> {
-    const { FLEET } = this.env;
-    return this.#queueId === DEFAULT_QUEUE
-      ? this
-      : (FLEET.get(FLEET.idFromName(DEFAULT_QUEUE)) as unknown as FleetRpc);
-  }
-
-  get #batches(): Pick<BatchesRpc, 'backlog'> {
-    const { BATCHES } = this.env;
-    return BATCHES.get(BATCHES.idFromName(this.#queueId)) as unknown as BatchesRpc;
+    return this.#queueId === DEFAULT_QUEUE ? this : this.#others.fleetOfDefaultQueue();
   }
 
   get #queueId(): string {

@@ -8,7 +8,9 @@ import type {
   ModelCard,
   PoolTotals,
 } from '../protocol/index.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
 import type { SignInRow } from './sign-ins.ts';
+import type { TokenChange, TokenList, TokenRefusal, TokenUse } from './tokens.ts';
 
 /** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
 export interface FleetRpc {
@@ -53,6 +55,18 @@ export interface FleetRpc {
   choosePools(models: (string | null)[]): Promise<PoolChoice[]>;
   /** Every pool that the scheduler starts workers for. */
   starts(): Promise<PoolStart[]>;
+}
+
+export type { TokenUse } from './tokens.ts';
+
+/** Tokens that are made while everything runs, for all queues: the gateway asks the default queue's object. */
+export interface TokenCalls {
+  /** @param known version that the gateway has */
+  tokens(known: number | null): Promise<TokenList>;
+  /** @returns the entry as it is now, or was, or why nothing was changed */
+  changeTokens(change: TokenChange): Promise<TokenEntry | TokenRefusal>;
+  /** Notes when tokens were used, those of files too. @returns of all, by the token's hash, epoch ms */
+  tokenUses(told: TokenUse[]): Promise<Record<string, number>>;
 }
 
 /** Whose engine keeps a response; null: nobody's that is known; `foreign`: it is another tenant's. */

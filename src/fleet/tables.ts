@@ -52,6 +52,9 @@ export const FLEET_TABLES: readonly string[] = [
      token_sha256 TEXT NOT NULL,
      expires_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
+  // Tokens that were made with POST /api/tokens (tokens.ts). entry: JSON, with the hash of the token.
+  `CREATE TABLE tokens (name TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
+  `CREATE TABLE token_uses (sha256 TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID`,
   // Ten minutes of a worker or a pool to a row: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (
      kind TEXT NOT NULL,

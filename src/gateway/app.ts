@@ -23,6 +23,7 @@ import { schedulerRoutes } from './routes/scheduler.ts';
 import { sessionRoutes } from './routes/session.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
+import { tokenRoutes } from './routes/tokens.ts';
 import { usageRoutes } from './routes/usage.ts';
 
 /**
@@ -47,6 +48,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   jobStreamRoute(app);
   fleetRoutes(app);
   schedulerRoutes(app);
+  tokenRoutes(app);
   usageRoutes(app);
   telemetryRoutes(app);
   metricsRoutes(app);

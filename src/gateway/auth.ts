@@ -1,56 +1,14 @@
-import * as z from 'zod';
 import { isLoopback } from '../process/network.ts';
 import { dialectOf, matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
 import { readToken } from '../scheduler/token.ts';
 import type { Scope } from '../settings/scopes.ts';
-import { TokenEntry } from '../settings/token-entry.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet, mayBeQueue } from './objects.ts';
-import { entryOfCookie, sha256Of } from './sign-in.ts';
-
-let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
-/** The tokens as text, where they were replaced since this process was started; null: they were not. */
-let replaced: string | null = null;
-
-/**
- * The tokens that are configured: those of `env.TOKENS`, unless they were replaced since.
- * @throws Error when the text is not what `worker-vllm token` writes: better no service than an open one
- */
-export function readTokens(text: string | undefined): TokenEntry[] {
-  const given = replaced ?? text ?? '';
-  if (given !== parsed.text) {
-    const entries = given.trim() ? z.array(TokenEntry).parse(JSON.parse(given)) : [];
-    parsed = { text: given, entries };
-  }
-  return parsed.entries;
-}
-
-/**
- * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
- * @param text as `env.TOKENS`
- * @returns whether one of those before is not among them, or may do other things
- * @throws Error as `readTokens`
- */
-export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
-  const before = readTokens(env.TOKENS);
-  const entries = z.array(TokenEntry).parse(JSON.parse(text));
-  const known = new Set(entries.map((entry) => JSON.stringify(entry)));
-  replaced = text;
-  parsed = { text, entries };
-  return before.some((entry) => !known.has(JSON.stringify(entry)));
-}
-
-/** No tokens were configured when this process was started: only this machine is served. */
-export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
-  return replaced === null && readTokens(env.TOKENS).length === 0;
-}
-
-/** Whether what a connection was opened with is still configured. */
-export function isConfigured(caller: TokenEntry | null, env: Pick<Env, 'TOKENS'>): boolean {
-  return caller === null || readTokens(env.TOKENS).some(({ sha256 }) => sha256 === caller.sha256);
-}
+import { entryOfCookie } from './sign-in.ts';
+import { entryOfToken, isOpen } from './tokens.ts';
 
 /** Bindings that say who may do what. */
 export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
@@ -65,7 +23,7 @@ export type Caller = TokenEntry & { signed_in?: string; queue_id?: string; confi
  * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
  * with one. A token goes before a cookie.
  * @returns the token's entry; null where no tokens are configured
- * @throws HttpError 401 for a missing or unknown token, 403 for one without the scope, 403 for a change that another
+ * @throws HttpError 401 for a missing, unknown or expired token, 403 for one without the scope or for other routes, 403 for a change that another
  *   page than ours asks for with our cookie, and 403 where no tokens are configured and the request comes from
  *   elsewhere than this machine
  */
@@ -78,12 +36,11 @@ export async function authorize(
     rejectStrangers(request, env.LOCAL_HOSTS);
     return null;
   }
-  const tokens = readTokens(env.TOKENS);
   const token = tokenIn(request);
   const entry: Caller | null =
     token === undefined
-      ? await entryOfCookie(request, env, tokens)
-      : ((await entryOfLaunch(token, env)) ?? (await entryOfToken(token, tokens)));
+      ? await entryOfCookie(request, env)
+      : ((await entryOfLaunch(token, env)) ?? (await entryOfToken(token, env)));
   if (entry === null) {
     throw new HttpError(
       401,
@@ -98,7 +55,18 @@ export async function authorize(
       'scope_missing',
     );
   }
+  requireRoute(entry, new URL(request.url).pathname);
   return entry;
+}
+
+/** @throws HttpError 403 where the token is for other routes */
+function requireRoute({ name, routes }: TokenEntry, path: string): void {
+  if (!routes || routes.some((pattern) => matchesPattern(pattern, path))) return;
+  throw new HttpError(
+    403,
+    `The token "${name}" is for ${routes.join(', ')} alone, not ${path}.`,
+    'route_denied',
+  );
 }
 
 /** Also bare on RunPod's routes, as its documentation sends the key, and in the header of Anthropic's clients. */
@@ -146,7 +114,7 @@ export function requireWorkerId(entry: TokenEntry | null, workerId: string): voi
   if (pattern === undefined || matchesPattern(pattern, workerId)) return;
   throw new HttpError(
     403,
-    `The token "${entry?.name}" is for workers named "${pattern}", not ${JSON.stringify(workerId)}: set CASOLA_INSTANCE_ID, or make a token for this worker ("npx worker-vllm token --scope worker --worker-id ...").`,
+    `The token "${entry?.name}" is for workers named "${pattern}", not ${JSON.stringify(workerId)}: set CASOLA_INSTANCE_ID, or make a token for this worker ("npx worker-vllm token create --scope worker --worker-id ...").`,
     'worker_id_denied',
   );
 }
@@ -195,31 +163,6 @@ export async function isAuthorized(
   );
 }
 
-/**
- * Compares with every entry, each in constant time, so that the time taken tells nothing.
- * @throws HttpError 401
- */
-export async function entryOfToken(token: string, tokens: readonly TokenEntry[]): Promise<TokenEntry> {
-  const hex = await sha256Of(token);
-  let found: TokenEntry | undefined;
-  for (const entry of tokens) {
-    if (equalInConstantTime(hex, entry.sha256)) found ??= entry;
-  }
-  if (found) return found;
-  throw new HttpError(
-    401,
-    'This token is not known here. Make one with "npx worker-vllm token".',
-    'token_unknown',
-  );
-}
-
-/** Whether two texts are the same; the time it takes tells nothing but their lengths. */
-export function equalInConstantTime(one: string, other: string): boolean {
-  let difference = one.length ^ other.length;
-  for (let i = 0; i < one.length; i++) difference |= one.charCodeAt(i) ^ other.charCodeAt(i);
-  return difference === 0;
-}
-
 /** Headers that proxies add to requests that they pass on. Not all do: docs/security.md. */
 const FORWARDED_HEADERS = [
   'x-forwarded-for',
@@ -244,7 +187,7 @@ export function rejectStrangers({ url, headers }: Request, localHosts = ''): voi
   if (!isHere) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token", or, if that is a name of this machine, list it in QUEUE_LOCAL_HOSTS.`,
+      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token create", or, if that is a name of this machine, list it in QUEUE_LOCAL_HOSTS.`,
       'tokens_needed',
     );
   }
@@ -252,7 +195,7 @@ export function rejectStrangers({ url, headers }: Request, localHosts = ''): voi
   if (forwarded !== undefined) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, and a proxy passed this request on (${forwarded}). Make tokens with "npx worker-vllm token" before others can reach it.`,
+      `No tokens are configured, so only this machine is served, and a proxy passed this request on (${forwarded}). Make tokens with "npx worker-vllm token create" before others can reach it.`,
       'tokens_needed',
     );
   }

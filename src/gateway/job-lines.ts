@@ -1,8 +1,8 @@
 import { limits } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { parseBody } from './body.ts';
+import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
-import type { PriorityBound } from './priority.ts';
 import { errorOf, readSubmission, submitAll } from './submissions.ts';
 
 /** Jobs as lines of JSON, and an answer of as many lines. */
@@ -42,7 +42,7 @@ const MOST_IN_TURN = { lines: limits.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
  */
 export async function submitLines(
   bytes: Uint8Array,
-  bound: PriorityBound,
+  bound: Bounds,
   submit: Submit,
   turn: (bytes: number) => Promise<() => void>,
 ): Promise<Response> {
@@ -103,7 +103,7 @@ function* partsOf(lines: readonly Line[]): Iterable<Line[]> {
   if (part.length > 0) yield part;
 }
 
-function readLine(line: Uint8Array, bound: PriorityBound): SubmitJob | HttpError {
+function readLine(line: Uint8Array, bound: Bounds): SubmitJob | HttpError {
   try {
     return readSubmission(parseBody(line), bound);
   } catch (error) {

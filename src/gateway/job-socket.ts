@@ -11,9 +11,9 @@ import {
   SETTLED_WINDOW,
 } from '../protocol/index.ts';
 import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
+import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
 import { checkBody } from './json-scan.ts';
-import type { PriorityBound } from './priority.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
 /** One question for what has settled waits at most this long, ms. */
@@ -30,7 +30,7 @@ const JOBS_AT_A_TIME = 200;
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
   /** What it may ask for. */
-  bound: PriorityBound;
+  bound: Bounds;
   /** @returns answers in the order of the jobs */
   submit(jobs: SubmitJob[]): Promise<HeardAnswer[]>;
   /** @returns ids under which there is no job */

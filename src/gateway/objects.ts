@@ -1,6 +1,6 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
 import type { FileRpc } from '../files/rpc.ts';
-import { type FleetRpc, type PoolChoice, SIGN_IN_HEADER } from '../fleet/rpc.ts';
+import { type FleetRpc, type PoolChoice, SIGN_IN_HEADER, type TokenCalls } from '../fleet/rpc.ts';
 import { limits, matchesPattern } from '../protocol/index.ts';
 import { askForWorker, type Opened } from '../queue/request-call.ts';
 import {
@@ -81,7 +81,7 @@ type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 export function callFleet<T>(
   env: Pick<Env, 'FLEET'>,
   queueId: string,
-  call: (fleet: FleetRpc & SchedulerRpc) => Promise<T>,
+  call: (fleet: FleetRpc & TokenCalls & SchedulerRpc) => Promise<T>,
 ): Promise<T> {
   return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
 }

@@ -9,7 +9,7 @@ const TELL_EVERY_MS = 1000;
 let toldAt = 0;
 
 const MAKE_ONE =
-  'Make one with "npx worker-vllm token --scope worker" and give it to the worker as CASOLA_API_TOKEN; a queue that runs learns of it at its next start.';
+  'Make one with "npx worker-vllm token create --scope worker" and give it to the worker as CASOLA_API_TOKEN; a queue that runs learns of it at its next start.';
 
 const REFUSALS: Record<string, RefusedWorker> = {
   token_missing: { why: 'it sent no token', advice: MAKE_ONE },

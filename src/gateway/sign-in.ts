@@ -3,6 +3,7 @@ import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet } from './objects.ts';
+import { allTokens, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
 
 /**
  * Signing in to the page: a token is posted once, and a cookie stands for it. The cookie holds a random id; its hash
@@ -54,15 +55,14 @@ export async function signOut(request: Request, env: Pick<Env, 'FLEET'>, basePat
 /** When the cookie of a request ends, and for which token it stands; null: it has none that is good. */
 export async function signedIn(
   request: Request,
-  env: Pick<Env, 'FLEET'>,
-  tokens: readonly TokenEntry[],
+  env: TokenSources,
 ): Promise<{ id_sha256: string; entry: TokenEntry; expires_at: number } | null> {
   const id = idIn(request);
   if (id === null) return null;
   const hash = await sha256Of(id);
   const row = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.signedIn(hash));
-  const entry = row && tokens.find(({ sha256 }) => sha256 === row.token_sha256);
-  return entry ? { id_sha256: hash, entry, expires_at: row.expires_at } : null;
+  const entry = row && (await allTokens(env)).find(({ sha256 }) => sha256 === row.token_sha256);
+  return entry && !hasExpired(entry) ? { id_sha256: hash, entry, expires_at: row.expires_at } : null;
 }
 
 /**
@@ -71,14 +71,13 @@ export async function signedIn(
  */
 export async function entryOfCookie(
   request: Request,
-  env: Pick<Env, 'FLEET'>,
-  tokens: readonly TokenEntry[],
+  env: TokenSources,
 ): Promise<(TokenEntry & { signed_in: string }) | null> {
   if (idIn(request) === null) return null;
   // Answers to others cannot be read, so only what changes something, or opens a socket, is of use to them.
   const onlyReads = request.method === 'GET' || request.method === 'HEAD';
   if (!onlyReads || request.headers.has('upgrade')) requireOwnPage(request);
-  const found = await signedIn(request, env, tokens);
+  const found = await signedIn(request, env);
   return found && { ...found.entry, signed_in: found.id_sha256 };
 }
 
@@ -116,13 +115,4 @@ function cookieWith(request: Request, id: string, basePath: string, seconds: num
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
   const secure = isTls ? '; Secure' : '';
   return `${name}=${id}; Path=${basePath}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure}`;
-}
-
-/** Lower-case hex. */
-export async function sha256Of(text: string): Promise<string> {
-  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))));
-}
-
-function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -11,10 +11,10 @@ import {
   runpodStreams,
 } from '../protocol/index.ts';
 import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
+import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-scan.ts';
-import { enginePriorityProblem, type PriorityBound, priorityProblem } from './priority.ts';
 
 /** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
 
@@ -22,15 +22,14 @@ import { enginePriorityProblem, type PriorityBound, priorityProblem } from './pr
  * @param bound what its submitter may ask for
  * @returns the error rather than throwing it, since in an array it concerns one job only
  */
-export function readSubmission(
-  body: unknown,
-  bound: PriorityBound,
-  idempotencyKey?: string,
-): SubmitJob | HttpError {
+export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): SubmitJob | HttpError {
   const parsed = parseSubmission(body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
-  const denied = priorityProblem(job.priority, bound) ?? payloadPriorityProblem(payload, bound);
+  const denied =
+    priorityProblem(job.priority, bound) ??
+    payloadPriorityProblem(payload, bound) ??
+    modelProblem(modelsIn(payload), bound);
   if (denied) return denied;
   const isEngineRequest = job.job_type === 'engine_request';
   const problem =
@@ -52,7 +51,7 @@ export function readSubmission(
 }
 
 /** What is wrong with the payload of an `engine_request`; null: nothing. */
-function problemOf(payload: unknown, bound: PriorityBound): string | null {
+function problemOf(payload: unknown, bound: Bounds): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;
   const { method, path, headers = {}, body, body_base64 } = request.value;
@@ -75,7 +74,7 @@ function problemOf(payload: unknown, bound: PriorityBound): string | null {
 }
 
 /** Why a job may not ask this of an engine; null: it may. A payload that is no JSON object asks for nothing. */
-function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): string | null {
+function bodyProblemOf(path: string, body: Uint8Array, bound: Bounds): string | null {
   let previousId: string | null = null;
   try {
     const { response, priority } = scanBody(body);
@@ -90,11 +89,27 @@ function bodyProblemOf(path: string, body: Uint8Array, bound: PriorityBound): st
 }
 
 /** The same of the priority that a payload asks of the engine, or the requests that RunPod's inputs name. */
-export function payloadPriorityProblem(payload: object, bound: PriorityBound): HttpError | null {
+export function payloadPriorityProblem(payload: object, bound: Bounds): HttpError | null {
   const { priority, input } = payload as { priority?: unknown; input?: unknown };
   const { openai_input, body, ...of } = fieldsOf(input);
   const asked = [priority, of.priority, Object(openai_input).priority, Object(body).priority];
   return asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean) ?? null;
+}
+
+/** Models that a payload names, of whichever type its job is. */
+export function modelsIn(payload: object): unknown[] {
+  const { model, body, input } = payload as Record<string, unknown>;
+  const { openai_input, body: inner, model: own } = fieldsOf(input);
+  return [model, modelInText(body), own, fieldsOf(openai_input).model, fieldsOf(inner).model];
+}
+
+/** What is no JSON object names none. */
+function modelInText(body: unknown): string | null {
+  try {
+    return typeof body === 'string' ? readFacts(new TextEncoder().encode(body)).model : null;
+  } catch {
+    return null;
+  }
 }
 
 /** The same of the requests that RunPod's inputs name. */

@@ -1,11 +1,8 @@
 import * as z from 'zod';
 import { SCOPES } from './scopes.ts';
 
-/** One token as the token file, `TOKENS` and the gateway know it: never the token itself. */
-export const TokenEntry = z.object({
-  name: z.string(),
-  /** Lower-case hex of the token's SHA-256. */
-  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+/** What may be said of a token, whoever made it. */
+export const TokenBounds = z.object({
   scopes: z.array(z.enum(SCOPES)).min(1),
   /** Whose jobs it submits and sees; left out: it is a tenant of its own, by its name. */
   tenant: z.string().min(1).max(256).optional(),
@@ -16,5 +13,35 @@ export const TokenEntry = z.object({
    * lowest number goes first: -5 needs 5). Left out: 0, that of requests whose callers wait; of `admin` any.
    */
   highest_priority: z.number().int().min(0).max(1000).optional(),
+  /** Models that it may ask for, by the names that callers use; `*` stands for any characters. Left out: all. */
+  models: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
+  /** Paths that it may ask for; `*` stands for any characters: `/v1/embeddings`, `/v1/*`. Left out: all of its scopes. */
+  routes: z
+    .array(
+      z
+        .string()
+        .max(256)
+        .regex(/^\/\S*$/, 'expected a path, such as /v1/embeddings'),
+    )
+    .min(1)
+    .max(100)
+    .optional(),
+  /** From then on it is refused. */
+  expires_at: z.iso.datetime({ offset: true }).optional(),
 });
+
+/** Body of `POST /api/tokens`. Strict: what is misspelt would let the token do more. */
+export const TokenRequest = TokenBounds.extend({
+  /** Who it is for; also the tenant of its jobs, unless `tenant` is given. */
+  name: z.string().min(1).max(256),
+}).strict();
+
+/** One token as the token file, `TOKENS`, the fleet object and the gateway know it: never the token itself. */
+export const TokenEntry = TokenBounds.extend({
+  name: z.string().min(1).max(256),
+  /** Lower-case hex of the token's SHA-256. */
+  sha256: z.string().regex(/^[0-9a-f]{64}$/),
+  created_at: z.iso.datetime().optional(),
+});
+export type TokenBounds = z.infer<typeof TokenBounds>;
 export type TokenEntry = z.infer<typeof TokenEntry>;

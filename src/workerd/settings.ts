@@ -66,7 +66,7 @@ export async function readQueueSettings(
   if (settings.tokens.length === 0 && !isLoopback(settings.host)) {
     throw new UserError(
       `A queue without tokens listens on this machine only, not on ${settings.host}: anybody could use it. ` +
-        'Make tokens first: "npx worker-vllm token --scope worker" for workers, "npx worker-vllm token --scope submit" for callers; or set QUEUE_TOKENS.',
+        'Make tokens first: "npx worker-vllm token create --scope worker" for workers, "npx worker-vllm token create --scope submit" for callers; or set QUEUE_TOKENS.',
     );
   }
   return settings;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import * as z from 'zod';
 import { UserError } from '../process/index.ts';
 import { SCOPES, type Scope } from '../settings/scopes.ts';
-import { TokenEntry } from '../settings/token-entry.ts';
+import { type TokenBounds, TokenEntry } from '../settings/token-entry.ts';
 import { makeFolder, stateFolderError } from './state-folder.ts';
 
 /** A token and what is kept of it. */
@@ -18,23 +18,28 @@ export interface NewToken {
  * A random token with the prefix of this project's tokens.
  * @param bounds what else its entry says
  */
-export function makeToken(
-  name: string,
-  scopes: Scope[],
-  bounds: Pick<TokenEntry, 'worker_id' | 'highest_priority'> = {},
-): NewToken {
+export function makeToken(name: string, scopes: Scope[], bounds: Omit<TokenBounds, 'scopes'> = {}): NewToken {
   const token = `wv_${randomBytes(32).toString('base64url')}`;
   return { token, entry: { name, sha256: sha256(token), scopes, ...bounds } };
 }
 
-/** Adds a token to the state folder's file, which only its owner can read. */
-export async function storeToken(stateDir: string, entry: TokenEntry): Promise<void> {
-  const entries = await readTokenFile(stateDir);
-  if (entries.some(({ name }) => name === entry.name)) {
-    throw new UserError(`There is a token named "${entry.name}" already: choose another --name.`);
-  }
+/** Adds a token to the state folder's file. @throws UserError where its name is taken */
+export function storeToken(stateDir: string, entry: TokenEntry): Promise<void> {
+  return changeTokenFile(stateDir, (entries) => {
+    if (entries.some(({ name }) => name === entry.name)) {
+      throw new UserError(`There is a token named "${entry.name}" already: choose another --name.`);
+    }
+    return [...entries, entry];
+  });
+}
+
+/** Writes the state folder's file anew, which only its owner can read. A queue reads it again within a second. */
+export async function changeTokenFile(
+  stateDir: string,
+  change: (entries: TokenEntry[]) => TokenEntry[],
+): Promise<void> {
   const path = tokenFile(stateDir);
-  const text = `${JSON.stringify([...entries, entry], null, 2)}\n`;
+  const text = `${JSON.stringify(change(await readTokenFile(stateDir)), null, 2)}\n`;
   try {
     await makeFolder(stateDir);
     await writeFile(`${path}.new`, text, { mode: 0o600 });

@@ -26,7 +26,7 @@ let worker: WorkerProcess;
 
 beforeAll(async () => {
   for (const scope of ['worker', 'submit', 'read']) {
-    const made = cli(['token', '--scope', scope, '--state', stateDir]);
+    const made = cli(['token', 'create', '--scope', scope, '--state', stateDir]);
     expect((await made.exited).code).toBe(0);
     tokens[scope] = /\S{20,}/.exec(made.output())![0];
   }

@@ -51,7 +51,7 @@ async function end(command: Child): Promise<void> {
 
 beforeAll(async () => {
   collector = await startReceiver();
-  token = /\S{20,}/.exec(await printed('token', ['--scope', 'admin', '--name', 'me']))![0];
+  token = /\S{20,}/.exec(await printed('token', ['create', '--scope', 'admin', '--name', 'me']))![0];
   const port = await freePort();
   const queue = start('queue', ['--port', String(port)]);
   await queue.waitForLine(/listening at/);

@@ -142,7 +142,8 @@ it('jobs by program, once the clone is built as docs/jobs.md says', async () => 
 
 it('a queue with tokens', async () => {
   await stop(road);
-  for (const scope of ['worker', 'submit']) await output(type(`npx worker-vllm token --scope ${scope}`));
+  for (const scope of ['worker', 'submit'])
+    await output(type(`npx worker-vllm token create --scope ${scope}`));
   const queue = type('npx worker-vllm queue');
   await queue.waitForLine(/listening at/);
   expect((await fetch(`http://127.0.0.1:${port}/v1/models`)).status).toBe(401);

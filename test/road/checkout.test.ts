@@ -91,7 +91,9 @@ describe('a checkout', () => {
   it('names sources in its stacks', async () => {
     const first = /^.* = options;$/m.exec(readFileSync(join(checkout, 'src/commands/token.ts'), 'utf8'))![0];
     edit('src/commands/token.ts', first, `${first}\n  if (scope) throw new Error('planted');`);
-    const { output } = await run(['token', '--scope', 'read'], process.execPath, { LOG_LEVEL: 'debug' });
+    const { output } = await run(['token', 'create', '--scope', 'read'], process.execPath, {
+      LOG_LEVEL: 'debug',
+    });
     expect(output).toMatch(/Error: planted\n +at .*src\/commands\/token\.ts:\d+:\d+/);
   });
 });

@@ -97,7 +97,7 @@ describe('tokens', () => {
   it('are asked for by scope, on every route and on both sockets', async () => {
     const stateDir = stateFolder();
     const make = async (scope: string) => {
-      const command = cli(['token', '--scope', scope, '--state', stateDir]);
+      const command = cli(['token', 'create', '--scope', scope, '--state', stateDir]);
       await command.exited;
       const token = /wv_\S+/.exec(command.output())?.[0];
       if (!token) throw new Error(command.output());
@@ -187,7 +187,7 @@ describe('mistakes on the command line', () => {
   it('listening beyond this machine without tokens is refused, saying how to make one', async () => {
     const { code, output } = await failed(['queue', '--host', '0.0.0.0', '--state', stateFolder()]);
     expect(code).toBe(EXIT.configuration);
-    expect(output).toContain('worker-vllm token --scope worker');
+    expect(output).toContain('worker-vllm token create --scope worker');
   });
 
   it('a port in use, and a state folder in use, are named', async () => {
@@ -217,14 +217,41 @@ describe('mistakes on the command line', () => {
 
   it('a token bound to a worker needs the scope worker and an id that can be', async () => {
     const state = stateFolder();
-    const wrong = await failed(['token', '--scope', 'submit', '--worker-id', 'w', '--state', state]);
+    const wrong = await failed([
+      'token',
+      'create',
+      '--scope',
+      'submit',
+      '--worker-id',
+      'w',
+      '--state',
+      state,
+    ]);
     expect([wrong.code, wrong.output]).toEqual([
       EXIT.configuration,
       expect.stringContaining('--scope worker'),
     ]);
-    const odd = await failed(['token', '--scope', 'worker', '--worker-id', 'a b', '--state', state]);
+    const odd = await failed([
+      'token',
+      'create',
+      '--scope',
+      'worker',
+      '--worker-id',
+      'a b',
+      '--state',
+      state,
+    ]);
     expect([odd.code, odd.output]).toEqual([EXIT.configuration, expect.stringContaining("'runpod-*'")]);
-    const good = await failed(['token', '--scope', 'worker', '--worker-id', 'runpod-*', '--state', state]);
+    const good = await failed([
+      'token',
+      'create',
+      '--scope',
+      'worker',
+      '--worker-id',
+      'runpod-*',
+      '--state',
+      state,
+    ]);
     expect([good.code, good.output]).toEqual([EXIT.ok, expect.stringContaining('as the worker runpod-*')]);
   });
 

@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 
 async function makeToken(stateDir: string, scope: string): Promise<string> {
-  const made = cli(['token', '--state', stateDir, '--scope', scope, '--name', scope]);
+  const made = cli(['token', 'create', '--state', stateDir, '--scope', scope, '--name', scope]);
   expect(await made.exited).toMatchObject({ code: 0 });
   return /wv_[\w-]+/.exec(made.output())![0];
 }

@@ -52,7 +52,7 @@ export async function startWranglerDev({ port, stateDir, env }: Deployment): Pro
 
 /**
  * wrangler.jsonc as it is, with its bucket bound and settings as variables. What `wrangler secret put` would set lies beside
- * it: the key of addresses, and the tokens that `worker-vllm token` has made in that folder or that QUEUE_TOKENS names.
+ * it: the key of addresses, and the tokens that `worker-vllm token create` has made in that folder or that QUEUE_TOKENS names.
  */
 export async function writeConfig(folder: string, env: NodeJS.ProcessEnv): Promise<string> {
   const { objectSettings, tokens } = await readQueueSettings({ state: folder }, env);

@@ -43,8 +43,8 @@ function OnThisMachine({ url }: { url: string }) {
         </p>
         <Command
           text={[
-            'npx worker-vllm token --scope worker',
-            'npx worker-vllm token --scope admin',
+            'npx worker-vllm token create --scope worker',
+            'npx worker-vllm token create --scope admin',
             `npx worker-vllm queue --host 0.0.0.0 --port ${location.port || 80}`,
           ].join('\n')}
           what="the commands"
@@ -60,7 +60,7 @@ function Anywhere({ url }: { url: string }) {
       <li>
         <h2>Make a token for workers, on the queue's machine</h2>
         <p>It is shown once. Start the queue anew afterwards: it reads its tokens when it starts.</p>
-        <Command text="npx worker-vllm token --scope worker" />
+        <Command text="npx worker-vllm token create --scope worker" />
       </li>
       <li>
         <h2>Start the worker and its engine, on the machine with the GPU</h2>

@@ -48,7 +48,7 @@ export function SignInView() {
         </p>
       )}
       <p class="dim">Whoever runs the queue makes one there, and restarts it:</p>
-      <Command text="npx worker-vllm token --scope read" />
+      <Command text="npx worker-vllm token create --scope read" />
       <p class="dim">The token is sent once and not kept; you stay signed in for 12 hours.</p>
     </section>
   );

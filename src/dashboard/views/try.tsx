@@ -107,7 +107,7 @@ export function TryView() {
       {session.value && !maySubmit.value && (
         <p class="notice">
           The token you are signed in with may not submit: sign in with one that has the scope submit (
-          <code>npx worker-vllm token --scope read,submit</code>).
+          <code>npx worker-vllm token create --scope read,submit</code>).
         </p>
       )}
       <ol class="chat" aria-label="Chat" aria-live="polite" aria-busy={running !== null}>

@@ -1,13 +1,13 @@
 import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
 import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
 import { type HeardAnswer, packJobs, type SubmitJob, unpackView } from '../../queue/rpc.ts';
+import { enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
 import { callQueue, submitAndListen } from '../objects.ts';
-import { enginePriorityProblem } from '../priority.ts';
 
 /** Below what people wait for. */
 const PRIORITY = -10;
@@ -57,13 +57,18 @@ const NO_HASTE = { highest: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
 /** Why the gateway would not pass this line on; null: it would. */
-function refusalOf({ path, body }: LineJob, payload: string): string | null {
+function refusalOf({ path, body, model, ...by }: LineJob, payload: string): string | null {
   // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const { response, priority } = scanBody(new TextEncoder().encode(body));
     if (enginePriorityProblem(priority, NO_HASTE)) return TOO_HASTY;
-    return keptResponseProblem(path, response.previousId);
+    const denied = modelProblem([model], {
+      ...NO_HASTE,
+      name: by.token_name,
+      models: by.token_models ?? null,
+    });
+    return denied?.message ?? keptResponseProblem(path, response.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;

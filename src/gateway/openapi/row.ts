@@ -12,6 +12,7 @@ export interface RouteRow {
     | 'Jobs'
     | 'Files'
     | 'Fleet'
+    | 'Tokens'
     | 'Page'
     | 'Metrics and usage'
     | 'RunPod'

@@ -3,6 +3,7 @@ import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
 import { LauncherAnswer, LauncherReport } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
+import { TokenRequest } from '../../settings/token-entry.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
@@ -156,6 +157,10 @@ export const SCHEMAS = {
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
+  TokenRequest: received(TokenRequest, 'A token to be made.', { name: 'team-a', scopes: ['submit'] }),
+  TokenView: sent(protocol.TokenView, 'A token, without what would let anybody use it.'),
+  TokenList: sent(protocol.TokenList, 'All tokens.'),
+  NewToken: sent(protocol.NewToken, 'A token that was made: shown this once.'),
   SessionView: sent(protocol.SessionView, 'Whom the page acts for.', {
     asks_for_token: true,
     name: 'dashboard',

@@ -5,7 +5,9 @@ import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
 import { readValue } from '../body.ts';
+import { boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { callBatches, queueIdOf } from '../objects.ts';
 import { wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
@@ -131,6 +133,7 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const parsed = parseValue(BatchRequest, body);
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
+  const { models } = boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
     const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
@@ -144,6 +147,7 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   return {
     id: randomId('batch_'),
     ...submitterOf(context.get('token')),
+    ...(models && { token_models: models }),
     input_file_id,
     endpoint,
     completion_window,

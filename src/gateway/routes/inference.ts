@@ -6,6 +6,7 @@ import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
+import { boundsOf, enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
@@ -19,7 +20,6 @@ import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, callWorker, fetchRelay, queueIdOf } from '../objects.ts';
-import { enginePriorityProblem, priorityBound } from '../priority.ts';
 import { requestIdHeaders } from '../request-id.ts';
 import { PASSED_THROUGH } from './passed-through.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
@@ -108,14 +108,18 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
   const most = Number(env.MAX_BODY_BYTES || BODY.default);
   const { bytes, release } = await readBody(request, env, most, variableOf('max_body_bytes'));
   try {
-    const read = engineCall(request, path, bytes, modelAliases(env.MODEL_ALIASES));
+    const aliases = modelAliases(env.MODEL_ALIASES);
+    const read = engineCall(request, path, bytes, aliases);
     freeBytes(bytes);
     const token = context.get('token');
-    const bound = priorityBound(token);
+    const bound = boundsOf(token, aliases);
     const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
     if (problem) throw problem;
     const { facts, payload, response } = read;
     const owner = await ownerOf(env, queueId, path, response.previousId, viewerOf(token));
+    // What is asked about a response is asked of a model that its token was let to.
+    const denied = owner === null || facts.model !== null ? modelProblem([facts.model], bound) : null;
+    if (denied) throw denied;
     const jobId = context.get('ownId');
     const requestId = read.requestId ?? jobId;
     context.set('requestId', requestId);

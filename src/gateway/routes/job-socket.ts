@@ -1,11 +1,13 @@
 import { quietly } from '../../durable/quietly.ts';
 import { packJobs } from '../../queue/rpc.ts';
-import { isConfigured, readerOf, submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
+import { boundsOf } from '../bounds.ts';
 import { JobSocket } from '../job-socket.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { callQueue, queueIdOf, submitAndListen } from '../objects.ts';
-import { priorityBound } from '../priority.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
+import { isStillGood } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
@@ -37,7 +39,7 @@ function serve(context: GatewayContext): Response {
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
-    bound: priorityBound(context.get('token')),
+    bound: boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
     submit: (jobs) =>
       submitAndListen(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
@@ -50,9 +52,16 @@ function serve(context: GatewayContext): Response {
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
+  const token = context.get('token');
+  let last = Promise.resolve();
+  const take = async (data: string | ArrayBuffer) => {
+    // What cannot be looked up now was good when the socket was opened.
+    if (await isStillGood(token, env).catch(() => true)) socket.onMessage(data);
+    else quietly(() => server.close(1008, 'the token of this connection is not good any more'));
+  };
+  // One after another: their order counts.
   server.addEventListener('message', ({ data }) => {
-    if (isConfigured(context.get('token'), env)) socket.onMessage(data);
-    else quietly(() => server.close(1008, 'the token of this connection is not configured any more'));
+    last = last.then(() => take(data));
   });
   const closed = () => {
     quietly(() => server.close(1000, ''));

@@ -2,13 +2,14 @@ import { limits, traceContextOf } from '../../protocol/index.ts';
 import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
+import { type Bounds, boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { callQueue, queueIdOf, submitJobs } from '../objects.ts';
 import type { Parameter } from '../openapi/row.ts';
-import { type PriorityBound, priorityBound } from '../priority.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, route } from './route.ts';
@@ -61,7 +62,7 @@ export function jobRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, request);
       const key = request.headers.get('idempotency-key') ?? undefined;
       const submitter = submitterOf(context.get('token'));
-      const bound = priorityBound(context.get('token'));
+      const bound = boundsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
       const submission = traceContextOf(request.headers);
       const submit = (jobs: SubmitJob[]) => {
         const trace = submission && {
@@ -211,7 +212,7 @@ function jobAnswer(job: object, status = 200): Response {
 /** Valid jobs go in one commit; each place of the answer holds what became of the job in that place. */
 async function submitMany(
   bodies: unknown[],
-  bound: PriorityBound,
+  bound: Bounds,
   submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>,
 ) {
   if (bodies.length === 0 || bodies.length > limits.JOBS_PER_SUBMISSION) {

@@ -1,7 +1,8 @@
 import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts';
-import { isOpen, rejectStrangers } from '../auth.ts';
+import { rejectStrangers } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { pagePath } from '../page-path.ts';
+import { isOpen } from '../tokens.ts';
 import type { Gateway, GatewayContext } from './route.ts';
 
 /** Addresses of the page's views (src/dashboard/router.ts tells them apart). */

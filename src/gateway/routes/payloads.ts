@@ -1,11 +1,12 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
 import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
-import { equalInConstantTime, isOpen, rejectStrangers } from '../auth.ts';
+import { rejectStrangers } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue, queueIdOf } from '../objects.ts';
 import type { RouteRow } from '../openapi/row.ts';
 import { discardBody } from '../receive.ts';
+import { equalInConstantTime, isOpen } from '../tokens.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const TICKET: RouteRow['query'] = {

@@ -3,13 +3,13 @@ import { packJobs } from '../../queue/rpc.ts';
 import { replayUrl } from '../../relay/calls.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
+import { boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue, fetchRelay, queueIdOf, submitJobs } from '../objects.ts';
-import { priorityBound } from '../priority.ts';
 import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
@@ -217,7 +217,12 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
   const queueId = queueIdOf(env, context.req.raw);
   const { bytes, release } = await readBody(context.req.raw, env);
   try {
-    const job = readRunpodSubmission(parseBody(bytes), id, endpoint, priorityBound(context.get('token')));
+    const job = readRunpodSubmission(
+      parseBody(bytes),
+      id,
+      endpoint,
+      boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
+    );
     const submitter = submitterOf(context.get('token'));
     const [answer] = await submitJobs(
       env,

@@ -1,11 +1,12 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
 import { SCOPES } from '../../settings/scopes.ts';
-import { type AuthSettings, entryOfToken, isOpen, readTokens, rejectStrangers } from '../auth.ts';
+import { type AuthSettings, rejectStrangers } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { queueIdOf } from '../objects.ts';
 import { pagePath } from '../page-path.ts';
 import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
+import { entryOfToken, isOpen } from '../tokens.ts';
 import { type Gateway, route } from './route.ts';
 
 /** Far more than a token. */
@@ -48,11 +49,11 @@ export function sessionRoutes(app: Gateway): void {
       const given = parseValue(SignIn, await readValue(request, env, SIGN_IN_BYTES));
       if (!given.ok) throw new HttpError(400, `Not a sign-in: ${given.message}`, 'invalid_sign_in');
       if (isOpen(env)) return context.json(await sessionOf(request, env));
-      const entry = await entryOfToken(given.value.token.trim(), readTokens(env.TOKENS));
+      const entry = await entryOfToken(given.value.token.trim(), env);
       if (entry.scopes.every((scope) => scope === 'worker' || scope === 'launcher')) {
         throw new HttpError(
           403,
-          `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token --scope read" makes one.`,
+          `The token "${entry.name}" is for workers and launchers. Sign in with one that has the scope read, submit or admin: "npx worker-vllm token create --scope read" makes one.`,
           'scope_missing',
         );
       }
@@ -86,7 +87,7 @@ async function sessionOf(request: Request, env: AuthSettings): Promise<SessionVi
     rejectStrangers(request, env.LOCAL_HOSTS);
     return { asks_for_token: false, name: null, scopes: [...SCOPES], expires_at: null };
   }
-  const found = await signedIn(request, env, readTokens(env.TOKENS));
+  const found = await signedIn(request, env);
   if (found === null) return { asks_for_token: true, name: null, scopes: [], expires_at: null };
   return viewOf(found.entry, found.expires_at);
 }

@@ -1,7 +1,8 @@
-import { equalInConstantTime, replaceTokens, requireQueueId, requireWorkerId } from '../auth.ts';
+import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue, closeAllSockets, closeAllViewers, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
+import { equalInConstantTime, replaceTokens } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */

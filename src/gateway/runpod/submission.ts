@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
+import { type Bounds, modelProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
-import type { PriorityBound } from '../priority.ts';
-import { payloadPriorityProblem, runpodProblem } from '../submissions.ts';
+import { modelsIn, payloadPriorityProblem, runpodProblem } from '../submissions.ts';
 
 /** Jobs with `lowPriority` run after all others. */
 const LOW_PRIORITY = -1;
@@ -23,18 +23,15 @@ export const RunpodSubmission = RunpodPayload.extend({
  * @param bound what its submitter may ask for
  * @throws HttpError 400 that names the field, 403 for a priority that is not the submitter's to ask for
  */
-export function readRunpodSubmission(
-  body: unknown,
-  id: string,
-  endpoint: string,
-  bound: PriorityBound,
-): SubmitJob {
+export function readRunpodSubmission(body: unknown, id: string, endpoint: string, bound: Bounds): SubmitJob {
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
   const problem = runpodProblem({ input });
   if (problem !== null) throw new HttpError(400, problem, 'invalid_job');
-  const denied = payloadPriorityProblem({ input }, bound);
+  const named = endpoint === 'default' ? [] : [endpoint];
+  const denied =
+    payloadPriorityProblem({ input }, bound) ?? modelProblem([...named, ...modelsIn({ input })], bound);
   if (denied) throw denied;
   return {
     id,

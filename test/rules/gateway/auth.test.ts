@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import {
   type AuthSettings,
   authorize,
-  readTokens,
   requireWorkerId,
   tenantOf,
   viewerOf,
 } from '../../../src/gateway/auth.ts';
+import { configuredTokens } from '../../../src/gateway/tokens.ts';
 import type { Scope } from '../../../src/settings/scopes.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
@@ -19,8 +19,10 @@ function entry(token: string, ...scopes: Scope[]): TokenEntry {
   };
 }
 
-/** Nothing is asked of an object for a request without a cookie. */
-const NO_OBJECTS = {} as AuthSettings['FLEET'];
+/** A fleet object that keeps no tokens. */
+const NO_OBJECTS = {
+  getByName: () => ({ tokens: async () => ({ version: 1, entries: [] }), tokenUses: async () => ({}) }),
+} as unknown as AuthSettings['FLEET'];
 
 const TOKENS = [
   entry('wv_worker', 'worker'),
@@ -163,19 +165,19 @@ describe('a token for certain workers', () => {
 
 describe('the configured tokens', () => {
   it('are none when the text is empty or absent', () => {
-    expect(readTokens(undefined)).toEqual([]);
-    expect(readTokens('[]')).toEqual([]);
+    expect(configuredTokens({})).toEqual([]);
+    expect(configuredTokens({ TOKENS: '[]' })).toEqual([]);
   });
 
   it('are read from JSON', () => {
-    expect(readTokens(JSON.stringify(TOKENS))).toEqual(TOKENS);
+    expect(configuredTokens({ TOKENS: JSON.stringify(TOKENS) })).toEqual(TOKENS);
   });
 
   it.each(['{', '{}', '[{"name":"a","sha256":"xyz","scopes":["read"]}]', '[{"name":"a"}]'])(
     'fail loudly rather than leave the queue open: %s',
     (text) => {
-      expect(() => readTokens(text)).toThrow();
-      expect(() => readTokens(text)).toThrow();
+      expect(() => configuredTokens({ TOKENS: text })).toThrow();
+      expect(() => configuredTokens({ TOKENS: text })).toThrow();
     },
   );
 });

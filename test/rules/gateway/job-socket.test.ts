@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import { boundsOf } from '../../../src/gateway/bounds.ts';
 import { JobSocket } from '../../../src/gateway/job-socket.ts';
-import { priorityBound } from '../../../src/gateway/priority.ts';
+import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
@@ -10,7 +11,7 @@ class Program {
   readonly queue = new QueueHarness();
   readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
   readonly #socket = new JobSocket({
-    bound: priorityBound(null),
+    bound: boundsOf(null, modelAliases('')),
     submit: (jobs) =>
       this.#ask(() => this.queue.queue.do('submitAndListen', jobs as SubmitJob[], [], 'listener')) as never,
     listen: (ids) => this.#ask(() => this.queue.queue.do('listen', 'listener', ids, null)),

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
+import { boundsOf } from '../../../src/gateway/bounds.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
-import { priorityBound } from '../../../src/gateway/priority.ts';
+import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
 
@@ -27,7 +28,7 @@ test.each([
 const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
 const made = { model: 'm', input: 'x', store: true };
 const job = (job_type: string, payload: object) =>
-  readSubmission({ job_type, config_id: 'c', payload }, priorityBound(null));
+  readSubmission({ job_type, config_id: 'c', payload }, boundsOf(null, modelAliases('')));
 
 test.each([
   ['engine_request', { method: 'GET', path: '/v1/responses/resp_1' }],
@@ -43,7 +44,9 @@ test.each([
     message: expect.stringContaining('not by jobs'),
   });
   if (type === 'runpod')
-    expect(() => readRunpodSubmission(payload, 'id', 'm', priorityBound(null))).toThrow('not by jobs');
+    expect(() => readRunpodSubmission(payload, 'id', 'm', boundsOf(null, modelAliases('')))).toThrow(
+      'not by jobs',
+    );
 });
 
 test.each([

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { boundsOf } from '../../../src/gateway/bounds.ts';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
-import { priorityBound } from '../../../src/gateway/priority.ts';
+import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import { poolOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
 import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
@@ -73,7 +74,7 @@ describe('a job as RunPod shows it', () => {
 });
 
 describe('a submission', () => {
-  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny', priorityBound(null));
+  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny', boundsOf(null, modelAliases('')));
 
   test('becomes a stored job of the endpoint', () => {
     const job = read({ input: { prompt: 'Hi' } });

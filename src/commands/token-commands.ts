@@ -1,0 +1,79 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { SCOPES } from '../settings/scopes.ts';
+import { finish, withStateOption, withToken } from './command-line.ts';
+
+/** `token …`: who may use a queue. */
+export function addTokenCommands(program: Command): void {
+  const token = program
+    .command('token')
+    .description('Say who may use a queue: in its state folder, or with --url in a queue that runs.');
+
+  withPlace(token.command('create'))
+    .description('Make a token and print it this once; only its SHA-256 is kept.')
+    .requiredOption(
+      '--scope <scopes>',
+      'what it is for: submit (callers), worker (workers), launcher (launchers), read (looking) or admin (everything); several with +',
+      scopes,
+    )
+    .option('--name <name>', 'who it is for; also the tenant of its jobs')
+    .option('--tenant <name>', 'whose jobs it submits and sees, where several tokens share them')
+    .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
+    .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
+    .option('--expires <when>', 'when it ends: 90d, 12h, or a date')
+    .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
+    .option(
+      '--highest-priority <number>',
+      'highest priority of its jobs; 0, that of requests, unless said; of admin any',
+    )
+    .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
+    .action(async (options) =>
+      finish((await import('./tokens/commands.ts')).runTokenCreate(withToken(options))),
+    );
+
+  withPlace(token.command('list'))
+    .description('Show the tokens there are, what they may do, and when they were last used.')
+    .option('--json', 'print them as JSON')
+    .action(async (options) =>
+      finish((await import('./tokens/commands.ts')).runTokenList(undefined, withToken(options))),
+    );
+
+  withPlace(token.command('show <name>'))
+    .description('Show one of them.')
+    .option('--json', 'print it as JSON')
+    .action(async (name, options) =>
+      finish((await import('./tokens/commands.ts')).runTokenList(name, withToken(options))),
+    );
+
+  withPlace(token.command('rotate <name>'))
+    .description('Give a token another secret and print it this once; the old one is refused at once.')
+    .action(async (name, options) =>
+      finish((await import('./tokens/commands.ts')).runTokenRotate(name, withToken(options))),
+    );
+
+  withPlace(token.command('revoke <name>'))
+    .description('Take a token away: it is refused, and what was opened with it is closed.')
+    .action(async (name, options) =>
+      finish((await import('./tokens/commands.ts')).runTokenRevoke(name, withToken(options))),
+    );
+}
+
+function withPlace(command: Command): Command {
+  return withStateOption(command)
+    .option('--url <url>', 'address of a queue that runs, in place of the folder; on Cloudflare the one way')
+    .option('--token <token>', 'with --url: a token with the scope admin (variable CASOLA_API_TOKEN)');
+}
+
+function scopes(text: string): string[] {
+  const given = text.split(/[+,]/);
+  const unknown = given.find((scope) => !(SCOPES as readonly string[]).includes(scope));
+  if (unknown !== undefined)
+    throw new InvalidArgumentError(`expected ${SCOPES.join(', ')}, not "${unknown}".`);
+  return given;
+}
+
+function list(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean);
+}

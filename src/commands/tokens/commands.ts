@@ -1,0 +1,146 @@
+import { UserError } from '../../process/index.ts';
+import type { TokenView } from '../../protocol/index.ts';
+import type { Scope } from '../../settings/scopes.ts';
+import { TokenBounds } from '../../settings/token-entry.ts';
+import { columns } from '../fleet/columns.ts';
+import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
+
+/** Which tokens a command is about. */
+export interface PlaceOptions {
+  state: string;
+  /** Of a queue that runs; left out: the tokens of the state folder. */
+  url?: string;
+  token?: string;
+}
+
+export interface CreateOptions extends PlaceOptions {
+  scope: Scope[];
+  name?: string;
+  tenant?: string;
+  /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
+  workerId?: string;
+  /** Text of a whole number. */
+  highestPriority?: string;
+  /** Comma-separated patterns. */
+  models?: string[];
+  routes?: string[];
+  /** `90d`, `12h`, or an ISO time. */
+  expires?: string;
+}
+
+/**
+ * `token create`: the token alone on stdout, so that a script can take it; the rest on stderr.
+ * @throws UserError for what cannot be said of a token
+ */
+export async function runTokenCreate(options: CreateOptions): Promise<number> {
+  const { scope, workerId } = options;
+  const bounds = boundsIn(options, Date.now());
+  const place = placeOf(options);
+  const made = await place.create(options.name ?? randomName(scope), bounds);
+  const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
+  showOnce(made, `has the scope ${scope.join(', ')}${where}`, place);
+  return 0;
+}
+
+/** `token list` and `token show`. */
+export async function runTokenList(name: string | undefined, options: PlaceOptions & { json?: boolean }) {
+  const all = await placeOf(options).list();
+  const shown = name === undefined ? all : all.filter((token) => token.name === name);
+  if (name !== undefined && shown.length === 0) throw new UserError(`There is no token named "${name}".`);
+  const text = options.json ? JSON.stringify(name === undefined ? shown : shown[0], null, 2) : table(shown);
+  process.stdout.write(`${text}\n`);
+  return 0;
+}
+
+/** `token rotate`: another secret, as `token create` shows it; the old one is refused from now on. */
+export async function runTokenRotate(name: string, options: PlaceOptions): Promise<number> {
+  const place = placeOf(options);
+  showOnce(await place.rotate(name), 'has a new secret; the old one is refused', place);
+  return 0;
+}
+
+export async function runTokenRevoke(name: string, options: PlaceOptions): Promise<number> {
+  await placeOf(options).revoke(name);
+  process.stderr.write(`The token "${name}" is refused from now on.\n`);
+  return 0;
+}
+
+function placeOf({ url, token, state }: PlaceOptions): TokenPlace {
+  return url === undefined ? tokensOfFolder(state) : tokensOfQueue({ url, token });
+}
+
+function showOnce({ token, name }: NewSecret, what: string, { note }: TokenPlace): void {
+  process.stdout.write(`${token}\n`);
+  process.stderr.write(`The token "${name}" ${what}. It is shown only this once: ${note}\n`);
+}
+
+const FIELDS: Record<string, string> = {
+  tenant: '--tenant',
+  worker_id: '--worker-id',
+  highest_priority: '--highest-priority',
+  models: '--models',
+  routes: '--routes',
+};
+
+/** @throws UserError that names the option */
+function boundsIn(options: CreateOptions, now: number): TokenBounds {
+  const { scope, tenant, workerId, highestPriority, models, routes, expires } = options;
+  if (workerId !== undefined && !scope.includes('worker')) {
+    throw new UserError('--worker-id says which worker may use the token, so it needs --scope worker.');
+  }
+  const given = {
+    scopes: scope,
+    tenant,
+    worker_id: workerId,
+    highest_priority: highestPriority === undefined ? undefined : numberIn(highestPriority),
+    models,
+    routes,
+    expires_at: expires === undefined ? undefined : timeIn(expires, now),
+  };
+  const parsed = TokenBounds.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const field = String(parsed.error.issues[0]?.path[0]);
+  const written = { worker_id: workerId, highest_priority: highestPriority }[field];
+  throw new UserError(
+    `${FIELDS[field] ?? field} "${written ?? ''}": expected ${EXPECTED[field] ?? 'another text'}.`,
+  );
+}
+
+const EXPECTED: Record<string, string> = {
+  tenant: '1 to 256 characters',
+  worker_id: "the id of a worker without blanks, with * for any characters, such as 'runpod-*'",
+  highest_priority: 'a whole number from 0 to 1000',
+  models: "names of models, comma-separated, with * for any characters, such as 'qwen-*'",
+  routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
+};
+
+function numberIn(text: string): number {
+  return text.trim() === '' ? Number.NaN : Number(text);
+}
+
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** @returns ISO @throws UserError */
+function timeIn(text: string, now: number): string {
+  const [, amount, unit] = /^(\d{1,5})([mhd])$/.exec(text) ?? [];
+  const at = unit === undefined ? Date.parse(text) : now + Number(amount) * UNITS[unit]!;
+  if (Number.isFinite(at) && at > now) return new Date(at).toISOString();
+  throw new UserError(`--expires "${text}": expected a time to come, such as 90d, 12h or 2027-01-31.`);
+}
+
+function table(tokens: readonly TokenView[]): string {
+  if (tokens.length === 0) return 'There are no tokens here yet.';
+  const day = (text: string | null, none: string) => text?.slice(0, 16).replace('T', ' ') ?? none;
+  const rows = tokens.map(({ name, scopes, tenant, worker_id, models, routes, expires_at, last_used_at }) => [
+    name,
+    scopes.join('+') + (worker_id === null ? '' : `@${worker_id}`),
+    tenant,
+    models?.join(',') ?? 'all',
+    routes?.join(',') ?? 'all',
+    day(expires_at, 'never'),
+    day(last_used_at, '–'),
+  ]);
+  return columns([['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'EXPIRES', 'LAST USED'], ...rows]).join(
+    '\n',
+  );
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { UserError } from '../../process/index.ts';
+import type { NewToken, TokenView } from '../../protocol/index.ts';
+import type { TokenBounds, TokenEntry } from '../../settings/token-entry.ts';
+import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../workerd/tokens.ts';
+import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
+
+/** Where tokens are kept: in the state folder of a queue, or in a queue that runs, which is asked over HTTP. */
+export interface TokenPlace {
+  create(name: string, bounds: TokenBounds): Promise<NewSecret>;
+  list(): Promise<TokenView[]>;
+  rotate(name: string): Promise<NewSecret>;
+  revoke(name: string): Promise<void>;
+  /** What a person is told of a token that was made. */
+  note: string;
+}
+
+/** Shown this once. */
+export type NewSecret = Pick<NewToken, 'token' | 'name'>;
+
+/** @throws UserError in each, as those of workerd/tokens.ts */
+export function tokensOfFolder(stateDir: string): TokenPlace {
+  return {
+    note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,
+    create: async (name, { scopes, ...bounds }) => {
+      const { token, entry } = makeToken(name, scopes, bounds);
+      await storeToken(stateDir, { ...entry, created_at: new Date().toISOString() });
+      return { token, name };
+    },
+    list: async () => (await readTokenFile(stateDir)).map(viewOf),
+    rotate: async (name) => {
+      const { token, entry } = makeToken(name, ['read']);
+      await changeTokenFile(stateDir, (entries) =>
+        entries.map((own) => (own === found(entries, name) ? { ...own, sha256: entry.sha256 } : own)),
+      );
+      return { token, name };
+    },
+    revoke: (name) =>
+      changeTokenFile(stateDir, (entries) => entries.filter((own) => own !== found(entries, name))),
+  };
+}
+
+/** @throws UserError in each, as `askQueueJson` */
+export function tokensOfQueue(target: QueueTarget): TokenPlace {
+  const ask = <T>(path: string, init: Parameters<typeof askQueueJson>[2] = {}) =>
+    askQueueJson<T>(target, `/api/tokens${path}`, { ...init, scope: 'admin' });
+  const path = (name: string) => `/${encodeURIComponent(name)}`;
+  return {
+    note: `The queue at ${target.url} keeps its SHA-256.`,
+    create: (name, bounds) => ask('', { method: 'POST', body: { name, ...bounds } }),
+    list: async () => (await ask<{ tokens: TokenView[] }>('')).tokens,
+    rotate: (name) => ask(`${path(name)}/rotate`, { method: 'POST' }),
+    revoke: async (name) => void (await ask(path(name), { method: 'DELETE' })),
+  };
+}
+
+export function randomName(scopes: readonly string[]): string {
+  return `${scopes.join('-')}-${randomBytes(3).toString('hex')}`;
+}
+
+/** @throws UserError */
+function found(entries: readonly TokenEntry[], name: string): TokenEntry {
+  const entry = entries.find((own) => own.name === name);
+  if (entry) return entry;
+  throw new UserError(
+    `There is no token named "${name}" in this folder: "worker-vllm token list" shows them.`,
+  );
+}
+
+function viewOf(entry: TokenEntry): TokenView {
+  const { sha256: _, ...bounds } = entry;
+  return {
+    worker_id: null,
+    highest_priority: null,
+    models: null,
+    routes: null,
+    created_at: null,
+    expires_at: null,
+    last_used_at: null,
+    ...bounds,
+    tenant: entry.tenant ?? entry.name,
+    source: 'file',
+  };
+}

@@ -1,0 +1,101 @@
+import type { Sql } from '../durable/ports.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
+
+/** More than any company has teams and programs; each refresh of a gateway reads all of them. */
+const MOST_TOKENS = 2000;
+const USES_KEPT_MS = 366 * 24 * 3_600_000;
+
+/** What was made with `POST /api/tokens`. */
+export interface TokenList {
+  /** Another number after every change. */
+  version: number;
+  /** Null: they are still those of the version that the gateway knows. */
+  entries: TokenEntry[] | null;
+}
+
+/** When a token was last used. */
+export interface TokenUse {
+  sha256: string;
+  /** Epoch ms */
+  at: number;
+}
+
+export type TokenChange =
+  | { kind: 'add'; entry: TokenEntry }
+  /** The same entry with another token: the old one is refused from now on. */
+  | { kind: 'rotate'; name: string; sha256: string }
+  | { kind: 'revoke'; name: string };
+
+/** Why nothing was changed; a code of the API. */
+export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found';
+
+/** Tokens that are made, renewed and taken away while everything runs, and when any token was used last. */
+export class Tokens {
+  readonly #sql: Sql;
+  #version: number;
+  #entries: TokenEntry[] | null = null;
+
+  constructor(sql: Sql, now: () => number) {
+    this.#sql = sql;
+    // No gateway holds a list of an earlier start under a number of this one.
+    this.#version = now();
+  }
+
+  list(known: number | null): TokenList {
+    return { version: this.#version, entries: known === this.#version ? null : this.#all() };
+  }
+
+  change(change: TokenChange): TokenEntry | TokenRefusal {
+    const name = change.kind === 'add' ? change.entry.name : change.name;
+    const all = this.#all();
+    const before = all.find((entry) => entry.name === name);
+    if (change.kind === 'add') {
+      if (before) return 'token_exists';
+      if (all.length >= MOST_TOKENS) return 'too_many_tokens';
+      return this.#put(change.entry);
+    }
+    if (!before) return 'token_not_found';
+    this.#sql.exec(`DELETE FROM token_uses WHERE sha256 = ?`, before.sha256);
+    if (change.kind === 'rotate') return this.#put({ ...before, sha256: change.sha256 });
+    this.#sql.exec(`DELETE FROM tokens WHERE name = ?`, name);
+    this.#changed();
+    return before;
+  }
+
+  /** Also of tokens that stand in a file. What is not used for a year is forgotten. */
+  uses(told: readonly TokenUse[], now: number): Record<string, number> {
+    for (const { sha256, at } of told) {
+      this.#sql.exec(
+        `INSERT INTO token_uses (sha256, at) VALUES (?1, ?2)
+           ON CONFLICT (sha256) DO UPDATE SET at = max(at, excluded.at)`,
+        sha256,
+        at,
+      );
+    }
+    this.#sql.exec(`DELETE FROM token_uses WHERE at < ?`, now - USES_KEPT_MS);
+    const rows = [...this.#sql.exec(`SELECT sha256, at FROM token_uses`)];
+    return Object.fromEntries(rows.map(({ sha256, at }) => [String(sha256), Number(at)]));
+  }
+
+  #put(entry: TokenEntry): TokenEntry {
+    this.#sql.exec(
+      `INSERT INTO tokens (name, entry) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET entry = excluded.entry`,
+      entry.name,
+      JSON.stringify(entry),
+    );
+    this.#changed();
+    return entry;
+  }
+
+  #all(): TokenEntry[] {
+    this.#entries ??= [...this.#sql.exec(`SELECT entry FROM tokens ORDER BY name`)].map(
+      ({ entry }) => JSON.parse(String(entry)) as TokenEntry,
+    );
+    return this.#entries;
+  }
+
+  #changed(): void {
+    this.#version += 1;
+    this.#entries = null;
+  }
+}

@@ -1,0 +1,75 @@
+import { matchesPattern } from '../protocol/index.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
+import { HttpError } from './errors.ts';
+import type { ModelAliases } from './model-aliases.ts';
+
+/** Of requests whose callers wait, and of jobs that name none. */
+const USUAL = 0;
+const HIGHEST = 1000;
+
+/** What a caller may ask of the queue and of engines: no caller moves to the front by asking for it. */
+export interface Bounds {
+  /** Highest priority of its jobs. */
+  highest: number;
+  /** Of its token; null: no tokens are configured. */
+  name: string | null;
+  /** Models that it may ask for, as patterns; null: all. */
+  models: readonly string[] | null;
+}
+
+/** Without tokens, and with the scope admin, any priority may be asked for, unless the token's entry says otherwise. */
+export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bounds {
+  const isBound = entry !== null && !entry.scopes.includes('admin');
+  const name = entry?.name ?? null;
+  const highest = entry?.highest_priority ?? (isBound ? USUAL : HIGHEST);
+  return { highest, name, models: modelPatterns(entry, aliases) };
+}
+
+/** Models that a token is for, under all names that they have; null: all models. */
+function modelPatterns(entry: TokenEntry | null, aliases: ModelAliases): string[] | null {
+  if (!entry?.models) return null;
+  const byAlias = [...aliases.models].filter(([alias]) =>
+    entry.models?.some((p) => matchesPattern(p, alias)),
+  );
+  return [...entry.models, ...byAlias.map(([, model]) => model)];
+}
+
+/**
+ * What is wrong with the models that a request names, in whichever places it may; null: nothing. One that names none
+ * would go to whatever is there.
+ */
+export function modelProblem(asked: readonly unknown[], { models, name }: Bounds): HttpError | null {
+  if (models === null) return null;
+  const named = asked.filter((model) => model !== undefined && model !== null && model !== '');
+  const isAllowed = (model: unknown) => models.some((pattern) => matchesPattern(pattern, String(model)));
+  const denied = named.find((model) => !isAllowed(model));
+  if (named.length > 0 && denied === undefined) return null;
+  const what = denied === undefined ? 'names no model' : `asks for ${JSON.stringify(denied)}`;
+  const message = `model: the token "${name}" is for ${models.join(', ')} alone, and the request ${what}.`;
+  return new HttpError(403, message, 'model_denied');
+}
+
+/** What is wrong with a job's priority; null: nothing. */
+export function priorityProblem(asked: number, { highest, name }: Bounds): HttpError | null {
+  return asked <= highest ? null : denied(`priority: the token "${name}" may ask for ${highest} at most`);
+}
+
+/**
+ * What is wrong with the priority that is asked of an engine; null: nothing.
+ * @param value as the caller wrote it, in a header or a body: vLLM reads texts and fractions as numbers too
+ */
+export function enginePriorityProblem(
+  value: unknown,
+  { highest, name }: Pick<Bounds, 'highest' | 'name'>,
+): HttpError | null {
+  const asked = typeof value === 'string' ? Number(value.replaceAll('_', '')) : value;
+  if (typeof asked !== 'number' || Number.isNaN(asked) || asked >= -highest) return null;
+  return denied(
+    `priority: of the engine, where the lowest number goes first, the token "${name}" may ask for ${0 - highest} at least`,
+  );
+}
+
+function denied(problem: string): HttpError {
+  const message = `${problem}. Its entry may allow more: "highest_priority".`;
+  return new HttpError(403, message, 'priority_denied');
+}

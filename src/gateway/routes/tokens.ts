@@ -1,0 +1,208 @@
+import type * as z from 'zod';
+import { parseValue, type TokenView } from '../../protocol/index.ts';
+import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
+import { type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
+import { readValue } from '../body.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+import { callFleet, closeAllSockets, closeAllViewers, queueIdOf } from '../objects.ts';
+import {
+  allTokens,
+  configuredTokens,
+  forgetKeptTokens,
+  isOpen,
+  randomToken,
+  sha256Of,
+  tellUses,
+} from '../tokens.ts';
+import { type Gateway, type GatewayContext, route } from './route.ts';
+
+const BODY_BYTES = 64 * 1024;
+
+const NEW = { schema: 'NewToken' } as const;
+
+/** Tokens that are made, renewed and taken away while everything runs, for all queues. */
+export function tokenRoutes(app: Gateway): void {
+  route(app, {
+    method: 'GET',
+    path: '/api/tokens',
+    tag: 'Tokens',
+    summary: 'The tokens there are, without what would let anybody use them',
+    scopes: ['admin'],
+    answers: { 200: { description: 'The tokens.', content: { schema: 'TokenList' } } },
+    errors: [503],
+    handler: async (context) => {
+      queueIdOf(context.env, context.req.raw);
+      return context.json({ tokens: await viewsOf(context.env) });
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/api/tokens',
+    tag: 'Tokens',
+    summary: 'Makes a token, which is shown this once',
+    description: 'It is good within a second, without a restart. Only its SHA-256 is kept.',
+    scopes: ['admin'],
+    body: { schema: 'TokenRequest', example: { name: 'team-a', scopes: ['submit'], models: ['qwen-*'] } },
+    answers: { 201: { description: 'The token and its entry.', content: NEW } },
+    errors: [400, 409, 413, 503],
+    handler: async (context) => {
+      const { env } = context;
+      queueIdOf(env, context.req.raw);
+      requireTokens(env);
+      const asked = await requestOf(context, TokenRequest);
+      if (configuredTokens(env).some(({ name }) => name === asked.name))
+        throw refusals.token_exists(asked.name);
+      const token = randomToken();
+      const entry: TokenEntry = {
+        ...asked,
+        sha256: await sha256Of(token),
+        created_at: new Date().toISOString(),
+      };
+      const refused = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
+        fleet.changeTokens({ kind: 'add', entry }),
+      );
+      if (typeof refused === 'string') throw refusals[refused](asked.name);
+      forgetKeptTokens();
+      return context.json({ token, ...viewOf(entry, 'api', null) }, 201);
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/api/tokens/:name',
+    tag: 'Tokens',
+    summary: 'One of them',
+    scopes: ['admin'],
+    answers: { 200: { description: 'The token.', content: { schema: 'TokenView' } } },
+    errors: [404, 503],
+    handler: async (context) => {
+      queueIdOf(context.env, context.req.raw);
+      const name = context.req.param('name');
+      const view = (await viewsOf(context.env)).find((token) => token.name === name);
+      if (!view) throw refusals.token_not_found(name);
+      return context.json(view);
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/api/tokens/:name/rotate',
+    tag: 'Tokens',
+    summary: 'Gives it another secret: the old one is refused from now on',
+    scopes: ['admin'],
+    answers: { 200: { description: 'The new token and its entry.', content: NEW } },
+    errors: [404, 409, 503],
+    handler: async (context) => {
+      const { env } = context;
+      const name = keptName(context);
+      const token = randomToken();
+      const sha256 = await sha256Of(token);
+      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
+        fleet.changeTokens({ kind: 'rotate', name, sha256 }),
+      );
+      if (typeof entry === 'string') throw refusals[entry](name);
+      await endConnections(env);
+      return context.json({ token, ...viewOf(entry, 'api', null) });
+    },
+  });
+
+  route(app, {
+    method: 'DELETE',
+    path: '/api/tokens/:name',
+    tag: 'Tokens',
+    summary: 'Takes it away: it is refused from now on, and what was opened with it is closed',
+    scopes: ['admin'],
+    answers: { 200: { description: 'What was taken away.', content: { schema: 'TokenView' } } },
+    errors: [404, 409, 503],
+    handler: async (context) => {
+      const { env } = context;
+      const name = keptName(context);
+      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
+        fleet.changeTokens({ kind: 'revoke', name }),
+      );
+      if (typeof entry === 'string') throw refusals[entry](name);
+      await endConnections(env);
+      return context.json(viewOf(entry, 'api', null));
+    },
+  });
+}
+
+const refusals = {
+  token_exists: (name: string) =>
+    new HttpError(
+      409,
+      `There is a token named "${name}" already: choose another name, or rotate that one.`,
+      'token_exists',
+    ),
+  too_many_tokens: () =>
+    new HttpError(
+      409,
+      'There are as many tokens as are kept: revoke those that nobody uses.',
+      'too_many_tokens',
+    ),
+  token_not_found: (name: string) =>
+    new HttpError(404, `There is no token named "${name}". GET /api/tokens lists them.`, 'token_not_found'),
+};
+
+/** @throws HttpError 409: a first token made so would lock out everybody who has none */
+function requireTokens(env: Env): void {
+  if (!isOpen(env)) return;
+  throw new HttpError(
+    409,
+    'This queue was started without tokens. Make the first one in its state folder ("npx worker-vllm token create --scope admin") and start it again; others can then be made here.',
+    'tokens_needed',
+  );
+}
+
+/** @throws HttpError 409 for a token that stands in a file: the gateway cannot write it */
+function keptName({ env, req }: GatewayContext): string {
+  queueIdOf(env, req.raw);
+  const name = req.param('name') as string;
+  if (!configuredTokens(env).some((entry) => entry.name === name)) return name;
+  throw new HttpError(
+    409,
+    `The token "${name}" stands in the token file or in QUEUE_TOKENS: change it there ("npx worker-vllm token revoke ${name}" on the queue's machine).`,
+    'token_in_file',
+  );
+}
+
+/** Workers and programs whose token is still good dial again. */
+async function endConnections(env: Env): Promise<void> {
+  forgetKeptTokens();
+  await Promise.all([closeAllSockets(env), closeAllViewers(env)]);
+}
+
+async function viewsOf(env: Env): Promise<TokenView[]> {
+  const all = await allTokens(env);
+  const lastUsed = await tellUses(env);
+  const inFile = configuredTokens(env).length;
+  return all.map((entry, index) =>
+    viewOf(entry, index < inFile ? 'file' : 'api', lastUsed[entry.sha256] ?? null),
+  );
+}
+
+function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number | null): TokenView {
+  const { name, scopes, tenant, worker_id, highest_priority, models, routes, created_at, expires_at } = entry;
+  return {
+    name,
+    scopes,
+    tenant: tenant ?? name,
+    worker_id: worker_id ?? null,
+    highest_priority: highest_priority ?? null,
+    models: models ?? null,
+    routes: routes ?? null,
+    created_at: created_at ?? null,
+    expires_at: expires_at ?? null,
+    last_used_at: lastUsed === null ? null : new Date(lastUsed).toISOString(),
+    source,
+  };
+}
+
+/** @throws HttpError 400, 413 */
+async function requestOf<T>(context: GatewayContext, schema: z.ZodType<T>): Promise<T> {
+  const parsed = parseValue(schema, await readValue(context.req.raw, context.env, BODY_BYTES));
+  if (parsed.ok) return parsed.value;
+  throw new HttpError(400, `Not a token: ${parsed.message}`, 'invalid_token');
+}

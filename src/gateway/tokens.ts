@@ -1,0 +1,172 @@
+import * as z from 'zod';
+import type { TokenUse } from '../fleet/rpc.ts';
+import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
+import { TokenEntry } from '../settings/token-entry.ts';
+import type { Env } from './env.ts';
+import { HttpError } from './errors.ts';
+import { callFleet } from './objects.ts';
+
+/**
+ * The tokens there are: those of `TOKENS` or a token file, which the gateway is given, and those that were made with
+ * `POST /api/tokens`, which the fleet object of the default queue keeps.
+ */
+
+export type TokenSources = Pick<Env, 'TOKENS' | 'FLEET'>;
+
+/** So old the list of the fleet object's may be, ms: a token that was revoked is refused after that. */
+const FRESH_MS = 1000;
+/** Uses of tokens are told once in so long, ms. */
+const TELL_USES_MS = 60_000;
+
+let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
+/** The tokens as text, where they were replaced since this process was started; null: they were not. */
+let replaced: string | null = null;
+
+/**
+ * The tokens that are configured: those of `env.TOKENS`, unless they were replaced since.
+ * @throws Error when the text is not what `worker-vllm token create` writes: better no service than an open one
+ */
+export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEntry[] {
+  const given = replaced ?? text ?? '';
+  if (given !== parsed.text) {
+    const entries = given.trim() ? z.array(TokenEntry).parse(JSON.parse(given)) : [];
+    parsed = { text: given, entries };
+  }
+  return parsed.entries;
+}
+
+/**
+ * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
+ * @param text as `env.TOKENS`
+ * @returns whether one of those before is not among them, or may do other things
+ * @throws Error as `configuredTokens`
+ */
+export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
+  const before = configuredTokens(env);
+  const entries = z.array(TokenEntry).parse(JSON.parse(text));
+  const known = new Set(entries.map((entry) => JSON.stringify(entry)));
+  replaced = text;
+  parsed = { text, entries };
+  return before.some((entry) => !known.has(JSON.stringify(entry)));
+}
+
+/** No tokens were configured when this process was started: only this machine is served. */
+export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
+  return replaced === null && configuredTokens(env).length === 0;
+}
+
+/** What the fleet object keeps, as this gateway last heard it. */
+let kept: { at: number; version: number | null; entries: TokenEntry[] } = {
+  at: Number.NEGATIVE_INFINITY,
+  version: null,
+  entries: [],
+};
+
+/** The gateway has changed what is kept. */
+export function forgetKeptTokens(): void {
+  kept.at = Number.NEGATIVE_INFINITY;
+}
+
+/**
+ * The tokens that the fleet object keeps, no older than a second and the time of a call. While one request asks for
+ * news, the others go by what was known.
+ * @throws HttpError 503 where they were never read, and cannot be
+ */
+async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
+  const now = Date.now();
+  if (now - kept.at < FRESH_MS) return kept.entries;
+  const before = kept;
+  if (before.version !== null) kept = { ...before, at: now };
+  try {
+    const { version, entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(before.version));
+    kept = { at: now, version, entries: entries ?? before.entries };
+  } catch (error) {
+    if (before.version === null) throw error;
+  }
+  return kept.entries;
+}
+
+/** All tokens, those of a file first. @throws HttpError as `keptTokens` */
+export async function allTokens(env: TokenSources): Promise<TokenEntry[]> {
+  return [...configuredTokens(env), ...(await keptTokens(env))];
+}
+
+/** Whether what a connection was opened with is still good. */
+export async function isStillGood(caller: TokenEntry | null, env: TokenSources): Promise<boolean> {
+  if (caller === null) return true;
+  const found = (await allTokens(env)).find(({ sha256 }) => sha256 === caller.sha256);
+  return found !== undefined && !hasExpired(found);
+}
+
+/**
+ * The entry of a token. It is compared with every entry, each in constant time, so that the time taken tells nothing.
+ * @throws HttpError 401
+ */
+export async function entryOfToken(token: string, env: TokenSources): Promise<TokenEntry> {
+  const hex = await sha256Of(token);
+  const entry = matching(hex, configuredTokens(env)) ?? matching(hex, await keptTokens(env));
+  if (!entry) {
+    const message = 'This token is not known here. Make one with "npx worker-vllm token create".';
+    throw new HttpError(401, message, 'token_unknown');
+  }
+  if (hasExpired(entry)) {
+    const message = `The token "${entry.name}" has expired (${entry.expires_at}). Ask for a new one.`;
+    throw new HttpError(401, message, 'token_expired');
+  }
+  await noteUse(entry, env);
+  return entry;
+}
+
+function matching(hex: string, entries: readonly TokenEntry[]): TokenEntry | undefined {
+  let found: TokenEntry | undefined;
+  for (const entry of entries) {
+    if (equalInConstantTime(hex, entry.sha256)) found ??= entry;
+  }
+  return found;
+}
+
+export function hasExpired({ expires_at }: TokenEntry): boolean {
+  return expires_at !== undefined && Date.parse(expires_at) <= Date.now();
+}
+
+/** By the token's hash, epoch ms: uses that the fleet object has not been told of yet. */
+const uses = new Map<string, number>();
+let toldAt = 0;
+
+async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
+  uses.set(sha256, Date.now());
+  // A request does not fail for it; what cannot be noted now is told with the next.
+  if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
+}
+
+/** Has the fleet object note them. @returns when each token was last used, by its hash, epoch ms */
+export async function tellUses(env: TokenSources): Promise<Record<string, number>> {
+  toldAt = Date.now();
+  const told: TokenUse[] = [...uses].map(([sha256, at]) => ({ sha256, at }));
+  const all = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokenUses(told));
+  for (const { sha256, at } of told) if (uses.get(sha256) === at) uses.delete(sha256);
+  return all;
+}
+
+/** A random token with the prefix of this project's tokens. */
+export function randomToken(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return `wv_${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+}
+
+/** Lower-case hex. */
+export async function sha256Of(text: string): Promise<string> {
+  return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))));
+}
+
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Whether two texts are the same; the time it takes tells nothing but their lengths. */
+export function equalInConstantTime(one: string, other: string): boolean {
+  let difference = one.length ^ other.length;
+  for (let i = 0; i < one.length; i++) difference |= one.charCodeAt(i) ^ other.charCodeAt(i);
+  return difference === 0;
+}
