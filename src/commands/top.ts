@@ -1,6 +1,6 @@
 import { EXIT } from '../process/index.ts';
 import type { QueueTarget } from './ask-queue.ts';
-import { FleetConnection, readFleet } from './top/connection.ts';
+import { readFleet, watchFleet } from './top/connection.ts';
 import { drawLive, untilStopped } from './top/live.ts';
 import { fleetLines } from './top/table.ts';
 
@@ -27,7 +27,7 @@ export async function runTop(options: TopOptions): Promise<number> {
 
 async function printFrames(address: QueueTarget): Promise<number> {
   return untilStopped(
-    new FleetConnection(address, {
+    watchFleet(address, {
       onFrame: (frame) => process.stdout.write(`${JSON.stringify(frame)}\n`),
       onState: (state) => state !== 'live' && process.stderr.write(`${state}\n`),
     }),

@@ -1,7 +1,7 @@
 import { EXIT, endSignals } from '../../process/index.ts';
 import type { FleetView } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
-import { FleetConnection } from './connection.ts';
+import { watchFleet } from './connection.ts';
 import type { Screen, Shown } from './table.ts';
 
 const SHOW_SCREEN = '\x1b[?1049h\x1b[?25l';
@@ -28,7 +28,7 @@ export async function drawLive(
   out.on('resize', draw);
   try {
     return await untilStopped(
-      new FleetConnection(address, {
+      watchFleet(address, {
         onFrame: (_frame, newest) => {
           view = newest;
           ahead = newest.at - Date.now();
@@ -47,7 +47,7 @@ export async function drawLive(
   }
 }
 
-export async function untilStopped(connection: FleetConnection): Promise<number> {
+export async function untilStopped(connection: { stop(): void }): Promise<number> {
   const signals = endSignals();
   await signals.first;
   connection.stop();

@@ -1,0 +1,221 @@
+import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-view.ts';
+import { applyFrame } from './frames.ts';
+
+/**
+ * - `connecting`: no answer yet
+ * - `live`: by the WebSocket
+ * - `polling`: something between here and the queue refuses WebSockets
+ * - `lost`: it was one of these, and is tried again
+ * - `denied`: the API wants another token; only `retry` tries again
+ *
+ * connecting → live | polling | lost | denied; live, polling → lost | denied; lost, denied → live | polling.
+ */
+export type FeedState = 'connecting' | 'live' | 'polling' | 'lost' | 'denied';
+
+export interface FleetFeedPorts {
+  /** Dials `/api/fleet/live`. */
+  open(): WebSocket;
+  /** `GET /api/fleet`. */
+  read(signal: AbortSignal): Promise<FleetView>;
+  /** Whether what `read` threw says that another token is wanted. */
+  isDenied(error: unknown): boolean;
+  /** The newest view, and the frame that brought it. */
+  onView(view: FleetView, frame: FleetFrame): void;
+  /** The server is there and has nothing newer. */
+  onConfirmed(): void;
+  /**
+   * @param retryAtMs when the next try comes, by this machine's clock; null: none is planned
+   * @param error what `read` threw last; null: nothing was asked, or it answered
+   */
+  onState(state: FeedState, retryAtMs: number | null, error: unknown): void;
+}
+
+/** A frame or an answer to a ping is due in this time, ms; a proxy may have dropped the connection unsaid. */
+const SILENCE_MS = 25_000;
+const PING_MS = 10_000;
+const POLL_MS = 5_000;
+/** Upgrades that fail before polling takes over. */
+const SOCKET_TRIES = 3;
+/** While polling, a socket is tried again after so many ms. */
+const RETRY_SOCKET_MS = 60_000;
+const BACKOFF_MS = { first: 500, most: 10_000 };
+
+/** Keeps a view of the fleet current: over the live socket, by polling where none can be opened. */
+export class FleetFeed {
+  readonly #ports: FleetFeedPorts;
+  #view: FleetView | null = null;
+  #state: FeedState = 'connecting';
+  #socket: WebSocket | null = null;
+  #isHidden = false;
+  #isStopped = false;
+  /** Dials that brought nothing, in a row. */
+  #failures = 0;
+  #heardAt = 0;
+  #isPinged = false;
+  #pollsSince = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #pings: ReturnType<typeof setInterval> | undefined;
+
+  constructor(ports: FleetFeedPorts) {
+    this.#ports = ports;
+  }
+
+  start(): void {
+    this.#connect();
+    this.#pings = setInterval(() => this.#watchSilence(), PING_MS);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearInterval(this.#pings);
+    clearTimeout(this.#timer);
+    this.#hangUp();
+  }
+
+  /** Nobody looks: nothing is sent, and nothing is asked for. */
+  hide(): void {
+    this.#isHidden = true;
+    this.#send({ type: 'pause' });
+    if (this.#state === 'polling') clearTimeout(this.#timer);
+  }
+
+  show(): void {
+    this.#isHidden = false;
+    this.retry();
+  }
+
+  /** Tries again at once. */
+  retry(): void {
+    if (this.#isOpen) {
+      this.#heardAt = Date.now();
+      return this.#watch();
+    }
+    clearTimeout(this.#timer);
+    if (this.#state === 'polling') void this.#poll();
+    else this.#connect();
+  }
+
+  get #isOpen(): boolean {
+    return this.#socket?.readyState === WebSocket.OPEN;
+  }
+
+  #connect(): void {
+    clearTimeout(this.#timer);
+    this.#hangUp();
+    const socket = this.#ports.open();
+    this.#socket = socket;
+    this.#heardAt = Date.now();
+    this.#isPinged = false;
+    socket.onopen = () => this.#watch();
+    socket.onmessage = ({ data }) => {
+      if (this.#socket === socket) this.#take(String(data));
+    };
+    // Told by its close event too.
+    socket.onerror = () => {};
+    socket.onclose = () => {
+      if (this.#socket !== socket) return;
+      this.#socket = null;
+      void this.#afterClose();
+    };
+  }
+
+  #hangUp(): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    socket?.close();
+  }
+
+  /** Says what is known here, so that only what changed since has to come. */
+  #watch(): void {
+    const view = this.#view;
+    this.#send({ type: 'watch', ...(view && { epoch: view.epoch, version: view.version }) });
+    if (this.#isHidden) this.#send({ type: 'pause' });
+  }
+
+  #send(frame: FleetViewerFrame): void {
+    if (this.#isOpen) this.#socket?.send(JSON.stringify(frame));
+  }
+
+  #take(text: string): void {
+    this.#heardAt = Date.now();
+    this.#failures = 0;
+    this.#isPinged = false;
+    if (text === 'pong') return this.#ports.onConfirmed();
+    const frame = JSON.parse(text) as FleetFrame;
+    const view = applyFrame(this.#view, frame);
+    if (view) this.#show(view, frame, 'live');
+    else this.#send({ type: 'watch' });
+  }
+
+  #show(view: FleetView, frame: FleetFrame, by: 'live' | 'polling'): void {
+    this.#view = view;
+    this.#ports.onView(view, frame);
+    this.#become(by);
+  }
+
+  #become(state: FeedState, retryAtMs: number | null = null, error: unknown = null): void {
+    if (this.#state !== 'polling' && state === 'polling') this.#pollsSince = Date.now();
+    this.#state = state;
+    this.#ports.onState(state, retryAtMs, error);
+  }
+
+  /** A browser does not tell why an upgrade failed, so the API is asked. */
+  async #afterClose(): Promise<void> {
+    this.#failures += 1;
+    let error: unknown = null;
+    if (this.#failures >= SOCKET_TRIES || this.#state === 'connecting') {
+      const answer = await this.#read();
+      if (this.#isStopped || answer.isDenied) return;
+      if (answer.isRead && this.#failures >= SOCKET_TRIES) return this.#pollLater();
+      error = answer.error;
+    }
+    const pause = Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** (this.#failures - 1));
+    this.#tryLater(this.#state === 'polling' ? 'polling' : 'lost', pause, error);
+  }
+
+  async #poll(): Promise<void> {
+    const { isRead, isDenied, error } = await this.#read();
+    if (this.#isStopped || isDenied) return;
+    if (isRead) return this.#pollLater();
+    this.#failures += 1;
+    this.#tryLater('lost', POLL_MS, error);
+  }
+
+  #pollLater(): void {
+    clearTimeout(this.#timer);
+    if (this.#isHidden) return;
+    if (Date.now() - this.#pollsSince < RETRY_SOCKET_MS) {
+      this.#timer = setTimeout(() => void this.#poll(), POLL_MS);
+      return;
+    }
+    this.#pollsSince = Date.now();
+    this.#connect();
+  }
+
+  async #read(): Promise<{ isRead: boolean; isDenied: boolean; error: unknown }> {
+    try {
+      const view = await this.#ports.read(AbortSignal.timeout(SILENCE_MS));
+      if (!this.#isStopped) this.#show(view, { type: 'full', view }, 'polling');
+      return { isRead: true, isDenied: false, error: null };
+    } catch (error) {
+      const isDenied = this.#ports.isDenied(error);
+      if (isDenied && !this.#isStopped) this.#become('denied', null, error);
+      return { isRead: false, isDenied, error };
+    }
+  }
+
+  #tryLater(state: FeedState, ms: number, error: unknown): void {
+    clearTimeout(this.#timer);
+    this.#become(state, Date.now() + ms, error);
+    this.#timer = setTimeout(() => this.#connect(), ms);
+  }
+
+  #watchSilence(): void {
+    if (!this.#isOpen || this.#isHidden) return;
+    if (Date.now() - this.#heardAt > SILENCE_MS) return this.#socket?.close();
+    // None before the last one was answered.
+    if (this.#isPinged) return;
+    this.#isPinged = true;
+    this.#socket?.send('ping');
+  }
+}
