@@ -128,4 +128,72 @@ export const FLEET_BUGS: readonly Bug[] = [
     line: ".filter(({ state }) => state === 'draining' || state === 'terminating')",
     becomes: '.filter(() => false)',
   },
+  {
+    name: 'seam: the cordon is not obeyed',
+    file: 'src/queue/state/worker.ts',
+    line: 'return session.draining || cordoned;',
+    becomes: 'return session.draining || (cordoned && false);',
+  },
+  {
+    name: 'seam: a worker that connects again is not cordoned',
+    file: 'src/queue/state/workers.ts',
+    line: 'worker.cordoned = this.#cordon.has(worker.session.worker_id);',
+    becomes: '',
+  },
+  {
+    name: 'seam: the cordon is forgotten with the queue’s object',
+    file: 'src/queue/commands/cordon.ts',
+    line: 'if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);',
+    becomes: 'core.workers.cordon(workerIds);',
+  },
+  {
+    name: 'seam: the answer to the cordon is 0 too early',
+    file: 'src/queue/commands/cordon.ts',
+    line: '[id, leasedBy(core, id).length]',
+    becomes: '[id, Math.max(0, leasedBy(core, id).length - 1)]',
+  },
+  {
+    name: 'seam: jobs of callers are not among those that a worker holds',
+    file: 'src/queue/commands/cordon.ts',
+    line: 'leasedBy(core, id).length',
+    becomes: "leasedBy(core, id).filter(({ lives }) => lives !== 'memory').length",
+  },
+  {
+    name: 'seam: a worker that is taken back stays in the cordon',
+    file: 'src/queue/state/workers.ts',
+    line: 'worker.cordoned = ids.has(worker.session.worker_id);',
+    becomes: 'worker.cordoned ||= ids.has(worker.session.worker_id);',
+  },
+  {
+    name: 'seam: slots of a worker that is taken back are not looked at',
+    file: 'src/queue/state/workers.ts',
+    line: 'if (!worker.cordoned) this.#ready.worker(worker);',
+    becomes: '',
+  },
+  {
+    name: 'seam: a report is taken for heard before it is answered',
+    file: 'src/queue/object/fleet-report.ts',
+    line: `        const { wants, starts } = await this.#ports.send(events, change?.share);
+        change?.taken();`,
+    becomes: `        change?.taken();
+        const { wants, starts } = await this.#ports.send(events, change?.share);`,
+  },
+  {
+    name: 'seam: the queue does not hear of starts',
+    file: 'src/queue/object/fleet-report.ts',
+    line: 'this.#ports.hearStarts(starts);',
+    becomes: '',
+  },
+  {
+    name: 'seam: a fleet object that has begun anew asks for nothing',
+    file: 'src/fleet/fleet.ts',
+    line: 'this.#hasShare ||= share.full;',
+    becomes: 'this.#hasShare = true;',
+  },
+  {
+    name: 'seam: what was cleared before it was taken back is cleared for good',
+    file: 'src/scheduler/act.ts',
+    line: "moved(launch, 'ready', now, { draining_at: null, clear_at: null })",
+    becomes: "moved(launch, 'ready', now, { draining_at: null, clear_at: now })",
+  },
 ];

@@ -1,3 +1,10 @@
+const LETTERS_AND_DIGITS = 'abcdefghijklmnopqrstuvwxyz0123456789';
+
+/** Part of a name: lower-case letters and digits. */
+export function randomName(length: number): string {
+  return randomText(length, LETTERS_AND_DIGITS);
+}
+
 /**
  * Characters at random, each as likely as the others.
  * @param alphabet at most 256

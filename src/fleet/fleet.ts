@@ -1,5 +1,4 @@
 import type { Alarm, Sql } from '../durable/ports.ts';
-import { randomText } from '../durable/random-text.ts';
 import { createTables } from '../durable/tables.ts';
 import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
 import type { FleetFacts } from '../scheduler/facts.ts';
@@ -24,9 +23,6 @@ import { Tokens } from './tokens.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
-/** What names of launched machines are made of. */
-const LETTERS_AND_DIGITS = 'abcdefghijklmnopqrstuvwxyz0123456789';
-
 /** Between two sweeps, ms: what falls due in between goes with the next one. */
 const SWEEP_PAUSE_MS = 1000;
 
@@ -40,6 +36,8 @@ export interface FleetPorts {
   alarm: Alarm;
   /** Epoch ms */
   now(): number;
+  /** Lower-case letters and digits, at random. */
+  randomName(length: number): string;
 }
 
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds'>;
@@ -83,11 +81,7 @@ export class Fleet {
     this.responses = new Responses(sql);
     this.#workerHistory = new WorkerHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
-    this.scheduler = new Scheduler({
-      ...ports,
-      randomText: (length) => randomText(length, LETTERS_AND_DIGITS),
-      facts: () => this.facts(),
-    });
+    this.scheduler = new Scheduler({ ...ports, facts: () => this.facts() });
     this.view = new Projection(queueId, {
       workers: () => this.workers.all(),
       pools: (named, at) => this.#pools.facts(named, at),

@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
+import { randomName } from '../durable/random-text.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
 import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
@@ -73,21 +74,25 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, To
       this.#schedulingAlarm = alarms.part();
       const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
       this.#fleet = new Fleet(
-        { queueId: this.#queueId, sql, alarm: this.#fleetAlarm, now },
+        { queueId: this.#queueId, sql, alarm: this.#fleetAlarm, now, randomName },
         completeQueueSettings(settingsFromBindings(env)),
       );
       const save = () => this.#commit(() => this.#fleet.save());
       this.#newClock = new NewClock({ ctx, sql, alarm: this.#alarm, queueId: this.#queueId, save });
       this.#scheduling = new Scheduling({
-        scheduler: this.#fleet.scheduler,
+        fleet: this.#fleet,
         queueId: this.#queueId,
         alarm: this.#schedulingAlarm,
         now,
         commit: (work) => this.#commit(work),
         cordon: (workerIds) => this.#others.queue().cordon(workerIds),
         backlog: () => this.#others.batches().backlog(),
-        facts: () => this.#fleet.facts(),
-        choosePools: (models) => this.#fleet.choosePools(models),
+        after: (ms, run) => {
+          const timer = setTimeout(run, ms);
+          return () => clearTimeout(timer);
+        },
+        log: (level, msg, error) =>
+          console.log(JSON.stringify({ level, msg, queue_id: this.#queueId, error: String(error) })),
       });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),

@@ -1,10 +1,11 @@
 import type { Backlog } from '../batches/rpc.ts';
 import type { Alarm } from '../durable/ports.ts';
-import type { BacklogFacts, FleetFacts } from '../scheduler/facts.ts';
+import type { BacklogFacts } from '../scheduler/facts.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
-import type { PoolChoice, QueueShare } from './rpc.ts';
+import type { Fleet } from './fleet.ts';
+import type { QueueShare } from './rpc.ts';
 
 /** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
@@ -16,7 +17,8 @@ const BACKLOG_EVERY_MS = 5000;
 const AGAIN_MS = 10_000;
 
 export interface SchedulingPorts {
-  scheduler: Scheduler;
+  /** What is known, and the scheduler over it. */
+  fleet: Pick<Fleet, 'scheduler' | 'facts' | 'choosePools'>;
   queueId: string;
   alarm: Alarm;
   /** Epoch ms */
@@ -26,9 +28,9 @@ export interface SchedulingPorts {
   /** Replaces the queue's cordon. @returns for each of these workers the number of jobs it still runs */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
-  facts(): FleetFacts;
-  /** Which pool each model is for, in order. */
-  choosePools(models: (string | null)[]): PoolChoice[];
+  /** Runs something later, ms. @returns what calls it off */
+  after(ms: number, run: () => void): () => void;
+  log(level: 'warn' | 'error', message: string, error: unknown): void;
 }
 
 /** The scheduler in its Durable Object: asks the other objects, reconciles when due, and signs the tokens in orders. */
@@ -45,7 +47,8 @@ export class Scheduling {
 
   /** Sets the alarm for the next reconciliation. */
   arm(): void {
-    const { scheduler, alarm } = this.#ports;
+    const { alarm } = this.#ports;
+    const scheduler = this.#scheduler;
     const next = scheduler.nextReconcile();
     if (next === null) alarm.clear();
     else if (alarm.get() !== next) alarm.set(next);
@@ -53,17 +56,19 @@ export class Scheduling {
 
   /** Reconciles at once, since something has changed. */
   wake(): void {
-    const { scheduler, alarm, now } = this.#ports;
+    const { alarm, now } = this.#ports;
+    const scheduler = this.#scheduler;
     if (scheduler.nextReconcile() !== null) alarm.set(now());
   }
 
   /** The queue has reported its numbers. Where callers wait for a pool without a worker, reconciles within a second. */
   heard({ pools }: QueueShare): void {
-    const { scheduler, alarm, now } = this.#ports;
+    const { alarm, now } = this.#ports;
+    const scheduler = this.#scheduler;
     const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
     const waiting = pools.filter(({ callers, stored }) => callers + stored > 0);
-    const { sessions } = this.#ports.facts();
+    const { sessions } = this.#ports.fleet.facts();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');
     if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.reconciledAt + SOON_MS));
@@ -78,7 +83,8 @@ export class Scheduling {
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
-    const { scheduler, commit, queueId } = this.#ports;
+    const { commit, queueId } = this.#ports;
+    const scheduler = this.#scheduler;
     const answer = commit(() => scheduler.sync(launcherId, report));
     if (report.results.length > 0 || report.lists.length > 0) this.arm();
     const orders = answer.orders.map(async (order) =>
@@ -94,15 +100,21 @@ export class Scheduling {
 
   /** The worker that this token belongs to; null once its launch has ended. */
   async workerOfToken(token: string): Promise<LaunchedWorker | null> {
-    const { scheduler, queueId } = this.#ports;
+    const { queueId } = this.#ports;
+    const scheduler = this.#scheduler;
     const claimed = readToken(token);
     if (claimed?.queue_id !== queueId) return null;
     const worker = scheduler.workerOf(claimed.launch_id);
     return worker && (await isGenuine(scheduler.tokenSecret, token, claimed)) ? worker : null;
   }
 
+  get #scheduler(): Scheduler {
+    return this.#ports.fleet.scheduler;
+  }
+
   async #reconcile(): Promise<void> {
-    const { scheduler, alarm, now, commit, cordon } = this.#ports;
+    const { alarm, now, commit, cordon, log } = this.#ports;
+    const scheduler = this.#scheduler;
     // Set first, so that a failure here or the end of this process does not end the loop.
     alarm.set(now() + AGAIN_MS);
     try {
@@ -113,7 +125,7 @@ export class Scheduling {
       commit(() => scheduler.reconcile({ cordoned, backlog }));
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) this.#log('error', 'the scheduler failed', error);
+      if (!this.#isFailing) log('error', 'the scheduler failed', error);
       this.#isFailing = true;
       return;
     }
@@ -122,26 +134,27 @@ export class Scheduling {
 
   /** @returns null when the object did not answer in time */
   async #answered<T>(whose: string, ask: () => Promise<T>): Promise<T | null> {
-    let timer!: ReturnType<typeof setTimeout>;
+    const { after, log } = this.#ports;
+    let callOff!: () => void;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error('no answer in time')), ANSWER_WITHIN_MS);
+      callOff = after(ANSWER_WITHIN_MS, () => reject(new Error('no answer in time')));
     });
     try {
       return await Promise.race([ask(), late]);
     } catch (error) {
-      this.#log('warn', `the scheduler holds everything: the object of the ${whose} did not answer`, error);
+      log('warn', `the scheduler holds everything: the object of the ${whose} did not answer`, error);
       return null;
     } finally {
-      clearTimeout(timer);
+      callOff();
     }
   }
 
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
-    const { now, backlog, choosePools } = this.#ports;
+    const { now, backlog, fleet } = this.#ports;
     if (this.#backlog && now() - this.#backlog.at < BACKLOG_EVERY_MS) return this.#backlog.lines;
     const found = new Map<string, BacklogFacts>();
     const left = await backlog();
-    const choices = choosePools(left.map(({ model }) => model ?? null));
+    const choices = fleet.choosePools(left.map(({ model }) => model ?? null));
     for (const [index, { lines, in_queue, window_ends_at }] of left.entries()) {
       const choice = choices[index];
       if (choice?.kind !== 'pool') continue;
@@ -153,10 +166,5 @@ export class Scheduling {
     }
     this.#backlog = { at: now(), lines: found };
     return found;
-  }
-
-  #log(level: 'warn' | 'error', msg: string, error: unknown): void {
-    const { queueId: queue_id } = this.#ports;
-    console.log(JSON.stringify({ level, msg, queue_id, error: String(error) }));
   }
 }

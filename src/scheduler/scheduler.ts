@@ -45,7 +45,7 @@ export interface SchedulerPorts {
   /** Epoch ms */
   now(): number;
   /** Lower-case letters and digits, at random. */
-  randomText(length: number): string;
+  randomName(length: number): string;
   /** What the fleet object knows of workers and queue now. */
   facts(): FleetFacts;
 }
@@ -73,12 +73,12 @@ export class Scheduler {
     this.#core = {
       sql,
       now,
-      newId: () => ports.randomText(10),
+      newId: () => ports.randomName(10),
       launches: new Launches(sql),
       providers: new Providers(),
     };
     this.#controls = new Controls(sql);
-    this.#secrets = new Secrets(sql, ports.randomText);
+    this.#secrets = new Secrets(sql, ports.randomName);
     this.#rule = { ...EMPTY_STATE, ...readState<RuleState>(sql, 'rule') };
     this.#ruleSavedAt = now();
   }

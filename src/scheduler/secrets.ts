@@ -4,11 +4,11 @@ import { readState, writeState } from './state-table.ts';
 /** What is made once, at random, and kept. */
 export class Secrets {
   readonly #sql: Sql;
-  readonly #randomText: (length: number) => string;
+  readonly #randomName: (length: number) => string;
 
-  constructor(sql: Sql, randomText: (length: number) => string) {
+  constructor(sql: Sql, randomName: (length: number) => string) {
     this.#sql = sql;
-    this.#randomText = randomText;
+    this.#randomName = randomName;
   }
 
   /** Tells the machines of this queue from those of others at the same provider. */
@@ -24,7 +24,7 @@ export class Secrets {
   #kept(name: string, length: number): string {
     const known = readState<string>(this.#sql, name);
     if (known !== null) return known;
-    const made = this.#randomText(length);
+    const made = this.#randomName(length);
     writeState(this.#sql, name, made);
     return made;
   }

@@ -1,13 +1,17 @@
 import type { Accidents } from '../../src/providers/fakes/accidents.ts';
 import type { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
 import type { Timeline } from '../simulation/timeline.ts';
+import type { FleetHost } from './fleet-host.ts';
 import type { Machines } from './machines.ts';
+import type { ObjectLink } from './object-link.ts';
 import type { Fault } from './plan.ts';
-import type { QueueModel } from './queue-model.ts';
-import type { SchedulerHost } from './scheduler-host.ts';
+import type { QueueHost } from './queue-host.ts';
 
 /** What an accident leaves behind is over so long after it, ms: back-off, breakers, leases. */
 export const AFTERMATH_MS = 15 * 60_000;
+
+/** Of a call between the objects, each way: longer than the scheduler waits for an answer. */
+const SLOW_MS = 6000;
 
 /** What can go wrong. */
 interface FaultyWorld {
@@ -17,8 +21,9 @@ interface FaultyWorld {
   network: { isCut: boolean; answersLost: number; doubles: boolean };
   /** Launches to come, and the chance of each list. */
   calls: { launcherDies: number; listIsEmpty: number };
-  queue: QueueModel;
-  host: SchedulerHost;
+  queue: QueueHost;
+  link: ObjectLink;
+  host: FleetHost;
   machines: Machines;
   killLauncher(): void;
   note(line: string): void;
@@ -62,7 +67,7 @@ export class FaultHand {
 
   /** What ends it; null: it has no end of its own. */
   #happen({ kind, provider, size, lasts }: Fault): (() => void) | null {
-    const { providers, network, calls, queue, host, machines, timeline } = this.#world;
+    const { providers, network, calls, queue, link, host, machines, timeline } = this.#world;
     const { accidents } = providers[provider];
     switch (kind) {
       case 'provider_outage':
@@ -95,9 +100,18 @@ export class FaultHand {
         machines.sendAway(timeline.now + lasts * 1000);
         return () => {};
       case 'queue_silent':
-        queue.isSilent = true;
+        link.cut();
+        return () => link.mend();
+      case 'queue_killed':
+        queue.kill();
+        return null;
+      case 'reports_lost':
+        link.answersLost += size;
+        return null;
+      case 'objects_slow':
+        link.slowMs = SLOW_MS;
         return () => {
-          queue.isSilent = false;
+          link.slowMs = 0;
         };
       case 'scheduler_killed':
         host.kill();
@@ -135,7 +149,7 @@ export class FaultHand {
         host.skewMs += size * 1_200_000;
         return null;
       case 'clock_back':
-        host.skewMs -= size * 120_000;
+        host.setClockBack(size * 120_000);
         return null;
     }
   }

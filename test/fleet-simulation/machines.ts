@@ -1,13 +1,24 @@
 import { EXIT } from '../../src/process/exit-codes.ts';
+import type { Heartbeat } from '../../src/protocol/index.ts';
 import type { FakeMachine, FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
 import { Random } from '../simulation/random.ts';
 import type { FleetPlan } from './plan.ts';
-import type { QueueModel } from './queue-model.ts';
+import { PlayedWorker, type WorkerWorld } from './played-worker.ts';
 import { logNormal } from './trace.ts';
 
 /** Of sound starts. */
 const FAILS = 0.05;
 const HANGS = 0.03;
+
+const BEAT_EVERY_MS = 10_000;
+/** Of one slot. */
+const TOKENS_PER_SECOND = 40;
+
+interface MachinesWorld extends WorkerWorld {
+  /** Whether the token that a launch was given is still good. */
+  mayRegister(name: string): boolean;
+  heartbeat(beat: Heartbeat): void;
+}
 
 interface Container {
   startedAt: number;
@@ -17,26 +28,22 @@ interface Container {
   ends: number;
   exitCode: number;
   awayUntil: number;
+  /** Its next heartbeat. */
+  beatsAt: number;
+  worker: PlayedWorker;
 }
 
 /** What runs on the machines of the providers: containers that load a model, dial the queue, and end. */
 export class Machines {
   readonly #plan: FleetPlan;
-  readonly #queue: QueueModel;
+  readonly #world: MachinesWorld;
   readonly #providers: readonly FakeProvider[];
-  readonly #mayRegister: (name: string) => boolean;
   readonly #containers = new Map<string, Container>();
 
-  constructor(
-    plan: FleetPlan,
-    queue: QueueModel,
-    providers: readonly FakeProvider[],
-    mayRegister: (name: string) => boolean,
-  ) {
+  constructor(plan: FleetPlan, providers: readonly FakeProvider[], world: MachinesWorld) {
     this.#plan = plan;
-    this.#queue = queue;
     this.#providers = providers;
-    this.#mayRegister = mayRegister;
+    this.#world = world;
   }
 
   /** Everything that happens until now. */
@@ -45,7 +52,7 @@ export class Machines {
       for (const machine of provider.machines) {
         const key = `${index} ${machine.id}`;
         if (machine.gone !== null || provider.stateOf(machine) !== 'running') {
-          if (this.#containers.delete(key)) this.#leave(machine, key);
+          this.#leave(key);
         } else this.#step(provider, machine, key, now);
       }
     }
@@ -53,42 +60,49 @@ export class Machines {
 
   /** One that serves loses its connection for a while. */
   sendAway(until: number): void {
-    for (const [key, container] of this.#containers) {
-      const session = [...this.#queue.sessions.values()].find(({ machine_id }) => machine_id === key);
-      if (!session) continue;
-      container.awayUntil = until;
-      this.#queue.disconnect(session.worker_id);
-      return;
-    }
+    const container = [...this.#containers.values()].find(({ worker }) => worker.isConnected);
+    if (!container) return;
+    container.awayUntil = until;
+    container.worker.hangUp();
   }
 
-  #leave({ name }: FakeMachine, key: string): void {
-    if (this.#queue.sessions.get(name)?.machine_id === key) this.#queue.disconnect(name);
+  /** The worker on a machine; null: there is none. */
+  workerOn(machine: FakeMachine): PlayedWorker | null {
+    const index = this.#providers.findIndex(({ machines }) => machines.includes(machine));
+    return this.#containers.get(`${index} ${machine.id}`)?.worker ?? null;
+  }
+
+  #leave(key: string): void {
+    this.#containers.get(key)?.worker.die();
+    this.#containers.delete(key);
   }
 
   #step(provider: FakeProvider, machine: FakeMachine, key: string, now: number): void {
     const { name, env } = machine;
     let container = this.#containers.get(key);
     if (container?.startedAt !== machine.startedAt) {
+      this.#leave(key);
       container = this.#draw(machine, key);
       this.#containers.set(key, container);
     }
+    const { worker } = container;
     if (now >= container.ends) {
       provider.end(machine, container.exitCode, 'the container ended');
-      this.#containers.delete(key);
-      this.#leave(machine, key);
-      return;
+      return this.#leave(key);
     }
     if (now < container.registers || now < container.awayUntil) return;
-    const config_id = String(env.CASOLA_CONFIG_ID);
-    const known = this.#queue.sessions.get(name);
-    if (!known) {
-      if (!this.#mayRegister(name)) return;
-      this.#queue.connect({ worker_id: name, config_id, machine_id: key, slots: 0, connected_at: now });
+    if (worker.isConnected || this.#world.mayRegister(name)) {
+      worker.offer(now >= container.ready ? Number(env.CASOLA_MAX_JOBS) : 0);
     }
-    const session = this.#queue.sessions.get(name)!;
-    if (session.machine_id === key && now >= container.ready) {
-      session.slots = Number(env.CASOLA_MAX_JOBS);
+    if (now >= container.beatsAt) {
+      container.beatsAt = now + BEAT_EVERY_MS;
+      this.#world.heartbeat({
+        instance_id: name,
+        worker_id: name,
+        config_id: String(env.CASOLA_CONFIG_ID),
+        status: now >= container.ready ? 'running' : 'starting',
+        tokens_per_second: worker.holds * TOKENS_PER_SECOND,
+      });
     }
   }
 
@@ -104,6 +118,8 @@ export class Machines {
       ends: never,
       exitCode: 0,
       awayUntil: 0,
+      beatsAt: 0,
+      worker: new PlayedWorker(this.#world, name, String(env.CASOLA_CONFIG_ID), `${key} ${startedAt}`),
     };
     const failed = { ...sound, ready: never, ends: startedAt + takes / 2 };
     if (soundness === 'bad_model') return { ...failed, exitCode: EXIT.badModel };

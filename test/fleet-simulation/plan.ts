@@ -35,12 +35,23 @@ const FAULT_KINDS = [
   'clock_forward',
   'clock_back',
 ] as const;
+/** The same of what lies between queue and scheduler. */
+const SEAM_KINDS = ['queue_killed', 'reports_lost', 'objects_slow'] as const;
 /** Of these a plan has one each now and then, whatever else it has. */
 const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends'] as const;
-type FaultKind = (typeof FAULT_KINDS)[number] | (typeof RARE_KINDS)[number];
+type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number];
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
 type Soundness = 'sound' | 'bad_model' | 'broken';
+
+export interface PlannedJob {
+  /** s from the beginning. */
+  at: number;
+  /** s */
+  takes: number;
+  /** Its caller waits on a connection; else it is stored. */
+  waits: boolean;
+}
 
 export interface FleetPlan {
   seed: number;
@@ -50,8 +61,8 @@ export interface FleetPlan {
   start: number;
   /** Whether the queue knows tokens: without them a worker that was given up may register. */
   hasTokens: boolean;
-  /** Jobs by pool: when they come, and how long they run, s. */
-  jobs: Record<string, { at: number; takes: number }[]>;
+  /** By pool. */
+  jobs: Record<string, PlannedJob[]>;
   faults: Fault[];
   /** Work and faults come for so long; then it is calm for `CALM_SECONDS`. */
   seconds: number;
@@ -61,6 +72,8 @@ export const CALM_SECONDS = 2700;
 const SECONDS = 2700;
 /** Of a job. */
 const MEAN_SECONDS = 17;
+/** Share of the jobs whose caller waits. */
+const CALLERS = 0.4;
 
 export function drawPlan(seed: number): FleetPlan {
   const random = new Random(seed, 'plan');
@@ -82,7 +95,7 @@ export function drawPlan(seed: number): FleetPlan {
       ],
     };
     soundness[id] = random.chance(0.85) ? 'sound' : random.pick(['bad_model', 'broken']);
-    jobs[id] = drawJobs(random, max * slots);
+    jobs[id] = drawJobs(random, max * slots, new Random(seed, `callers ${id}`));
   }
   const spec = FleetSpec.parse({
     budget: { ...(random.chance(0.3) && { per_hour: random.int(2, 6) }), ...drawBudgetOfDay(seed) },
@@ -90,7 +103,7 @@ export function drawPlan(seed: number): FleetPlan {
     pools,
   });
   const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random, random.pick(FAULT_KINDS)));
-  for (const kind of RARE_KINDS) {
+  for (const kind of [...RARE_KINDS, ...SEAM_KINDS]) {
     const rare = new Random(seed, kind);
     if (rare.chance(0.2)) faults.push(drawFault(rare, kind));
   }
@@ -104,13 +117,17 @@ function drawBudgetOfDay(seed: number): { per_day?: number } {
 }
 
 /** Some minutes of work, a pause, and some minutes more; half of all slots have enough to do at most. */
-function drawJobs(random: Random, slots: number): { at: number; takes: number }[] {
-  const jobs: { at: number; takes: number }[] = [];
+function drawJobs(random: Random, slots: number, callers: Random): PlannedJob[] {
+  const jobs: PlannedJob[] = [];
   const perSecond = Math.min(random.pick([0.02, 0.1, 0.3]), (0.5 * slots) / MEAN_SECONDS);
   const pause = { from: random.int(400, 1000), to: random.int(1100, 2200) };
   for (let at = random.int(1, 120); at < SECONDS; at += random.wait(1000 / perSecond) / 1000) {
     if (at < pause.from || at > pause.to)
-      jobs.push({ at, takes: random.wait(MEAN_SECONDS * 1000, 120_000) / 1000 });
+      jobs.push({
+        at,
+        takes: random.wait(MEAN_SECONDS * 1000, 120_000) / 1000,
+        waits: callers.chance(CALLERS),
+      });
   }
   return jobs;
 }
@@ -130,6 +147,7 @@ function drawFault(random: Random, kind: FaultKind): Fault {
     launcher_cut_off: random.int(30, 300),
     orders_doubled: 600,
     lists_empty: 900,
+    objects_slow: 300,
   };
   return {
     kind,

@@ -3,9 +3,14 @@ import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/lau
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
+import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';
+import type { Machines } from './machines.ts';
+import { MostLately } from './most-lately.ts';
+import type { ObjectLink } from './object-link.ts';
 import type { FleetPlan } from './plan.ts';
-import type { QueueModel } from './queue-model.ts';
+import type { QueueHost } from './queue-host.ts';
+import { SeamPromises } from './seam-promises.ts';
 import { Spend } from './spend.ts';
 
 /** A list that is this old says nothing any more, ms: three intervals and the time of a call. */
@@ -14,7 +19,6 @@ const STALE_MS = 80_000;
 const FOUND_WITHIN_MS = 6 * 60_000;
 /** Whatever has become of a launch is known so long after it was asked for, ms. */
 const ANSWERED_WITHIN_MS = 8 * 60_000;
-const LATELY_MS = 15 * 60_000;
 /** A start that hangs gets so long, ms, or three times as long as starts take. */
 const LEAST_DEADLINE_MS = 10 * 60_000;
 /** Up and down again, of a pool in one run. */
@@ -25,7 +29,10 @@ const MOST_FAILURES = 5;
 export interface Watched {
   plan: FleetPlan;
   disk: Disk;
-  queue: QueueModel;
+  queue: QueueHost;
+  host: FleetHost;
+  link: ObjectLink;
+  machines: Machines;
   providers: Record<string, FakeProvider>;
   /** Epoch ms, the true one. */
   now(): number;
@@ -51,12 +58,22 @@ export class Promises {
   readonly #spend: Spend;
   /** Since when a pool's work has waited without a worker, epoch ms. */
   readonly #unserved = new Map<string, number>();
+  readonly seam: SeamPromises;
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
 
   constructor(watched: Watched) {
     this.#watched = watched;
     this.#spend = new Spend(watched.plan, watched.providers);
+    const { plan } = watched;
+    this.seam = new SeamPromises({
+      ...watched,
+      pools: Object.keys(plan.spec.pools),
+      isSound: (id) => plan.soundness[id] === 'sound',
+      rows: this.rows,
+      isCalm: () => this.#isCalm(),
+      violated: (promise, message) => this.violated(promise, message),
+    });
   }
 
   /** The first one counts. */
@@ -98,16 +115,20 @@ export class Promises {
     if (machine.name.startsWith('wv-foreign')) {
       this.violated('machines of others are left alone', machine.name);
     }
-    const { queue } = this.#watched;
-    const key = [...queue.sessions.values()].find(({ worker_id }) => worker_id === machine.name)?.machine_id;
-    const running = key?.endsWith(` ${machine.id}`) ? queue.running(machine.name) : 0;
+    const { queue, machines } = this.#watched;
+    const worker = machines.workerOn(machine);
+    if (!worker || worker.holds === 0) return;
+    const session = queue.share()?.sessions.find(({ worker_id }) => worker_id === machine.name);
+    // Of what it holds without a connection the queue may know better: others have it by now.
+    const running = worker.isConnected ? (session?.running ?? 0) : queue.storedAt(machine.name);
     if (running > 0) this.violated('no busy worker is terminated', `${machine.name} runs ${running} jobs`);
   }
 
   /** Every second. */
   check(): void {
     const { plan, queue, now } = this.#watched;
-    for (const id of Object.keys(plan.spec.pools)) this.#most.note(id, queue.inSystem(id), now());
+    for (const id of Object.keys(plan.spec.pools)) this.#most.note(id, queue.jobsOf(id).inSystem, now());
+    this.seam.check();
     this.#checkMachines();
     this.#checkService();
     this.#checkOrders();
@@ -123,8 +144,8 @@ export class Promises {
       const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
       if (alive.length > min)
         this.violated('what is not needed is ended', `${id}: ${alive.map(inWords).join()}`);
-      if (queue.waiting(id) > 0 && !this.#isPaidOut())
-        this.violated('all work is done', `${id}: ${queue.waiting(id)} wait`);
+      const { waiting } = queue.jobsOf(id);
+      if (waiting > 0 && !this.#isPaidOut()) this.violated('all work is done', `${id}: ${waiting} wait`);
     }
     for (const [provider, { alive }] of Object.entries(providers)) {
       for (const machine of alive) {
@@ -143,7 +164,7 @@ export class Promises {
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
       this.#begun(row);
-    } else if (before.state === 'ready' && row.state === 'draining' && this.#watched.queue.isSilent) {
+    } else if (before.state === 'ready' && row.state === 'draining' && this.#watched.link.isDown) {
       this.violated('nothing is given up while the queue is silent', inWords(row));
     } else if (before.state !== row.state && !canReach(before.state, row.state)) {
       this.violated('a launch goes through its states', `${before.state} → ${inWords(row)}`);
@@ -161,8 +182,8 @@ export class Promises {
 
   /** A launch was decided. */
   #begun(row: LaunchRecord): void {
-    const { plan, queue, listedAt, now } = this.#watched;
-    if (queue.isSilent) this.violated('nothing is launched while the queue is silent', inWords(row));
+    const { plan, link, listedAt, now } = this.#watched;
+    if (link.isDown) this.violated('nothing is launched while the queue is silent', inWords(row));
     if (now() - (listedAt.get(row.provider) ?? 0) > STALE_MS) {
       this.violated('nothing is launched where lists are stale', inWords(row));
     }
@@ -223,7 +244,7 @@ export class Promises {
     const { plan, queue, now, disturbedAt } = this.#watched;
     for (const id of Object.keys(plan.spec.pools)) {
       const isHelpless = plan.soundness[id] !== 'sound' || this.#isPaidOut();
-      if (queue.waiting(id) === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
+      if (queue.jobsOf(id).waiting === 0 || queue.isServed(id) || isHelpless) this.#unserved.delete(id);
       else this.#unserved.set(id, this.#unserved.get(id) ?? now());
       const since = Math.max(this.#unserved.get(id) ?? now(), disturbedAt());
       // One start may hang until its deadline.
@@ -274,20 +295,6 @@ export class Promises {
   #named(name: string): LaunchRecord | undefined {
     // Names end with the launch's id.
     return this.rows.get(name.slice(name.lastIndexOf('-') + 1));
-  }
-}
-
-/** The most jobs that a pool had within the last quarter of an hour. */
-class MostLately {
-  readonly #seen = new Map<string, { at: number; jobs: number }[]>();
-
-  note(id: string, jobs: number, now: number): void {
-    const before = (this.#seen.get(id) ?? []).filter((one) => one.at > now - LATELY_MS && one.jobs > jobs);
-    this.#seen.set(id, [...before, { at: now, jobs }]);
-  }
-
-  most(id: string): number {
-    return this.#seen.get(id)?.[0]?.jobs ?? 0;
   }
 }
 

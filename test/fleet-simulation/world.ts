@@ -3,13 +3,15 @@ import type { LauncherAnswer, LauncherReport } from '../../src/scheduler/rpc.ts'
 import type { Violation } from '../simulation/oracle.ts';
 import { Random } from '../simulation/random.ts';
 import { quiescent, Timeline } from '../simulation/timeline.ts';
+import { Callers } from './callers.ts';
 import { FaultHand } from './fault-hand.ts';
+import { FleetHost } from './fleet-host.ts';
 import { LauncherProcess } from './launcher-process.ts';
 import { Machines } from './machines.ts';
+import { ObjectLink } from './object-link.ts';
 import { CALM_SECONDS, type FleetPlan } from './plan.ts';
 import { Promises } from './promises.ts';
-import { QueueModel } from './queue-model.ts';
-import { SchedulerHost } from './scheduler-host.ts';
+import { QueueHost } from './queue-host.ts';
 
 export interface FleetResult {
   violation: Violation | null;
@@ -29,11 +31,13 @@ export async function simulateFleet(plan: FleetPlan): Promise<FleetResult> {
 class FleetWorld {
   readonly plan: FleetPlan;
   readonly timeline = new Timeline();
-  readonly queue = new QueueModel();
+  readonly link: ObjectLink;
+  readonly queue: QueueHost;
+  readonly callers: Callers;
   /** By the name in the spec. */
   readonly providers: Record<'cloud' | 'other', FakeProvider>;
   readonly machines: Machines;
-  readonly host: SchedulerHost;
+  readonly host: FleetHost;
   readonly promises: Promises;
   readonly random: Random;
   readonly lines: string[] = [];
@@ -51,25 +55,51 @@ class FleetWorld {
     this.providers = { cloud: new FakeProvider(clock), other: new FakeProvider(clock) };
     this.providers.other.prices.set('big', 2);
     this.#faults = new FaultHand(this);
-    let committed = () => {};
-    this.host = new SchedulerHost(plan, this.timeline, new Random(plan.seed, 'scheduler'), this.queue, () =>
-      committed(),
-    );
+    const { timeline } = this;
+    const random = (name: string) => new Random(plan.seed, name);
+    this.link = new ObjectLink(timeline, random('link'));
+    this.queue = new QueueHost({
+      timeline,
+      random: random('queue'),
+      link: this.link,
+      record: (...told) => this.host.record(...told),
+      jobSent: (workerId) => this.promises.seam.jobSent(workerId),
+      isUpAgain: () => this.callers.queueIsUpAgain(),
+    });
+    this.host = new FleetHost(plan, {
+      timeline,
+      random: random('scheduler'),
+      queue: this.queue,
+      committed: () => this.promises.committed(),
+    });
+    this.callers = new Callers({
+      queue: this.queue,
+      link: this.link,
+      choose: (model) => this.host.choose(model),
+      turnedAway: (...told) => this.promises.seam.turnedAway(...told),
+      now: () => timeline.now,
+    });
     const all = Object.values(this.providers);
-    const mayRegister = (name: string) =>
-      !plan.hasTokens || (this.host.isUp && this.host.scheduler.workerOf(name.slice(-10)) !== null);
-    this.machines = new Machines(plan, this.queue, all, mayRegister);
+    this.machines = new Machines(plan, all, {
+      timeline,
+      queue: this.queue,
+      lengthOf: (jobId) => this.callers.lengthOf(jobId),
+      mayRegister: (name) => !plan.hasTokens || this.#isTokenGood(name),
+      heartbeat: (beat) => this.host.heartbeat(beat),
+    });
     this.promises = new Promises({
       plan,
       disk: this.host.disk,
       queue: this.queue,
+      host: this.host,
+      link: this.link,
+      machines: this.machines,
       providers: this.providers,
-      now: () => this.timeline.now,
+      now: () => timeline.now,
       listedAt: this.#listedAt,
       listsLag: () => this.#faults.listsLag(),
       disturbedAt: () => this.#faults.disturbedAt(),
     });
-    committed = () => this.promises.committed();
     for (const [name, provider] of Object.entries(this.providers)) this.#watch(name, provider);
     for (const provider of all)
       provider.create({ name: 'wv-foreign-chat-0123456789', instance_type: 'small', env: {} });
@@ -80,16 +110,20 @@ class FleetWorld {
     const { plan, timeline } = this;
     const begin = timeline.now;
     for (const [config_id, jobs] of Object.entries(plan.jobs)) {
-      for (const { at, takes } of jobs) {
-        timeline.at(begin + at * 1000, () => this.queue.submit({ config_id, takes }));
+      for (const job of jobs) {
+        timeline.at(begin + job.at * 1000, () => this.callers.bring(config_id, job));
       }
     }
     for (const fault of plan.faults) timeline.at(begin + fault.at * 1000, () => this.#faults.begin(fault));
     timeline.after(0, () => this.#second());
     const end = begin + (plan.seconds + CALM_SECONDS) * 1000;
-    while (timeline.now < end && this.promises.violation === null && timeline.step()) await quiescent();
+    while (timeline.now < end && this.promises.violation === null && timeline.step()) {
+      await quiescent();
+      while (await this.host.signed()) await quiescent();
+    }
     if (this.promises.violation === null) this.promises.checkEnd();
     this.host.disk.close();
+    this.queue.disk.close();
     const { violation, rows } = this.promises;
     if (violation) this.note(`VIOLATED ${violation.promise}: ${violation.message}`);
     return { violation, lines: this.lines, steps: timeline.steps, launches: rows.size };
@@ -125,7 +159,7 @@ class FleetWorld {
   async #sync(report: LauncherReport): Promise<LauncherAnswer> {
     await this.timeline.sleep(this.random.wait(50, 2000));
     if (this.network.isCut) throw new Error('no network');
-    const answer = this.host.sync(report);
+    const answer = await this.host.sync(report);
     for (const { provider, machines, age_ms } of report.lists) {
       if (machines) this.#listedAt.set(provider, this.timeline.now - age_ms);
     }
@@ -136,14 +170,19 @@ class FleetWorld {
     }
     if (!this.network.doubles) return answer;
     // A repeated request is taken twice, too.
-    const again = this.host.sync(report);
+    const again = await this.host.sync(report);
     return { ...again, orders: [...answer.orders, ...answer.orders, ...again.orders] };
+  }
+
+  /** Without a queue that asks for tokens a worker that was given up may register. */
+  #isTokenGood(name: string): boolean {
+    // Names end with the launch's id.
+    return Boolean(this.host.rules?.scheduler.workerOf(name.slice(-10)));
   }
 
   #second(): void {
     const now = this.timeline.now;
     this.machines.pass(now);
-    this.queue.pass(now);
     this.promises.check();
     this.timeline.after(1000, () => this.#second());
   }

@@ -100,7 +100,13 @@ export class FleetHost {
         this.#database.prepare(query).all(...bindings) as unknown as Row[],
     };
     const fleet = new Fleet(
-      { queueId: 'vllm-queue', sql, alarm, now: () => this.#timeline.now },
+      {
+        queueId: 'vllm-queue',
+        sql,
+        alarm,
+        now: () => this.#timeline.now,
+        randomName: (length) => 'a'.repeat(length),
+      },
       completeQueueSettings({}),
     );
     fleet.starts = () => this.#starts();

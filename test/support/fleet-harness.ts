@@ -119,7 +119,10 @@ export class FleetHarness {
         this.alarmAt = null;
       },
     };
-    const rules = new Fleet({ queueId: 'q', sql, alarm, now: this.#now }, this.#settings);
+    const rules = new Fleet(
+      { queueId: 'q', sql, alarm, now: this.#now, randomName: (length) => 'a'.repeat(length) },
+      this.#settings,
+    );
     const starts = rules.starts.bind(rules);
     rules.starts = () => this.starts ?? starts();
     return rules;

@@ -155,7 +155,7 @@ export class SchedulerHarness {
     return new Scheduler({
       sql: this.#sql,
       now: () => this.now,
-      randomText: (length) => {
+      randomName: (length) => {
         this.#made += 1;
         const text = ALPHABET[this.#made % 26]! + String(this.#made).padStart(length - 1, '0');
         return text.slice(0, length);
