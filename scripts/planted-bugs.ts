@@ -131,7 +131,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a base worker back on a new connection is taken to have its calls still',
     file: 'src/queue/commands/register.ts',
-    line: "if (job.lives === 'memory' && isNewConnection) {",
+    line: "if (job.mode === 'waiting' && isNewConnection) {",
     becomes: 'if (false) {',
   },
   {

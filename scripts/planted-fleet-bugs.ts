@@ -156,7 +156,7 @@ export const FLEET_BUGS: readonly Bug[] = [
     name: 'seam: jobs of callers are not among those that a worker holds',
     file: 'src/queue/commands/cordon.ts',
     line: 'leasedBy(core, id).length',
-    becomes: "leasedBy(core, id).filter(({ lives }) => lives !== 'memory').length",
+    becomes: "leasedBy(core, id).filter(({ mode }) => mode !== 'waiting').length",
   },
   {
     name: 'seam: a worker that is taken back stays in the cordon',

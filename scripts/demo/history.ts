@@ -115,8 +115,7 @@ function emptyShare(config_id: string): PoolShare {
     ...{ tokens_in: 0, tokens_out: 0 },
   };
   const nothing = {
-    callers: 0,
-    stored: 0,
+    pending: { waiting: 0, stored: 0 },
     by_priority: [],
     oldest_since: null,
     running: 0,

@@ -117,8 +117,13 @@ export class KnownPools {
     const levels = new Map<string, Levels>();
     for (const { config_id, share } of this.#byId.values()) {
       if (!share) continue;
-      const { callers, stored, running } = share;
-      levels.set(config_id, { waiting: callers + stored, running, slots: 0, ready_workers: 0 });
+      const { pending, running } = share;
+      levels.set(config_id, {
+        waiting: pending.waiting + pending.stored,
+        running,
+        slots: 0,
+        ready_workers: 0,
+      });
     }
     for (const { session } of workers) {
       const pool = session && levels.get(session.config_id);

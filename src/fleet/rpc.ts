@@ -171,11 +171,10 @@ export interface SessionShare {
 
 export interface PoolShare {
   config_id: string;
-  /** Jobs that wait: of callers on a connection, and stored ones. */
-  callers: number;
-  stored: number;
+  /** Jobs without a worker. */
+  pending: { waiting: number; stored: number };
   /** Both together, highest priority first. */
-  by_priority: { priority: number; waiting: number }[];
+  by_priority: { priority: number; pending: number }[];
   /** Epoch ms when the one that waits longest was submitted; null: none waits. */
   oldest_since: number | null;
   running: number;

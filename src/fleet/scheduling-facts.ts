@@ -37,12 +37,12 @@ export class SchedulingFacts {
 }
 
 function poolFacts(share: PoolShare): PoolFacts {
-  const { callers, stored, running, submitted_in_background, totals, by_priority } = share;
+  const { pending, running, submitted_in_background, totals, by_priority } = share;
   const background = by_priority.filter(({ priority }) => priority < 0);
   return {
-    waiting: callers + stored,
+    waiting: pending.waiting + pending.stored,
     running,
-    waiting_in_background: background.reduce((sum, { waiting }) => sum + waiting, 0),
+    waiting_in_background: background.reduce((sum, { pending: jobs }) => sum + jobs, 0),
     submitted: totals.submitted,
     submitted_in_background,
     ended: totals.succeeded + totals.failed,

@@ -67,7 +67,7 @@ export class Scheduling {
     const scheduler = this.#scheduler;
     const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
-    const waiting = pools.filter(({ callers, stored }) => callers + stored > 0);
+    const waiting = pools.filter(({ pending }) => pending.waiting + pending.stored > 0);
     const { sessions } = this.#ports.fleet.facts();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');

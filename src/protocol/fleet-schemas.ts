@@ -137,10 +137,10 @@ export const PoolRow = z.object({
   ready_workers: count,
   slots: count,
   busy_slots: count,
-  /** Callers on a connection, and stored jobs. */
-  waiting: z.object({ callers: count, stored: count }),
-  /** Those that wait, by priority. */
-  by_priority: z.array(z.object({ priority: z.number().int(), waiting: count })),
+  /** Jobs without a worker: those whose callers wait on a connection, and stored ones. */
+  pending: z.object({ waiting: count, stored: count }),
+  /** The same by priority. */
+  by_priority: z.array(z.object({ priority: z.number().int(), pending: count })),
   oldest_wait_ms: ms.nullable(),
   /** Why they wait; null: nothing does. "no worker is ready", "all 8 slots are busy: 3.1/s come, 2.0/s end". */
   why_waiting: text.nullable(),

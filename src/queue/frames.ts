@@ -20,12 +20,12 @@ export class Frames {
   }
 
   /**
-   * Whether what a frame asks for leaves the tables alone: it ends an attempt at a job in memory, or tells the load,
+   * Whether what a frame asks for leaves the tables alone: it ends an attempt at a waiting job, or tells the load,
    * and no stored job waits for the slot.
    */
   staysInMemory(connection: Connection, parsed: Parsed<WorkerFrame>): boolean {
     if (!parsed.ok) return false;
-    const { memory, stored, workers } = this.#core;
+    const { waiting, stored, workers } = this.#core;
     const worker = workers.byConnection(connection);
     if (!worker || worker.session.draining || stored.pending.ofPool(worker.session.config_id) > 0)
       return false;
@@ -36,7 +36,7 @@ export class Frames {
       case 'job_result':
       case 'job_error':
       case 'job_release':
-        return memory.find(frame.job_id) !== null;
+        return waiting.find(frame.job_id) !== null;
       default:
         return false;
     }

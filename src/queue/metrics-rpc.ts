@@ -27,10 +27,10 @@ export interface PoolMetrics {
 
 /** How a pool stands. Times in epoch ms. */
 export interface PoolNow {
-  waiting: Waiting[];
+  pending: Pending[];
   /** Of callers on a connection, and of stored jobs, when the one that waits longest was submitted; null: none waits. */
-  oldest_since: { transient: number | null; persisted: number | null };
-  running: { transient: number; persisted: number };
+  oldest_since: { waiting: number | null; stored: number | null };
+  running: { waiting: number; stored: number };
   workers: { ready: number; paused: number; draining: number };
   /** `paused`: of workers that take no more jobs than they run, for now or for good. */
   slots: { busy: number; free: number; paused: number };
@@ -47,9 +47,9 @@ export interface BatchSlots {
   slots: number;
 }
 
-/** Jobs of one priority. */
-export interface Waiting {
+/** Jobs of one priority that have no worker yet, by their mode. */
+export interface Pending {
   priority: number;
-  transient: number;
-  persisted: number;
+  waiting: number;
+  stored: number;
 }

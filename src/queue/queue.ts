@@ -156,7 +156,7 @@ export class Queue {
 
   /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
   nextTick(): number | null {
-    const { memory, stored, now } = this.#core;
+    const { waiting, stored, now } = this.#core;
     const times = [
       this.#core.counts.dueAt,
       this.#core.undecided.soonest,
@@ -166,7 +166,7 @@ export class Queue {
       stored.listeners.soonest,
       stored.settlements.soonest,
       this.#core.usage.dueAt,
-      memory.size > 0 ? Math.min(now() + TICK_MS, memory.nextLimit) : null,
+      waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null,
     ];
     const next = times.reduce(
       (next, time) => (next === null || (time !== null && time < next) ? time : next),

@@ -64,7 +64,7 @@ export interface QueueCalls {
   /** It listens no more. */
   leaveListener(listener: string): Promise<void>;
   /**
-   * Cancels a persisted job, or a transient one whose caller is gone. Null: no such job. A request that comes after
+   * Cancels a stored job, or a waiting one whose caller is gone. Null: no such job. A request that comes after
    * `caller_gone` was said of its id is refused as `cancelled`.
    */
   cancel(

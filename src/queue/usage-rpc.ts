@@ -18,7 +18,7 @@ export type UsageAmounts = Record<(typeof USAGE_AMOUNTS)[number], number>;
 /** What it is counted by, beside the time. An empty text: unknown, or none. */
 export const USAGE_KEYS = ['tenant', 'token_name', 'config_id', 'model', 'mode'] as const;
 /** Values of the key `mode`: a caller waited on a connection, or the job was stored, as a line of a batch or by itself. */
-export const USAGE_MODES = ['transient', 'persisted', 'batch'] as const;
+export const USAGE_MODES = ['waiting', 'stored', 'batch'] as const;
 export type UsageMode = (typeof USAGE_MODES)[number];
 export type UsageKey = Record<(typeof USAGE_KEYS)[number], string>;
 

@@ -68,7 +68,7 @@ export class QueueHost {
   /** Jobs of a pool that wait, and those that wait or run. */
   jobsOf(configId: string): { waiting: number; inSystem: number } {
     const pool = this.share()?.pools.find(({ config_id }) => config_id === configId);
-    const waiting = (pool?.callers ?? 0) + (pool?.stored ?? 0);
+    const waiting = (pool?.pending.waiting ?? 0) + (pool?.pending.stored ?? 0);
     return { waiting, inSystem: waiting + (pool?.running ?? 0) };
   }
 

@@ -94,9 +94,9 @@ export class SeamPromises {
     const share = queue.share();
     const facts = host.rules?.facts();
     if (!share || !facts) return;
-    const pools = share.pools.map(({ config_id, callers, stored, running, totals }) => {
+    const pools = share.pools.map(({ config_id, pending, running, totals }) => {
       const ended = totals.succeeded + totals.failed;
-      return [config_id, callers + stored, running, totals.submitted, ended];
+      return [config_id, pending.waiting + pending.stored, running, totals.submitted, ended];
     });
     const text = inWords(share.sessions, pools);
     if (text !== this.#numbers.text) this.#numbers = { text, since: now() };
@@ -137,7 +137,7 @@ export class SeamPromises {
     const { queue, host, pools } = this.#seam;
     const share = queue.share();
     for (const id of pools) {
-      const { callers = 0 } = share?.pools.find(({ config_id }) => config_id === id) ?? {};
+      const callers = share?.pools.find(({ config_id }) => config_id === id)?.pending.waiting ?? 0;
       const isServed = share?.sessions.some(({ config_id }) => config_id === id) ?? false;
       const start = callers > 0 && !isServed ? host.starts().find(({ config_id }) => config_id === id) : null;
       const isVain = start?.state === 'stopped' && this.#isWell;

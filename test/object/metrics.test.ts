@@ -19,10 +19,10 @@ it('GET /metrics shows what has happened, with zeros for what has not', async ()
   await road.runJobs('happened');
   const text = await road.metrics('happened');
   for (const expected of [
-    'worker_vllm_jobs_submitted_total{pool="cfg",mode="persisted"} 2',
-    'worker_vllm_jobs_settled_total{pool="cfg",mode="persisted",outcome="failed"} 0',
+    'worker_vllm_jobs_submitted_total{pool="cfg",mode="stored"} 2',
+    'worker_vllm_jobs_settled_total{pool="cfg",mode="stored",outcome="failed"} 0',
     'worker_vllm_queue_wait_seconds_bucket{pool="cfg",le="+Inf"} 2',
-    'worker_vllm_running_jobs{pool="cfg",mode="persisted"} 1',
+    'worker_vllm_running_jobs{pool="cfg",mode="stored"} 1',
     'worker_vllm_slots{pool="cfg",state="busy"} 1',
   ]) {
     expect(text.split('\n')).toContain(expected);

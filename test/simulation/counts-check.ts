@@ -15,12 +15,12 @@ export function countsProblem(sql: Sql): string | null {
   for (const configId of new Set(jobs.map(({ config_id }) => String(config_id)))) {
     const states = jobs.filter(({ config_id }) => config_id === configId).map(({ state }) => state);
     const { submitted, settled } = counted.get(configId) ?? newCounts();
-    const let_in = submitted.persisted - settled.persisted.rejected;
+    const let_in = submitted.stored - settled.stored.rejected;
     if (let_in !== states.length) return `${let_in} jobs of ${configId} are counted, ${states.length} there`;
     for (const outcome of OUTCOMES) {
       if (outcome === 'rejected') continue;
       const there = states.filter((state) => state === outcome).length;
-      const said = settled.persisted[outcome];
+      const said = settled.stored[outcome];
       if (said !== there) return `${said} jobs of ${configId} are counted as ${outcome}, ${there} are`;
     }
   }

@@ -41,7 +41,7 @@ export interface WorkerPlan {
   clockOffsetMs: number;
 }
 
-/** A persisted job and what its submitter does; times are ms after the start. */
+/** A stored job and what its submitter does; times are ms after the start. */
 export interface JobPlan {
   id: string;
   at: number;

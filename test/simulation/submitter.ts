@@ -11,7 +11,7 @@ const GIVE_UP_AFTER_MS = 5000;
 const LOOKS_EVERY_MS = 3000;
 const WAIT_MS = 10_000;
 
-/** Someone with one persisted job: submits it until it is accepted, may cancel it, waits until it is settled. */
+/** Someone with one stored job: submits it until it is accepted, may cancel it, waits until it is settled. */
 export class Submitter {
   readonly #around: Surroundings;
   readonly #plan: JobPlan;

@@ -24,8 +24,7 @@ export type PoolNumbers = Partial<Omit<PoolShare, 'totals'>> & {
 export function pool(config_id: string, { totals, ...more }: PoolNumbers = {}): PoolShare {
   return {
     config_id,
-    callers: 0,
-    stored: 0,
+    pending: { waiting: 0, stored: 0 },
     by_priority: [],
     oldest_since: null,
     running: 0,

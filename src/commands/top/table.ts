@@ -131,7 +131,7 @@ const POOL_COLUMNS: Column<PoolRow>[] = [
   { title: 'CONFIG', text: ({ config_id }) => config_id, isLeft: true, drop: 0 },
   { title: 'READY', text: ({ ready_workers, workers }) => `${ready_workers}/${workers}`, drop: 0 },
   { title: 'SLOTS', text: ({ busy_slots, slots }) => `${busy_slots}/${slots}`, drop: 0 },
-  { title: 'WAITING', text: ({ waiting }) => count(waiting.callers + waiting.stored), drop: 0 },
+  { title: 'WAITING', text: ({ pending }) => count(pending.waiting + pending.stored), drop: 0 },
   { title: 'OLDEST', text: ({ oldest_wait_ms }) => age(oldest_wait_ms), drop: 1 },
   { title: 'IN/MIN', text: ({ now }) => count(now.submitted), drop: 3 },
   {

@@ -17,9 +17,9 @@ const AT_TOP_PX = 120;
 const activity = computed(() => {
   const view = fleet.value;
   if (!view) return null;
-  const counts = view.pools.map(({ day, waiting, busy_slots }) => [
+  const counts = view.pools.map(({ day, pending, busy_slots }) => [
     ...[day.submitted, day.succeeded, day.failed, day.cancelled, day.expired],
-    ...[waiting.stored, busy_slots],
+    ...[pending.stored, busy_slots],
   ]);
   return `${view.epoch} ${counts.join(' ')}`;
 });

@@ -70,9 +70,9 @@ function SpanChoice({ chosen }: { chosen: Span }) {
 }
 
 function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
-  const { config_id, models, waiting, oldest_wait_ms, why_waiting } = pool;
+  const { config_id, models, pending, oldest_wait_ms, why_waiting } = pool;
   const rates = pool[span];
-  const total = waiting.callers + waiting.stored;
+  const total = pending.waiting + pending.stored;
   const id = `pool-${config_id}`;
   return (
     <article class={`pool${why_waiting ? ' waits' : ''}`} aria-labelledby={id}>
@@ -117,15 +117,15 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
 }
 
 /** Who waits: callers on a connection and stored jobs, and where priorities differ how many of each. */
-function Priorities({ pool: { waiting, by_priority } }: { pool: PoolRow }) {
-  if (waiting.callers + waiting.stored === 0) return null;
+function Priorities({ pool: { pending, by_priority } }: { pool: PoolRow }) {
+  if (pending.waiting + pending.stored === 0) return null;
   const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
   return (
     <p class="dim number">
-      {format.plural(waiting.callers, 'caller')} on a connection,{' '}
-      {format.plural(waiting.stored, 'stored job')}
+      {format.plural(pending.waiting, 'caller')} on a connection,{' '}
+      {format.plural(pending.stored, 'stored job')}
       {!isPlain &&
-        `; priority ${by_priority.map(({ priority, waiting }) => `${priority}: ${format.count(waiting)}`).join(', ')}`}
+        `; priority ${by_priority.map(({ priority, pending: jobs }) => `${priority}: ${format.count(jobs)}`).join(', ')}`}
     </p>
   );
 }

@@ -30,7 +30,7 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
     ready_workers: workers.filter(({ state }) => isReady(state)).length,
     slots: sum(connected, ({ slots }) => slots),
     busy_slots: sum(connected, ({ running }) => running),
-    waiting: { callers: share?.callers ?? 0, stored: share?.stored ?? 0 },
+    pending: share?.pending ?? { waiting: 0, stored: 0 },
     by_priority: share?.by_priority ?? [],
     oldest_wait_ms: share?.oldest_since == null ? null : Math.max(0, now - share.oldest_since),
     why_waiting: null,
@@ -42,8 +42,8 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
   return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, of, now) };
 }
 
-export function waitingIn({ waiting }: PoolRow): number {
-  return waiting.callers + waiting.stored;
+export function waitingIn({ pending }: PoolRow): number {
+  return pending.waiting + pending.stored;
 }
 
 /** Why jobs of a pool wait: no worker, none of them ready, none with a free slot, or none that may take them. */

@@ -78,13 +78,13 @@ function standing(pools: readonly PoolMetrics[], at: number): Family[] {
     gauge(
       'pending_jobs',
       'Jobs that wait for a slot or for their next attempt.',
-      each(pools, ({ now: { waiting } }) => by('priority_class', byClass(waiting))),
+      each(pools, ({ now: { pending } }) => by('priority_class', byClass(pending))),
     ),
     gauge(
       'oldest_pending_seconds',
       'Age of the job that has waited longest for a slot; 0 when none waits.',
       each(pools, ({ now: { oldest_since } }) =>
-        by('mode', { transient: age(oldest_since.transient), persisted: age(oldest_since.persisted) }),
+        by('mode', { waiting: age(oldest_since.waiting), stored: age(oldest_since.stored) }),
       ),
     ),
     gauge(
@@ -105,10 +105,10 @@ function standing(pools: readonly PoolMetrics[], at: number): Family[] {
   ];
 }
 
-function byClass(waiting: PoolMetrics['now']['waiting']): Record<'high' | 'normal' | 'low', number> {
+function byClass(pending: PoolMetrics['now']['pending']): Record<'high' | 'normal' | 'low', number> {
   const classes = { high: 0, normal: 0, low: 0 };
-  for (const { priority, transient, persisted } of waiting) {
-    classes[priority > 0 ? 'high' : priority < 0 ? 'low' : 'normal'] += transient + persisted;
+  for (const { priority, waiting, stored } of pending) {
+    classes[priority > 0 ? 'high' : priority < 0 ? 'low' : 'normal'] += waiting + stored;
   }
   return classes;
 }

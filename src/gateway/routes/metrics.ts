@@ -47,8 +47,8 @@ export function metricsRoutes(app: Gateway): void {
   });
 }
 
-function scaleOf({ waiting, slots, slots_per_worker, workers, wanted_workers }: PoolNow) {
-  const pending = waiting.reduce((sum, { transient, persisted }) => sum + transient + persisted, 0);
+function scaleOf({ pending: jobs, slots, slots_per_worker, workers, wanted_workers }: PoolNow) {
+  const pending = jobs.reduce((sum, { waiting, stored }) => sum + waiting + stored, 0);
   return {
     pending,
     running: slots.busy,

@@ -13,7 +13,7 @@ import type { Worker } from '../state/worker.ts';
  * | `stale`         | was given to another, or ended without this attempt  | stale                | lost  | –       | revoked  |
  * | `unknown`       | is neither stored nor in memory                      | unknown, or its slot | kept  | –       | resumed  |
  *
- * `unknown` may be a job in memory from before a restart of the queue: its relay knows whether its caller
+ * `unknown` may be a waiting job from before a restart of the queue: its relay knows whether its caller
  * still waits, and cancels it if not.
  */
 export type Claim = 'held' | 'lapsed' | 'settled_by_it' | 'stale' | 'unknown';

@@ -40,7 +40,7 @@ export function endUnfinished(
 /** Breaks off the answer that a relay carries: its caller, or whoever watches a stored job, still waits for it. */
 export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   if (job.state !== 'leased') return;
-  const isRelayed = job.lives === 'memory' ? job.reply === null : job.stream === 1;
+  const isRelayed = job.mode === 'waiting' ? job.reply === null : job.stream === 1;
   if (!isRelayed) return;
   breakStream(core, job.worker_id ?? '', job.fence_token, reason);
 }

@@ -23,7 +23,7 @@ function retryDelayMs(attempts: number, random: number): number {
 export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, more: Told = {}): void {
   // A caller that waits gets the engine's own words, however many they are.
   const failure =
-    job.lives === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
+    job.mode === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
   const now = core.now();
   const earlier = attemptErrors(job).filter(({ fence_token }) => fence_token !== job.fence_token);
   const attempts = earlier.length + 1;
@@ -56,9 +56,9 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   );
 }
 
-/** Whether another attempt at a job in memory is made is the gateway's to decide. */
-function nextOf({ lives }: Job, again: boolean, delayMs: number): string {
-  if (lives === 'memory') return '';
+/** Whether another attempt at a waiting job is made is the gateway's to decide. */
+function nextOf({ mode }: Job, again: boolean, delayMs: number): string {
+  if (mode === 'waiting') return '';
   return again ? `; again in ${delayMs / 1000} s` : '; not tried again';
 }
 
@@ -72,7 +72,7 @@ function shortened(failure: Failure, most: number): Failure {
 }
 
 /**
- * Back to pending without blame. A job in memory whose answer a relay carries is asked for again by the gateway.
+ * Back to pending without blame. A waiting job whose answer a relay carries is asked for again by the gateway.
  * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
  * @param reason the worker's own, of `released`

@@ -129,7 +129,7 @@ function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload:
   const job = findJob(core, ticket.job_id);
   const rejection = judge(core, job, ticket);
   if (rejection !== null || job === null) return rejection ?? { ok: false, reason: 'unknown' };
-  const payload = job.lives === 'memory' ? payloadText(job.payload) : readPayload(core.sql, job.id);
+  const payload = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
   return { job_type: job.job_type, payload };
 }
 

@@ -1,7 +1,7 @@
-import type { MemoryJob } from '../state/job.ts';
+import type { WaitingJob } from '../state/job.ts';
 
 /** Why a request ends that has reached its deadline or its time limit, and where its time went. @param now epoch ms */
-export function timePassed({ created_at, leased_at, worker_id, state }: MemoryJob, now: number): string {
+export function timePassed({ created_at, leased_at, worker_id, state }: WaitingJob, now: number): string {
   const began = state === 'leased' ? leased_at : null;
   const waited = `it waited ${seconds((began ?? now) - created_at)} for a slot`;
   const ran = began === null ? 'and got none' : `and ran ${seconds(now - began)} on worker ${worker_id}`;

@@ -7,7 +7,7 @@ import {
   Usage,
 } from '../../protocol/index.ts';
 import { type UsageAmounts, type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
-import type { EndedBy, Ending, Job, MemoryJob } from '../state/job.ts';
+import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import type { Claim } from './claim.ts';
@@ -26,11 +26,11 @@ import type { Claim } from './claim.ts';
 
 type Settlement = JobResult | JobResultRef | JobError;
 
-/** A job ends. In the commit that ends it, or for a job in memory the next one. */
+/** A job ends. In the commit that ends it, or for a waiting job the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
   const entry = { key: keyOf(core, job, usage), amounts: amountsOf(as, usage, job.state === 'leased') };
-  if (job.lives === 'stored') return core.usage.add(entry);
+  if (job.mode === 'stored') return core.usage.add(entry);
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
   if (as !== 'cancelled') core.usage.ended(job.id, entry);
   if (by !== 'worker') countGivenUp(core, job);
@@ -44,8 +44,8 @@ export function usageIn(result: Record<string, unknown> | null): Usage | undefin
   return told.success ? told.data : undefined;
 }
 
-/** A job in memory is ended or asked for anew while an attempt at it runs. */
-export function countGivenUp(core: Core, job: MemoryJob): void {
+/** A waiting job is ended or asked for anew while an attempt at it runs. */
+export function countGivenUp(core: Core, job: WaitingJob): void {
   if (job.state === 'leased') core.usage.giveUp(job.fence_token, keyOf(core, job, undefined));
 }
 
@@ -82,7 +82,7 @@ export function countWasted(core: Core, job: Job, fence: number, usage: Usage | 
   if (usage === undefined || core.usage.isCounted(fence)) return;
   core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted: tokensOf(usage) } }, fence);
   // A stored job's command has a commit.
-  if (job.lives === 'stored') core.usage.write();
+  if (job.mode === 'stored') core.usage.write();
 }
 
 /** The settlement of a request from before a restart of the queue: its worker alone knows of it. */
@@ -91,7 +91,7 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   if (core.usage.isCounted(fence_token)) return;
   const [tenant = '', token_name = ''] = accountIn(account);
   const model = usage?.model ?? onlyModel(worker);
-  const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'transient' };
+  const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
   // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
   const isOlder = core.recent.of(frame.job_id) !== null || core.usage.hasEnded(frame.job_id);
   const as = endToldBy(frame);
@@ -101,8 +101,8 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
 }
 
 /** What a job's frame says for `countUnknown`; null: nothing has to be said. */
-export function accountOf({ lives, tenant, token_name }: Job): string | null {
-  return lives === 'stored' || tenant === null ? null : JSON.stringify([tenant, token_name ?? '']);
+export function accountOf({ mode, tenant, token_name }: Job): string | null {
+  return mode === 'stored' || tenant === null ? null : JSON.stringify([tenant, token_name ?? '']);
 }
 
 function accountIn(account: string | undefined): string[] {
@@ -156,7 +156,7 @@ function tokensOf(usage: Usage | undefined): number {
 
 function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
   const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
-  const asked = job.lives === 'memory' && workerNamed(job.model) === null ? job.model : null;
+  const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
   return {
     tenant: job.tenant ?? '',
     token_name: job.token_name ?? '',
@@ -166,9 +166,8 @@ function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
   };
 }
 
-function modeOf({ lives, id }: Job): UsageMode {
-  if (lives === 'memory') return 'transient';
-  return lineOfJob(id) === null ? 'persisted' : 'batch';
+function modeOf({ mode, id }: Job): UsageMode {
+  return lineOfJob(id) === null ? mode : 'batch';
 }
 
 /** The name of what it serves, where that is one thing. */

@@ -75,5 +75,5 @@ function beginLeasesAnew(core: Core, since: number): void {
   }
   if (since > 0) return;
   core.workers.postponeReturns(graceEnds);
-  for (const job of core.memory.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
+  for (const job of core.waiting.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
 }

@@ -17,7 +17,7 @@ export function cancel(
   if (job === null && reason === 'caller_gone') revokeUnknown(core, jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;
   if (!isSettled(job.state)) endUnfinished(core, job, 'cancelled', reason, CANCELLED);
-  if (job.lives === 'memory') return { id: jobId, state: 'cancelled' };
+  if (job.mode === 'waiting') return { id: jobId, state: 'cancelled' };
   return viewOf(core.sql, core.stored.find(jobId) ?? job);
 }
 

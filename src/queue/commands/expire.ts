@@ -4,7 +4,7 @@ import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { timePassed } from '../attempts/time-passed.ts';
 import { SECOND_LOOK_MS } from '../clock/standstill.ts';
-import type { MemoryJob } from '../state/job.ts';
+import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { type Deletion, takeDeletions } from '../store/blob-table.ts';
@@ -38,11 +38,11 @@ export function expire(core: Core): Deletion {
   return takeDeletions(core);
 }
 
-/** What only memory knows of: jobs in memory whose worker did not come back, or whose time is over. */
+/** What only memory knows of: waiting jobs whose worker did not come back, or whose time is over. */
 export function expireInMemory(core: Core): void {
   closeHalfOpen(core);
   const now = core.now();
-  for (const job of core.memory.all()) {
+  for (const job of core.waiting.all()) {
     if (job.state !== 'leased') continue;
     if (job.lease_expires_at !== null && job.lease_expires_at <= now) {
       const message = 'the worker disconnected and did not come back';
@@ -51,11 +51,11 @@ export function expireInMemory(core: Core): void {
       endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
     }
   }
-  core.memory.forgetLimits();
+  core.waiting.forgetLimits();
 }
 
 /** A worker whose answers a relay carries watches deadlines itself, and knows of no time limit. */
-function isOverdue({ reply, deadline_at, limit_at }: MemoryJob, now: number): boolean {
+function isOverdue({ reply, deadline_at, limit_at }: WaitingJob, now: number): boolean {
   if (limit_at !== null && limit_at <= now) return true;
   return reply !== null && deadline_at !== null && deadline_at <= now;
 }

@@ -123,7 +123,7 @@ function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): voi
 function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
   const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
   for (const job of leasedBy(core, worker.session.worker_id)) {
-    if (job.lives === 'memory' && isNewConnection) {
+    if (job.mode === 'waiting' && isNewConnection) {
       const message = 'the worker connected anew, and an answer that it had ready meanwhile is lost';
       failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');
     } else resume(core, worker, job, leaseSeconds);

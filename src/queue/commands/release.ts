@@ -23,7 +23,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
   }
   // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
-  const again = core.memory.find(job_id);
+  const again = core.waiting.find(job_id);
   if (again) core.ready.job(again);
 }
 
@@ -39,7 +39,7 @@ function decline(worker: Worker, jobId: string): void {
 function offerElsewhere(core: Core, job: Job): void {
   const workers = core.workers.all().filter(({ session }) => session.config_id === job.config_id);
   const left = workers.filter((worker) => !isLeaving(worker) && !worker.declined.has(job.id));
-  if (left.length > 0 || job.lives === 'memory') {
+  if (left.length > 0 || job.mode === 'waiting') {
     releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load', 'deadline');
     return;
   }

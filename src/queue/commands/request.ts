@@ -1,7 +1,7 @@
 import { countGivenUp } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
-import type { MemoryJob } from '../state/job.ts';
+import type { WaitingJob } from '../state/job.ts';
 import { isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous } from '../waiting/admission.ts';
@@ -30,15 +30,15 @@ export function request(
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
-  const earlier = core.memory.find(asked.job_id) ?? core.undecided.take(asked.job_id);
+  const earlier = core.waiting.find(asked.job_id) ?? core.undecided.take(asked.job_id);
   const older = takeOver(core, asked.job_id);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
     asked.limit_ms ?? Number.POSITIVE_INFINITY,
   );
   const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
-  const job: MemoryJob = {
-    lives: 'memory',
+  const job: WaitingJob = {
+    mode: 'waiting',
     id: asked.job_id,
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,
@@ -72,15 +72,15 @@ export function request(
     reply: answer,
   };
   core.usage.asked(job.id);
-  core.memory.add(job);
+  core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
 }
 
 /** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */
-function takeOver(core: Core, jobId: string): MemoryJob['older'] {
-  const before = core.memory.find(jobId);
+function takeOver(core: Core, jobId: string): WaitingJob['older'] {
+  const before = core.waiting.find(jobId);
   if (!before) return null;
-  core.memory.remove(before);
+  core.waiting.remove(before);
   countGivenUp(core, before);
   const { worker_id, fence_token } = before;
   return worker_id === null ? before.older : { worker_id, fence_token };

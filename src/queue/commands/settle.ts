@@ -78,7 +78,7 @@ function settle(
   const claim = claimOf(job, worker, attemptMeant(worker, job, frame));
   const outcome = outcomeOf(claim, job, worker, frame, state);
   if (job !== null && outcome === 'settle') {
-    end(job.lives === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
+    end(job.mode === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
   } else if (job !== null) {
     const told = { ...job, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
@@ -95,9 +95,9 @@ function settle(
   if (worker.session.draining) core.usage.write();
 }
 
-/** A base worker keeps no token of jobs in memory and sends 0: that it holds the job counts. */
+/** A base worker keeps no token of waiting jobs and sends 0: that it holds the job counts. */
 function attemptMeant(worker: Worker, job: Job | null, { fence_token }: JobRef): Pick<JobRef, 'fence_token'> {
-  const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.lives === 'memory';
+  const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.mode === 'waiting';
   return { fence_token: isUntold ? job.fence_token : fence_token };
 }
 

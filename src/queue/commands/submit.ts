@@ -147,7 +147,7 @@ function existingJob(core: Core, job: NewJob): StoredJob | null {
 /** The pool whose workers may take the job, or why it is rejected. */
 function admit(core: Core, job: NewJob, placed: Placed): Pool {
   // Settlements name only the id.
-  const request = job.id === undefined ? null : core.memory.find(job.id);
+  const request = job.id === undefined ? null : core.waiting.find(job.id);
   if (request) {
     const isOwn = maySee(job.tenant ?? null, request.tenant);
     return conflict(request.id, isOwn ? 'is a request in progress' : OTHER_PAYLOAD);

@@ -50,11 +50,11 @@ export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
  * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
  * it from that. What a worker of the base protocol declines it cannot run at all.
  */
-function interactiveWorkWaits({ memory, stored }: Core, worker: Worker): boolean {
+function interactiveWorkWaits({ waiting, stored }: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
   const declined = new Set<string>();
   const jobs = [
-    memory.waiting.nextFor({ ...worker, declined }),
+    waiting.line.nextFor({ ...worker, declined }),
     stored.nextReady(worker.session.config_id, declined),
   ];
   return jobs.some((job) => job !== null && !isBatchWork(job));

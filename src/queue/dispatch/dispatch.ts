@@ -1,5 +1,5 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import { isBatchWork, type MemoryJob } from '../state/job.ts';
+import { isBatchWork, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
@@ -13,8 +13,8 @@ import { isLeftToOthers } from './suitability.ts';
  * events no slot is free while a job that fits it is ready. A new slot or job need not be compared with the rest.
  * @returns waiting jobs that were to find a slot in this pass and found none
  */
-export function dispatch(core: Core): MemoryJob[] {
-  let waiting: MemoryJob[] = [];
+export function dispatch(core: Core): WaitingJob[] {
+  let waiting: WaitingJob[] = [];
   for (const configId of core.ready.heldBack) {
     if (hasRoomForBatch(poolSlots(core, configId))) core.ready.pool(configId);
   }
@@ -24,7 +24,7 @@ export function dispatch(core: Core): MemoryJob[] {
     for (const worker of open.workers) fillWorker(core, worker);
     for (const job of open.jobs) if (!placeWaiting(core, job)) waiting.push(job);
   }
-  if (waiting.length > 0) waiting = waiting.filter((job) => core.memory.isWaiting(job));
+  if (waiting.length > 0) waiting = waiting.filter((job) => core.waiting.isPending(job));
   return waiting;
 }
 
@@ -45,14 +45,14 @@ function fillPool(core: Core, configId: string): void {
     const worker = chooseLive(core, fits);
     if (!worker) return;
     if (dispatchNext(core, worker)) continue;
-    if (worker.declined.size === 0 && core.memory.waiting.size === 0) return;
+    if (worker.declined.size === 0 && core.waiting.line.size === 0) return;
     unwilling.add(worker);
   }
 }
 
 /** A slot for a job whose caller waits, if one is free. */
-function placeWaiting(core: Core, job: MemoryJob): boolean {
-  if (!core.memory.isWaiting(job)) return true;
+function placeWaiting(core: Core, job: WaitingJob): boolean {
+  if (!core.waiting.isPending(job)) return true;
   for (;;) {
     const worker = chooseLive(
       core,
@@ -76,7 +76,7 @@ function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | nul
 /** The better of the next stored and the next waiting job. */
 function dispatchNext(core: Core, worker: Worker): boolean {
   const { config_id } = worker.session;
-  const next = chooseJob(nextStored(core, worker), core.memory.waiting.nextFor(worker));
+  const next = chooseJob(nextStored(core, worker), core.waiting.line.nextFor(worker));
   if (next === null) return false;
   if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
     core.ready.heldBack.add(config_id);

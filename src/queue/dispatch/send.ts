@@ -15,7 +15,7 @@ import {
   type UnfitJob,
 } from '../peers/job-frame.ts';
 import { streamIdOf } from '../state/fences.ts';
-import type { Job, MemoryJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
@@ -31,9 +31,9 @@ const TOO_LARGE: UnfitJob = {
 
 /** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
 export function send(core: Core, worker: Worker, job: Job): void {
-  if (job.lives === 'memory' && job.older) stopOlder(core, job.id, job.older, worker);
-  // Before a job in memory is changed by its lease.
-  const isFirst = job.fence_token === 0 && !(job.lives === 'memory' && job.is_repeat);
+  if (job.mode === 'waiting' && job.older) stopOlder(core, job.id, job.older, worker);
+  // Before a waiting job is changed by its lease.
+  const isFirst = job.fence_token === 0 && !(job.mode === 'waiting' && job.is_repeat);
   const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', null, { isFirst });
@@ -41,7 +41,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
   const frame: JobFrame = {
     job_id: leased.id,
-    mode: leased.lives === 'stored' ? 'persisted' : 'transient',
+    mode: leased.mode === 'stored' ? 'persisted' : 'transient',
     config_id: worker.session.config_id,
     fence_token: leased.fence_token,
     payload: payload ?? '',
@@ -51,14 +51,14 @@ export function send(core: Core, worker: Worker, job: Job): void {
     deadline_ms: leased.deadline_at === null ? null : Math.max(0, leased.deadline_at - core.now()),
     stream_id: isStreamed(worker, leased) ? streamIdOf(leased.fence_token) : null,
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
-    result_upload_url: leased.lives === 'stored' ? (files?.result ?? null) : null,
+    result_upload_url: leased.mode === 'stored' ? (files?.result ?? null) : null,
     account: accountOf(leased),
     trace,
   };
   const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);
   if (!('text' in written)) return failAttempt(core, leased, { ...written, retryable: false }, 'queue');
   worker.connection.sendJob(written.text);
-  if (leased.lives === 'memory' && isStreamed(worker, leased)) tellStream(core, leased);
+  if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(core, leased);
 }
 
 /** A frame for one worker, or why it cannot be given the job. */
@@ -80,11 +80,11 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const { pingsAreHeard, resolvesAddresses } = profileOf(worker);
   const store = storeOf(core, job);
   // A frame takes any payload of a caller that waits: one that must be fetched comes later.
-  const hasFiles = job.lives === 'stored' || !resolvesAddresses;
+  const hasFiles = job.mode === 'stored' || !resolvesAddresses;
   const file_key = hasFiles ? newFileKey(core, store.fileKey(job)) : null;
   const fence_token = core.fences.next();
   const lease_expires_at = now + leaseSecondsFor(core, worker) * 1000;
-  if (job.lives === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
+  if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
   occupySlot(worker, leased);
   const files =
@@ -94,7 +94,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
 
 /** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
-  if (job.lives !== 'memory' || !worker.session.extended) return null;
+  if (job.mode !== 'waiting' || !worker.session.extended) return null;
   const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > limits.INLINE_BYTES;
   return isSentAsBytes ? job.payload : null;
 }
@@ -104,7 +104,7 @@ function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
  * large: for a worker that takes any job it need not be read. What is in the bucket cannot be.
  */
 function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | null; suitsBase: boolean } {
-  if (job.lives === 'memory') {
+  if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
     return { payload: text ?? '', suitsBase: text !== null };
   }
@@ -118,11 +118,11 @@ function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | n
 
 /** Whether a relay carries the answer. */
 function isStreamed(worker: Worker, job: Job): boolean {
-  return worker.session.extended && (job.lives === 'memory' || job.stream === 1);
+  return worker.session.extended && (job.mode === 'waiting' || job.stream === 1);
 }
 
 /** The gateway opens the stream itself; a repeated request brings its payload along. */
-function tellStream(core: Core, job: MemoryJob): void {
+function tellStream(core: Core, job: WaitingJob): void {
   const worker_id = job.worker_id ?? '';
   job.reply?.({
     kind: 'stream',
@@ -136,7 +136,7 @@ function tellStream(core: Core, job: MemoryJob): void {
 }
 
 /** The older attempt is aborted if it was given to another worker; the same one puts the newer in its place. */
-function stopOlder(core: Core, jobId: string, older: NonNullable<MemoryJob['older']>, newer: Worker): void {
+function stopOlder(core: Core, jobId: string, older: NonNullable<WaitingJob['older']>, newer: Worker): void {
   const worker = core.workers.byId(older.worker_id);
   if (worker === null || worker === newer || worker.running.get(jobId) !== older.fence_token) return;
   revoke(core, older.worker_id, jobId, 'superseded');

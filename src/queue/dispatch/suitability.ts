@@ -19,14 +19,14 @@ export function isLeftToOthers(core: Core, worker: Worker, job: Job): boolean {
 function othersMayRun(core: Core, job: Job): boolean {
   for (const other of core.workers.all()) {
     if (!profileOf(other).takesAnyJob) continue;
-    if (job.lives === 'memory' ? mayRun(other, job.model) : other.session.config_id === job.config_id)
+    if (job.mode === 'waiting' ? mayRun(other, job.model) : other.session.config_id === job.config_id)
       return true;
   }
   return false;
 }
 
 function isSuited(core: Core, job: Job): boolean {
-  const text = job.lives === 'memory' ? payloadText(job.payload) : readPayload(core.sql, job.id);
+  const text = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
   if (text !== null) return suitsBase(job.job_type, text);
-  return job.lives === 'stored' && payloadFile(core.sql, job.id)?.suits_base === 1;
+  return job.mode === 'stored' && payloadFile(core.sql, job.id)?.suits_base === 1;
 }

@@ -9,8 +9,8 @@ import type { Job } from '../state/job.ts';
  */
 export function traceOf(job: Job, now: number): JobTrace {
   const context =
-    job.lives === 'stored' && job.trace !== null ? (JSON.parse(job.trace) as TraceContext) : null;
-  const earlier = job.lives === 'memory' ? job.earlier : null;
+    job.mode === 'stored' && job.trace !== null ? (JSON.parse(job.trace) as TraceContext) : null;
+  const earlier = job.mode === 'waiting' ? job.earlier : null;
   const previous_fence = earlier ? earlier.fence_token : job.fence_token;
   return {
     ...context,
@@ -22,10 +22,10 @@ export function traceOf(job: Job, now: number): JobTrace {
 
 /** Of the attempt that a dispatch would begin, from 1. */
 export function attemptNumber(job: Job): number {
-  return 1 + (job.lives === 'stored' ? job.attempts : (job.earlier?.attempts ?? 0));
+  return 1 + (job.mode === 'stored' ? job.attempts : (job.earlier?.attempts ?? 0));
 }
 
 /** The gateway repeats the requests of callers that wait. */
 function mostAttempts(job: Job): number {
-  return job.lives === 'stored' ? job.max_attempts : limits.CALL_ATTEMPTS;
+  return job.mode === 'stored' ? job.max_attempts : limits.CALL_ATTEMPTS;
 }

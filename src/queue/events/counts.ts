@@ -1,7 +1,7 @@
 import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
 import { observe } from '../state/histogram.ts';
 import { isBatchWork, type Job } from '../state/job.ts';
-import type { Mode, PoolCounts } from '../state/pool-counts.ts';
+import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
 
@@ -11,7 +11,7 @@ export function toCounts(core: Core, event: JobEvent): void {
   if (job.config_id === '') return;
   const count = COUNTERS[step];
   if (!count) return;
-  const counts = core.counts.change(job.config_id, job.lives === 'stored');
+  const counts = core.counts.change(job.config_id, job.mode === 'stored');
   count(counts, event, core);
   if (wasRetried(event)) counts.retried += 1;
 }
@@ -27,27 +27,27 @@ function wasRetried({ ending }: JobEvent): boolean {
 export function countDecided(core: Core): void {
   for (const { id, config_id, outcome } of core.undecided.takeDecided()) {
     const isGone = core.gone.has(id);
-    core.counts.change(config_id, false).settled.transient[isGone ? 'cancelled' : outcome] += 1;
+    core.counts.change(config_id, false).settled.waiting[isGone ? 'cancelled' : outcome] += 1;
   }
 }
 
 /** A submission that was not let in: there is no job that anything could happen to. */
 export function countRejected(core: Core, configId: string): void {
   const counts = core.counts.change(configId, true);
-  counts.submitted.persisted += 1;
-  counts.settled.persisted.rejected += 1;
+  counts.submitted.stored += 1;
+  counts.settled.stored.rejected += 1;
 }
 
 type Counter = (counts: PoolCounts, event: JobEvent, core: Core) => void;
 
 const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   submitted: (counts, { job }) => {
-    if (job.lives === 'stored' || !job.is_repeat) counts.submitted[modeOf(job)] += 1;
+    if (job.mode === 'stored' || !job.is_repeat) counts.submitted[job.mode] += 1;
     if (isBatchWork(job)) counts.submitted_in_background += 1;
   },
   // Submitted once more, as one that is over was before.
   retried: (counts) => {
-    counts.submitted.persisted += 1;
+    counts.submitted.stored += 1;
   },
   dispatched: (counts, { job, at, isFirst }) => {
     counts.dispatches += 1;
@@ -58,15 +58,15 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
     else failed(counts, event, core);
   },
   cancelled: (counts, { job }) => {
-    counts.settled[modeOf(job)].cancelled += 1;
+    counts.settled[job.mode].cancelled += 1;
     if (job.state === 'leased') counts.attempts.cancelled += 1;
   },
   expired: (counts, { job }) => {
-    counts.settled[modeOf(job)].expired += 1;
+    counts.settled[job.mode].expired += 1;
     if (job.state === 'leased') counts.attempts.expired += 1;
   },
   refused: (counts, { job }) => {
-    counts.settled[modeOf(job)].rejected += 1;
+    counts.settled[job.mode].rejected += 1;
   },
   attempt_failed: (counts) => {
     counts.attempts.failed += 1;
@@ -88,7 +88,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
 };
 
 function succeeded(counts: PoolCounts, { job, at, timing }: JobEvent): void {
-  counts.settled[modeOf(job)].succeeded += 1;
+  counts.settled[job.mode].succeeded += 1;
   counts.attempts.succeeded += 1;
   const submitted = submittedAt(job);
   observe(counts.duration, DURATION_BOUNDS, at - submitted);
@@ -100,24 +100,20 @@ function succeeded(counts: PoolCounts, { job, at, timing }: JobEvent): void {
 }
 
 function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void {
-  if (job.lives === 'memory' && ending?.error?.retryable) {
+  if (job.mode === 'waiting' && ending?.error?.retryable) {
     const { id, config_id, submitted_at } = job;
     core.undecided.add({ id, config_id, submitted_at, outcome: 'failed' });
-  } else counts.settled[modeOf(job)].failed += 1;
+  } else counts.settled[job.mode].failed += 1;
 }
 
 /** One that a relay was to carry is the gateway's to ask for again; others wait again by themselves. */
 function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   counts.attempts.released += 1;
-  if (job.lives === 'stored' || job.reply !== null) return;
+  if (job.mode === 'stored' || job.reply !== null) return;
   const { id, config_id, submitted_at } = job;
   core.undecided.add({ id, config_id, submitted_at, outcome: 'rejected' });
 }
 
-function modeOf({ lives }: Job): Mode {
-  return lives === 'stored' ? 'persisted' : 'transient';
-}
-
 function submittedAt(job: Job): number {
-  return job.lives === 'stored' ? job.created_at : job.submitted_at;
+  return job.mode === 'stored' ? job.created_at : job.submitted_at;
 }

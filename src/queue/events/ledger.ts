@@ -40,7 +40,7 @@ type Step = LedgerView['steps'][number];
 
 /** Writes one step. */
 export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void {
-  if (job.lives !== 'stored' || KEPT_BY_ROW.has(step)) return;
+  if (job.mode !== 'stored' || KEPT_BY_ROW.has(step)) return;
   if (ENDS_ATTEMPT.has(step)) {
     // A worker that comes back after its lease had run out may lose the job once more.
     const known = stepsOfAttempt(core.sql, job.seq, job.fence_token);

@@ -1,5 +1,5 @@
 import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
-import type { MemoryJob } from '../state/job.ts';
+import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent, JobStep } from './event.ts';
 import { ledgerOf } from './ledger.ts';
@@ -8,11 +8,11 @@ import { ledgerOf } from './ledger.ts';
 const MOST_DETAIL = 4096;
 
 /**
- * The ledger of the newest jobs in memory, to show where the time of a request went. It is in memory like
+ * The ledger of the newest waiting jobs, to show where the time of a request went. It is in memory like
  * those jobs themselves: it costs no commit. Every request of the gateway under one id is in one ledger.
  */
 export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent): void {
-  if (job.lives !== 'memory') return;
+  if (job.mode !== 'waiting') return;
   const steps = core.recent.of(job.id);
   // Asked for again: the same request.
   if (step === 'submitted' && steps !== null) return;
@@ -36,7 +36,7 @@ function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView |
   return { job_id: jobId, steps: steps.map((step) => ({ ...step, at: iso(step.at) })) };
 }
 
-function push(core: Core, job: MemoryJob, step: JobStep, detail: string | null, at: number): void {
+function push(core: Core, job: WaitingJob, step: JobStep, detail: string | null, at: number): void {
   const before = core.recent.of(job.id)?.at(-1)?.attempt ?? 0;
   core.recent.push(job, {
     at,

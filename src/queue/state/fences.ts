@@ -8,7 +8,7 @@ const BLOCK = 65_536;
 
 /**
  * Hands out fence tokens: one per dispatch, growing over the life of the queue, never twice. They come from
- * blocks reserved on disk, so that a transient dispatch costs no commit.
+ * blocks reserved on disk, so that the dispatch of a waiting job costs no commit.
  */
 export class Fences {
   readonly #sql: Sql;

@@ -4,12 +4,12 @@ import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
 
 /**
- * A job, wherever it lives. `lives` says where: `stored` is a row that survives a restart; `memory` is kept for a
- * caller that waits over a connection, costs no commit, and is asked for again under the same id should the queue
+ * A job. Its mode says whether it survives a restart: `stored` is a row; `waiting` is kept in memory for the caller that
+ * waits over a connection, costs no commit, and is asked for again under the same id should the queue
  * restart. What both have (id, state, fence, holder, lease, deadline, attempts) means the same in both, and every
- * command treats them alike; the store of each kind does what differs.
+ * command treats them alike; the store of each mode does what differs.
  */
-export type Job = StoredJob | MemoryJob;
+export type Job = StoredJob | WaitingJob;
 
 /** Whether it may wait for what people wait for: lines of batches, and all else below interactive priority, 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
@@ -20,8 +20,8 @@ export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
  * A job whose caller waits over a connection. Of its states (protocol/jobs.ts) only `pending` and `leased` are seen:
  * a settled one is gone. It has one attempt: whether another is made is the gateway's to decide.
  */
-export interface MemoryJob {
-  readonly lives: 'memory';
+export interface WaitingJob {
+  readonly mode: 'waiting';
   id: string;
   /** What its caller calls the request; null: as the job. */
   request_id: string | null;

@@ -6,7 +6,7 @@ import { isBatchWork } from './job.ts';
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;
 
 /**
- * How many persisted jobs are pending, in all, by pool and by tenant. Counted once from the table, when
+ * How many stored jobs are pending, in all, by pool and by tenant. Counted once from the table, when
  * first asked for, then updated by every move of a job into or out of `pending`; a restart counts again.
  */
 export class Pending {

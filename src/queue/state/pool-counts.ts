@@ -7,9 +7,9 @@ import {
 } from '../../protocol/index.ts';
 import { type Histogram, newHistogram } from './histogram.ts';
 
-/** As frames name them: of a caller that waits on a connection, or a job that is a row. */
-export const MODES = ['transient', 'persisted'] as const;
-export type Mode = (typeof MODES)[number];
+/** Of a caller that waits on a connection, or a row. */
+export const MODES = ['waiting', 'stored'] as const;
+type Mode = (typeof MODES)[number];
 
 /** How a job ended; `rejected`: it was not let in, or found no worker while its caller waited. */
 export const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
@@ -58,7 +58,7 @@ export function newCounts(): PoolCounts {
   return {
     submitted: zeros(MODES),
     submitted_in_background: 0,
-    settled: { transient: zeros(OUTCOMES), persisted: zeros(OUTCOMES) },
+    settled: { waiting: zeros(OUTCOMES), stored: zeros(OUTCOMES) },
     retried: 0,
     dispatches: 0,
     attempts: zeros(ATTEMPT_RESULTS),

@@ -1,4 +1,4 @@
-import type { MemoryJob } from './job.ts';
+import type { WaitingJob } from './job.ts';
 import type { Worker } from './worker.ts';
 
 /**
@@ -8,7 +8,7 @@ import type { Worker } from './worker.ts';
 export class ReadySet {
   #workers = new Set<Worker>();
   #pools = new Set<string>();
-  #jobs = new Set<MemoryJob>();
+  #jobs = new Set<WaitingJob>();
   /** Pools whose batch work was held back though a slot was free: what lets it go on may happen to any worker. */
   readonly heldBack = new Set<string>();
 
@@ -24,12 +24,12 @@ export class ReadySet {
   }
 
   /** A caller waits for a slot. */
-  job(job: MemoryJob): void {
+  job(job: WaitingJob): void {
     this.#jobs.add(job);
   }
 
   /** All of it, once; null: nothing has changed. */
-  take(): { workers: Set<Worker>; pools: Set<string>; jobs: Set<MemoryJob> } | null {
+  take(): { workers: Set<Worker>; pools: Set<string>; jobs: Set<WaitingJob> } | null {
     if (this.#workers.size + this.#pools.size + this.#jobs.size === 0) return null;
     const taken = { workers: this.#workers, pools: this.#pools, jobs: this.#jobs };
     this.#workers = new Set();

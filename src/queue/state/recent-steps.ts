@@ -1,5 +1,5 @@
 import type { LedgerStep } from '../store/ledger-table.ts';
-import type { MemoryJob } from './job.ts';
+import type { WaitingJob } from './job.ts';
 import { Newest } from './newest.ts';
 
 /** Of the newest jobs; a busy gateway makes as many in seconds, and each takes about a kilobyte. */
@@ -22,12 +22,12 @@ export class RecentSteps {
     return this.#jobs.get(jobId)?.tenant ?? null;
   }
 
-  push(job: Pick<MemoryJob, 'id' | 'tenant'>, step: LedgerStep): void {
+  push(job: Pick<WaitingJob, 'id' | 'tenant'>, step: LedgerStep): void {
     const steps = this.#stepsOf(job);
     if (steps.length < MOST_STEPS) steps.push(step);
   }
 
-  #stepsOf({ id, tenant }: Pick<MemoryJob, 'id' | 'tenant'>): LedgerStep[] {
+  #stepsOf({ id, tenant }: Pick<WaitingJob, 'id' | 'tenant'>): LedgerStep[] {
     const known = this.#jobs.get(id);
     if (known) return known.steps;
     const steps: LedgerStep[] = [];

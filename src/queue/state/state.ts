@@ -6,13 +6,13 @@ import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
 import { JobRows } from './job-rows.ts';
-import { MemoryJobs } from './memory-jobs.ts';
 import { PoolStarts } from './pool-starts.ts';
 import { ReadySet } from './ready-set.ts';
 import { RecentSteps } from './recent-steps.ts';
 import { StoredJobs } from './stored-jobs.ts';
 import { Undecided } from './undecided.ts';
 import { UsageBook } from './usage-book.ts';
+import { WaitingJobs } from './waiting-jobs.ts';
 import { Workers } from './workers.ts';
 
 /** What every command works on: the ports, and what the object keeps in memory beside its tables. */
@@ -21,7 +21,7 @@ export interface Core extends Ports {
   workers: Workers;
   starts: PoolStarts;
   stored: StoredJobs;
-  memory: MemoryJobs;
+  waiting: WaitingJobs;
   gone: GoneCallers;
   recent: RecentSteps;
   fences: Fences;
@@ -43,7 +43,7 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     workers: new Workers(ready),
     starts: new PoolStarts(),
     stored: new StoredJobs(ports, rows, settings, ready),
-    memory: new MemoryJobs(ready),
+    waiting: new WaitingJobs(ready),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
@@ -53,20 +53,20 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   };
 }
 
-/** The job of this id, wherever it lives; null: there is none. A settled one is found only where it was stored. */
+/** The job of this id, waiting or stored; null: there is none. A settled one is found only where it was stored. */
 export function findJob(core: Core, id: string): Job | null {
-  return core.memory.find(id) ?? core.stored.find(id);
+  return core.waiting.find(id) ?? core.stored.find(id);
 }
 
-/** Where this job lives. */
+/** The store of this job. */
 export function storeOf(core: Core, job: Job): JobStore<Job> {
-  return job.lives === 'stored' ? core.stored : core.memory;
+  return job.mode === 'stored' ? core.stored : core.waiting;
 }
 
 /** Every job that was given to this worker and is not over. */
 export function leasedBy(core: Core, workerId: string): Job[] {
-  const inMemory = core.memory
+  const waiting = core.waiting
     .all()
     .filter(({ state, worker_id }) => state === 'leased' && worker_id === workerId);
-  return [...leasedByWorker(core.sql, workerId), ...inMemory];
+  return [...leasedByWorker(core.sql, workerId), ...waiting];
 }

@@ -21,7 +21,7 @@ export interface UsageEntry {
 }
 
 /**
- * What is used, each thing once. What jobs in memory used is written together with the fence tokens of the attempts it
+ * What is used, each thing once. What waiting jobs used is written together with the fence tokens of the attempts it
  * came from, and only then does the queue acknowledge their settlements. A worker without an acknowledgement settles
  * again, with the queue's next process too, which finds the fence token or does not.
  */
@@ -64,7 +64,7 @@ export class UsageBook extends WriteBehind {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
-  /** An attempt at a job in memory is over for all but its worker: whatever it settles it settled for nobody. */
+  /** An attempt at a waiting job is over for all but its worker: whatever it settles it settled for nobody. */
   giveUp(fence: number, key: UsageKey): void {
     this.changed(false);
     this.#fences.add(fence);

@@ -1,16 +1,16 @@
 import { workerAlone } from '../rpc.ts';
-import type { MemoryJob } from './job.ts';
+import type { WaitingJob } from './job.ts';
 import { add } from './pending.ts';
 import { Soonest } from './soonest.ts';
 import type { Worker } from './worker.ts';
 
 /** A job that waits, and its place among all that do. */
 interface Place {
-  job: MemoryJob;
+  job: WaitingJob;
   order: number;
 }
 
-/** Jobs in memory that wait for a slot, by the model that they wait for: highest priority first, then the oldest. */
+/** Waiting jobs that wait for a slot, by the model that they wait for: highest priority first, then the oldest. */
 export class WaitingLine {
   /** Epoch ms at which the next one is to be rejected. */
   readonly nextRejection = new Soonest();
@@ -27,12 +27,12 @@ export class WaitingLine {
   }
 
   /** By the model that they wait for; null: any. */
-  *byModel(): Generator<[model: string | null, jobs: MemoryJob[]]> {
+  *byModel(): Generator<[model: string | null, jobs: WaitingJob[]]> {
     for (const [model, places] of this.#places) yield [model, places.map(({ job }) => job)];
   }
 
   /** The first one that this worker serves and has not declined. */
-  nextFor({ session, models, declined }: Worker): MemoryJob | null {
+  nextFor({ session, models, declined }: Worker): WaitingJob | null {
     if (this.#size === 0) return null;
     let first: Place | null = null;
     for (const model of [null, session.config_id, ...models, workerAlone(session.worker_id)]) {
@@ -62,7 +62,7 @@ export class WaitingLine {
     return this.#bytesOfTenant.get(tenant) ?? 0;
   }
 
-  enter(job: MemoryJob): void {
+  enter(job: WaitingJob): void {
     const place = { job, order: ++this.#order };
     const line = this.#places.get(job.model) ?? [];
     if (line.length === 0) this.#places.set(job.model, line);
@@ -73,7 +73,7 @@ export class WaitingLine {
   }
 
   /** Does nothing where it does not wait. */
-  leave(job: MemoryJob): void {
+  leave(job: WaitingJob): void {
     const line = this.#places.get(job.model) ?? [];
     const at = line.findIndex((place) => place.job === job);
     if (at < 0) return;
@@ -82,7 +82,7 @@ export class WaitingLine {
     this.#count(job, -1);
   }
 
-  #count({ config_id, tenant, payload }: MemoryJob, change: number): void {
+  #count({ config_id, tenant, payload }: WaitingJob, change: number): void {
     this.#size += change;
     add(this.#ofPool, config_id, change);
     const bytes = change * payload.byteLength;

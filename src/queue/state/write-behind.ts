@@ -1,6 +1,6 @@
 import type { Ports } from '../store/ports.ts';
 
-/** What only jobs in memory changed is written so much later, ms: a crash loses no more of it. */
+/** What only waiting jobs changed is written so much later, ms: a crash loses no more of it. */
 const WITHIN_MS = 1000;
 /** It goes with any commit that is made after so long, ms. */
 const GOES_ALONG_AFTER_MS = 500;
@@ -9,7 +9,7 @@ const AGAIN_AFTER_MS = 30_000;
 
 /**
  * Numbers that are changed in memory and written with a commit: what a stored job changed in the commit of that job, so
- * that no restart counts twice or forgets. A job in memory makes no commit of its own: what it changed waits for the
+ * that no restart counts twice or forgets. A waiting job makes no commit of its own: what it changed waits for the
  * next one, or for a second. A disk that is full must not end the object: what cannot be written stays in memory.
  */
 export abstract class WriteBehind {

@@ -11,7 +11,7 @@ import { row, rows } from './rows.ts';
 
 /** A row of `jobs`; times in epoch ms. */
 export interface StoredJob {
-  readonly lives: 'stored';
+  readonly mode: 'stored';
   seq: number;
   id: string;
   job_type: string;
@@ -51,7 +51,7 @@ export interface StoredJob {
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
-export const COLUMNS = `'stored' AS lives, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
+export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
   run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace`;
 
@@ -122,7 +122,7 @@ export function newJob({ payload: _, ...given }: NewJobRow, seq: number): Stored
 
 /** Columns of a job that nobody was ever given: the defaults of the table. */
 const NEW = {
-  lives: 'stored',
+  mode: 'stored',
   state: 'pending',
   attempts: 0,
   fence_token: 0,

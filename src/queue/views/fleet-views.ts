@@ -31,7 +31,7 @@ export function status(core: Core, configId?: string): QueueStatus {
     workers: all.length,
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
-    pending: core.stored.pending.all + core.memory.waiting.size,
+    pending: core.stored.pending.all + core.waiting.line.size,
     ...(configId === undefined ? {} : { pool: poolStatus(core, configId) }),
   };
 }
@@ -39,7 +39,7 @@ export function status(core: Core, configId?: string): QueueStatus {
 function poolStatus(core: Core, configId: string): QueueStatus['pool'] {
   const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
   return {
-    in_queue: core.stored.pending.ofPool(configId) + core.memory.waiting.ofPool(configId),
+    in_queue: core.stored.pending.ofPool(configId) + core.waiting.line.ofPool(configId),
     in_progress: workers.reduce((sum, worker) => sum + worker.running.size, 0),
     ...ended(core.counts.of(configId)),
   };
@@ -47,10 +47,10 @@ function poolStatus(core: Core, configId: string): QueueStatus['pool'] {
 
 function ended(counts: PoolCounts | null): { completed: number; failed: number; retried: number } {
   if (counts === null) return { completed: 0, failed: 0, retried: 0 };
-  const { transient, persisted } = counts.settled;
+  const { waiting, stored } = counts.settled;
   return {
-    completed: transient.succeeded + persisted.succeeded,
-    failed: transient.failed + transient.expired + persisted.failed + persisted.expired,
+    completed: waiting.succeeded + stored.succeeded,
+    failed: waiting.failed + waiting.expired + stored.failed + stored.expired,
     retried: counts.retried,
   };
 }

@@ -1,4 +1,4 @@
-import type { PoolNow, Waiting } from '../rpc.ts';
+import type { Pending, PoolNow } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
 import { oldestPending } from '../store/pending-table.ts';
@@ -20,12 +20,12 @@ export function poolsNow(core: Core): Map<string, PoolNow> {
   for (const [configId, priorities] of core.stored.pending.priorities()) {
     addStored(core, of(configId), configId, priorities);
   }
-  for (const [, jobs] of core.memory.waiting.byModel()) {
+  for (const [, jobs] of core.waiting.line.byModel()) {
     for (const { config_id, priority, submitted_at } of jobs) {
       if (config_id === '') continue;
       const now = of(config_id);
-      line(now, priority).transient += 1;
-      now.oldest_since.transient = earlier(now.oldest_since.transient, submitted_at);
+      line(now, priority).waiting += 1;
+      now.oldest_since.waiting = earlier(now.oldest_since.waiting, submitted_at);
     }
   }
   for (const [name, now] of pools) finish(now, core.counts.of(name)?.slots_per_worker ?? null);
@@ -51,7 +51,7 @@ function addWorker(core: Core, now: PoolNow, worker: Worker): void {
   now.slots.busy += running.size;
   now.slots.free += free;
   now.slots.paused += Math.max(0, session.capacity - running.size - free);
-  for (const jobId of running.keys()) now.running[core.memory.find(jobId) ? 'transient' : 'persisted'] += 1;
+  for (const jobId of running.keys()) now.running[core.waiting.find(jobId) ? 'waiting' : 'stored'] += 1;
 }
 
 function addStored(
@@ -60,34 +60,28 @@ function addStored(
   configId: string,
   priorities: ReadonlyMap<number, number>,
 ): void {
-  for (const [priority, waiting] of priorities) line(now, priority).persisted += waiting;
+  for (const [priority, jobs] of priorities) line(now, priority).stored += jobs;
   const lowest = [...priorities.keys()].sort((one, other) => one - other).slice(0, MOST_PRIORITIES);
   for (const priority of lowest) {
-    now.oldest_since.persisted = earlier(
-      now.oldest_since.persisted,
-      oldestPending(core.sql, configId, priority),
-    );
+    now.oldest_since.stored = earlier(now.oldest_since.stored, oldestPending(core.sql, configId, priority));
   }
 }
 
 function finish(now: PoolNow, lastKnown: number | null): void {
-  now.waiting.sort((one, other) => other.priority - one.priority);
+  now.pending.sort((one, other) => other.priority - one.priority);
   const { ready, paused, draining } = now.workers;
   const workers = ready + paused + draining;
   const slots = now.slots.busy + now.slots.free + now.slots.paused;
   now.slots_per_worker = workers > 0 ? slots / workers : lastKnown;
-  const jobs = now.waiting.reduce(
-    (sum, { transient, persisted }) => sum + transient + persisted,
-    now.slots.busy,
-  );
+  const jobs = now.pending.reduce((sum, { waiting, stored }) => sum + waiting + stored, now.slots.busy);
   now.wanted_workers = wantedWorkers(jobs, now.slots_per_worker);
 }
 
-function line(now: PoolNow, priority: number): Waiting {
-  const known = now.waiting.find((one) => one.priority === priority);
+function line(now: PoolNow, priority: number): Pending {
+  const known = now.pending.find((one) => one.priority === priority);
   if (known) return known;
-  const added = { priority, transient: 0, persisted: 0 };
-  now.waiting.push(added);
+  const added = { priority, waiting: 0, stored: 0 };
+  now.pending.push(added);
   return added;
 }
 
@@ -98,9 +92,9 @@ function earlier(one: number | null, other: number | null): number | null {
 
 function nothing(): PoolNow {
   return {
-    waiting: [],
-    oldest_since: { transient: null, persisted: null },
-    running: { transient: 0, persisted: 0 },
+    pending: [],
+    oldest_since: { waiting: null, stored: null },
+    running: { waiting: 0, stored: 0 },
     workers: { ready: 0, paused: 0, draining: 0 },
     slots: { busy: 0, free: 0, paused: 0 },
     slots_per_worker: null,

@@ -22,20 +22,22 @@ export function share(core: Core): QueueShare {
 
 function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
   const ended = (outcome: Outcome) => sum(MODES.map((mode) => counts.settled[mode][outcome]));
-  const oldest = [now.oldest_since.transient, now.oldest_since.persisted].filter((at) => at !== null);
+  const oldest = [now.oldest_since.waiting, now.oldest_since.stored].filter((at) => at !== null);
   return {
     config_id,
-    callers: sum(now.waiting.map(({ transient }) => transient)),
-    stored: sum(now.waiting.map(({ persisted }) => persisted)),
-    by_priority: now.waiting.map(({ priority, transient, persisted }) => ({
+    pending: {
+      waiting: sum(now.pending.map(({ waiting }) => waiting)),
+      stored: sum(now.pending.map(({ stored }) => stored)),
+    },
+    by_priority: now.pending.map(({ priority, waiting, stored }) => ({
       priority,
-      waiting: transient + persisted,
+      pending: waiting + stored,
     })),
     oldest_since: oldest.length === 0 ? null : Math.min(...oldest),
     running: now.slots.busy,
     submitted_in_background: counts.submitted_in_background,
     totals: {
-      submitted: counts.submitted.transient + counts.submitted.persisted,
+      submitted: counts.submitted.waiting + counts.submitted.stored,
       succeeded: ended('succeeded'),
       failed: ended('failed'),
       cancelled: ended('cancelled'),

@@ -4,7 +4,7 @@ import { endUnfinished } from '../attempts/end.ts';
 import { timePassed } from '../attempts/time-passed.ts';
 import { emit } from '../events/emit.ts';
 import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts';
-import type { MemoryJob } from '../state/job.ts';
+import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
 
@@ -41,7 +41,7 @@ export function mostOfTenant(limit: number, { tenant_share }: Core['settings']):
 }
 
 /** A job that found no slot at once: it waits if a worker may still take it and there is room, else it is rejected. */
-export function waitOrReject(core: Core, job: MemoryJob): void {
+export function waitOrReject(core: Core, job: WaitingJob): void {
   const workers = workersFor(core, job.model);
   if (rejectIfUnserviceable(core, job, workers)) return;
   const full = job.is_admitted ? null : (waitingFullness(core, job) ?? bytesFullness(core, job));
@@ -50,27 +50,27 @@ export function waitOrReject(core: Core, job: MemoryJob): void {
     return;
   }
   job.is_admitted = true;
-  core.memory.waiting.nextRejection.lower(rejectedAt(core, job, workers));
+  core.waiting.line.nextRejection.lower(rejectedAt(core, job, workers));
 }
 
 /** Rejects waiting jobs whose time is over. */
 export function rejectOverdue(core: Core): void {
   const next = nextRejection(core);
   if (next === null || core.now() < next) return;
-  for (const [model, jobs] of core.memory.waiting.byModel()) {
+  for (const [model, jobs] of core.waiting.line.byModel()) {
     const workers = workersFor(core, model);
     for (const job of jobs) rejectIfUnserviceable(core, job, workers);
   }
-  core.memory.waiting.nextRejection.forget();
+  core.waiting.line.nextRejection.forget();
 }
 
 /** Epoch ms at which `rejectOverdue` may have something to do; null: never. */
 export function nextRejection(core: Core): number | null {
-  const { waiting } = core.memory;
-  if (waiting.size === 0) return null;
-  return waiting.nextRejection.get(core.workers.changes, () => {
+  const { line } = core.waiting;
+  if (line.size === 0) return null;
+  return line.nextRejection.get(core.workers.changes, () => {
     let next = Number.POSITIVE_INFINITY;
-    for (const [model, jobs] of waiting.byModel()) {
+    for (const [model, jobs] of line.byModel()) {
       const workers = workersFor(core, model);
       for (const job of jobs) next = Math.min(next, rejectedAt(core, job, workers));
     }
@@ -78,9 +78,9 @@ export function nextRejection(core: Core): number | null {
   });
 }
 
-/** What the scheduler is doing for jobs in memory; any of them makes its news worth asking for. */
+/** What the scheduler is doing for waiting jobs; any of them makes its news worth asking for. */
 export function waitingLines(core: Core): WaitingLineView[] {
-  return [...core.memory.waiting.byModel()].map(([model, jobs]) => {
+  return [...core.waiting.line.byModel()].map(([model, jobs]) => {
     const start = workersFor(core, model).length > 0 ? null : startOf(core, jobs[0]!);
     return { job_ids: jobs.map(({ id }) => id), start: start?.text ?? null };
   });
@@ -96,7 +96,7 @@ export function ambiguous(models: string): Rejection {
 }
 
 /** Rejects a waiting job whose time is over, or that every worker has declined. True: it was rejected. */
-function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Worker[]): boolean {
+function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Worker[]): boolean {
   if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
     for (const { declined } of workers) declined.delete(job.id);
     reject(core, job, tooLate(job));
@@ -113,7 +113,7 @@ function rejectIfUnserviceable(core: Core, job: MemoryJob, workers: readonly Wor
  * Epoch ms. A worker that lost its connection has the grace to be back, and one that is started has its time: their
  * callers need not notice. Where none is started, nobody waits for it.
  */
-function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): number {
+function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): number {
   const start = startOf(core, job);
   const startBy = start && job.waits_for_start ? job.created_at + start.wait_ms : 0;
   const slotBy = Math.max(job.slot_by, Math.min(startBy, endOf(job)));
@@ -124,24 +124,24 @@ function rejectedAt(core: Core, job: MemoryJob, workers: readonly Worker[]): num
 }
 
 /** What the scheduler does for a pool; null: it starts none, or those that it started serve another model. */
-function startOf(core: Core, { config_id, model }: MemoryJob): PoolStart | null {
+function startOf(core: Core, { config_id, model }: WaitingJob): PoolStart | null {
   const start = core.starts.of(config_id);
   if (start === null || workersFor(core, model).length > 0) return start;
   return workersFor(core, config_id).length > 0 ? null : start;
 }
 
 /** Epoch ms. */
-function endOf({ deadline_at, limit_at }: MemoryJob): number {
+function endOf({ deadline_at, limit_at }: WaitingJob): number {
   return Math.min(deadline_at ?? Number.POSITIVE_INFINITY, limit_at ?? Number.POSITIVE_INFINITY);
 }
 
 /** Its own time is over, rather than its wait. */
-function isOver(job: MemoryJob, now: number): boolean {
+function isOver(job: WaitingJob, now: number): boolean {
   return endOf(job) <= now;
 }
 
-function reject(core: Core, job: MemoryJob, answer: Rejection): void {
-  core.memory.remove(job);
+function reject(core: Core, job: WaitingJob, answer: Rejection): void {
+  core.waiting.remove(job);
   emit(core, job, 'refused', answer.message);
   job.reply?.(answer);
 }
@@ -151,11 +151,11 @@ function workersFor(core: Core, model: string | null): Worker[] {
   return core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
 }
 
-function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): string | null {
-  const { waiting } = core.memory;
+function waitingFullness(core: Core, { config_id, model, tenant }: WaitingJob): string | null {
+  const { line } = core.waiting;
   const depth = {
-    ofPool: waiting.ofPool(config_id),
-    ofTenant: tenant === null ? 0 : waiting.ofTenant(tenant),
+    ofPool: line.ofPool(config_id),
+    ofTenant: tenant === null ? 0 : line.ofTenant(tenant),
     most: core.settings.max_waiting,
     mostOfTenant: mostOfTenant(core.settings.max_waiting, core.settings),
   };
@@ -165,13 +165,13 @@ function waitingFullness(core: Core, { config_id, model, tenant }: MemoryJob): s
   });
 }
 
-function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): string | null {
+function bytesFullness({ waiting, settings }: Core, { tenant }: WaitingJob): string | null {
   const { max_waiting_bytes } = settings;
   const ofTenant = mostOfTenant(max_waiting_bytes, settings);
-  if (memory.waiting.bytes > max_waiting_bytes) {
+  if (waiting.line.bytes > max_waiting_bytes) {
     return `the queue is full: the requests that wait for a free slot may have ${max_waiting_bytes} bytes in all`;
   }
-  if (tenant !== null && memory.waiting.bytesOfTenant(tenant) > ofTenant) {
+  if (tenant !== null && waiting.line.bytesOfTenant(tenant) > ofTenant) {
     return `the queue is full for the token "${tenant}": its requests that wait for a free slot may have ${ofTenant} bytes in all`;
   }
   return null;
@@ -179,7 +179,7 @@ function bytesFullness({ memory, settings }: Core, { tenant }: MemoryJob): strin
 
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
-function noWorker(core: Core, job: MemoryJob): Rejection {
+function noWorker(core: Core, job: WaitingJob): Rejection {
   const { model, config_id, known_models } = job;
   const start = startOf(core, job);
   const alone = workerNamed(model);
@@ -220,12 +220,12 @@ function noWorker(core: Core, job: MemoryJob): Rejection {
   );
 }
 
-function noSlot({ model }: MemoryJob): Rejection {
+function noSlot({ model }: WaitingJob): Rejection {
   const asked = shortName(model ?? 'this model');
   return again('no_slot', `every worker for "${asked}" stayed busy for as long as the request could wait`);
 }
 
-function tooLate({ model }: MemoryJob): Rejection {
+function tooLate({ model }: WaitingJob): Rejection {
   const asked = shortName(model ?? 'this model');
   return again(
     'deadline',

@@ -10,6 +10,6 @@ export function awaitsStart(core: Core): boolean {
 /** The fleet object reports the pools that the scheduler starts workers for: some callers need not wait any longer. */
 export function hearStarts(core: Core, starts: readonly PoolStart[]): void {
   if (!core.starts.replace(starts)) return;
-  core.memory.waiting.nextRejection.forget();
+  core.waiting.line.nextRejection.forget();
   rejectOverdue(core);
 }

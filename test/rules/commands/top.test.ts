@@ -16,7 +16,10 @@ function fleet(): FleetHarness {
   made.share({
     full: true,
     sessions: [session('vast-1', { running: 3 })],
-    pools: [pool('cfg'), pool('llama-8b', { callers: 12, oldest_since: made.nowMs - 40_000 })],
+    pools: [
+      pool('cfg'),
+      pool('llama-8b', { pending: { waiting: 12, stored: 0 }, oldest_since: made.nowMs - 40_000 }),
+    ],
   });
   made.heartbeat('vast-1', { tokens_per_second: 1234, kv_cache_usage: 0.71, gpus });
   made.heartbeat('vast-2', {

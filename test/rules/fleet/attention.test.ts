@@ -33,7 +33,9 @@ describe('what needs attention', () => {
   it('is nothing in a fleet that is fine', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w', { running: 4 });
-    fleet.share({ pools: [pool('cfg', { callers: 2, oldest_since: fleet.nowMs - 5000 })] });
+    fleet.share({
+      pools: [pool('cfg', { pending: { waiting: 2, stored: 0 }, oldest_since: fleet.nowMs - 5000 })],
+    });
     expect(items(fleet)).toEqual([]);
   });
 
@@ -47,7 +49,7 @@ describe('what needs attention', () => {
       config_id: 'cfg',
       start: { created_ms: fleet.nowMs },
     });
-    fleet.share({ pools: [pool('cfg', { callers: 14, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { pending: { waiting: 14, stored: 0 }, oldest_since: fleet.nowMs })] });
     fleet.advance(65);
     fleet.heartbeat('vast-17', {
       status: 'starting',
@@ -68,7 +70,7 @@ describe('what needs attention', () => {
 
   it('is a pool without a worker, with what to start', () => {
     const fleet = new FleetHarness();
-    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { pending: { waiting: 0, stored: 1 }, oldest_since: fleet.nowMs })] });
     expect(only(fleet)).toMatchObject({
       text: 'cfg: 1 job waits, the oldest for 0 s: it has no worker.',
       advice: 'Start a worker with CASOLA_CONFIG_ID=cfg.',
@@ -138,7 +140,11 @@ describe('what needs attention', () => {
     connect(fleet, 'a', { running: 4 });
     connect(fleet, 'b', { running: 4 });
     const totals = { submitted: 180, succeeded: 120 };
-    fleet.share({ pools: [pool('cfg', { callers: 60, oldest_since: fleet.nowMs - 61_000, totals })] });
+    fleet.share({
+      pools: [
+        pool('cfg', { pending: { waiting: 60, stored: 0 }, oldest_since: fleet.nowMs - 61_000, totals }),
+      ],
+    });
     expect(only(fleet)).toMatchObject({
       code: 'jobs_wait',
       severity: 'warning',
@@ -205,7 +211,7 @@ describe('what needs attention', () => {
     const fleet = new FleetHarness();
     fleet.rules.incidents.refused({ why: 'its token is not known here', advice: '' }, fleet.nowMs);
     fleet.heartbeat('w', { status: 'error', config_id: 'cfg' });
-    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { pending: { waiting: 0, stored: 1 }, oldest_since: fleet.nowMs })] });
     expect(codes(fleet)).toEqual(['no_ready_worker', 'worker_error', 'token_refused']);
   });
 });

@@ -145,7 +145,7 @@ describe('the history of a pool', () => {
       sessions: [session('w', { running: 2 })],
       pools: [
         pool('cfg', {
-          stored: 3,
+          pending: { waiting: 0, stored: 3 },
           running: 2,
           totals: { submitted: 9, succeeded: 4, tokens_out: 100 },
           wait_buckets: histogram('wait', waits),
@@ -156,7 +156,7 @@ describe('the history of a pool', () => {
     fleet.share({
       pools: [
         pool('cfg', {
-          stored: 1,
+          pending: { waiting: 0, stored: 1 },
           running: 2,
           totals: { submitted: 9, succeeded: 6, tokens_out: 150 },
           wait_buckets: histogram('wait', [...waits, 4, 4, 4, 4]),
@@ -225,7 +225,7 @@ describe('the history of a pool', () => {
 
   it('shows a level that has not changed for hours as it still is', () => {
     const fleet = new FleetHarness();
-    fleet.share({ full: true, pools: [pool('cfg', { stored: 2 })] });
+    fleet.share({ full: true, pools: [pool('cfg', { pending: { waiting: 0, stored: 2 } })] });
     fleet.rules.save();
     fleet.advance(3 * HOUR_S);
     expect(newest(fleet, cfg, 'waiting', 360)?.every((value) => value === 2)).toBe(true);

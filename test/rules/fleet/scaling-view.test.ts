@@ -49,7 +49,10 @@ interface Fleet {
 
 /** A fleet of one pool. */
 function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers = [] }: Fleet) {
-  const share = pool('cfg', { callers: waiting, oldest_since: waiting > 0 ? NOW - 40_000 : null });
+  const share = pool('cfg', {
+    pending: { waiting: waiting, stored: 0 },
+    oldest_since: waiting > 0 ? NOW - 40_000 : null,
+  });
   const facts = {
     config_id: 'cfg',
     share,

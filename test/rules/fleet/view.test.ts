@@ -191,7 +191,9 @@ describe('the verdict', () => {
     const start = { created_ms, engine_healthy_ms: created_ms + 180_000 };
     fleet.heartbeat('old', { config_id: 'llama-8b', status: 'stopping', start });
     fleet.heartbeat('w', loads({ config_id: 'llama-8b', progress: 0.62 }));
-    fleet.share({ pools: [pool('llama-8b', { callers: 12, oldest_since: fleet.nowMs - 40_000 })] });
+    fleet.share({
+      pools: [pool('llama-8b', { pending: { waiting: 12, stored: 0 }, oldest_since: fleet.nowMs - 40_000 })],
+    });
     expect(summary(fleet)).toMatchObject({
       verdict: 'degraded',
       text: '1 of 2 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %, usually 3 min.',
@@ -219,7 +221,7 @@ describe('the verdict', () => {
 
   it('tells of a pool without any worker when jobs wait for it', () => {
     const fleet = new FleetHarness();
-    fleet.share({ pools: [pool('cfg', { stored: 1, oldest_since: fleet.nowMs })] });
+    fleet.share({ pools: [pool('cfg', { pending: { waiting: 0, stored: 1 }, oldest_since: fleet.nowMs })] });
     expect(summary(fleet)).toMatchObject({
       verdict: 'not_serving',
       text: 'cfg: 1 job waits 0 s because it has no worker.',
@@ -230,7 +232,9 @@ describe('the verdict', () => {
 describe('why jobs wait', () => {
   const why = (fleet: FleetHarness) => fleet.view().pools[0]?.why_waiting;
   const waits = (fleet: FleetHarness, more: Parameters<typeof pool>[1] = {}) =>
-    fleet.share({ pools: [pool('cfg', { stored: 3, oldest_since: fleet.nowMs, ...more })] });
+    fleet.share({
+      pools: [pool('cfg', { pending: { waiting: 0, stored: 3 }, oldest_since: fleet.nowMs, ...more })],
+    });
 
   it('is null while none does', () => {
     const fleet = new FleetHarness();

@@ -151,11 +151,11 @@ describe('GET /v1/organization/usage/completions', () => {
   });
 
   it('tells batches from the rest, however the rest was asked for', async () => {
-    const modes = ['transient', 'persisted', 'batch'].map((mode) => sum(START, { mode, model: 'tiny' }));
+    const modes = ['waiting', 'stored', 'batch'].map((mode) => sum(START, { mode, model: 'tiny' }));
     const { body, wanted } = await ask(`${path}?start_time=${START}&group_by=batch,model&batch=false`, modes);
     expect(wanted).toMatchObject({
       groupBy: ['mode', 'model'],
-      filter: { mode: ['transient', 'persisted'] },
+      filter: { mode: ['waiting', 'stored'] },
     });
     expect((body.data[0] as { results: object[] }).results).toMatchObject([
       { batch: false, num_model_requests: 4, input_tokens: 20 },

@@ -71,17 +71,17 @@ describe('slots that batch work leaves free', () => {
 });
 
 describe('a worker that declined an interactive job', () => {
-  it.each(['stored', 'waiting'])('gets no batch work while that %s job waits for another', (lives) => {
+  it.each(['stored', 'waiting'])('gets no batch work while that %s job waits for another', (mode) => {
     const queue = new QueueHarness();
     const other = queue.worker('other');
     queue.job();
     const worker = queue.worker('w', { capacity: 4 });
-    if (lives === 'stored') queue.job({ deadline_seconds: 60 });
+    if (mode === 'stored') queue.job({ deadline_seconds: 60 });
     else queue.request({ deadline_ms: 60_000 });
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'deadline' });
     // A gateway asks again for a request that was released.
-    if (lives === 'waiting') queue.request({ job_id, deadline_ms: 60_000 });
+    if (mode === 'waiting') queue.request({ job_id, deadline_ms: 60_000 });
     queue.submit(BATCH);
     expect([given(worker), given(other)]).toEqual([1, 1]);
     settle(queue, other);

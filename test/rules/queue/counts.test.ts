@@ -32,8 +32,8 @@ describe('a stored job', () => {
     succeed(queue, worker, { usage, timing: { started_ms: 5, first_token_ms: 400 } });
     expect(queue.nowMs - before).toBe(3000);
     const counts = countsOf(queue);
-    expect(counts.submitted).toEqual({ transient: 0, persisted: 1 });
-    expect(counts.settled.persisted.succeeded).toBe(1);
+    expect(counts.submitted).toEqual({ waiting: 0, stored: 1 });
+    expect(counts.settled.stored.succeeded).toBe(1);
     expect([counts.dispatches, counts.attempts.succeeded]).toEqual([1, 1]);
     expect([counts.tokens.input, counts.tokens.output]).toEqual([7, 5]);
     expect([counts.duration.sum, counts.run.sum, counts.first_token.sum]).toEqual([3, 3, 0.4]);
@@ -51,8 +51,8 @@ describe('a stored job', () => {
     queue.advance(5);
     succeed(queue, worker);
     const counts = countsOf(queue);
-    expect(counts.submitted.persisted).toBe(1);
-    expect(counts.settled.persisted).toMatchObject({ succeeded: 1, failed: 0 });
+    expect(counts.submitted.stored).toBe(1);
+    expect(counts.settled.stored).toMatchObject({ succeeded: 1, failed: 0 });
     expect(counts.attempts).toMatchObject({ succeeded: 1, failed: 1, released: 1 });
     expect(counts.retried).toBe(1);
     expect(counts.releases.overloaded).toBe(1);
@@ -73,14 +73,14 @@ describe('a stored job', () => {
     queue.queue.do('cancel', queue.job(), 'cancelled', null);
     queue.submit({ deadline_seconds: 5 }, {}, {});
     queue.advance(6);
-    expect(countsOf(queue).settled.persisted).toEqual({
+    expect(countsOf(queue).settled.stored).toEqual({
       succeeded: 0,
       failed: 0,
       cancelled: 1,
       expired: 1,
       rejected: 1,
     });
-    expect(countsOf(queue).submitted.persisted).toBe(4);
+    expect(countsOf(queue).submitted.stored).toBe(4);
   });
 });
 
@@ -96,8 +96,8 @@ describe('a request', () => {
     succeed(queue, worker);
     queue.advance(10);
     const counts = countsOf(queue);
-    expect(counts.submitted.transient).toBe(1);
-    expect(counts.settled.transient).toMatchObject({ succeeded: 1, failed: 0 });
+    expect(counts.submitted.waiting).toBe(1);
+    expect(counts.settled.waiting).toMatchObject({ succeeded: 1, failed: 0 });
     expect(counts.attempts).toMatchObject({ succeeded: 1, failed: 1 });
     expect(measured(counts.queue_wait)).toBe(1);
     expect(counts.duration.sum).toBe(2);
@@ -108,9 +108,9 @@ describe('a request', () => {
     const worker = queue.worker('w');
     queue.request();
     fail(queue, worker, true);
-    expect(countsOf(queue).settled.transient.failed).toBe(0);
+    expect(countsOf(queue).settled.waiting.failed).toBe(0);
     queue.advance(6);
-    expect(countsOf(queue).settled.transient.failed).toBe(1);
+    expect(countsOf(queue).settled.waiting.failed).toBe(1);
   });
 
   it('that fails for good has failed at once', () => {
@@ -118,7 +118,7 @@ describe('a request', () => {
     const worker = queue.worker('w');
     queue.request();
     fail(queue, worker, false);
-    expect(countsOf(queue).settled.transient.failed).toBe(1);
+    expect(countsOf(queue).settled.waiting.failed).toBe(1);
   });
 
   it('that was released and whose caller hung up meanwhile is cancelled', () => {
@@ -129,7 +129,7 @@ describe('a request', () => {
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'draining' });
     queue.queue.do('cancel', 'r', 'caller_gone', null);
     queue.advance(6);
-    expect(countsOf(queue).settled.transient).toMatchObject({ cancelled: 1, rejected: 0 });
+    expect(countsOf(queue).settled.waiting).toMatchObject({ cancelled: 1, rejected: 0 });
   });
 
   it('that finds no worker is rejected, and one for a model that nobody knows is not counted', () => {
@@ -138,7 +138,7 @@ describe('a request', () => {
     queue.advance(11);
     queue.request();
     queue.request({ model: 'nobody-serves-it' });
-    expect(countsOf(queue).settled.transient.rejected).toBe(1);
+    expect(countsOf(queue).settled.waiting.rejected).toBe(1);
     expect(queue.queue.read('metrics').pools.map(({ config_id }) => config_id)).toEqual(['cfg']);
   });
 });
@@ -152,7 +152,7 @@ describe('counts', () => {
     const before = countsOf(queue);
     queue.restart();
     expect(countsOf(queue)).toEqual(before);
-    expect(before.settled.persisted.succeeded).toBe(1);
+    expect(before.settled.stored.succeeded).toBe(1);
   });
 
   it('of requests cost no statement of their own, and are written a second later', () => {
@@ -165,7 +165,7 @@ describe('counts', () => {
     expect(queue.statements - before).toBe(0);
     queue.advance(1.1);
     queue.restart();
-    expect(countsOf(queue).settled.transient.succeeded).toBe(1);
+    expect(countsOf(queue).settled.waiting.succeeded).toBe(1);
   });
 
   it('of more pools than 200 are one, called other', () => {
@@ -173,9 +173,9 @@ describe('counts', () => {
     for (let n = 0; n < 205; n++) queue.job({ config_id: `config-${n}` });
     const { pools } = queue.queue.read('metrics');
     expect(pools).toHaveLength(201);
-    expect(countsOf(queue, 'other').submitted.persisted).toBe(5);
+    expect(countsOf(queue, 'other').submitted.stored).toBe(5);
     const other = pools.find(({ config_id }) => config_id === 'other');
-    expect(other?.now.waiting).toEqual([{ priority: 0, transient: 0, persisted: 5 }]);
+    expect(other?.now.pending).toEqual([{ priority: 0, waiting: 0, stored: 5 }]);
   });
 
   it('of a pool that was idle for a day make room for another', () => {
@@ -185,7 +185,7 @@ describe('counts', () => {
     queue.nowMs += 25 * 3600 * 1000;
     queue.job({ config_id: 'new' });
     queue.restart();
-    expect(countsOf(queue, 'new').submitted.persisted).toBe(1);
+    expect(countsOf(queue, 'new').submitted.stored).toBe(1);
     expect(queue.database.prepare('SELECT count(*) AS n FROM counts').get()).toEqual({ n: 200 });
   });
 });
@@ -200,12 +200,12 @@ describe('how a pool stands', () => {
     queue.request();
     const [pool] = queue.queue.read('metrics').pools;
     expect(pool?.now).toEqual({
-      waiting: [
-        { priority: 5, transient: 0, persisted: 1 },
-        { priority: 0, transient: 1, persisted: 1 },
+      pending: [
+        { priority: 5, waiting: 0, stored: 1 },
+        { priority: 0, waiting: 1, stored: 1 },
       ],
-      oldest_since: { transient: since + 4000, persisted: since },
-      running: { transient: 0, persisted: 2 },
+      oldest_since: { waiting: since + 4000, stored: since },
+      running: { waiting: 0, stored: 2 },
       workers: { ready: 1, paused: 0, draining: 0 },
       slots: { busy: 2, free: 0, paused: 0 },
       slots_per_worker: 2,

@@ -58,7 +58,7 @@ describe('usage of stored jobs', () => {
         token_name: 'laptop',
         config_id: 'cfg',
         model: 'tiny',
-        mode: 'persisted',
+        mode: 'stored',
         requests: 1,
         succeeded: 1,
         failed: 0,
@@ -192,7 +192,7 @@ describe('usage of requests whose callers wait', () => {
         token_name: 'laptop',
         config_id: 'cfg',
         model: 'tiny',
-        mode: 'transient',
+        mode: 'waiting',
         requests: 1,
       },
     ]);

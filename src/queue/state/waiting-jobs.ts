@@ -1,16 +1,16 @@
 import type { RequestAnswer } from '../rpc.ts';
-import type { Ending, JobStore, Lease, MemoryJob } from './job.ts';
+import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** Jobs in memory: nothing here costs a statement or a commit. */
-export class MemoryJobs implements JobStore<MemoryJob> {
-  readonly waiting = new WaitingLine();
+/** Waiting jobs: nothing here costs a statement or a commit. */
+export class WaitingJobs implements JobStore<WaitingJob> {
+  readonly line = new WaitingLine();
   /** Epoch ms at which the next one that runs has reached its time limit. */
   readonly #nextLimit = new Soonest();
   readonly #ready: ReadySet;
-  readonly #jobs = new Map<string, MemoryJob>();
+  readonly #jobs = new Map<string, WaitingJob>();
 
   constructor(ready: ReadySet) {
     this.#ready = ready;
@@ -20,29 +20,29 @@ export class MemoryJobs implements JobStore<MemoryJob> {
     return this.#jobs.size;
   }
 
-  find(id: string): MemoryJob | null {
+  find(id: string): WaitingJob | null {
     return this.#jobs.get(id) ?? null;
   }
 
   /** A copy: jobs may end while it is gone through. */
-  all(): MemoryJob[] {
+  all(): WaitingJob[] {
     return [...this.#jobs.values()];
   }
 
-  isWaiting(job: MemoryJob): boolean {
+  isPending(job: WaitingJob): boolean {
     return job.state === 'pending' && this.#jobs.get(job.id) === job;
   }
 
   /** A job that waits for a slot. */
-  add(job: MemoryJob): void {
+  add(job: WaitingJob): void {
     this.#jobs.set(job.id, job);
-    this.waiting.enter(job);
+    this.line.enter(job);
     this.#ready.job(job);
   }
 
   /** It is over, and its caller was told. */
-  remove(job: MemoryJob): void {
-    this.waiting.leave(job);
+  remove(job: WaitingJob): void {
+    this.line.leave(job);
     if (this.#jobs.get(job.id) === job) this.#jobs.delete(job.id);
   }
 
@@ -56,22 +56,22 @@ export class MemoryJobs implements JobStore<MemoryJob> {
     this.#nextLimit.forget();
   }
 
-  lease(job: MemoryJob, { fence_token, worker_id, leased_at, file_key }: Lease): MemoryJob {
-    this.waiting.leave(job);
+  lease(job: WaitingJob, { fence_token, worker_id, leased_at, file_key }: Lease): WaitingJob {
+    this.line.leave(job);
     this.#nextLimit.lower(limitOf(job));
     return Object.assign(job, { state: 'leased', fence_token, worker_id, leased_at, file_key });
   }
 
-  extend(job: MemoryJob): void {
+  extend(job: WaitingJob): void {
     job.lease_expires_at = null;
   }
 
-  orphan(job: MemoryJob, expiresAt: number): void {
+  orphan(job: WaitingJob, expiresAt: number): void {
     job.lease_expires_at = expiresAt;
   }
 
   /** Where a relay carries the answer the gateway was told, and asks again; else it waits again. */
-  release(job: MemoryJob): void {
+  release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
     this.add({
@@ -84,23 +84,23 @@ export class MemoryJobs implements JobStore<MemoryJob> {
     });
   }
 
-  end(job: MemoryJob, ending: Ending): void {
+  end(job: WaitingJob, ending: Ending): void {
     this.remove(job);
     job.reply?.(answerOf(job, ending));
     job.reply = null;
   }
 
-  fileKey(job: MemoryJob): string | null {
+  fileKey(job: WaitingJob): string | null {
     return job.file_key;
   }
 }
 
 /** One that waits is rejected in time by whoever watches the waiting. */
-function limitOf({ limit_at }: MemoryJob): number {
+function limitOf({ limit_at }: WaitingJob): number {
   return limit_at ?? Number.POSITIVE_INFINITY;
 }
 
-function answerOf({ worker_id }: MemoryJob, ending: Ending): RequestAnswer {
+function answerOf({ worker_id }: WaitingJob, ending: Ending): RequestAnswer {
   const by = worker_id ?? '';
   switch (ending.state) {
     case 'succeeded':
