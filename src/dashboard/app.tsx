@@ -13,6 +13,7 @@ import { JobsView } from './views/jobs.tsx';
 import { QueueView } from './views/queue.tsx';
 import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
+import { TokensView } from './views/tokens.tsx';
 import { TryView } from './views/try.tsx';
 import { WorkerView } from './views/worker.tsx';
 
@@ -22,6 +23,7 @@ const TITLES: Record<string, string> = {
   batches: 'Batches',
   spend: 'Spend',
   try: 'Try it',
+  tokens: 'Tokens',
 };
 
 // Tabs and histories are told apart by it.
@@ -69,6 +71,8 @@ function View() {
       return <BatchesView />;
     case 'try':
       return <TryView />;
+    case 'tokens':
+      return <TokensView />;
     case 'spend':
       return <SpendView />;
     default:

@@ -3,7 +3,8 @@ import { connect } from 'node:net';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueue, startWorker, tearDown } from '../support/road.ts';
 
 /** Who may see the page, and what stands between it and the queue. */
@@ -33,7 +34,7 @@ afterAll(async () => {
   await tearDown();
 });
 
-const TOKENS = 'read:readers-token,read+submit:callers-token,worker:workers-token';
+const TOKENS = 'admin:operators-token,read:readers-token,read+submit:callers-token,worker:workers-token';
 const startWithTokens = () => startQueue({ env: { QUEUE_TOKENS: TOKENS } });
 
 interface ProxyOptions {
@@ -116,6 +117,32 @@ describe('signing in', () => {
     await page.getByText('may not submit').waitFor();
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  });
+
+  it('lets a token of the scope admin make others, rotate and revoke them', async () => {
+    const queue = await startWithTokens();
+    const page = await signIn(queue.url, 'operators-token');
+    const statusOf = async (token: string) =>
+      (await fetch(`${queue.url}/v1/models`, { headers: { authorization: `Bearer ${token}` } })).status;
+    const shown = async () =>
+      /wv_[\w-]{43}/.exec((await page.getByRole('status').textContent()) ?? '')?.[0] ?? '';
+    await page.getByRole('link', { name: 'Tokens' }).click();
+    await page.getByLabel('Name, also of its tenant').fill('team-a');
+    await page.getByLabel('Models, all unless named').fill('qwen-*');
+    await page.getByRole('button', { name: 'Make a token' }).click();
+    await page.getByText('The token “team-a”').waitFor();
+    const first = await shown();
+    expect(await statusOf(first)).toBe(200);
+    expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(/submit[\s\S]*qwen-\*/);
+    await page.getByRole('button', { name: 'Rotate team-a' }).click();
+    await until(async () => (await shown()) !== first, 'another one is shown');
+    expect([await statusOf(first), await statusOf(await shown())]).toEqual([401, 200]);
+    await page.getByRole('button', { name: 'Revoke team-a' }).click();
+    await page.getByRole('button', { name: 'Revoke team-a, yes' }).click();
+    await page.locator('tr[data-id="api team-a"]').waitFor({ state: 'detached' });
+    await page.goto(`${queue.url}/tokens`);
+    await page.locator('tr[data-id^="file"]').first().waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
   });
 
   it('lets a token of the scope submit chat', async () => {

@@ -29,7 +29,18 @@ afterAll(async () => {
   await tearDown();
 });
 
-const VIEWS = ['', 'workers/w-1', 'queue', 'jobs', 'jobs/done-1', 'jobs/waits', 'batches', 'spend', 'try'];
+const VIEWS = [
+  '',
+  'workers/w-1',
+  'queue',
+  'jobs',
+  'jobs/done-1',
+  'jobs/waits',
+  'batches',
+  'spend',
+  'tokens',
+  'try',
+];
 
 describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
   it.each(VIEWS)('/%s has no serious fault of accessibility, and none of its own', async (path) => {

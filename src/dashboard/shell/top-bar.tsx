@@ -3,7 +3,7 @@ import { isUtc, switchUtc } from '../clock.ts';
 import { isHelpOpen } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path } from '../router.ts';
-import { session, signOut } from '../session.ts';
+import { isAdmin, session, signOut } from '../session.ts';
 
 const VIEWS: [path: string, name: string][] = [
   ['', 'Fleet'],
@@ -14,16 +14,20 @@ const VIEWS: [path: string, name: string][] = [
   ['try', 'Try it'],
 ];
 
+const TOKENS: (typeof VIEWS)[number] = ['tokens', 'Tokens'];
+
 /** Of a fleet of a thousand, more would not be read. */
 const MOST_SUGGESTIONS = 12;
 
 /** Where one can go: the views, and any id. */
 export function TopBar() {
+  // Without tokens there is nothing to list.
+  const views = isAdmin.value && session.value?.asks_for_token ? [...VIEWS, TOKENS] : VIEWS;
   const current = path.value.split('/')[0]!.replace('workers', '');
   return (
     <header class="top-bar">
       <nav aria-label="Views">
-        {VIEWS.map(([to, name]) => (
+        {views.map(([to, name]) => (
           <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined}>
             {name}
           </a>
