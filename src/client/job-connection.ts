@@ -7,6 +7,8 @@ import { type JobEnd, resultsOf } from './job-results.ts';
 export interface ConnectionOptions extends ClientOptions {
   /** Jobs that may be submitted and not settled at a time: 256 if left out. Further jobs wait here. */
   inFlight?: number;
+  /** Between pings: 15 if left out. A queue that is silent for two of them is gone. */
+  pingSeconds?: number;
 }
 
 const IN_FLIGHT = 256;
@@ -16,8 +18,6 @@ const FRAME_CHARACTERS = 1_000_000;
 const PAUSE_MS = { first: 100, last: 10_000 };
 /** A job is submitted again this long after the queue said it is full, unless it said how long, ms. */
 const FULL_PAUSE_MS = 1000;
-/** Between pings, ms. A queue that is silent for two of them is gone. */
-const PING_EVERY_MS = limits.PING_SECONDS * 1000;
 
 /**
  * - `waiting`   to be submitted, on this connection or the next. → `sent`
@@ -165,6 +165,7 @@ export class JobConnection {
 
   /** A network that goes away closes nothing: a socket that only listens would wait for ever. */
   #watch(socket: WebSocket): void {
+    const everyMs = (this.#options.pingSeconds ?? limits.PING_SECONDS) * 1000;
     this.#heardAt = performance.now();
     let left = 0;
     clearInterval(this.#pings);
@@ -172,14 +173,14 @@ export class JobConnection {
       // Bytes that are still being sent show that the connection is alive, too.
       if (socket.bufferedAmount < left) this.#heardAt = performance.now();
       left = socket.bufferedAmount;
-      if (performance.now() - this.#heardAt <= 2 * PING_EVERY_MS) {
+      if (performance.now() - this.#heardAt <= 2 * everyMs) {
         if (this.#isReady) socket.send(PING_TEXT);
         return;
       }
       socket.onmessage = null;
       socket.close();
       this.#onClose(socket);
-    }, PING_EVERY_MS);
+    }, everyMs);
   }
 
   #onOpen(): void {

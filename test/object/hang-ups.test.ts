@@ -1,26 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Callers that leave, in every phase of a request, in a real workerd; the worker is played by the test. */
-let stateDir: string;
-let road: RunningWorkerd;
-let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'hang-ups-'));
-  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: { QUEUE_IDS: '*' } });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd();
 
 async function worker(queue: string, more = {}): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w', more);
@@ -47,7 +32,7 @@ const CASES = [true, false].flatMap((stream) =>
 
 describe('a caller that leaves', () => {
   it.each(CASES)('while it waits for a slot gives up its place: $name', async ({ stream, leave }) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const busy = await worker(queue);
     await ask(queue, true);
     await busy.job();
@@ -58,7 +43,7 @@ describe('a caller that leaves', () => {
   });
 
   it.each(CASES)('is missed at the worker that has its request: $name', async ({ stream, leave }) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const caller = await ask(queue, stream);
     const job = await played.job();
@@ -70,7 +55,7 @@ describe('a caller that leaves', () => {
   });
 
   it.each(CASES)('is missed at a worker that speaks only the base: $name', async ({ stream, leave }) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue, { base: true });
     const caller = await ask(queue, stream);
     const { job_id } = await played.job();
@@ -79,7 +64,7 @@ describe('a caller that leaves', () => {
   });
 
   it('while tokens come is missed too, and while they have stopped', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const caller: RawCaller = await ask(queue, true);
     const stream = (await played.job()).stream_id as number;

@@ -1,47 +1,27 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { JobConnection, type JobEnd } from '../../src/client/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Programs that submit many jobs over one socket, against a real workerd. */
-let stateDir: string;
-let road: RunningWorkerd;
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', MAX_PENDING: '2000' });
 let network: FaultyProxy;
 const sockets: WebSocket[] = [];
 
-const start = (port: number) =>
-  startWorkerd({
-    host: '127.0.0.1',
-    port,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2', MAX_PENDING: '2000' },
-  });
-
 beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'job-socket-'));
-  road = await start(0);
   network = await new FaultyProxy(Number(new URL(road.url).port), Math.random).listen();
 });
 afterEach(() => {
-  closeRawWorkers();
   for (const socket of sockets.splice(0)) socket.terminate();
 });
-afterAll(async () => {
-  await network.close();
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+afterAll(() => network.close());
 
-let queueNumber = 0;
-const newQueue = () => `queue-${++queueNumber}`;
-const connect = (queueId: string, inFlight?: number) =>
-  new JobConnection({ url: `http://127.0.0.1:${network.port}`, queueId, ...(inFlight ? { inFlight } : {}) });
+const { newQueue } = road;
+const connect = (queueId: string, inFlight = 256, pingSeconds = 15) =>
+  new JobConnection({ url: `http://127.0.0.1:${network.port}`, queueId, inFlight, pingSeconds });
 
 const chat = (id: string, pool = 'cfg') => ({
   id,
@@ -133,7 +113,7 @@ describe('a job connection', () => {
   it('goes on when the network goes away and nobody is told', async () => {
     const queue = newQueue();
     const played = await (await new RawWorker(road.url).connect(queue)).register('w');
-    const ended = connect(queue).run(chat('a'));
+    const ended = connect(queue, 1, 0.5).run(chat('a'));
     const job = await played.job();
     network.halfOpen('neither');
     played.result(job);
@@ -154,10 +134,7 @@ describe('a job connection', () => {
     const first = await echo(queue, 4);
     const ended = collect(connect(queue, 50).results(chats(200)));
     await until(() => first.ran.size >= 40 || null, '40 jobs to run');
-    const port = Number(new URL(road.url).port);
-    road.kill();
-    await road.exited;
-    road = await start(port);
+    await road.killAndRestart();
     await echo(queue);
     const ends = await ended;
     expect(ends.size).toBe(200);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
@@ -11,7 +11,6 @@ const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings()
 
 const EVENTS = 'text/event-stream; charset=utf-8';
 const WHOLE = 'data: 1\n\ndata: [DONE]\n\n';
-const bytes = (text: string) => new TextEncoder().encode(text);
 
 const streaming = {
   job_type: 'engine_request',

@@ -1,35 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
 import { request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { describe, expect, it } from 'vitest';
+import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a caller is told of an error when its response has begun, in a real workerd; the worker is played. */
-let stateDir: string;
-let road: RunningWorkerd;
-let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'late-'));
-  road = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
-  });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 
 const COMMENTS = /^: .*\n\n/gm;
-const eventStream = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
-const bytes = (text: string) => new TextEncoder().encode(text);
 
 async function worker(queue: string): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w');
@@ -66,7 +44,7 @@ describe('an error before the first byte of a stream that was begun', () => {
       /^event: error\ndata: \{"type":"error","error":\{"type":"api_error","message":"no q.*"\},"request_id":"my-request"\}\n\n$/,
     ],
   ])('has the form that clients of %s raise', async (path, expected) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const response = await breakLate(queue, ask(queue, path), played);
     expect((await response.text()).replaceAll(COMMENTS, '')).toMatch(expected);
@@ -82,12 +60,12 @@ describe('an error in the middle of a stream', () => {
     ['responses', /^event: x\ndata: 1\n\nevent: error\ndata: \{"type":"error",.*"code":"worker_died".*\n\n$/],
     ['of-tomorrow', /^event: x\ndata: 1\n\ndata: \{"error":.*"status":502\}\}\n\ndata: \[DONE\]\n\n$/],
   ])('has the form of the API that its worker named: %s', async (dialect, expected) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const answered = ask(queue, '/v1/chat/completions');
     const stream = (await played.job()).stream_id as number;
     played.answer(
-      { type: 'head', stream, head: { ...eventStream, dialect: dialect as 'anthropic' } },
+      { type: 'head', stream, head: { ...EVENT_STREAM, dialect: dialect as 'anthropic' } },
       { type: 'bytes', stream, offset: 0, data: bytes('event: x\ndata: 1\n\n') },
     );
     const response = await answered;
@@ -98,7 +76,7 @@ describe('an error in the middle of a stream', () => {
 
 describe('an error of an answer in one piece that was begun', () => {
   it('is its body, which breaks off before its end', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const heard = Promise.withResolvers<{ text: string; isWhole: boolean }>();
     const headers = { 'x-queue-id': queue };
@@ -126,7 +104,7 @@ describe('an error of an answer in one piece that was begun', () => {
 
 describe('the official OpenAI client', () => {
   it.each(['chat', 'responses'] as const)('raises a late error of a stream: %s', async (api) => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const client = new OpenAI({
       baseURL: `${road.url}/v1`,

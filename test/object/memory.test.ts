@@ -1,12 +1,10 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Many large requests at once, by callers who may: `CALLERS=2000` for the long form. */
 const CALLERS = Number(process.env.CALLERS || 200);
@@ -14,23 +12,7 @@ const MIB = 1024 * 1024;
 /** Measured: 322 with 200 callers, 448 with 2,000; 690 with 200 when no body is freed before it is collected. */
 const MOST_RESIDENT_MIB = 512;
 
-let stateDir: string;
-let road: RunningWorkerd;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'memory-'));
-  road = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: {},
-  });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd();
 
 /** The most memory that workerd ever had, MiB. */
 async function mostResidentMib(): Promise<number> {
@@ -67,13 +49,8 @@ async function answerAll(worker: RawWorker, isOver: () => boolean): Promise<void
       continue;
     }
     index += 1;
-    const stream = job.stream_id as number;
-    worker.answer(
-      { type: 'head', stream, head: { status: 200, headers: { 'content-type': 'application/json' } } },
-      { type: 'bytes', stream, offset: 0, data: new TextEncoder().encode('{}') },
-      { type: 'end', stream, size: 2 },
-    );
-    worker.send({ type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result: {} });
+    worker.answerJson(job as JobFrame);
+    worker.result(job as JobFrame, {});
   }
 }
 
@@ -122,6 +99,17 @@ async function processorMs(): Promise<number> {
 /** Parsed, each of these bodies takes seconds, in which nobody else is answered; scanned, some ten milliseconds. */
 const MOST_PROCESSOR_MS = 1500;
 
+/** Asks one request after the other. @returns the most processor time that workerd spent while it waited for one, ms */
+async function waitBeside(isOver: () => boolean): Promise<number> {
+  let most = 0;
+  while (!isOver()) {
+    const before = await processorMs();
+    expect((await fetch(`${road.url}/health`)).status).toBe(200);
+    most = Math.max(most, (await processorMs()) - before);
+  }
+  return most;
+}
+
 const nested = '['.repeat(4_000_000);
 const dense = `[${'{},'.repeat(6_000_000)}{}]`;
 
@@ -130,10 +118,12 @@ it.each([
   ['six million small values', [`{"model":"tiny","messages":${dense}}`, dense]],
 ])('%s make nobody else wait', async (_, bodies) => {
   const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
-  const before = await processorMs();
+  let isOver = false;
+  const beside = waitBeside(() => isOver);
   for (const path of ['/v1/chat/completions', '/api/jobs']) {
     for (const body of bodies) expect((await post(path, Buffer.from(body), agent)).status).toBe(400);
   }
-  expect((await processorMs()) - before).toBeLessThan(MOST_PROCESSOR_MS);
+  isOver = true;
+  expect(await beside).toBeLessThan(MOST_PROCESSOR_MS);
   agent.destroy();
 });

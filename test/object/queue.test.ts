@@ -1,37 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** The queue and relay objects in a real workerd, driven over HTTP and sockets. */
-let stateDir: string;
-let road: RunningWorkerd;
+const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 
-const start = () =>
-  startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', RECONNECT_GRACE_SECONDS: '2' },
-  });
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'object-'));
-  road = await start();
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
-
-/** Every test has a queue of its own. */
-let queueNumber = 0;
-const newQueue = () => `queue-${++queueNumber}`;
+const { newQueue } = road;
 
 async function submit(queue: string, job: object | object[]): Promise<{ status: number; body: unknown }> {
   const response = await fetch(`${road.url}/api/jobs`, {
@@ -136,9 +112,7 @@ describe('a queue object', () => {
   it('knows a model whose worker had only just registered when the process was killed', async () => {
     const queue = newQueue();
     await (await new RawWorker(road.url).connect(queue)).register('w');
-    road.kill();
-    await road.exited;
-    road = await start();
+    await road.killAndRestart();
     const ask = async (model: string) => {
       const body = JSON.stringify({ model, messages: [] });
       const response = await fetch(`${road.url}/v1/chat/completions`, {
@@ -156,9 +130,7 @@ describe('a queue object', () => {
     const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
     await submit(queue, [chat('running'), chat('waiting')]);
     const running = await worker.job();
-    road.kill();
-    await road.exited;
-    road = await start();
+    await road.killAndRestart();
     const back = await (await new RawWorker(road.url).connect(queue)).register('w', {
       jobs: [{ job_id: 'running', fence_token: running.fence_token }],
     });
@@ -179,10 +151,9 @@ describe('a queue object', () => {
   it('tells its workers to reconnect when the process is stopped in order', async () => {
     const queue = newQueue();
     const worker = await (await new RawWorker(road.url).connect(queue)).register('w');
-    await road.stop();
+    await road.restart();
     await until(() => worker.closed, 'the socket is closed');
     expect(worker.closed).toBe(1012);
-    road = await start();
   });
 
   it('keeps its workers over a hibernation', { timeout: 90_000 }, async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
-import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
@@ -9,8 +9,6 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
 let queueNumber = 0;
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
-const eventStream = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
-const bytes = (text: string) => new TextEncoder().encode(text);
 const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;
 
@@ -78,13 +76,13 @@ describe('an answer', () => {
     const dying = players.has(first) ? first : second;
     const other = dying === first ? second : first;
     const job = await dying.job();
-    dying.answer({ type: 'head', stream: streamOf(job), head: eventStream });
+    dying.answer({ type: 'head', stream: streamOf(job), head: EVENT_STREAM });
     dying.vanish();
     const again = await other.job();
     expect(again.job_id).toBe(job.job_id);
     const stream = streamOf(again);
     other.answer(
-      { type: 'head', stream, head: eventStream },
+      { type: 'head', stream, head: EVENT_STREAM },
       { type: 'bytes', stream, offset: 0, data: bytes('data: [DONE]\n\n') },
       { type: 'end', stream, size: 14 },
     );
@@ -100,7 +98,7 @@ describe('an answer', () => {
     const answered = chat(queue);
     const stream = streamOf(await played.job());
     played.answer(
-      { type: 'head', stream, head: eventStream },
+      { type: 'head', stream, head: EVENT_STREAM },
       { type: 'bytes', stream, offset: 0, data: bytes('data: {"a":1}\n\n') },
     );
     const response = await answered;
@@ -118,7 +116,7 @@ describe('an answer', () => {
     const hangUp = new AbortController();
     const answered = chat(queue, { signal: hangUp.signal });
     const talking = streamOf(await played.job());
-    played.answer({ type: 'head', stream: talking, head: eventStream });
+    played.answer({ type: 'head', stream: talking, head: EVENT_STREAM });
     played.answer({ type: 'bytes', stream: talking, offset: 0, data: bytes('data: {}\n\n') });
     await answered;
     hangUp.abort();
@@ -130,7 +128,7 @@ describe('an answer', () => {
     const early = new AbortController();
     const silent = chat(queue, { signal: early.signal }).catch(() => 'aborted');
     const waiting = streamOf(await played.job(1));
-    played.answer({ type: 'head', stream: waiting, head: eventStream });
+    played.answer({ type: 'head', stream: waiting, head: EVENT_STREAM });
     early.abort();
     expect(await silent).toBe('aborted');
     await until(
@@ -160,7 +158,7 @@ describe('an answer', () => {
     const next = await other.job();
     const stream = streamOf(next);
     other.answer(
-      { type: 'head', stream, head: eventStream },
+      { type: 'head', stream, head: EVENT_STREAM },
       { type: 'bytes', stream, offset: 0, data: bytes('data: [DONE]\n\n') },
       { type: 'end', stream, size: 14 },
     );
@@ -176,7 +174,7 @@ describe('an answer', () => {
     const job = await played.job();
     const stream = streamOf(job);
     played.answer(
-      { type: 'head', stream, head: eventStream },
+      { type: 'head', stream, head: EVENT_STREAM },
       { type: 'bytes', stream, offset: 0, data: bytes('data: 1\n\n') },
     );
     const response = await answered;
@@ -199,7 +197,7 @@ describe('an answer', () => {
     const played = await worker(queue);
     const answered = chat(queue);
     const stream = streamOf(await played.job());
-    played.answer({ type: 'head', stream, head: eventStream });
+    played.answer({ type: 'head', stream, head: EVENT_STREAM });
     const piece = bytes(`data: ${'x'.repeat(64 * 1024)}\n\n`);
     let offset = 0;
     const paused = () => {

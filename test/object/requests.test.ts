@@ -1,27 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
-import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a caller may say about its request, and what it hears meanwhile, in a real workerd; the worker is played. */
-let stateDir: string;
-let road: RunningWorkerd;
-let queueNumber = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'requests-'));
-  const bindings = { QUEUE_IDS: '*', REQUEST_TIMEOUTS: '/v1/embeddings=1' };
-  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd({ REQUEST_TIMEOUTS: '/v1/embeddings=1' });
 
 async function worker(queue: string, more = {}): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w', more);
@@ -41,18 +25,13 @@ function headersOf(job: JobFrame): Record<string, string> {
 }
 
 function answerShortly(played: RawWorker, job: JobFrame): void {
-  const stream = job.stream_id as number;
-  played.answer(
-    { type: 'head', stream, head: { status: 200, headers: { 'content-type': 'application/json' } } },
-    { type: 'bytes', stream, offset: 0, data: new TextEncoder().encode('{}') },
-    { type: 'end', stream, size: 2 },
-  );
+  played.answerJson(job);
   played.result(job);
 }
 
 describe('the id of a request', () => {
   it('goes to the engine and comes back, from a header or from the body, also twice at the same time', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue, { capacity: 4 });
     const asked = [
       ask(queue, { 'x-request-id': 'mine' }),
@@ -75,7 +54,7 @@ describe('the id of a request', () => {
   });
 
   it('comes back under the name that Anthropic’s clients look for too', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const answered = ask(queue, { 'x-request-id': 'mine' }, '/v1/messages');
     answerShortly(played, await played.job());
@@ -84,7 +63,7 @@ describe('the id of a request', () => {
   });
 
   it('comes back with refusals of the queue and of the engine', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const refused = await ask(queue, { 'x-request-id': 'a' });
     expect([refused.status, refused.headers.get('x-request-id')]).toEqual([404, 'a']);
     const played = await worker(queue);
@@ -101,7 +80,7 @@ describe('the id of a request', () => {
 });
 
 it('a web page of this machine may read an answer', async () => {
-  const queue = `q${++queueNumber}`;
+  const queue = road.newQueue();
   const played = await worker(queue);
   const answered = ask(queue, { origin: 'http://localhost:3000', 'x-request-id': 'mine' });
   answerShortly(played, await played.job());
@@ -118,7 +97,7 @@ describe('a time limit', () => {
   ])(
     '%s ends a request that runs with 504, which says where the time went',
     async (_whose, headers, path) => {
-      const queue = `q${++queueNumber}`;
+      const queue = road.newQueue();
       const played = await worker(queue);
       const answered = ask(queue, headers, path);
       const job = await played.job();
@@ -132,7 +111,7 @@ describe('a time limit', () => {
   );
 
   it('ends a request that waits, and a stream that has begun', async () => {
-    const queue = `q${++queueNumber}`;
+    const queue = road.newQueue();
     const played = await worker(queue);
     const running = await ask(queue, { 'x-request-timeout': '6' }, '/v1/messages', { stream: true });
     await played.job();
@@ -153,7 +132,7 @@ describe('a time limit', () => {
 });
 
 it('callers of streams hear their place while they wait', async () => {
-  const queue = `q${++queueNumber}`;
+  const queue = road.newQueue();
   const played = await worker(queue);
   const body = { model: 'tiny', stream: true };
   const call = () => rawCaller(road.url, '/v1/chat/completions', body, { 'x-queue-id': queue });

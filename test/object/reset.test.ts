@@ -79,13 +79,7 @@ describe('a queue that fails in the middle of its work', () => {
     expect((await waiter).body).toMatchObject({ state: 'succeeded', attempts: 1, attempt_errors: [] });
     const call = await back.job();
     expect(call.fence_token).toBeGreaterThan(fence_token);
-    const stream = call.stream_id as number;
-    const data = new TextEncoder().encode('{"id":"x"}');
-    back.answer(
-      { type: 'head', stream, head: { status: 200, headers: { 'content-type': 'application/json' } } },
-      { type: 'bytes', stream, offset: 0, data },
-      { type: 'end', stream, size: data.byteLength },
-    );
+    back.answerJson(call, '{"id":"x"}');
     expect(await caller).toEqual({ status: 200, body: { id: 'x' } });
   });
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** RunPod's endpoints through a real workerd; the worker is played by the test. */
@@ -8,7 +8,6 @@ const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
 let queueNumber = 0;
 
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, replayed: true };
-const bytes = (text: string) => new TextEncoder().encode(text);
 const piece = (output: unknown) => `data: ${JSON.stringify({ output })}\n\n`;
 const result = (output: unknown[]) => ({ status: 'success', job_type: 'runpod', output });
 const INPUT = { input: { prompt: 'Hi', stream: true } };

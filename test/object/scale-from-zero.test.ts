@@ -53,16 +53,9 @@ it('a client of OpenAI sees a slow first answer, and a stream what it waits for'
   const instance = { id: 'w', models: ['org/tiny'] };
   await worker.register('w', { capacity: 2, instance });
   const jobs = await Promise.all([worker.job(0), worker.job(1)]);
-  for (const { stream_id } of jobs) {
+  for (const job of jobs) {
     const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello.' }, finish_reason: 'stop' }];
-    const data = Buffer.from(JSON.stringify({ id: 'c', model: 'm', choices }));
-    const head = { status: 200, headers: { 'content-type': 'application/json' } };
-    const stream = stream_id!;
-    worker.answer(
-      { type: 'head', stream, head },
-      { type: 'bytes', stream, offset: 0, data },
-      { type: 'end', stream, size: data.byteLength },
-    );
+    worker.answerJson(job, JSON.stringify({ id: 'c', model: 'm', choices }));
   }
   expect((await asked).choices[0]?.message.content).toBe('Hello.');
   await stream.cancel();

@@ -1,13 +1,10 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** The scheduler in a real workerd, which is killed between its steps. The test plays launchers and workers. */
 const TOKENS = ['admin', 'launcher', 'submit', 'read'].map((scope) => ({
@@ -16,40 +13,10 @@ const TOKENS = ['admin', 'launcher', 'submit', 'read'].map((scope) => ({
   scopes: [scope],
 }));
 
-let stateDir: string;
-let workerd: RunningWorkerd;
-let queues = 0;
-
-beforeAll(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'scheduler-'));
-  await start();
-});
-afterEach(closeRawWorkers);
-afterAll(async () => {
-  await workerd.stop();
-  await rm(stateDir, { recursive: true, force: true });
-});
-
-async function start(): Promise<void> {
-  const log = () => {};
-  workerd = await startWorkerd({
-    host: '127.0.0.1',
-    port: 0,
-    stateDir,
-    bindings: { QUEUE_IDS: '*', TOKENS: JSON.stringify(TOKENS) },
-    logger: { debug: log, info: log, warn: log, error: log } as never,
-  });
-}
-
-/** The process ends without a word, and starts again on its disk. */
-async function killed(): Promise<void> {
-  workerd.kill();
-  await workerd.exited;
-  await start();
-}
+const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
 
 class Fleet {
-  readonly id = `q${++queues}`;
+  readonly id = workerd.newQueue();
   readonly prefixes = new Set<string>();
 
   async call(token: string, path: string, body?: object, method = body ? 'POST' : 'GET') {
@@ -138,12 +105,12 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
     const { body } = await fleet.call('read', '/api/fleet');
     return (body as unknown as FleetView).launches.length === 1;
   }, 'a launch is intended');
-  await killed();
+  await workerd.killAndRestart();
 
   const order = await fleet.order('launch');
   expect(order).toMatchObject({ may_exist: false, order: 1, pool: { model: 'org/tiny' } });
   const id = order.launch_id;
-  await killed();
+  await workerd.killAndRestart();
   // Whoever asks meanwhile: the first may still be at it.
   expect(await fleet.sync([], {}, 'l-2')).toEqual([]);
   expect(await fleet.launch(id)).toMatchObject({ state: 'requested' });
@@ -151,7 +118,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   expect(await fleet.result(order, { kind: 'launched', external_id: 'pod-1', price_per_hour: 3 })).toEqual(
     [],
   );
-  await killed();
+  await workerd.killAndRestart();
   expect(await fleet.launch(id)).toMatchObject({
     state: 'accepted',
     external_id: 'pod-1',
@@ -167,7 +134,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   const drained = await fleet.call('admin', '/api/fleet/pools/chat/drain', {});
   expect(drained).toMatchObject({ status: 200, body: { control: 'drained' } });
   await fleet.inState(id, 'draining');
-  await killed();
+  await workerd.killAndRestart();
   const held = { job_id: job.job_id, fence_token: job.fence_token };
   const back = await fleet.worker(order, [held]);
   await fleet.submit();
@@ -179,7 +146,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   const end = await fleet.order('terminate', machines);
   expect(end).toMatchObject({ launch_id: id, external_id: 'pod-1' });
   expect((await fleet.call(order.token, '/api/fleet')).status).toBe(403);
-  await killed();
+  await workerd.killAndRestart();
   await fleet.result(end, { kind: 'terminated' });
   expect(await fleet.launch(id)).toMatchObject({ state: 'gone', cause: null });
   const dead = await fleet.call(order.token, '/api/heartbeats', {

@@ -1,32 +1,22 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkerView } from '../../src/gateway/fleet-views.ts';
 import { PING_TEXT } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** A half-open control socket in a real workerd: pings are answered, and counted, without the queue's code. */
-let stateDir: string;
-let road: RunningWorkerd;
+const road = startTestWorkerd({ PING_SECONDS: '1', RECONNECT_GRACE_SECONDS: '1', LEASE_SECONDS: '300' });
 let network: FaultyProxy;
 let pinging: NodeJS.Timeout;
 
-beforeEach(async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'silence-'));
-  const bindings = { PING_SECONDS: '1', RECONNECT_GRACE_SECONDS: '1', LEASE_SECONDS: '300' };
-  road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
-  network = await new FaultyProxy(road.port, () => 0).listen();
+beforeAll(async () => {
+  network = await new FaultyProxy(Number(new URL(road.url).port), () => 0).listen();
 });
-afterEach(async () => {
+afterAll(async () => {
   clearInterval(pinging);
-  closeRawWorkers();
   await network.close();
-  await road.stop();
-  await rm(stateDir, { recursive: true, force: true });
 });
 
 async function stateOf(id: string): Promise<WorkerView['state'] | undefined> {

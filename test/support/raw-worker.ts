@@ -12,6 +12,12 @@ import { until } from './poll.ts';
 type Frame = { type: string; [field: string]: unknown };
 export type JobFrame = Frame & { job_id: string; fence_token: number; stream_id?: number; payload: unknown };
 
+/** The head of an event stream. */
+export const EVENT_STREAM = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
+
+/** As UTF-8. */
+export const bytes = (text: string) => new TextEncoder().encode(text);
+
 const open = new Set<WebSocket>();
 
 /** Closes every socket these tests opened. */
@@ -92,6 +98,17 @@ export class RawWorker {
   /** Binary records on the answer socket. */
   answer(...records: AnswerRecord[]): void {
     this.#answers?.send(encodeRecords(records));
+  }
+
+  /** A whole answer of JSON to this job, which it does not settle. */
+  answerJson({ stream_id }: JobFrame, text = '{}', status = 200): void {
+    const stream = stream_id!;
+    const data = bytes(text);
+    this.answer(
+      { type: 'head', stream, head: { status, headers: { 'content-type': 'application/json' } } },
+      { type: 'bytes', stream, offset: 0, data },
+      { type: 'end', stream, size: data.byteLength },
+    );
   }
 
   get frames(): Frame[] {

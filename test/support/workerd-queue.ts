@@ -14,8 +14,12 @@ export interface TestWorkerd {
   /** What it has logged, a line each. */
   readonly logged: string[];
   queue(token?: string): TestQueue;
-  /** Ends the process, and starts another on the same state. */
+  /** The id of a queue that no other test has. */
+  newQueue(): string;
+  /** Ends the process, and starts another on the same state, at the same address. */
   restart(bindings?: Record<string, string>): Promise<void>;
+  /** The same, and the process ends without a word. */
+  killAndRestart(): Promise<void>;
 }
 
 export interface TestQueue {
@@ -34,10 +38,11 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
   const logged: string[] = [];
   const note = (fields: unknown, message?: string) => void logged.push(JSON.stringify([fields, message]));
   const logger = { debug: note, info: note, warn: note, error: note } as never;
-  const start = async (bindings: Record<string, string>) => {
+  const newQueue = () => `q${++queues}`;
+  const start = async (bindings: Record<string, string>, port = 0) => {
     running = await startWorkerd({
       host: '127.0.0.1',
-      port: 0,
+      port,
       stateDir,
       bindings: { QUEUE_IDS: '*', ...bindings },
       logger,
@@ -64,7 +69,7 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
       return running.pid;
     },
     queue: (token) => {
-      const id = `q${++queues}`;
+      const id = newQueue();
       const headers = { 'x-queue-id': id, ...(token && { authorization: `Bearer ${token}` }) };
       return {
         id,
@@ -77,9 +82,15 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
           await (await new RawWorker(running.url, token).connect(id)).register(worker, fields),
       };
     },
+    newQueue,
     restart: async (bindings = given) => {
       await running.stop();
-      await start(bindings);
+      await start(bindings, running.port);
+    },
+    killAndRestart: async () => {
+      running.kill();
+      await running.exited;
+      await start(given, running.port);
     },
   };
 }
