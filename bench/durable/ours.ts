@@ -4,6 +4,9 @@ import { payloadOf, resultOf, runProgram } from './plan.ts';
 
 /** The queue of this project: jobs over one socket by the published client, workers that answer at once. */
 
+/** Of its own: the worker of a road serves another. */
+const CONFIG = 'durable';
+
 /** What a worker is told. */
 interface Frame {
   type: string;
@@ -30,7 +33,7 @@ await runProgram({
         const register = {
           type: 'register',
           worker_id: id,
-          config_id: 'cfg',
+          config_id: CONFIG,
           capacity: plan.slots,
           protocol: 1,
           instance: { id, models: ['tiny'], boot_id: id },
@@ -48,7 +51,7 @@ await runProgram({
   async connect(plan) {
     const connection = new JobConnection({ url: plan.url, inFlight: plan.inFlight });
     const payload = payloadOf(plan);
-    const job = { job_type: 'chat_completion' as const, config_id: 'cfg', payload };
+    const job = { job_type: 'chat_completion' as const, config_id: CONFIG, payload };
     return async () => {
       for await (const end of connection.results(Array.from({ length: plan.jobs }, () => job))) {
         if (!('job' in end) || end.job.state !== 'succeeded')

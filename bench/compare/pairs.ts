@@ -1,0 +1,129 @@
+import { runDurable } from '../durable/index.ts';
+import { runLoad } from '../load/index.ts';
+import type { LoadPlan } from '../load/plan.ts';
+import { pace, warmUp } from '../road.ts';
+import { processorOf } from '../scenarios/streams.ts';
+import { median, quantile } from '../statistics.ts';
+import { type ServedRoad, serveRoad } from './index.ts';
+
+/** Figures of one load on one road, by their names. */
+type Measured = Record<string, number>;
+
+export interface Load {
+  name: string;
+  measure(road: ServedRoad): Promise<Measured>;
+}
+
+/** One figure of a load: its median on either road, and the quartiles of own ÷ other. */
+export interface Ratio {
+  load: string;
+  figure: string;
+  other: number;
+  own: number;
+  quartiles: [low: number, middle: number, high: number];
+}
+
+interface EngineLoad {
+  interTokenMs: number;
+  tokens: number;
+  requests: number;
+  /** What processor time is divided by. */
+  unit: 'request' | 'token';
+}
+
+const STORED = { jobs: 1600, inFlight: 64, slots: 16, bytes: 1000 };
+
+/** Short loads, each of a second or two. */
+export const LOADS: Load[] = [
+  engineLoad('short requests, 64 side by side', {
+    interTokenMs: 0,
+    tokens: 1,
+    requests: 400,
+    unit: 'request',
+  }),
+  engineLoad('64 requests at one moment', { interTokenMs: 10, tokens: 8, requests: 64, unit: 'request' }),
+  engineLoad('64 streams of a token each 10 ms', {
+    interTokenMs: 10,
+    tokens: 60,
+    requests: 64,
+    unit: 'token',
+  }),
+  {
+    name: 'stored jobs, 64 in flight',
+    async measure({ queueUrl, pids }) {
+      const run = await runDurable('ours', { ...STORED, url: queueUrl }, pids.workerd);
+      return { 'workerd, µs a job': run.server };
+    },
+  },
+];
+
+/**
+ * Whether one checkout is dearer or cheaper than another. The roads of both run at the same time and take turns, one
+ * short load each, so that what else the machine does concerns both.
+ */
+export async function comparePairs(
+  other: string,
+  own: string,
+  rounds: number,
+  loads: readonly Load[] = LOADS,
+): Promise<Ratio[]> {
+  const roads: ServedRoad[] = [];
+  try {
+    for (const checkout of [other, own]) roads.push(await serveRoad(checkout));
+    for (const road of roads) await warmUp(road, { rounds: 1, share: 1 });
+    const ratios: Ratio[] = [];
+    for (const load of loads) ratios.push(...(await compare(load, roads, rounds)));
+    return ratios;
+  } finally {
+    await Promise.all(roads.map((road) => road.stop()));
+  }
+}
+
+export function ratioText({ figure, other, own, quartiles }: Ratio): string {
+  const [low, middle, high] = quartiles.map((ratio) => ratio.toFixed(2));
+  return `  ${figure.padEnd(26)} ${other.toFixed(1)} → ${own.toFixed(1)}   × ${middle} (quartiles ${low}–${high})`;
+}
+
+async function compare(load: Load, roads: readonly ServedRoad[], rounds: number): Promise<Ratio[]> {
+  for (const road of roads) await load.measure(road);
+  const pairs: [other: Measured, own: Measured][] = [];
+  for (let round = 0; round < rounds; round++) {
+    const measured: Measured[] = [];
+    // Neither is always the second.
+    for (const index of round % 2 === 0 ? [0, 1] : [1, 0])
+      measured[index] = await load.measure(roads[index]!);
+    pairs.push([measured[0]!, measured[1]!]);
+  }
+  return Object.keys(pairs[0]![0]).map((figure) => ratioOf(load.name, figure, pairs));
+}
+
+function ratioOf(load: string, figure: string, pairs: readonly [Measured, Measured][]): Ratio {
+  const ratios = pairs.map(([other, own]) => own[figure]! / other[figure]!);
+  return {
+    load,
+    figure,
+    other: median(pairs.map(([other]) => other[figure]!)),
+    own: median(pairs.map(([, own]) => own[figure]!)),
+    quartiles: [quantile(ratios, 0.25), quantile(ratios, 0.5), quantile(ratios, 0.75)],
+  };
+}
+
+function engineLoad(name: string, { interTokenMs, tokens, requests, unit }: EngineLoad): Load {
+  const arrivals: LoadPlan['arrivals'] = { kind: 'closed', callers: 64, requests };
+  return {
+    name,
+    async measure(road) {
+      await pace(road.engineUrl, interTokenMs);
+      const used = processorOf(road);
+      const { firstMs, gapMs } = await runLoad({ url: road.queueUrl, arrivals, tokens });
+      const spent = processorOf(road, used);
+      const units = requests * (unit === 'token' ? tokens : 1);
+      return {
+        [`workerd, µs a ${unit}`]: (spent.workerd / units) * 1000,
+        [`worker, µs a ${unit}`]: (spent.worker / units) * 1000,
+        'first token, p50, ms': median(firstMs),
+        ...(tokens > 1 && { 'between tokens, p99, ms': gapMs.p99 }),
+      };
+    },
+  };
+}
