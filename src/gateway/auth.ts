@@ -6,7 +6,8 @@ import type { Scope } from '../settings/scopes.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
-import { callFleet, mayBeQueue } from './objects.ts';
+import { callFleet } from './objects/calls.ts';
+import { mayBeQueue } from './objects/queue-ids.ts';
 import { entryOfCookie } from './sign-in.ts';
 import { entryOfToken, isOpen } from './tokens.ts';
 

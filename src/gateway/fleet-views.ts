@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import type { FleetRpc, KnownModel, KnownWorker, PoolStart, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
-import { callFleet, callQueue } from './objects.ts';
+import { callFleet, callQueue } from './objects/calls.ts';
 import type * as answers from './openapi/answers.ts';
 
 export type WorkerView = z.infer<typeof answers.WorkerView>;

@@ -1,7 +1,8 @@
 import type { MiddlewareHandler } from 'hono';
 import type { RefusedWorker } from '../fleet/rpc.ts';
 import { HttpError } from './errors.ts';
-import { callFleet, isNamedQueue, queueIdOf } from './objects.ts';
+import { callFleet } from './objects/calls.ts';
+import { isNamedQueue, queueIdOf } from './objects/queue-ids.ts';
 import type { Environment } from './routes/route.ts';
 
 /** The gateway tells the fleet object at most once in this time, ms: refused workers may not cause more load. */

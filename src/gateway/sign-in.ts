@@ -2,7 +2,7 @@ import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
-import { callFleet } from './objects.ts';
+import { callFleet } from './objects/calls.ts';
 import { allTokens, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
 
 /**

@@ -4,7 +4,7 @@ import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
 import { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
-import { callFleet } from './objects.ts';
+import { callFleet } from './objects/calls.ts';
 
 /**
  * The tokens there are: those of `TOKENS` or a token file, which the gateway is given, and those that were made with

@@ -5,7 +5,7 @@ import { boundaryOf } from '../protocol/index.ts';
 import { announcedLength, holdBytes } from './body.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
-import { callFiles } from './objects.ts';
+import { callFiles } from './objects/calls.ts';
 import { discardBody, RECEIVE_BYTES, receive } from './receive.ts';
 
 /**

@@ -1,7 +1,8 @@
 import { HttpError } from '../../src/gateway/errors.ts';
 import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
 import { HangUp } from '../../src/gateway/inference/hang-up.ts';
-import { callQueue, callWorker } from '../../src/gateway/objects.ts';
+import { callQueue } from '../../src/gateway/objects/calls.ts';
+import { callWorker } from '../../src/gateway/objects/work.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import type { CallerPlan } from './plan.ts';
 import { ReadAnswer } from './read-answer.ts';

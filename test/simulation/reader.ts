@@ -1,6 +1,6 @@
 import { HttpError } from '../../src/gateway/errors.ts';
 import { followJob } from '../../src/gateway/inference/follow-job.ts';
-import { callQueue } from '../../src/gateway/objects.ts';
+import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled } from '../../src/protocol/index.ts';
 import type { ReaderPlan } from './plan.ts';
 import { ReadAnswer } from './read-answer.ts';

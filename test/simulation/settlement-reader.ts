@@ -1,4 +1,4 @@
-import { callQueue } from '../../src/gateway/objects.ts';
+import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { Random } from './random.ts';
 import type { Surroundings } from './worker-boot.ts';
 

@@ -1,4 +1,4 @@
-import { callQueue } from '../../src/gateway/objects.ts';
+import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
 import type { QueueCalls, SubmitJob } from '../../src/queue/rpc.ts';
 import type { JobPlan } from './plan.ts';

@@ -1,6 +1,6 @@
 import type { BatchFiles } from '../../batches/ports.ts';
 import type { Env } from '../env.ts';
-import { callFiles } from '../objects.ts';
+import { callFiles } from '../objects/calls.ts';
 
 /** The files of a queue id's batches. */
 export function batchFiles(env: Env, queueId: string): BatchFiles {

@@ -7,7 +7,8 @@ import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
-import { callQueue, submitAndListen } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { submitAndListen } from '../objects/work.ts';
 
 /** Below what people wait for. */
 const PRIORITY = -10;

@@ -3,7 +3,7 @@ import type { Viewer } from '../../queue/rpc.ts';
 import { workerAlone } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, callQueue } from '../objects.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
 
 /**
  * Responses that an engine keeps (`/v1/responses`): a request about one goes to the worker whose engine has it.

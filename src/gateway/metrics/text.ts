@@ -1,7 +1,7 @@
 import manifest from '../../../package.json' with { type: 'json' };
 import type { QueueRpc } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
-import { callFleet, callQueue } from '../objects.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
 import { exposition } from './exposition.ts';
 import { families } from './families.ts';
 

@@ -2,7 +2,8 @@ import { FILE_PURPOSES, type FilePurpose, type FileRecord } from '../../files/rp
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callBatches, callFiles, fetchFile, queueIdOf } from '../objects.ts';
+import { callBatches, callFiles, fetchFile } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
 import { storeUpload, type Uploaded } from '../upload.ts';

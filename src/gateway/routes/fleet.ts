@@ -3,7 +3,9 @@ import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
-import { callFleet, callQueue, queueIdOf, watchFleet } from '../objects.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
+import { watchFleet } from '../objects/sockets.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 /** What a worker reports is answered so. */

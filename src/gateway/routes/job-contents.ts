@@ -1,7 +1,8 @@
 import { bytesOf, type LongText } from '../../queue/rpc.ts';
 import { readerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, queueIdOf } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** A job's payload and its result, each by itself: either may have megabytes. */

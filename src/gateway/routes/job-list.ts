@@ -3,7 +3,8 @@ import { isJobState, JOB_STATES, parseValue } from '../../protocol/index.ts';
 import type { JobFilter, JobPage, ListedJob } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { settlementEvents } from '../job-events.ts';
-import { callQueue, queueIdOf } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 

@@ -2,7 +2,9 @@ import { replayUrl } from '../../relay/calls.ts';
 import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
-import { callQueue, fetchRelay, queueIdOf } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
+import { fetchRelay } from '../objects/sockets.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */

@@ -2,7 +2,8 @@ import type { PoolNow } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
 import { EXPOSITION_TYPE } from '../metrics/exposition.ts';
 import { metricsText } from '../metrics/text.ts';
-import { callFleet, callQueue, queueIdOf } from '../objects.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, route } from './route.ts';
 
 /** Numbers for machines: Prometheus, autoscalers. */

@@ -3,7 +3,7 @@ import { listNames, shortName } from '../../protocol/index.ts';
 import { HttpError } from '../errors.ts';
 import { type ModelView, modelsOf } from '../fleet-views.ts';
 import { modelAliases } from '../model-aliases.ts';
-import { queueIdOf } from '../objects.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** Models that are served, or for which a worker would be started, as their engines tell of them, and their aliases. */

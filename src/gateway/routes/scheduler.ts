@@ -2,7 +2,8 @@ import type * as z from 'zod';
 import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, queueIdOf } from '../objects.ts';
+import { callFleet } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 

@@ -3,7 +3,7 @@ import { SCOPES } from '../../settings/scopes.ts';
 import { type AuthSettings, rejectStrangers } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { queueIdOf } from '../objects.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import { pagePath } from '../page-path.ts';
 import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
 import { entryOfToken, isOpen } from '../tokens.ts';

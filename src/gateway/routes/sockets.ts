@@ -1,6 +1,8 @@
 import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, closeAllSockets, closeAllViewers, dialQueue, dialRelay, queueIdOf } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
+import { closeAllSockets, closeAllViewers, dialQueue, dialRelay } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
 import { equalInConstantTime, replaceTokens } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';

@@ -4,7 +4,8 @@ import { fieldsOf, LogBatch, MetricBatch, parseValue } from '../../protocol/inde
 import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, queueIdOf } from '../objects.ts';
+import { callFleet } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import type { RouteRow } from '../openapi/row.ts';
 import { TAKEN } from './fleet.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';

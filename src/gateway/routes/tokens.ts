@@ -5,7 +5,9 @@ import { type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet, closeAllSockets, closeAllViewers, queueIdOf } from '../objects.ts';
+import { callFleet } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
+import { closeAllSockets, closeAllViewers } from '../objects/sockets.ts';
 import {
   allTokens,
   configuredTokens,

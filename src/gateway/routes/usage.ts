@@ -8,7 +8,8 @@ import {
 } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callQueue, queueIdOf } from '../objects.ts';
+import { callQueue } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { timeOf } from './job-list.ts';

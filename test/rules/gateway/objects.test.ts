@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
-import { callWorker } from '../../../src/gateway/objects.ts';
+import { callWorker } from '../../../src/gateway/objects/work.ts';
 import { askForWorker, readRequest, sayAnswer } from '../../../src/queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
@@ -47,6 +47,42 @@ describe('a call whose queue restarts', () => {
     const asked = await askedOfRestartingQueue(CALL);
     expect(asked.map(({ wait_for_worker_ms }) => wait_for_worker_ms)).toEqual([0, 10_000]);
     expect(asked.some((call) => 'deadline_ms' in call)).toBe(false);
+  });
+});
+
+describe('a call that fails', () => {
+  /** @returns how often the queue was asked */
+  async function timesAsked(error: unknown, told: object = {}): Promise<number> {
+    let times = 0;
+    const fetch = () => {
+      times += 1;
+      return Promise.reject(error);
+    };
+    const env = { QUEUE: { getByName: () => ({ fetch }) as never } } as Partial<Env>;
+    await expect(callWorker(env as Env, 'q', CALL, {}, () => 0)).rejects.toMatchObject(told);
+    return times;
+  }
+  const failure = (message: string, marks: object = {}) => Object.assign(new Error(message), marks);
+
+  it.each([
+    ['marked as worth another call', failure('gone', { retryable: true })],
+    ['marked as an object that was reset', failure('new code', { durableObjectReset: true })],
+    ['without a mark that tells of a connection', failure('Network connection lost.')],
+    ['without a mark that tells of a reset', failure('Durable Object was reset.')],
+  ])('is repeated once where it is %s', async (_, error) => {
+    expect(await timesAsked(error)).toBe(2);
+  });
+
+  it('is not repeated where the object has too much to do, and its caller is told so', async () => {
+    const error = failure('Durable Object is overloaded.', { overloaded: true, retryable: true });
+    expect(await timesAsked(error, { status: 503, code: 'queue_overloaded' })).toBe(1);
+  });
+
+  it.each([
+    ['marked otherwise, whatever it says', failure('Durable Object was reset.', { retryable: false })],
+    ['from the code of the object', failure('planted')],
+  ])('is not repeated where it is %s', async (_, error) => {
+    expect(await timesAsked(error)).toBe(1);
   });
 });
 

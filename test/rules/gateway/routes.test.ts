@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { Env } from '../../../src/gateway/env.ts';
-import { queueIdOf } from '../../../src/gateway/objects.ts';
+import { queueIdOf } from '../../../src/gateway/objects/queue-ids.ts';
 
 /** Bindings that note which objects are asked for, and let none be reached. */
 function watched(more: Partial<Env> = {}) {

@@ -1,5 +1,5 @@
-import { OTHER_VERSION } from '../durable/tables.ts';
-import { HttpError, retryAfter } from './errors.ts';
+import { OTHER_VERSION } from '../../durable/tables.ts';
+import { HttpError, retryAfter } from '../errors.ts';
 
 /** What keeps a queue from its database, and what its callers are told. The runtime gives SQLite's code in its text. */
 const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: number }[] = [

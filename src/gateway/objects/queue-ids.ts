@@ -1,0 +1,38 @@
+import { matchesPattern } from '../../protocol/index.ts';
+import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import type { Env } from '../env.ts';
+import { HttpError } from '../errors.ts';
+
+/**
+ * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
+ * with a database of its own, made by asking for it, so only ids of `QUEUE_IDS` are let through.
+ * @param named in the body; goes before all
+ * @throws HttpError 400, or 404 for a queue that may not exist
+ */
+export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: Request, named?: string): string {
+  const { headers, url } = request;
+  const id = named ?? headers.get('x-queue-id') ?? new URL(url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
+  if (id === '' || id.length > 256) {
+    throw new HttpError(400, 'The queue id must have 1 to 256 characters.', 'invalid_queue_id');
+  }
+  if (mayBeQueue(env, id)) return id;
+  throw new HttpError(
+    404,
+    `There is no queue ${JSON.stringify(id)} here. Name another with X-Queue-Id, or let this one exist: add its id, or a pattern like "team-*", to the variable QUEUE_IDS of the queue's process.`,
+    'queue_not_found',
+  );
+}
+
+/** Whether there is, or may be made, a queue of this id. */
+export function mayBeQueue(env: Pick<Env, 'QUEUE_IDS'>, id: string): boolean {
+  return allowedQueues(env).some((pattern) => matchesPattern(pattern, id));
+}
+
+function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
+  return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
+}
+
+/** A queue that exists without being asked for: the default one, or one that QUEUE_IDS names without a pattern. */
+export function isNamedQueue(env: Env, queueId: string): boolean {
+  return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
+}

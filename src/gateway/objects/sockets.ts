@@ -1,0 +1,76 @@
+import { SIGN_IN_HEADER } from '../../fleet/rpc.ts';
+import { WORKER_TOKEN_HEADERS } from '../../queue/rpc.ts';
+import { RELAY_HEADER, relayName } from '../../relay/calls.ts';
+import type { TokenEntry } from '../../settings/token-entry.ts';
+import { type Env, objectNamed } from '../env.ts';
+import { storageFault } from './storage-faults.ts';
+
+/** Objects that may hold sockets of this process, for closing them at its end. */
+const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: new Set<string>() };
+
+/**
+ * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
+ * the worker as the address does, is checked there.
+ */
+export async function dialQueue(
+  env: Env,
+  queueId: string,
+  request: Request,
+  token: (TokenEntry & { config_id?: string }) | null,
+): Promise<Response> {
+  dialled.queues.add(queueId);
+  const headers = new Headers(request.headers);
+  for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
+  if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
+  if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
+  if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.pool, encodeURIComponent(token.config_id));
+  try {
+    return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
+  } catch (error) {
+    throw storageFault(error, queueId) ?? error;
+  }
+}
+
+/**
+ * Passes the upgrade of one who looks at a fleet to its object.
+ * @param signIn id of the sign-in with whose cookie it is asked for: the socket ends with it
+ */
+export function watchFleet(
+  env: Env,
+  queueId: string,
+  request: Request,
+  signIn: string | undefined,
+): Promise<Response> {
+  dialled.fleets.add(queueId);
+  const headers = new Headers(request.headers);
+  headers.delete(SIGN_IN_HEADER);
+  if (signIn !== undefined) headers.set(SIGN_IN_HEADER, signIn);
+  return objectNamed(env.FLEET, queueId).fetch(new Request(request, { headers }));
+}
+
+/** Passes the upgrade of a worker's answer socket to its relay. */
+export function dialRelay(env: Env, queueId: string, workerId: string, request: Request): Promise<Response> {
+  const name = relayName(queueId, workerId);
+  if (!env.RELAYS_IN_QUEUE) dialled.relays.add(name);
+  return fetchRelay(env, queueId, name, new Request(request));
+}
+
+/** Asks a relay, wherever it lives. @param name of relayName */
+export function fetchRelay(env: Env, queueId: string, name: string, request: Request): Promise<Response> {
+  if (!env.RELAYS_IN_QUEUE) return objectNamed(env.RELAY, name).fetch(request);
+  request.headers.set(RELAY_HEADER, encodeURIComponent(name));
+  return objectNamed(env.QUEUE, queueId).fetch(request);
+}
+
+/** Tells every connected worker to reconnect, because this process ends. */
+export async function closeAllSockets(env: Env): Promise<void> {
+  await Promise.allSettled([
+    ...[...dialled.queues].map((name) => objectNamed(env.QUEUE, name).closeSockets()),
+    ...[...dialled.relays].map((name) => objectNamed(env.RELAY, name).closeSockets()),
+  ]);
+}
+
+/** The same for all who look at a fleet. */
+export async function closeAllViewers(env: Env): Promise<void> {
+  await Promise.allSettled([...dialled.fleets].map((name) => objectNamed(env.FLEET, name).closeViewers()));
+}
