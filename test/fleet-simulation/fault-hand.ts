@@ -13,6 +13,9 @@ export const AFTERMATH_MS = 15 * 60_000;
 /** Of a call between the objects, each way: longer than the scheduler waits for an answer. */
 const SLOW_MS = 6000;
 
+/** After which something else happens to a pool that an operator drains. */
+const MEANWHILE_MS = 3000;
+
 /** What can go wrong. */
 interface FaultyWorld {
   timeline: Timeline;
@@ -108,6 +111,15 @@ export class FaultHand {
       case 'reports_lost':
         link.answersLost += size;
         return null;
+      case 'operator_drains': {
+        host.control('drain');
+        timeline.after(MEANWHILE_MS, () => {
+          if (size === 2) machines.redialAll();
+          if (size === 3) queue.kill();
+          if (size === 4) host.kill();
+        });
+        return () => host.control('resume');
+      }
       case 'objects_slow':
         link.slowMs = SLOW_MS;
         return () => {

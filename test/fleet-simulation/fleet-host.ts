@@ -3,7 +3,7 @@ import { Fleet } from '../../src/fleet/fleet.ts';
 import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
 import { Scheduling } from '../../src/fleet/scheduling.ts';
 import type { Heartbeat } from '../../src/protocol/index.ts';
-import type { LauncherAnswer, LauncherReport } from '../../src/scheduler/rpc.ts';
+import type { LauncherAnswer, LauncherReport, PoolAction } from '../../src/scheduler/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import { Disk } from '../simulation/disk.ts';
 import type { Random } from '../simulation/random.ts';
@@ -36,6 +36,7 @@ interface Life {
  */
 export class FleetHost {
   readonly disk = new Disk(() => {});
+  readonly #plan: FleetPlan;
   readonly #world: FleetWorld;
   #life: Life | null = null;
   #alarmAt: number | null = null;
@@ -51,6 +52,7 @@ export class FleetHost {
   deathChance = 0;
 
   constructor(plan: FleetPlan, world: FleetWorld) {
+    this.#plan = plan;
     this.#world = world;
     this.#start();
     this.#fleet.scheduler.applySpec(plan.spec, false);
@@ -116,6 +118,16 @@ export class FleetHost {
 
   choose(model: string): PoolChoice {
     return this.#fleet.chooseForCallers([model])[0]!;
+  }
+
+  /** An operator wants this of every pool, and says so until it is heard. */
+  control(action: PoolAction): void {
+    if (!this.#life) return void this.#world.timeline.after(1000, () => this.control(action));
+    const { fleet, scheduling } = this.#life;
+    this.#commit(() => {
+      for (const id of Object.keys(this.#plan.spec.pools)) fleet.scheduler.control(id, action, false);
+    });
+    scheduling.wake();
   }
 
   starts(): PoolStart[] {

@@ -53,7 +53,7 @@ export class Machines {
         const key = `${index} ${machine.id}`;
         if (machine.gone !== null || provider.stateOf(machine) !== 'running') {
           this.#leave(key);
-        } else this.#step(provider, machine, key, now);
+        } else if (!machine.name.startsWith('wv-foreign')) this.#step(provider, machine, key, now);
       }
     }
   }
@@ -64,6 +64,11 @@ export class Machines {
     if (!container) return;
     container.awayUntil = until;
     container.worker.hangUp();
+  }
+
+  /** Every worker loses its connection, and dials again. */
+  redialAll(): void {
+    for (const { worker } of this.#containers.values()) worker.hangUp();
   }
 
   /** The worker on a machine; null: there is none. */

@@ -36,7 +36,13 @@ const FAULT_KINDS = [
   'clock_back',
 ] as const;
 /** The same of what lies between queue and scheduler. */
-const SEAM_KINDS = ['queue_killed', 'reports_lost', 'objects_slow'] as const;
+const SEAM_KINDS = [
+  'queue_killed',
+  'reports_lost',
+  'objects_slow',
+  /** An operator drains a pool while it works, and something befalls queue, scheduler or workers a moment later. */
+  'operator_drains',
+] as const;
 /** Of these a plan has one each now and then, whatever else it has. */
 const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends'] as const;
 type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number];
@@ -148,6 +154,7 @@ function drawFault(random: Random, kind: FaultKind): Fault {
     orders_doubled: 600,
     lists_empty: 900,
     objects_slow: 300,
+    operator_drains: random.int(5, 120),
   };
   return {
     kind,

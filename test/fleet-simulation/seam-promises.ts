@@ -108,9 +108,14 @@ export class SeamPromises {
     if (known !== text) violated('queue and scheduler know the same', `${text}, and not ${known}`);
   }
 
-  /** A worker that the scheduler wants, or wants again, gets jobs. */
+  /** A worker that the scheduler wants, or wants again, gets jobs; none of them stops taking any by itself. */
   #checkCordon(): void {
     const { queue, now, violated } = this.#seam;
+    for (const { worker_id, state } of queue.share()?.sessions ?? []) {
+      if (state !== 'ready' && !queue.cordoned.has(worker_id)) {
+        violated('a worker outside the cordon gets jobs', `${worker_id} is ${state}`);
+      }
+    }
     for (const name of queue.cordoned) {
       const known = this.#states.get(name);
       if (known?.state !== 'ready' || !this.#isWell || now() - known.since <= OBEYED_WITHIN_MS) continue;

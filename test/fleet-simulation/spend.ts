@@ -3,7 +3,7 @@ import type { FleetPlan } from './plan.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** What the providers charge on the one day of a run, against the budget of a day. */
+/** What the providers charge on the one day of a run, from the start of a container, against the budget of a day. */
 export class Spend {
   readonly #providers: readonly FakeProvider[];
   /** Infinite: there is none. */
@@ -37,8 +37,9 @@ export class Spend {
   #dollars(now: number): number {
     let dollars = 0;
     for (const { machines } of this.#providers) {
-      for (const { name, price, createdAt, gone } of machines) {
-        if (!name.startsWith('wv-foreign')) dollars += (((gone?.at ?? now) - createdAt) / HOUR_MS) * price;
+      for (const { name, price, startedAt, gone } of machines) {
+        if (name.startsWith('wv-foreign')) continue;
+        dollars += (Math.max(0, (gone?.at ?? now) - startedAt) / HOUR_MS) * price;
       }
     }
     return dollars;

@@ -14,7 +14,7 @@ export interface FleetReportPorts {
   send(events: FleetEvent[], share: QueueShare | undefined): Promise<RecordAnswer>;
   /** All of the queue's numbers as they are now. */
   share(): QueueShare;
-  /** Callers wait for a worker to be started: the answer is worth a call that tells nothing. */
+  /** Callers wait for a worker to be started, or none is started: the answer is worth a call that tells nothing. */
   awaitsStart(): boolean;
   /** What is answered of starts. */
   hearStarts(starts: PoolStart[]): void;

@@ -2,9 +2,14 @@ import type { PoolStart } from '../../fleet/rpc.ts';
 import type { Core } from '../state/state.ts';
 import { rejectOverdue, waitingLines } from './admission.ts';
 
-/** Whether callers wait for a worker that the scheduler starts: the fleet object then reports on these starts. */
+/**
+ * Whether the fleet object is asked about starts though there is nothing to tell it: callers wait for one, or the next
+ * one would be turned away since there is none.
+ */
 export function awaitsStart(core: Core): boolean {
-  return core.starts.all().length > 0 && waitingLines(core).some(({ start }) => start !== null);
+  const starts = core.starts.all();
+  if (starts.some(({ state }) => state === 'stopped')) return true;
+  return starts.length > 0 && waitingLines(core).some(({ start }) => start !== null);
 }
 
 /** The fleet object reports the pools that the scheduler starts workers for: some callers need not wait any longer. */

@@ -77,6 +77,14 @@ describe('a pool that has no worker but may have one', () => {
     expect(queue.queue.read('awaitsStart')).toBe(false);
   });
 
+  it('is asked about as long as none is started, so that the next caller is not turned away for what is over', () => {
+    const queue = queueWith([STOPPED]);
+    expect(queue.request({ waits_for_start: true })).toMatchObject([{ reason: 'no_worker' }]);
+    expect(queue.queue.read('awaitsStart')).toBe(true);
+    queue.queue.do('hearStarts', [ZERO]);
+    expect(queue.queue.read('awaitsStart')).toBe(false);
+  });
+
   it('takes stored jobs, which wait', () => {
     for (const tellsQueue of [true, false]) {
       const queue = queueWith([ZERO], tellsQueue);
