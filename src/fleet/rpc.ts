@@ -103,7 +103,8 @@ export interface QueueTells {
    * These workers, and no others, get no more jobs, whoever waits; they finish what they run, and are shown as
    * draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
    * Before it answers the queue has recorded its numbers.
-   * @returns jobs that each of them holds, connected or not
+   * @returns jobs that each of them holds, connected or not; one that has just lost its connection, and may be back
+   * with jobs that nobody here knows of, is left out
    */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
 }

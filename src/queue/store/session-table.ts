@@ -39,6 +39,12 @@ export function endSession(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE sessions SET is_connected = 0, heard_at = ? WHERE worker_id = ?`, now, workerId);
 }
 
+/** When its connection ended, epoch ms; null: it is connected, or never was. */
+export function endedAt(sql: Sql, workerId: string): number | null {
+  const row = sql.exec(`SELECT heard_at FROM sessions WHERE worker_id = ? AND is_connected = 0`, workerId)[0];
+  return (row?.heard_at ?? null) as number | null;
+}
+
 /** It still is connected. */
 export function touchSession(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE sessions SET heard_at = ? WHERE worker_id = ?`, now, workerId);

@@ -49,6 +49,21 @@ describe('a cordoned worker', () => {
     expect(given(queue.worker('other', { capacity: 8 }))).toBe(3);
   });
 
+  it('is left out of the answer until it is back after a restart, or its grace is over', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 2 });
+    queue.worker('x');
+    queue.request();
+    const { job_id, fence_token } = worker.lastJob();
+    queue.restart();
+    expect(queue.queue.do('cordon', ['w', 'x', 'never'])).toEqual({ never: 0 });
+    const back = queue.worker('w', { jobs: [{ job_id, fence_token }] });
+    expect(queue.queue.do('cordon', ['w', 'x'])).toEqual({ w: 1 });
+    queue.say(back, { type: 'job_result', job_id, fence_token, result: {} });
+    queue.advance(11);
+    expect(queue.queue.do('cordon', ['w', 'x'])).toEqual({ w: 0, x: 0 });
+  });
+
   it('counts what it holds while it is not connected', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
