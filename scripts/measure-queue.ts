@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
-import { parseWorkerFrame } from '../src/protocol/index.ts';
+import { parseJson, WorkerFrame } from '../src/protocol/index.ts';
 import { Queue } from '../src/queue/queue.ts';
 import { type SubmitJob, unpackText } from '../src/queue/rpc.ts';
 import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.ts';
@@ -75,7 +75,7 @@ function measureRules(folder: string): Measured {
     reconnect_grace_seconds: 10,
   });
   const say = (frame: object) =>
-    queue.onFrame(connection, parseWorkerFrame(JSON.stringify(frame)), 'session');
+    queue.onFrame(connection, parseJson(WorkerFrame, JSON.stringify(frame)), 'session');
   const together = (count: number, event: (index: number) => void) => {
     for (let from = 0; from < count; from += EVENTS_PER_COMMIT) {
       database.exec('BEGIN IMMEDIATE');

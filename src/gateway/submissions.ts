@@ -4,9 +4,8 @@ import {
   fieldsOf,
   isInferenceRoute,
   isRequestHeader,
-  JobSubmission as JobSubmissionSchema,
+  JobSubmission,
   openAIType,
-  parseSubmission,
   parseValue,
   runpodStreams,
 } from '../protocol/index.ts';
@@ -23,7 +22,7 @@ import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-sc
  * @returns the error rather than throwing it, since in an array it concerns one job only
  */
 export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): SubmitJob | HttpError {
-  const parsed = parseSubmission(body);
+  const parsed = parseValue(JobSubmission, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, ...job } = parsed.value;
   const denied =
@@ -38,7 +37,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   if (job.id === undefined && idempotencyKey !== undefined) {
-    const checked = JobSubmissionSchema.shape.id.safeParse(idempotencyKey);
+    const checked = JobSubmission.shape.id.safeParse(idempotencyKey);
     if (!checked.success)
       return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
   }

@@ -1,8 +1,6 @@
 import * as z from 'zod';
 import { DIALECTS } from './api-errors.ts';
-import { isObject } from './fields.ts';
 import { parseJson } from './parse.ts';
-import { shape, taken } from './shape.ts';
 
 /**
  * The binary records of the answer socket, several to a message.
@@ -26,25 +24,6 @@ export const AnswerHead = z.object({
   dialect: z.enum(DIALECTS).optional().catch(undefined),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
-
-const HEAD = shape(
-  {
-    status: (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599,
-    headers: (value) => isObject(value) && Object.entries(value as object).every(isHeader),
-    replayed: (value) => typeof value === 'boolean',
-    dialect: (value) => (DIALECTS as readonly unknown[]).includes(value),
-  },
-  ['replayed', 'dialect'],
-);
-
-function isHeader([name, value]: [string, unknown]): boolean {
-  return HEADER_NAME.test(name) && typeof value === 'string' && HEADER_VALUE.test(value);
-}
-
-/** What the schema surely takes, as it gives it; null: the schema decides. @param data parsed JSON */
-export function quickAnswerHead(data: unknown): AnswerHead | null {
-  return isObject(data) ? taken<AnswerHead>(HEAD, data) : null;
-}
 
 /** Those headers of an engine that reach a caller unchanged: workerd would write bytes beyond ASCII anew, as UTF-8. */
 export function passableHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
@@ -193,7 +172,7 @@ function thrown(stream: number, problem: string): never {
 function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array): AnswerRecord {
   switch (type) {
     case 'head':
-      return { type, stream, head: json(type, body, AnswerHead, quickAnswerHead) };
+      return { type, stream, head: json(type, body, AnswerHead) };
     case 'bytes':
       return { type, stream, offset: offsetOf(type, body), data: body.subarray(OFFSET_BYTES) };
     case 'taken':
@@ -216,13 +195,8 @@ function offsetOf(type: string, body: Uint8Array): number {
   return offset;
 }
 
-function json<T>(
-  type: string,
-  body: Uint8Array,
-  schema: z.ZodType<T>,
-  quick?: (data: unknown) => T | null,
-): T {
-  const parsed = parseJson(schema, decoder.decode(body), quick);
+function json<T>(type: string, body: Uint8Array, schema: z.ZodType<T>): T {
+  const parsed = parseJson(schema, decoder.decode(body));
   if (parsed.ok) return parsed.value;
   throw new RecordError(`${type} record whose body cannot be read: ${parsed.message}`);
 }

@@ -29,7 +29,6 @@ export * from './packed-request.ts';
 export * from './parse.ts';
 export * from './patterns.ts';
 export * from './queue-frames.ts';
-export * from './quick-frames.ts';
 export * from './request-headers.ts';
 export * from './runpod.ts';
 export * from './runpod-job.ts';

@@ -3,9 +3,8 @@ import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 
-export const JOB_TYPE = /^[\w.:/-]{1,128}$/;
-export const JOB_ID = /^[\w.:-]{1,128}$/;
-export const MOST_DEADLINE_SECONDS = 30 * 86_400;
+const JOB_TYPE = /^[\w.:/-]{1,128}$/;
+const JOB_ID = /^[\w.:-]{1,128}$/;
 
 /**
  * Kind of work. Any name goes to the workers of its pool, which know whether they do it. Of this project's:
@@ -53,7 +52,11 @@ export const JobSubmission = z.object({
   priority: z.number().int().min(-1000).max(1000).default(0),
   max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
   /** Counted from acceptance; a job not settled by then is `expired`. */
-  deadline_seconds: z.number().positive().max(MOST_DEADLINE_SECONDS).optional(),
+  deadline_seconds: z
+    .number()
+    .positive()
+    .max(30 * 86_400)
+    .optional(),
   /** Its answer can be read while it is made, at `/api/jobs/{id}/stream`. Of an `engine_request` only. */
   stream: z.boolean().optional(),
   /** Where its settlement is posted, at a host that the queue allows. */
@@ -100,27 +103,22 @@ export type JobView = z.infer<typeof JobView>;
 /** The longest path of an engine's route, its query included. */
 export const MAX_PATH_CHARACTERS = 2048;
 
-export const MOST_CONTENT_TYPE_CHARACTERS = 256;
-export const CONTENT_TYPE = /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/;
+const CONTENT_TYPE = /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/;
 
 export const ContentType = z
   .string()
-  .max(MOST_CONTENT_TYPE_CHARACTERS)
+  .max(256)
   .regex(
     CONTENT_TYPE,
     'must be a content type, such as "application/json" or "multipart/form-data; boundary=x"',
   );
-
-export const ENGINE_METHODS = ['GET', 'POST', 'DELETE'] as const;
-/** Of a header that a caller gives its engine. */
-export const MOST_HEADER_CHARACTERS = { name: 64, value: 4096 };
 
 /**
  * Payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts), so
  * it reaches the engine byte for byte: no number is rounded, no field dropped.
  */
 export const EngineRequest = z.object({
-  method: z.enum(ENGINE_METHODS).default('POST'),
+  method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
   path: z
     .string()
     .startsWith('/')
@@ -134,8 +132,6 @@ export const EngineRequest = z.object({
   body_base64: z.base64().optional(),
   content_type: ContentType.optional(),
   /** Headers for the engine; those that are none of request-headers.ts are left out. */
-  headers: z
-    .record(z.string().max(MOST_HEADER_CHARACTERS.name), z.string().max(MOST_HEADER_CHARACTERS.value))
-    .optional(),
+  headers: z.record(z.string().max(64), z.string().max(4096)).optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

@@ -4,6 +4,6 @@
  * Nothing that an operator sets, and nothing but time depends on it.
  */
 export const OPTIMISATIONS = {
-  /** Frames that one event causes go in one message: 571 → 432 µs a stored job, together with the checks without zod. */
+  /** Frames that one event causes go in one message: 571 → 432 µs a stored job, together with others. */
   gatherFrames: true,
 };

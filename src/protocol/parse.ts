@@ -12,30 +12,19 @@ export type Parsed<T> =
   /** `unknownType` is set when it was a JSON object whose `type` we do not know: ignored, logged once. */
   | { ok: false; message: string; unknownType?: string };
 
-/**
- * Parses JSON text against a schema; the message names the first thing that is wrong and where.
- * @param quick gives what the schema surely takes, or null
- */
-export function parseJson<T>(
-  schema: z.ZodType<T>,
-  text: string,
-  quick?: (data: unknown) => T | null,
-): Parsed<T> {
+/** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
+export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
   const read = readJson(text);
-  return read.ok ? parseData(schema, read.value, quick) : read;
+  return read.ok ? parseValue(schema, read.value) : read;
 }
 
 /** The frames of one message (frame-messages.ts), each as `parseJson` parses it. */
-export function parseFrames<T>(
-  schema: z.ZodType<T>,
-  text: string,
-  quick: (data: unknown) => T | null,
-): Parsed<T>[] {
+export function parseFrames<T>(schema: z.ZodType<T>, text: string): Parsed<T>[] {
   const read = readJson(text);
   if (!read.ok) return [read];
   const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
   if (frames.length > MOST_FRAMES) return [{ ok: false, message: `more than ${MOST_FRAMES} frames` }];
-  return frames.map((data) => parseData(schema, data, quick));
+  return frames.map((data) => parseValue(schema, data));
 }
 
 function readJson(text: string): Parsed<unknown> {
@@ -47,11 +36,6 @@ function readJson(text: string): Parsed<unknown> {
   } catch (error) {
     return { ok: false, message: `not JSON: ${(error as Error).message}` };
   }
-}
-
-function parseData<T>(schema: z.ZodType<T>, data: unknown, quick?: (data: unknown) => T | null): Parsed<T> {
-  const value = quick?.(data) ?? null;
-  return value === null ? parseValue(schema, data) : { ok: true, value };
 }
 
 /** The same for a value that is already parsed. */

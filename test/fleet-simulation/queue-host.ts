@@ -1,5 +1,5 @@
 import type { FleetEvent, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
-import { parseWorkerFrame, type QueueFrame } from '../../src/protocol/index.ts';
+import { parseJson, type QueueFrame, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import { unpackText } from '../../src/queue/rpc.ts';
@@ -150,7 +150,7 @@ export class QueueHost {
     this.#world.timeline.after(FRAME_MS, () => {
       if (!this.#connections.has(connection)) return;
       const id = `session-${++this.#sessions}`;
-      this.do((queue) => queue.onFrame(connection, parseWorkerFrame(text), id));
+      this.do((queue) => queue.onFrame(connection, parseJson(WorkerFrame, text), id));
     });
   }
 

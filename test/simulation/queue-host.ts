@@ -1,4 +1,4 @@
-import { parseWorkerFrame, parseWorkerFrames } from '../../src/protocol/index.ts';
+import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
@@ -53,7 +53,7 @@ export class QueueHost {
     ports.oracle.waitingBefore = (jobId) => this.disk.waitingBefore(jobId);
     this.#random = new Random(ports.plan.seed, 'queue');
     this.forger = new Forger(ports.plan.seed, ports.timeline, this.#connections, (by, text) => {
-      if (this.#queue) this.#do((queue) => queue.onFrame(by, parseWorkerFrame(text), 'forged'));
+      if (this.#queue) this.#do((queue) => queue.onFrame(by, parseJson(WorkerFrame, text), 'forged'));
     });
     this.#report = this.#newReport();
     this.questions = new Questions({
@@ -151,7 +151,7 @@ export class QueueHost {
     link.accepted({
       text: (message) => {
         for (const text of framesIn(message)) if (!connection.isGivenUp) this.oracle.frameHeard(text);
-        for (const frame of parseWorkerFrames(message))
+        for (const frame of parseFrames(WorkerFrame, message))
           this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
       },
       binary: () => {},

@@ -1,4 +1,4 @@
-import { parseWorkerFrames } from '../../protocol/index.ts';
+import { parseFrames, WorkerFrame } from '../../protocol/index.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';
@@ -16,7 +16,7 @@ export class Hearing {
   /** @param text of one message of the control socket */
   async hear(connection: Connection, text: string): Promise<void> {
     const queue = this.#queue();
-    const taken = parseWorkerFrames(text).map((frame) => {
+    const taken = parseFrames(WorkerFrame, text).map((frame) => {
       const take = () => queue.onFrame(connection, frame, crypto.randomUUID());
       const needsCommit = this.#commits.isGathering || !queue.frames.staysInMemory(connection, frame);
       return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);

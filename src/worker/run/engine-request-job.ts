@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
-  type EngineRequest,
+  EngineRequest,
   type EngineRequestResult,
   isEventStream,
-  parseEngineRequest,
+  parseValue,
   type RelayedResult,
   requestHeaders,
 } from '../../protocol/index.ts';
@@ -137,7 +137,7 @@ export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream)
 }
 
 function requestOf(attempt: Attempt): EngineRequest {
-  const parsed = parseEngineRequest(attempt.payload);
+  const parsed = parseValue(EngineRequest, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
   const { method, path } = parsed.value;
   if (!attempt.routes.has(method, path)) {

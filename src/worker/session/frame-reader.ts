@@ -1,12 +1,5 @@
 import * as z from 'zod';
-import {
-  type Parsed,
-  parseFrames,
-  parseJson,
-  QueueFrame,
-  quickQueueFrame,
-  unpack,
-} from '../../protocol/index.ts';
+import { type Parsed, parseFrames, parseJson, QueueFrame, unpack } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 
 /** Some queues write null for what they leave out. A payload of null is a mistake that its job is told of. */
@@ -23,8 +16,7 @@ export class FrameReader {
 
   /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
   *read(data: string | Uint8Array): Generator<QueueFrame> {
-    const frames =
-      typeof data === 'string' ? parseFrames(LenientFrame, data, quickQueueFrame) : [readJob(data)];
+    const frames = typeof data === 'string' ? parseFrames(LenientFrame, data) : [readJob(data)];
     for (const frame of frames) {
       if (frame.ok) yield frame.value;
       else this.#report(frame);
@@ -43,8 +35,8 @@ export class FrameReader {
 
 function readJob(data: Uint8Array): Parsed<QueueFrame> {
   const packed = unpack(data);
-  if (packed === null) return parseJson(LenientFrame, new TextDecoder().decode(data), quickQueueFrame);
-  const parsed = parseJson(LenientFrame, packed.head, quickQueueFrame);
+  if (packed === null) return parseJson(LenientFrame, new TextDecoder().decode(data));
+  const parsed = parseJson(LenientFrame, packed.head);
   return parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed;
 }
 

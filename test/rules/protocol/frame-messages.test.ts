@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { MOST_FRAMES, messagesOf, parseWorkerFrames } from '../../../src/protocol/index.ts';
+import { MOST_FRAMES, messagesOf, parseFrames, WorkerFrame } from '../../../src/protocol/index.ts';
 
 const load = (running: number) => ({ type: 'load', running, waiting: 0, kv_cache_usage: 0, slots_free: 1 });
 const read = (message: string) =>
-  parseWorkerFrames(message).map((frame) => (frame.ok ? frame.value : frame.message));
+  parseFrames(WorkerFrame, message).map((frame) => (frame.ok ? frame.value : frame.message));
 
 describe('frames in messages', () => {
   it('are what they were, one by itself and several together', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
-import { limits, parseJson, parseWorkerFrames } from '../../../src/protocol/index.ts';
+import { limits, parseFrames, parseJson, WorkerFrame } from '../../../src/protocol/index.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 const parse = (text: string) => parseJson(z.object({ a: z.unknown() }), text);
@@ -22,7 +22,7 @@ test('brackets in strings nest nothing', () => {
 
 test('a type that is no text is named as it came, even where it cannot be made one', () => {
   for (const type of ['{"toString":1}', '["job"]', '1', 'null']) {
-    const [parsed] = parseWorkerFrames(`{"type":${type}}`);
+    const [parsed] = parseFrames(WorkerFrame, `{"type":${type}}`);
     expect(parsed).toMatchObject({ ok: false, message: `unknown frame type "${type}"`, unknownType: type });
   }
 });
