@@ -30,16 +30,18 @@ export class JsonFault extends Error {
 /** Texts, keys of objects, objects and arrays that were passed: what a parser spends its time on. */
 interface Passed {
   values: number;
+  most: number;
 }
 
 /**
  * Whatever else is wrong with JSON that passes, parsing it takes no longer than its length.
  * @param json in UTF-8
- * @returns how many texts, keys, objects and arrays it has
- * @throws JsonFault for more than limits.JSON_DEPTH levels or limits.JSON_VALUES values
+ * @param most texts, keys, objects and arrays that it may have
+ * @returns how many it has
+ * @throws JsonFault for more of them, or more than limits.JSON_DEPTH levels
  */
-export function checkJson(json: Uint8Array): number {
-  const passed = { values: 0 };
+export function checkJson(json: Uint8Array, most = JSON_VALUES): number {
+  const passed = { values: 0, most };
   skipValue(json, skipBlanks(json, 0), 0, passed);
   return passed.values;
 }
@@ -53,7 +55,7 @@ export function jsonFields<Name extends string>(
   json: Uint8Array,
   names: readonly Name[],
 ): Partial<Record<Name, Uint8Array>> {
-  const passed = { values: 0 };
+  const passed = { values: 0, most: JSON_VALUES };
   const found: Partial<Record<Name, Uint8Array>> = {};
   let at = skipBlanks(json, 0);
   if (json[at] !== OPEN_BRACE) throw new JsonFault('invalid_json', 'The body must be a JSON object.');
@@ -126,8 +128,8 @@ function skipNested(bytes: Uint8Array, start: number, around: number, passed: Pa
 
 function pass(passed: Passed): void {
   passed.values += 1;
-  if (passed.values <= JSON_VALUES) return;
-  const message = `The body has more than ${JSON_VALUES} texts, keys, objects and arrays: send it in parts.`;
+  if (passed.values <= passed.most) return;
+  const message = `The body has more than ${passed.most} texts, keys, objects and arrays: send it in parts.`;
   throw new JsonFault('too_many_values', message);
 }
 
@@ -176,7 +178,7 @@ export function beginsObject(json: Uint8Array | undefined): json is Uint8Array {
 export function firstElement(json: Uint8Array): Uint8Array | null {
   if (json[0] !== OPEN_BRACKET) return null;
   const start = skipBlanks(json, 1);
-  const end = skipValue(json, start, 1, { values: 0 });
+  const end = skipValue(json, start, 1, { values: 0, most: JSON_VALUES });
   return end === start ? null : json.subarray(start, end);
 }
 

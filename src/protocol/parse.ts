@@ -1,10 +1,11 @@
 import type * as z from 'zod';
 import { MOST_FRAMES } from './frame-messages.ts';
+import { checkJson, JsonFault } from './json-scan.ts';
 import { JSON_DEPTH } from './limits.ts';
-import { endOfString } from './text.ts';
 
 /** Shorter texts are parsed in no time, however deep they are nested. */
 const SHORT_CHARACTERS = 64 * 1024;
+const encoder = new TextEncoder();
 
 /** What became of a text that should have been a frame or a body. */
 export type Parsed<T> =
@@ -28,12 +29,14 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string): Parsed<T>[] 
 }
 
 function readJson(text: string): Parsed<unknown> {
-  if (text.length > SHORT_CHARACTERS && isNestedTooDeep(text)) {
-    return { ok: false, message: `nested deeper than ${JSON_DEPTH} levels` };
-  }
   try {
+    // A parser spends seconds on some million opening brackets, and nobody else is served meanwhile.
+    if (text.length > SHORT_CHARACTERS) checkJson(encoder.encode(text), Number.POSITIVE_INFINITY);
     return { ok: true, value: JSON.parse(text) };
   } catch (error) {
+    if (error instanceof JsonFault && error.code === 'nested_too_deep') {
+      return { ok: false, message: `nested deeper than ${JSON_DEPTH} levels` };
+    }
     return { ok: false, message: `not JSON: ${(error as Error).message}` };
   }
 }
@@ -51,19 +54,4 @@ export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
   }
   const where = issue?.path.length ? `${issue.path.join('.')}: ` : '';
   return { ok: false, message: `${where}${issue?.message ?? 'not valid'}` };
-}
-
-const MARKS = /["{}[\]]/g;
-
-/** A parser spends seconds on some million opening brackets, and nobody else is served meanwhile. */
-function isNestedTooDeep(text: string): boolean {
-  const marks = new RegExp(MARKS);
-  let depth = 0;
-  for (let match = marks.exec(text); match !== null; match = marks.exec(text)) {
-    const [mark] = match;
-    if (mark === '"') marks.lastIndex = endOfString(text, match.index);
-    else depth += mark === '{' || mark === '[' ? 1 : -1;
-    if (depth > JSON_DEPTH) return true;
-  }
-  return false;
 }

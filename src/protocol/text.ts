@@ -17,17 +17,6 @@ export function isEventStream(headers: Readonly<Record<string, string>>): boolea
   return encoding === 'identity' && type.startsWith('text/event-stream');
 }
 
-/** Where the JSON string ends that begins at `start`; the end of the text where it does not. */
-export function endOfString(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    let before = end - 1;
-    while (text[before] === '\\') before -= 1;
-    // An even number of backslashes escape each other.
-    if ((end - 1 - before) % 2 === 0) return end + 1;
-  }
-  return text.length;
-}
-
 /** What a percent encoding stands for. Anybody may have written it: what is no encoding stands for itself. */
 export function percentDecoded(text: string): string {
   try {

@@ -1,5 +1,3 @@
-import { endOfString } from '../../protocol/index.ts';
-
 /** One member of an object: its key as it is written, quotes included, and where its value stands. */
 export interface Member {
   key: string;
@@ -44,4 +42,15 @@ function trimmed(json: string, key: string, from: number, to: number): Member {
 
 function isBlank(character: string): boolean {
   return character === ' ' || character === '\n' || character === '\r' || character === '\t';
+}
+
+/** Where the JSON string ends that begins at `start`; the end of the text where it does not. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let before = end - 1;
+    while (text[before] === '\\') before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+  return text.length;
 }
