@@ -5,7 +5,7 @@ import { addFleetCommands } from './commands/fleet-commands.ts';
 import { addTokenCommands } from './commands/token-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
 import { manifest } from './process/package.ts';
-import { defaultText, queueSettings, variableOf } from './settings/queue-settings.ts';
+import { defaultText, operatorSettings, variableOf } from './settings/queue-settings.ts';
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
@@ -216,7 +216,7 @@ function withTarget(command: Command): Command {
 
 /** The table of settings as help. */
 function queueVariablesText(): string {
-  const rows = queueSettings().map(([name, setting]) => [
+  const rows = operatorSettings().map(([name, setting]) => [
     variableOf(name),
     `${setting.help.replaceAll('`', '')} (${defaultText(setting)})`,
   ]);

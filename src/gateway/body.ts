@@ -16,7 +16,7 @@ export interface HeldBody {
 }
 
 /**
- * A request's body, counted against the memory that bodies may have together (`QUEUE_MAX_BODIES_BYTES`).
+ * A request's body, counted against the memory that bodies may have together.
  * @param variable that sets `maxBytes`; left out: none does
  * @throws HttpError 413 when it is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes too
  *   slowly; what the caller still sends is read first and thrown away
@@ -150,7 +150,7 @@ class Reservation {
     if (this.#isOver) return;
     if (heldBytes + bytes > this.#most) {
       const mib = Math.floor(this.#most / 1024 / 1024);
-      const message = `The gateway holds as many request bodies as it may (${mib} MiB, QUEUE_MAX_BODIES_BYTES): try again in a moment.`;
+      const message = `The gateway holds as many request bodies as it may (${mib} MiB): try again in a moment.`;
       throw new HttpError(503, message, 'gateway_full', retryAfter(1));
     }
     heldBytes += bytes;

@@ -139,7 +139,7 @@ function takePlace(env: Env, tenant: string | null): () => void {
 }
 
 function tooLong(most: number): HttpError {
-  const message = `The file is larger than ${Math.floor(most / 1024 / 1024)} MiB. The variable QUEUE_MAX_FILE_BYTES of the queue sets this limit.`;
+  const message = `The file is larger than ${Math.floor(most / 1024 / 1024)} MiB: split it into several files.`;
   return new HttpError(413, message, 'too_large');
 }
 

@@ -9,7 +9,8 @@ export const DEFAULT_QUEUE = 'vllm-queue';
 /**
  * Everything an operator can set about a queue, in one place. From this table come the variables that
  * `worker-vllm queue` and `up` read, their help, the bindings of the gateway and its objects, the defaults of
- * the queue's rules, and the table in docs/settings.md (a test compares them).
+ * the queue's rules, and the table in docs/settings.md (a test compares them). A row without help is a constant with
+ * its reason beside it: only tests set another value, to be quick.
  */
 interface QueueSetting {
   /** Its environment variable, where that is not `QUEUE_` and the key in capitals. */
@@ -24,7 +25,7 @@ interface QueueSetting {
   /** Throws what is wrong with a text. */
   check?: (text: string) => unknown;
   /** What it is and why an operator would change it, for `--help` and docs/settings.md. */
-  help: string;
+  help?: string;
 }
 
 /** @throws Error that names an entry which no browser would send as its origin */
@@ -52,18 +53,6 @@ export const QUEUE_SETTINGS = {
     min: 1,
     help: 'seconds that a worker may be silent before its jobs go to others; more where networks or machines stall for longer',
   },
-  reconnect_grace_seconds: {
-    kind: 'seconds',
-    default: limits.RECONNECT_GRACE_SECONDS,
-    min: 0,
-    help: 'seconds a worker may be gone before its jobs go to others and callers that wait for it are rejected; more where networks are unsteady',
-  },
-  ping_seconds: {
-    kind: 'seconds',
-    default: limits.PING_SECONDS,
-    min: 1,
-    help: 'seconds between pings of a worker; two missed ones mean a dead connection; fewer where a proxy closes quiet connections sooner',
-  },
   retention_seconds: {
     kind: 'seconds',
     // A week of questions.
@@ -85,26 +74,12 @@ export const QUEUE_SETTINGS = {
     min: 1,
     help: 'callers that may wait for a slot per pool, each with its connection; more are answered 429',
   },
-  max_waiting_bytes: {
-    kind: 'bytes',
-    // The gateway holds each of them once more: half of a small machine of 512 MB.
-    default: 128 * 1024 * 1024,
-    min: 1,
-    help: 'bytes that all requests that wait for a slot may have together, which bounds memory; more are answered 429',
-  },
   tenant_share: {
     kind: 'share',
     default: 1,
     min: 0.001,
     max: 1,
-    help: 'share of each of these three limits that one tenant may take, over all pools: with `0.5` a tenant that floods the queue leaves half of it to the others',
-  },
-  max_bodies_bytes: {
-    kind: 'bytes',
-    // 2,000 callers of 2 MiB at once: 448 MiB resident at the peak, connections and copies on their way included.
-    default: 48 * 1024 * 1024,
-    min: limits.PAYLOAD_BYTES,
-    help: 'bytes of request bodies that the gateway holds at a time, from their arrival until an answer begins; more are answered 503',
+    help: 'share of what may wait (these two limits, and 128 MiB of waiting requests) that one tenant may take, over all pools: with `0.5` a tenant that floods the queue leaves half of it to the others',
   },
   max_body_bytes: {
     kind: 'bytes',
@@ -112,27 +87,6 @@ export const QUEUE_SETTINGS = {
     min: 1024,
     max: limits.MOST_BODY_BYTES,
     help: 'bytes of one request body for the engine; a larger one is answered 413',
-  },
-  max_file_bytes: {
-    kind: 'bytes',
-    // OpenAI's for the input of a batch.
-    default: 200 * 1024 * 1024,
-    min: 1024,
-    help: 'bytes of one file of `/v1/files`; a larger one is answered 413',
-  },
-  max_batch_lines: {
-    kind: 'count',
-    // OpenAI's.
-    default: 50_000,
-    min: 1,
-    help: 'lines of one batch, as many as OpenAI takes; one with more fails before any is run',
-  },
-  file_retention_seconds: {
-    kind: 'seconds',
-    default: 30 * 86_400,
-    min: 1,
-    max: TEN_YEARS_SECONDS,
-    help: 'seconds that a file is kept whose upload does not say (`expires_after`); fewer for a small disk, or where prompts may not be kept',
   },
   local_hosts: {
     kind: 'text',
@@ -176,10 +130,49 @@ export const QUEUE_SETTINGS = {
     default: '',
     help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
   },
-  webhook_url: {
-    kind: 'text',
-    default: '',
-    help: 'where the settlements of jobs submitted without `webhook` are posted',
+
+  // A worker whose connection broke redials within a few seconds; more would keep callers waiting for one that died.
+  reconnect_grace_seconds: {
+    kind: 'seconds',
+    default: limits.RECONNECT_GRACE_SECONDS,
+    min: 0,
+  },
+  // Two missed pings mean a dead connection. Proxies close what is quiet for 60 s at the soonest.
+  ping_seconds: {
+    kind: 'seconds',
+    default: limits.PING_SECONDS,
+    min: 1,
+  },
+  // The gateway holds each of them once more: half of a small machine of 512 MB.
+  max_waiting_bytes: {
+    kind: 'bytes',
+    default: 128 * 1024 * 1024,
+    min: 1,
+  },
+  // 2,000 callers of 2 MiB at once: 448 MiB resident at the peak, connections and copies on their way included.
+  max_bodies_bytes: {
+    kind: 'bytes',
+    default: 48 * 1024 * 1024,
+    min: limits.PAYLOAD_BYTES,
+  },
+  // OpenAI's for the input of a batch.
+  max_file_bytes: {
+    kind: 'bytes',
+    default: 200 * 1024 * 1024,
+    min: 1024,
+  },
+  // OpenAI's.
+  max_batch_lines: {
+    kind: 'count',
+    default: 50_000,
+    min: 1,
+  },
+  // OpenAI's for the output of a batch; an upload says otherwise (`expires_after`), and a file can be deleted.
+  file_retention_seconds: {
+    kind: 'seconds',
+    default: 30 * 86_400,
+    min: 1,
+    max: TEN_YEARS_SECONDS,
   },
 } as const satisfies Record<string, QueueSetting>;
 
@@ -197,6 +190,13 @@ export type QueueSettingBindings = { [Name in QueueSettingName as Uppercase<Name
 /** The table's rows as one type, for code that goes over all of them. */
 export function queueSettings(): [QueueSettingName, QueueSetting][] {
   return Object.entries(QUEUE_SETTINGS) as [QueueSettingName, QueueSetting][];
+}
+
+/** Those that an operator has a reason to set. */
+export function operatorSettings(): [QueueSettingName, QueueSetting & { help: string }][] {
+  return queueSettings().flatMap(([name, setting]) =>
+    setting.help === undefined ? [] : [[name, { ...setting, help: setting.help }]],
+  );
 }
 
 /** The environment variable of `worker-vllm queue` and `up` that sets it. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { EXIT } from '../../src/process/index.ts';
-import { queueSettings, variableOf } from '../../src/settings/queue-settings.ts';
+import { operatorSettings, variableOf } from '../../src/settings/queue-settings.ts';
 import { freePort } from '../support/ports.ts';
 import { cli, type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
 
@@ -272,7 +272,7 @@ describe('mistakes on the command line', () => {
       expect(help.output()).toContain(`worker-vllm ${command}`);
       expect(help.output()).not.toContain('wv_hidden');
       if (command !== 'queue') continue;
-      for (const [name] of queueSettings()) expect(help.output()).toContain(`  ${variableOf(name)} `);
+      for (const [name] of operatorSettings()) expect(help.output()).toContain(`  ${variableOf(name)} `);
     }
     expect((await failed(['dance'])).code).toBe(EXIT.configuration);
   });

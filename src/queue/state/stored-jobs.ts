@@ -65,7 +65,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.pending = new Pending(ports.sql);
     this.settlements = new Settlements(ports.sql);
     this.uploads = new Uploads(ports);
-    this.webhooks = new Webhooks(ports, settings);
+    this.webhooks = new Webhooks(ports);
   }
 
   find(id: string): StoredJob | null {

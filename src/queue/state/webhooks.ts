@@ -1,4 +1,3 @@
-import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { Ports } from '../store/ports.ts';
@@ -36,7 +35,6 @@ type WebhookPorts = Pick<Ports, 'sql' | 'alarm' | 'now' | 'random' | 'log'>;
  */
 export class Webhooks {
   readonly #ports: WebhookPorts;
-  readonly #settings: QueueSettings;
   readonly #onTheirWay = new Map<string, number>();
   /** Hosts that did not take the last post. */
   readonly #failing = new Set<string>();
@@ -45,17 +43,16 @@ export class Webhooks {
   /** The last host that was looked at: the next look goes on after it. */
   #host = '';
 
-  constructor(ports: WebhookPorts, settings: QueueSettings) {
+  constructor(ports: WebhookPorts) {
     this.#ports = ports;
-    this.#settings = settings;
     this.#kept = countWebhooks(ports.sql);
     if (this.#kept > 0) due(ports, ports.now());
   }
 
   /** A job is settled now. @param settlement its number among the settlements of this queue */
   settled(job: StoredJob, settlement: number): void {
-    const url = job.webhook ?? this.#settings.webhook_url;
-    if (url === '') return;
+    const url = job.webhook;
+    if (url === null) return;
     const { sql, log, now, random } = this.#ports;
     if (this.#kept >= MOST_KEPT) {
       if (!this.#isFull) log('error', 'too many webhooks wait for their receivers; new ones are dropped');

@@ -4,6 +4,7 @@ import {
   bindingName,
   completeQueueSettings,
   defaultText,
+  operatorSettings,
   queueSettings,
   settingsFromBindings,
   variableOf,
@@ -13,7 +14,7 @@ describe('the table of queue settings', () => {
   it('is the one in docs/settings.md', () => {
     const page = readFileSync(new URL('../../../docs/settings.md', import.meta.url), 'utf8');
     const section = page.split('## Queue (`queue`, `up`)')[1]?.split('\n## ')[0] ?? '';
-    const rows = queueSettings().map(
+    const rows = operatorSettings().map(
       ([name, setting]) => `| \`${variableOf(name)}\` | ${defaultText(setting)} | ${setting.help} |`,
     );
     const inPage = section.split('\n').filter((line) => rows.includes(line));

@@ -44,12 +44,9 @@ describe('the settings of webhooks', () => {
   });
 
   it('go together', () => {
-    expect(webhookSettingsProblem({ hosts: '', secret: '', url: '' })).toBeNull();
-    expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://a.test/x' })).toBeNull();
-    expect(webhookSettingsProblem({ hosts: 'a.test', secret: '', url: '' })).toContain(
-      'QUEUE_WEBHOOK_SECRET',
-    );
-    expect(webhookSettingsProblem({ hosts: 'a.test', secret: 'x', url: '' })).toContain('whsec_');
-    expect(webhookSettingsProblem({ hosts: 'a.test', secret, url: 'https://b.test/' })).toContain('b.test');
+    expect(webhookSettingsProblem({ hosts: '', secret: '' })).toBeNull();
+    expect(webhookSettingsProblem({ hosts: 'a.test', secret })).toBeNull();
+    expect(webhookSettingsProblem({ hosts: 'a.test', secret: '' })).toContain('QUEUE_WEBHOOK_SECRET');
+    expect(webhookSettingsProblem({ hosts: 'a.test', secret: 'x' })).toContain('whsec_');
   });
 });
