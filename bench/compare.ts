@@ -18,10 +18,7 @@ const { rounds, only = '' } = given.opts<{ rounds: string; only?: string }>();
 const before = machineState();
 const own = fileURLToPath(new URL('..', import.meta.url));
 const loads = LOADS.filter(({ name }) => name.includes(only));
-const ratios = await comparePairs(resolve(given.args[0]!), own, Number(rounds), loads);
-for (const { name } of loads) {
-  process.stdout.write(`\n${name}\n`);
-  for (const ratio of ratios.filter(({ load }) => load === name))
-    process.stdout.write(`${ratioText(ratio)}\n`);
+for await (const ratios of comparePairs(resolve(given.args[0]!), own, Number(rounds), loads)) {
+  process.stdout.write(`\n${ratios[0]!.load}\n${ratios.map((ratio) => `${ratioText(ratio)}\n`).join('')}`);
 }
 process.stdout.write(`${noiseText(noiseSince(before))}\n`);

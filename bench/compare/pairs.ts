@@ -60,20 +60,19 @@ export const LOADS: Load[] = [
 /**
  * Whether one checkout is dearer or cheaper than another. The roads of both run at the same time and take turns, one
  * short load each, so that what else the machine does concerns both.
+ * @returns the figures of one load after another
  */
-export async function comparePairs(
+export async function* comparePairs(
   other: string,
   own: string,
   rounds: number,
-  loads: readonly Load[] = LOADS,
-): Promise<Ratio[]> {
+  loads: readonly Load[],
+): AsyncGenerator<Ratio[]> {
   const roads: ServedRoad[] = [];
   try {
     for (const checkout of [other, own]) roads.push(await serveRoad(checkout));
     for (const road of roads) await warmUp(road, { rounds: 1, share: 1 });
-    const ratios: Ratio[] = [];
-    for (const load of loads) ratios.push(...(await compare(load, roads, rounds)));
-    return ratios;
+    for (const load of loads) yield await compare(load, roads, rounds);
   } finally {
     await Promise.all(roads.map((road) => road.stop()));
   }

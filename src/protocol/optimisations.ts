@@ -1,9 +1,21 @@
 /**
- * What is done only to save processor time, each with what it brought (docs/performance.md). A measurement sets one to
- * false in a checkout of its own and holds it against this one (`npm run bench:compare`); a test may set it for itself.
- * Nothing that an operator sets, and nothing but time depends on it.
+ * What is done only to save processor time. A measurement sets one to false in a copy of the checkout and holds it
+ * against the checkout as it is (`npm run bench:optimisations`, figures in docs/performance.md); a test may set it for
+ * itself. Nothing that an operator sets, and nothing but time depends on it.
  */
 export const OPTIMISATIONS = {
-  /** Frames that one event causes go in one message: 571 → 432 µs a stored job, together with others. */
+  /** Frames that one event causes go in one message. */
   gatherFrames: true,
+  /** The worker masks no message where no proxy can see it, so none is copied. */
+  skipMasks: true,
+  /** While many streams run, events of one wait a little for one another. */
+  joinPieces: true,
+  /** A short payload goes to the queue in a header, not as a body. */
+  payloadInHeader: true,
+  /** An answer that is whole when it opens is no stream. */
+  wholeAnswers: true,
+  /** The runtime asks for more of a stream only when it was full. */
+  pullWhenFull: true,
+  /** Rows that were just written are kept, and new ones written when the command ends. */
+  keepRows: true,
 };

@@ -1,4 +1,4 @@
-import { asciiJson } from '../protocol/index.ts';
+import { asciiJson, OPTIMISATIONS } from '../protocol/index.ts';
 import { bytesOf, type RequestAnswer, type Unserved, type WaitingRequest } from './rpc.ts';
 
 /**
@@ -49,7 +49,7 @@ export async function askForWorker(
   more: Record<string, string>,
 ): Promise<RequestAnswer | Unserved | Opened> {
   const bytes = bytesOf(payload);
-  const isShort = bytes.byteLength <= SHORT_BYTES;
+  const isShort = OPTIMISATIONS.payloadInHeader && bytes.byteLength <= SHORT_BYTES;
   const asked: Asked = { job, more, ...(isShort && { payload: textOf(bytes) }) };
   const response = await queue.fetch(REQUEST_URL, {
     method: 'POST',

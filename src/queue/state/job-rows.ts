@@ -1,3 +1,4 @@
+import { OPTIMISATIONS } from '../../protocol/index.ts';
 import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
 import { nextReadyId } from '../store/pending-table.ts';
@@ -57,6 +58,7 @@ export class JobRows {
     const kept = { job, text, fileKey: null, isWritten: false };
     this.#unwritten.add(kept);
     this.#keep(kept);
+    if (!OPTIMISATIONS.keepRows) this.forget(job.id);
     return job;
   }
 
@@ -136,7 +138,7 @@ export class JobRows {
 
   #put(job: StoredJob, text: string | null): void {
     // An attempt that failed may have left long messages in its row; few jobs have one.
-    if (job.attempt_errors !== NO_ERRORS) return this.forget(job.id);
+    if (job.attempt_errors !== NO_ERRORS || !OPTIMISATIONS.keepRows) return this.forget(job.id);
     this.#keep({ job, text: shortOrNull(text), fileKey: null, isWritten: true });
   }
 

@@ -1,6 +1,13 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
-import { type AnswerHead, type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import {
+  type AnswerHead,
+  type BrokenReason,
+  CLOSE,
+  OPTIMISATIONS,
+  PING_TEXT,
+  PONG_TEXT,
+} from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { ANSWER_HEADERS, REPLAY_PATH } from '../calls.ts';
 import type { AnswerSocket, RelaySettings } from '../ports.ts';
@@ -58,7 +65,7 @@ export class RelayHost {
     });
     if (!opening.ok) return brokenResponse(opening.reason);
     // What came in one message has all been taken by now.
-    const whole = this.#relay.takeWhole(id);
+    const whole = OPTIMISATIONS.wholeAnswers ? this.#relay.takeWhole(id) : null;
     return whole === null ? this.#respond(id, opening.head, more) : wholeResponse(opening.head, whole, more);
   }
 

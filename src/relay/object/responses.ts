@@ -1,5 +1,5 @@
 import { quietly } from '../../durable/quietly.ts';
-import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/index.ts';
+import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { CallerSink } from '../caller-stream.ts';
 import { BROKEN_HEADER } from '../calls.ts';
 import { brokenEvents } from '../sse.ts';
@@ -43,7 +43,7 @@ export function streamedResponse(
     pull: () => {
       const full = sink.untilFull();
       writer.reads();
-      return full;
+      return OPTIMISATIONS.pullWhenFull ? full : undefined;
     },
     cancel: () => writer.gone(),
   };

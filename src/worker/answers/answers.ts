@@ -4,6 +4,7 @@ import {
   type BrokenReason,
   decodeRecords,
   encodeRecords,
+  OPTIMISATIONS,
   recordBytes,
 } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
@@ -16,6 +17,8 @@ import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 const KEEP_FINISHED_MS = 60_000;
 /** How long a job may lag behind the relay's first word of its stream, ms: they come on different sockets. */
 const UNKNOWN_FOR_MS = 5000;
+/** No event waits for another. */
+const AT_ONCE: StreamInterval = { minMs: 0, maxMs: 0, rampEvents: 0, manyStreams: 0 };
 
 const NOT_HERE: BrokenReason = {
   message: 'the worker was restarted and knows nothing of the request',
@@ -65,10 +68,14 @@ export class Answers {
     this.#ports = ports;
     this.#settings = settings;
     this.#events = events;
-    this.#joiner = new PieceJoiner(ports.clock, settings.streamInterval, (due) => {
-      for (const stream of due) this.#waiting.add(stream);
-      this.#flush();
-    });
+    this.#joiner = new PieceJoiner(
+      ports.clock,
+      OPTIMISATIONS.joinPieces ? settings.streamInterval : AT_ONCE,
+      (due) => {
+        for (const stream of due) this.#waiting.add(stream);
+        this.#flush();
+      },
+    );
   }
 
   /** Whether the relay has all there is to have. */

@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { systemClock } from '../../process/clock.ts';
 import { isLoopback } from '../../process/network.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { limits } from '../../protocol/index.ts';
+import { limits, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
 /** workerd may leave the connection open after the close frames: the end counts this long after them, ms. */
@@ -23,11 +22,9 @@ export const dialWebSocket: Dial = (target, events) => {
     perMessageDeflate: false,
     maxPayload: limits.BODY_FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
-    ...(isSeenByProxies(target.url) ? {} : { generateMask: noMask }),
+    ...(OPTIMISATIONS.skipMasks && !isSeenByProxies(target.url) ? { generateMask: noMask } : {}),
   };
   const socket = new WebSocket(target.url, options);
-  const gathered = new GatheredWrites();
-  socket.on('upgrade', (response) => gathered.begin(response.socket));
   let httpStatus: number | undefined;
   let problem = '';
   socket.on('open', events.opened);
@@ -52,10 +49,7 @@ export const dialWebSocket: Dial = (target, events) => {
     events.closed({ code, reason: reason.toString() || problem, ...(httpStatus ? { httpStatus } : {}) });
   });
   return {
-    send: (data) => {
-      gathered.add(typeof data === 'string');
-      socket.send(data);
-    },
+    send: (data) => socket.send(data),
     ping: () => socket.ping(),
     close: (code, reason) => socket.close(code, reason),
     destroy: () => socket.terminate(),
@@ -74,30 +68,6 @@ function isSeenByProxies(url: string): boolean {
 /** With a key of zeros the bytes go as they are, and `ws` copies none. Peers cannot tell it from any other key. */
 function noMask(key: Buffer): void {
   key.fill(0);
-}
-
-/**
- * Frames of one turn leave in one system call, which costs more than all else that is done for a frame. Messages of
- * the answer socket go at once: each holds all that its turn brought.
- */
-class GatheredWrites {
-  #tcp: Socket | null = null;
-  #isCorked = false;
-
-  begin(tcp: Socket): void {
-    this.#tcp = tcp;
-  }
-
-  /** Before a message is sent. */
-  add(isFrame: boolean): void {
-    if (!isFrame || this.#isCorked || !this.#tcp) return;
-    this.#isCorked = true;
-    this.#tcp.cork();
-    setImmediate(() => {
-      this.#isCorked = false;
-      this.#tcp?.uncork();
-    });
-  }
 }
 
 /** What a queue that takes no connection says of it, in OpenAI's shape of errors; null: nothing in time. */

@@ -1,0 +1,77 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
+import { OPTIMISATIONS } from '../src/protocol/optimisations.ts';
+import { comparePairs, LOADS, ratioText } from './compare/pairs.ts';
+import { machineState, noiseSince } from './machine.ts';
+import { noiseText } from './report.ts';
+
+/**
+ * `npm run bench:optimisations`: what each optimisation is worth. A copy of this checkout has it off, and both roads
+ * take turns: a ratio below 1 is what is saved by having it on.
+ */
+
+type Name = keyof typeof OPTIMISATIONS;
+
+/** Loads that an optimisation can show in, by words of their names. */
+const SHOWS_IN: Record<Name, string[]> = {
+  gatherFrames: ['short', 'stored'],
+  skipMasks: ['short', 'streams'],
+  joinPieces: ['streams'],
+  payloadInHeader: ['short'],
+  wholeAnswers: ['short'],
+  pullWhenFull: ['streams'],
+  keepRows: ['stored'],
+};
+/** What a road is started from. */
+const COPIED = [
+  'src',
+  'bin',
+  'test',
+  'scripts',
+  'bench',
+  'package.json',
+  'tsconfig.json',
+  'worker-config.json',
+];
+const SWITCHES = 'src/protocol/optimisations.ts';
+
+const names = Object.keys(OPTIMISATIONS) as Name[];
+const given = new Command('bench:optimisations')
+  .description('measures what each optimisation saves, by turning it off in a copy of this checkout')
+  .option('--rounds <count>', 'pairs of both', '30')
+  .option('--only <names>', `of ${names.join(', ')}`)
+  .parse();
+const { rounds, only = names.join(',') } = given.opts<{ rounds: string; only?: string }>();
+
+const before = machineState();
+const own = fileURLToPath(new URL('..', import.meta.url));
+for (const name of names.filter((name) => only.split(',').includes(name))) await measure(name);
+process.stdout.write(`${noiseText(noiseSince(before))}\n`);
+
+async function measure(name: Name): Promise<void> {
+  const copy = mkdtempSync(join(tmpdir(), 'without-'));
+  try {
+    for (const path of COPIED) cpSync(join(own, path), join(copy, path), { recursive: true });
+    symlinkSync(join(own, 'node_modules'), join(copy, 'node_modules'));
+    turnOff(name, join(copy, SWITCHES));
+    process.stdout.write(`\n${name}\n`);
+    const loads = LOADS.filter((load) => SHOWS_IN[name].some((words) => load.name.includes(words)));
+    for await (const ratios of comparePairs(copy, own, Number(rounds), loads)) {
+      process.stdout.write(
+        `  ${ratios[0]!.load}\n${ratios.map((ratio) => `  ${ratioText(ratio)}\n`).join('')}`,
+      );
+    }
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+function turnOff(name: Name, path: string): void {
+  const text = readFileSync(path, 'utf8');
+  const off = text.replace(`${name}: true`, `${name}: false`);
+  if (off === text) throw new Error(`${name} is not on in ${SWITCHES}`);
+  writeFileSync(path, off);
+}
