@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 import { FLEET_BUGS } from './planted-fleet-bugs.ts';
+import { RUNPOD_BUGS } from './planted-runpod-bugs.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
@@ -229,19 +230,24 @@ const BUGS: readonly Bug[] = [
   ...BATCH_BUGS,
 ];
 
+/** One for each world. */
+const SCRIPTS = ['scripts/simulate.ts', 'scripts/simulate-fleet.ts', 'scripts/simulate-runpod.ts'] as const;
+
 const { values } = parseArgs({
   options: { seeds: { type: 'string', default: '500' }, only: { type: 'string', default: '' } },
 });
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
 try {
-  const parts = ['src', 'test/simulation', 'test/fleet-simulation', 'package.json'];
-  for (const part of [...parts, 'scripts/simulate.ts', 'scripts/simulate-fleet.ts']) {
+  const worlds = ['test/simulation', 'test/fleet-simulation', 'test/runpod-simulation', 'test/support'];
+  for (const part of ['src', ...worlds, 'package.json', ...SCRIPTS]) {
     await cp(join(root, part), join(folder, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');
   const rows: string[][] = [];
-  for (const bug of [...BUGS, ...FLEET_BUGS].filter(({ name }) => name.includes(values.only))) {
+  for (const bug of [...BUGS, ...FLEET_BUGS, ...RUNPOD_BUGS].filter(({ name }) =>
+    name.includes(values.only),
+  )) {
     const row = await plant(bug);
     console.log(row.join(' | '));
     rows.push(row);
@@ -273,7 +279,8 @@ async function plant(bug: Bug): Promise<string[]> {
 
 async function simulate(bug: Bug): Promise<{ seeds: number; promise: string | null }> {
   const seeds = ['--seeds', values.seeds, '--first-seed', String(bug.first_seed ?? 1)];
-  const script = FLEET_BUGS.includes(bug) ? 'scripts/simulate-fleet.ts' : 'scripts/simulate.ts';
+  const [any, fleet, runpod] = SCRIPTS;
+  const script = FLEET_BUGS.includes(bug) ? fleet : RUNPOD_BUGS.includes(bug) ? runpod : any;
   const child = spawn(process.execPath, [script, '--json', ...seeds], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],

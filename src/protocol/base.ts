@@ -93,6 +93,8 @@ export interface QueueProfile {
   readonly countsUsage: boolean;
   /** It makes another attempt at a job that failed for a reason that may pass; else the worker asks its engine again. */
   readonly repeatsAttempts: boolean;
+  /** It gives a released job to another worker at once; else a job is kept for as long as it may yet end. */
+  readonly takesReleases: boolean;
 }
 
 export const BASE_QUEUE: QueueProfile = {
@@ -106,6 +108,7 @@ export const BASE_QUEUE: QueueProfile = {
   choosesByModel: false,
   countsUsage: false,
   repeatsAttempts: false,
+  takesReleases: false,
 };
 
 export const EXTENDED_QUEUE: QueueProfile = {
@@ -119,14 +122,16 @@ export const EXTENDED_QUEUE: QueueProfile = {
   choosesByModel: true,
   countsUsage: true,
   repeatsAttempts: true,
+  takesReleases: true,
 };
 
-/** RunPod's queue, as the worker sees it (worker/runpod/): a job that fails is not given to another. */
+/** RunPod's queue, as the worker sees it (worker/runpod/): a job that fails or is released is not given to another. */
 export const RUNPOD_QUEUE: QueueProfile = {
   ...EXTENDED_QUEUE,
   choosesByModel: false,
   countsUsage: false,
   repeatsAttempts: false,
+  takesReleases: false,
 };
 
 /**

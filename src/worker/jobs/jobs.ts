@@ -150,8 +150,9 @@ export class Jobs {
     }
   }
 
-  /** Releases what cannot end inside the grace of a drain. */
+  /** Releases what cannot end inside the grace of a drain, where that gets it to another worker sooner. */
   releaseUnfinishable(graceMs: number): void {
+    if (this.#ports.queue.peer?.takesReleases === false) return;
     for (const running of this.#slots.all()) {
       const stream = this.#streams.get(running);
       const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
@@ -210,15 +211,14 @@ export class Jobs {
 
   async #run(running: RunningJob): Promise<void> {
     const { job } = running;
-    const { clock } = this.#ports;
+    const { clock, queue } = this.#ports;
     const stream = this.#openStream(running);
     const deadline =
       job.deadline_ms === undefined
         ? null
         : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
-    const { peer } = this.#ports.queue;
-    const usageAsking = peer?.countsUsage ? this.#usageAsking : null;
-    const settlement = await runJob(running, stream, { ...this.#runPorts, peer, usageAsking });
+    const usageAsking = queue.peer?.countsUsage ? this.#usageAsking : null;
+    const settlement = await runJob(running, stream, { ...this.#runPorts, peer: queue.peer, usageAsking });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
   }

@@ -1,36 +1,32 @@
-import type { Platform, PlatformAnswer, PlatformPost } from '../../src/worker/runpod/platform.ts';
+import {
+  isTaken,
+  type Platform,
+  type PlatformAnswer,
+  type PlatformPost,
+} from '../../src/worker/runpod/platform.ts';
 import type { Random } from '../simulation/random.ts';
-import type { VirtualClock } from './virtual-clock.ts';
-
-/** RunPod's platform on virtual time, with accidents: the other side of test/support/runpod-world.ts. */
-export interface WorldJob {
-  id: string;
-  input: unknown;
-  status: 'queued' | 'given' | 'done' | 'stopped';
-  gives: number;
-  /** Pieces of the newest attempt. */
-  pieces: string[];
-  output: string[] | null;
-  error: string | null;
-  namedAtMs: number;
-}
+import type { VirtualClock } from '../support/virtual-clock.ts';
+import type { WorldJob } from './job.ts';
+import type { Seen } from './promises.ts';
 
 /** A job that no ping has named for so long is given again, ms. */
 const LOST_AFTER_MS = 45_000;
 const HOLD_MS = 20_000;
 
+/** RunPod's platform on virtual time, with accidents. */
 export class WorldPlatform {
   readonly jobs: WorldJob[] = [];
-  readonly problems: string[] = [];
   /** Nothing goes wrong any more. */
   isCalm = false;
   readonly #clock: VirtualClock;
   readonly #random: Random;
+  readonly #note: (text: string) => void;
   readonly #toStop: string[] = [];
 
-  constructor(clock: VirtualClock, random: Random) {
+  constructor(clock: VirtualClock, random: Random, note: (text: string) => void) {
     this.#clock = clock;
     this.#random = random;
+    this.#note = note;
   }
 
   submit(id: string, input: unknown): void {
@@ -42,17 +38,37 @@ export class WorldPlatform {
   stop(job: WorldJob): void {
     if (job.status === 'done') return;
     job.status = 'stopped';
+    this.#note(`${job.id} is cancelled`);
     this.#toStop.push(job.id);
   }
 
   /** As one process sees it. @param isAlive what a dead one sends never arrives, nor does an answer to it */
-  seenBy(isAlive: () => boolean): Platform {
+  seenBy(seen: Seen, isAlive: () => boolean): Platform {
     const reach = <T>(act: () => T | Promise<T>, signal?: AbortSignal) => this.#reach(act, isAlive, signal);
     return {
-      take: (wanted, _isBusy, signal) => reach(() => this.#take(wanted, signal), signal),
-      stops: (_isBusy, signal) => reach(() => this.#stops(signal), signal),
-      post: (post, signal) => reach(() => this.#post(post), signal),
-      ping: (ids) => reach(() => this.#ping(ids)),
+      take: async (wanted, _isBusy, signal) => {
+        seen.asksForJobs(this.#clock.now());
+        const answer = await reach(() => this.#take(wanted, signal), signal);
+        if (isTaken(answer)) seen.given(idsIn(answer.body));
+        seen.takeAnswered(answer.status, this.#clock.now());
+        return answer;
+      },
+      stops: async (_isBusy, signal) => {
+        const answer = await reach(() => this.#stops(signal), signal);
+        const { jobsToStop = [] } = Object(answer.body) as { jobsToStop?: string[] };
+        seen.toldToStop(jobsToStop, this.#clock.now());
+        return answer;
+      },
+      post: async (post, signal) => {
+        seen.posts(post);
+        const answer = await reach(() => this.#post(post, seen.name), signal);
+        seen.postAnswered(post, isTaken(answer), isFinal(answer));
+        return answer;
+      },
+      ping: (ids) => {
+        seen.pings(ids);
+        return reach(() => this.#ping(ids));
+      },
     };
   }
 
@@ -79,6 +95,9 @@ export class WorldPlatform {
     for (;;) {
       this.#takeBack();
       const jobs = this.jobs.filter(({ status }) => status === 'queued').slice(0, wanted);
+      // Now and then one that is somebody's already.
+      const again = this.jobs.filter(({ status }) => status === 'given');
+      if (jobs.length > 0 && again.length > 0 && this.#strikes(0.1)) jobs.push(this.#random.pick(again));
       if (jobs.length > 0) return jobs.map((job) => this.#give(job));
       if (this.#clock.now() >= until || signal.aborted) return 204;
       await this.#sleep(250);
@@ -86,6 +105,7 @@ export class WorldPlatform {
   }
 
   #give(job: WorldJob): object {
+    this.#note(`${job.id} is given`);
     Object.assign(job, { status: 'given', gives: job.gives + 1, pieces: [], namedAtMs: this.#clock.now() });
     return { id: job.id, input: job.input };
   }
@@ -104,15 +124,12 @@ export class WorldPlatform {
     return {};
   }
 
-  #post({ to, jobId, body }: PlatformPost): unknown {
+  #post({ to, jobId, body }: PlatformPost, by: string): unknown {
     const job = this.jobs.find(({ id }) => id === jobId);
-    if (!job || job.status === 'stopped') return 400;
-    if (job.status === 'done') {
-      if (to === 'stream') this.problems.push(`${jobId}: a piece after its end`);
-      return 400;
-    }
+    this.#note(`${by} posts to ${to} of ${jobId} (${job?.status}): ${body}`);
+    if (!job || job.status === 'stopped' || job.status === 'done') return 400;
     const { output, error } = JSON.parse(body) as { output?: never; error?: string };
-    if (to === 'stream') job.pieces.push(output!);
+    if (to === 'stream') job.pieces.push(output);
     else Object.assign(job, { status: 'done', output: output ?? null, error: error ?? null });
     return {};
   }
@@ -131,6 +148,15 @@ export class WorldPlatform {
   #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.#clock.setTimeout(resolve, ms));
   }
+}
+
+function idsIn(body: unknown): string[] {
+  return Array.isArray(body) ? body.map(({ id }: { id: string }) => id) : [];
+}
+
+/** Not with the worker's own eyes: what it takes for final may be its mistake. */
+function isFinal({ status }: PlatformAnswer): boolean {
+  return status === 400;
 }
 
 function none(problem: string): PlatformAnswer {
