@@ -7,6 +7,7 @@ import {
   parseJsonBytes,
 } from '../protocol/index.ts';
 import { HttpError } from './errors.ts';
+import { PREFIX_FIELDS, type PrefixFields } from './prompt-prefix.ts';
 
 /**
  * What the gateway must know of a JSON body, found in its bytes without parsing it. The engine rejects what is
@@ -52,6 +53,8 @@ export interface BodyScan {
   modelValue: Uint8Array | undefined;
   /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
   mayBeBytes: boolean;
+  /** What its prompt is made of: views of the body. */
+  prompt: PrefixFields;
 }
 
 /** Fields by which engines hand caches to each other. */
@@ -77,6 +80,7 @@ const SCANNED = [
   ...TRANSFER_PARAMS,
   'vllm_xargs',
   'sampling_params',
+  ...PREFIX_FIELDS,
 ] as const;
 
 /**
@@ -100,6 +104,7 @@ export function scanBody(body: Uint8Array): BodyScan {
     response,
     modelValue: fields.model,
     mayBeBytes,
+    prompt: fields,
   };
 }
 

@@ -3,12 +3,14 @@ import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { LongText, Sent } from './long-text.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
+import type { Prefix } from './prefix-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 import type { WaitingLineView } from './waiting-rpc.ts';
 
 export type * from './list-rpc.ts';
 export * from './long-text.ts';
 export type * from './metrics-rpc.ts';
+export * from './prefix-rpc.ts';
 export * from './usage-rpc.ts';
 export * from './waiting-rpc.ts';
 
@@ -120,6 +122,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   known?: PoolChoice;
   /** The trace that its submission belongs to. */
   trace?: TraceContext;
+  /** How its prompt begins; left out: nothing is known of it. */
+  prefix?: Prefix;
   /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
   tenant?: string | null;
   /** Name of the token that submits it. */

@@ -1,6 +1,7 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure } from '../protocol/index.ts';
 import type { LongText } from './long-text.ts';
+import type { Prefix } from './prefix-rpc.ts';
 
 /** How the gateway asks for a worker for a caller that waits, and what it is answered. */
 
@@ -32,6 +33,8 @@ export interface WaitingRequest {
   /** Name of the caller's token. */
   token_name?: string | null;
   priority: number;
+  /** How its prompt begins; left out: nothing is known of it. */
+  prefix?: Prefix;
   /** How long to wait for a worker to exist at all, ms. */
   wait_for_worker_ms: number;
   /** Wait also as long as the start of a worker may take, where the scheduler starts one (`PoolStart`). */

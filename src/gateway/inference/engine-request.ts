@@ -11,6 +11,7 @@ import { withoutMark } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { type RequestFacts, type ResponseWishes, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
+import type { PrefixFields } from '../prompt-prefix.ts';
 
 /** Content types that clients put on JSON when the caller names none: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
@@ -30,6 +31,8 @@ export interface EngineCall {
   payload: Uint8Array<ArrayBuffer>;
   /** What it says of its priority at the engine, in a header and in the body. */
   priorities: unknown[];
+  /** What its prompt is made of: views of the body as it came; empty where that is no JSON. */
+  prompt: PrefixFields;
   /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
   requestId: string | null;
 }
@@ -43,6 +46,7 @@ interface Content {
   priority?: unknown;
   body: Uint8Array;
   mayBeBytes?: boolean;
+  prompt?: PrefixFields;
   response?: ResponseWishes;
 }
 
@@ -66,7 +70,7 @@ export function engineCall(
     );
   }
   const content = readContent(request, bytes, aliases);
-  const { facts, body, type, mayBeBytes = false, response = NO_WISHES } = content;
+  const { facts, body, type, mayBeBytes = false, response = NO_WISHES, prompt = {} } = content;
   if (CONTROL.test(facts.model ?? '')) {
     throw new HttpError(400, 'model: expected no control characters.', 'invalid_model');
   }
@@ -80,7 +84,7 @@ export function engineCall(
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
   const priorities = [headers['x-vllm-priority'], content.priority];
-  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, requestId };
+  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, prompt, requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {

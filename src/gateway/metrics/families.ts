@@ -176,6 +176,16 @@ function counters(pools: readonly PoolMetrics[]): Family[] {
       'Tokens, by kind; cached input is part of the input, reasoning of the output.',
       ({ tokens }) => by('kind', tokens),
     ),
+    count(
+      'prefix_hit_predicted_tokens_total',
+      'Tokens of prompts that the chosen worker was supposed to have computed before.',
+      ({ prefix_hits }) => one(prefix_hits.predicted),
+    ),
+    count(
+      'prefix_hit_seen_tokens_total',
+      'Tokens of prompts that the engine had computed before, as it told.',
+      ({ prefix_hits }) => one(prefix_hits.seen),
+    ),
     count('usage_estimated_jobs_total', 'Jobs whose tokens their engine did not count.', ({ estimated }) =>
       one(estimated),
     ),

@@ -15,6 +15,7 @@ import {
 } from '../../queue/rpc.ts';
 import { type Env, objectNamed } from '../env.ts';
 import { type ModelAliases, modelAliases } from '../model-aliases.ts';
+import { prefixOfJob } from '../prompt-prefix.ts';
 import { callQueue, type QueueObjectStub } from './calls.ts';
 
 /** How long a caller whose queue restarted meanwhile waits for any worker at all. */
@@ -81,7 +82,8 @@ function submitBy<T extends object>(
   submit: (queue: QueueObjectStub, jobs: Sent<SubmitJob>[]) => Promise<(T | Unserved)[]>,
 ): Promise<T[]> {
   const aliases = modelAliases(env.MODEL_ALIASES);
-  const jobs = aliases.models.size === 0 ? given : given.map((job) => withOwnModel(job, aliases));
+  const own = aliases.models.size === 0 ? given : given.map((job) => withOwnModel(job, aliases));
+  const jobs = own.map(withPrefix);
   return callQueue(env, queueId, async (queue) => {
     const answers = await submit(queue, jobs);
     const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
@@ -107,6 +109,12 @@ function withOwnModel(job: Sent<SubmitJob>, aliases: ModelAliases): Sent<SubmitJ
   if (model === job.model) return job;
   const payload = { ...(JSON.parse(unpackText(job.payload)) as object), model };
   return { ...job, model, payload: packText(JSON.stringify(payload)) };
+}
+
+function withPrefix(job: Sent<SubmitJob>): Sent<SubmitJob> {
+  const { payload, tenant = null, model = null } = job;
+  const prefix = prefixOfJob(payload, { tenant, model });
+  return prefix === undefined ? job : { ...job, prefix };
 }
 
 function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {

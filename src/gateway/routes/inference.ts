@@ -23,6 +23,7 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
 import { callWorker } from '../objects/work.ts';
+import { prefixOf } from '../prompt-prefix.ts';
 import { requestIdHeaders } from '../request-id.ts';
 import { PASSED_THROUGH } from './passed-through.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
@@ -113,8 +114,10 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
   try {
     const aliases = modelAliases(env.MODEL_ALIASES);
     const read = engineCall(request, path, bytes, aliases);
-    freeBytes(bytes);
     const token = context.get('token');
+    const submitter = submitterOf(token);
+    const prefix = prefixOf(read.prompt, { tenant: submitter.tenant, model: read.facts.model });
+    freeBytes(bytes);
     const bound = boundsOf(token, aliases);
     const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
     if (problem) throw problem;
@@ -132,8 +135,9 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       job_type: 'engine_request',
       payload,
       model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
-      ...submitterOf(token),
+      ...submitter,
       priority: 0,
+      ...(prefix !== undefined && { prefix }),
       ...(read.requestId !== null && { request_id: read.requestId }),
       ...waitsOf(given),
     };

@@ -2,6 +2,7 @@ import type { Failure, FailureCode, RevokeReason } from '../../protocol/index.ts
 import { relayName } from '../../relay/calls.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
+import { predictedTokens, seenTokens } from '../events/prefix-hits.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -13,7 +14,7 @@ export const CANCELLED = 'cancelled by the caller';
 /** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   const { timing, usage } = told;
-  emit(core, job, stepOf(ending), detailOf(ending, told), { timing, usage, ending });
+  emit(core, job, stepOf(ending), detailOf(core, job, ending, told), { timing, usage, ending });
   countEnd(core, job, ending, by, usage);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);
@@ -58,8 +59,11 @@ function stepOf({ state }: Ending): JobStep {
   return state === 'cancelled' || state === 'expired' ? state : 'settled';
 }
 
-function detailOf({ state, error }: Ending, { usage }: Told): string {
+function detailOf(core: Core, job: Job, { state, error }: Ending, { usage }: Told): string {
   if (error !== null) return state === 'failed' ? `failed: ${error.code}: ${error.message}` : error.message;
   if (usage === undefined) return state;
-  return `${state}: ${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`;
+  const tokens = `${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`;
+  const [predicted, seen] = [predictedTokens(core, job, usage), seenTokens(usage)];
+  const cached = predicted + seen > 0 ? `; cached: ${predicted} predicted, ${seen} seen` : '';
+  return `${state}: ${tokens}${cached}`;
 }

@@ -33,11 +33,13 @@ export function register(core: Core, connection: Connection, frame: Register, se
     connection.send({ type: 'error', message: denial.message });
     return connection.close(denial.code, denial.reason);
   }
+  const before = core.workers.lastOf(frame.worker_id);
   replaceOlder(core, connection, frame.worker_id);
   const bootBefore = findBootId(core.sql, frame.worker_id);
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
   const worker = newWorker(connection, session, frame.instance?.models ?? []);
+  if (before !== null && isSameProcess(before.session, session)) worker.prefixes = before.prefixes;
   core.workers.add(worker);
   remember(core, worker);
   tellRegistered(core, worker, frame.instance ?? null);
@@ -56,6 +58,11 @@ export function register(core: Core, connection: Connection, frame: Register, se
     protocol: profileOf(worker).protocol,
     resumed: worker.running.size,
   });
+}
+
+/** A worker of the base protocol does not say. */
+function isSameProcess(before: Session, now: Session): boolean {
+  return now.boot_id !== null && before.boot_id === now.boot_id;
 }
 
 function replaceOlder(core: Core, connection: Connection, workerId: string): void {

@@ -16,6 +16,7 @@ const MOST_DECLINED = 1000;
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const { job_id, fence_token, reason } = frame;
   if (reason === 'deadline') decline(worker, job_id);
+  if (reason === 'engine_restarting') worker.prefixes.clear();
   const job = findJob(core, job_id);
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job !== null && claimOf(job, worker, frame) === 'held') {

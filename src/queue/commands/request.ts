@@ -66,6 +66,8 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     is_admitted: false,
     is_repeat: earlier !== null,
+    prefix: asked.prefix ?? null,
+    passed_over: 0,
     file_key: null,
     older,
     earlier: asked.earlier ?? null,

@@ -39,6 +39,7 @@ export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef)
 /** An attempt failed: final, or another one later. */
 export function settleError(core: Core, worker: Worker, frame: JobError): void {
   const error = failureOf(worker, frame);
+  if (error.code === 'engine_died') worker.prefixes.clear();
   settle(core, worker, frame, 'failed', (job) => {
     // The worker's clock was faster than the alarm.
     if (error.code === 'deadline' && job.deadline_at !== null) {

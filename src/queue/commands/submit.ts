@@ -175,6 +175,7 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     stream: job.stream ? 1 : 0,
     webhook: job.webhook ?? null,
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),
+    prefix: job.prefix === undefined ? null : JSON.stringify(job.prefix),
   });
   emit(core, row, 'submitted');
   return row;

@@ -54,7 +54,7 @@ function interactiveWorkWaits({ waiting, stored }: Core, worker: Worker): boolea
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
   const declined = new Set<string>();
   const jobs = [
-    waiting.line.nextFor({ ...worker, declined }),
+    waiting.line.nextFor({ ...worker, declined }, 1)[0] ?? null,
     stored.nextReady(worker.session.config_id, declined),
   ];
   return jobs.some((job) => job !== null && !isBatchWork(job));

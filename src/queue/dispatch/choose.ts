@@ -1,33 +1,40 @@
+import type { Prefix } from '../rpc.ts';
 import { freeSlots, type Worker } from '../state/worker.ts';
+import { mayBePreferred, shareInUse, warmth } from './warmth.ts';
 
-/** How little a worker suits: of two the one with the lower score is chosen, by the first scorer that tells them apart. */
-export type Scorer = (worker: Worker) => number;
-
-/** Share of its slots in use: jobs are spread over the workers. */
-const shareInUse: Scorer = ({ running, session }) => running.size / session.capacity;
-
-const SCORERS: readonly Scorer[] = [shareInUse];
-
-/** The best of the workers that fit and have a free slot; the first of equals. */
+/**
+ * The best of the workers that fit and have a free slot: the warmest of those that are not much busier than the others,
+ * else the least loaded; the first of equals.
+ * @param prefix how the prompt begins; null: nothing is known of it
+ */
 export function chooseWorker(
-  workers: Iterable<Worker>,
+  workers: readonly Worker[],
   fits: (worker: Worker) => boolean,
-  scorers: readonly Scorer[] = SCORERS,
+  prefix: Prefix | null = null,
 ): Worker | null {
-  let best: Worker | null = null;
+  let least: Worker | null = null;
   for (const worker of workers) {
     if (freeSlots(worker) === 0 || !fits(worker)) continue;
-    if (best === null || isBetter(worker, best, scorers)) best = worker;
+    if (least === null || shareInUse(worker) < shareInUse(least)) least = worker;
   }
-  return best;
+  return least === null || prefix === null ? least : warmest(workers, fits, prefix, least);
 }
 
-function isBetter(worker: Worker, best: Worker, scorers: readonly Scorer[]): boolean {
-  for (const score of scorers) {
-    const difference = score(worker) - score(best);
-    if (difference !== 0) return difference < 0;
+function warmest(
+  workers: readonly Worker[],
+  fits: (worker: Worker) => boolean,
+  prefix: Prefix,
+  least: Worker,
+): Worker {
+  let [best, most] = [least, warmth(least, prefix)];
+  for (const worker of workers) {
+    if (worker === least || freeSlots(worker) === 0 || !fits(worker) || !mayBePreferred(worker, least))
+      continue;
+    const own = warmth(worker, prefix);
+    if (own > most || (own > 0 && own === most && shareInUse(worker) < shareInUse(best)))
+      [best, most] = [worker, own];
   }
-  return false;
+  return best;
 }
 
 /** What the order of dispatch looks at. */

@@ -1,5 +1,6 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import { isBatchWork, type WaitingJob } from '../state/job.ts';
+import type { Prefix } from '../rpc.ts';
+import { isBatchWork, type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
@@ -7,6 +8,7 @@ import { hasRoomForBatch, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseJob, chooseWorker } from './choose.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
+import { chooseWaiting, MOST_LOOKED_AT } from './warmth.ts';
 
 /**
  * Who runs what next: one pass at the end of every command, over what the command freed or made ready, so that between
@@ -32,7 +34,9 @@ export function dispatch(core: Core): WaitingJob[] {
 function fillWorker(core: Core, worker: Worker): void {
   if (core.workers.byId(worker.session.worker_id) !== worker) return;
   while (freeSlots(worker) > 0) {
-    if (!dispatchNext(core, worker)) return;
+    const next = nextFor(core, worker);
+    if (next === null) return;
+    if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
   }
 }
 
@@ -44,7 +48,11 @@ function fillPool(core: Core, configId: string): void {
   for (;;) {
     const worker = chooseLive(core, fits);
     if (!worker) return;
-    if (dispatchNext(core, worker)) continue;
+    const next = nextFor(core, worker);
+    if (next !== null) {
+      placeNext(core, worker, next, fits);
+      continue;
+    }
     if (worker.declined.size === 0 && core.waiting.line.size === 0) return;
     unwilling.add(worker);
   }
@@ -57,6 +65,7 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
     const worker = chooseLive(
       core,
       (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
+      job.prefix,
     );
     if (!worker) return false;
     if (isLeftToOthers(core, worker, job)) continue;
@@ -66,24 +75,38 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
 }
 
 /** A job given to a worker that is gone would wait for its lease to run out: one that is not heard loses its socket. */
-function chooseLive(core: Core, fits: (worker: Worker) => boolean): Worker | null {
+function chooseLive(
+  core: Core,
+  fits: (worker: Worker) => boolean,
+  prefix: Prefix | null = null,
+): Worker | null {
   for (;;) {
-    const worker = chooseWorker(core.workers.all(), fits);
+    const worker = chooseWorker(core.workers.all(), fits, prefix);
     if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }
 
-/** The better of the next stored and the next waiting job. */
-function dispatchNext(core: Core, worker: Worker): boolean {
+/** Gives a job that the least loaded worker of a pool may run to the one that suits it best. */
+function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) => boolean): void {
+  const mayHaveIt = (worker: Worker) =>
+    fits(worker) && !worker.declined.has(job.id) && (job.mode === 'stored' || mayRun(worker, job.model));
+  const prefix = prefixOf(job);
+  const worker = prefix === null ? least : (chooseLive(core, mayHaveIt, prefix) ?? least);
+  if (!isLeftToOthers(core, worker, job)) send(core, worker, job);
+}
+
+/** The better of the next stored and the next waiting job; null: there is none that it may begin. */
+function nextFor(core: Core, worker: Worker): Job | null {
   const { config_id } = worker.session;
-  const next = chooseJob(nextStored(core, worker), core.waiting.line.nextFor(worker));
-  if (next === null) return false;
+  const line = core.waiting.line.nextFor(worker, MOST_LOOKED_AT);
+  const next = chooseJob(nextStored(core, worker), line[0] ?? null);
+  if (next === null) return null;
   if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
     core.ready.heldBack.add(config_id);
-    return false;
+    return null;
   }
-  if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
-  return true;
+  if (next.mode === 'stored') return next;
+  return chooseWaiting(line, worker, core.workers.all());
 }
 
 /** Without a statement where all that waits is batch work for which there is no room: so it is after every line of a batch. */

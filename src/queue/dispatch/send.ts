@@ -15,13 +15,14 @@ import {
   type UnfitJob,
 } from '../peers/job-frame.ts';
 import { streamIdOf } from '../state/fences.ts';
-import type { Job, WaitingJob } from '../state/job.ts';
+import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { payloadFile } from '../store/blob-table.ts';
 import { readPayload } from '../store/jobs-table.ts';
 import { attemptNumber, traceOf } from './trace.ts';
+import { predictedShare } from './warmth.ts';
 
 /** A worker closes its socket for a frame that is too long. */
 const TOO_LARGE: UnfitJob = {
@@ -87,9 +88,19 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
   occupySlot(worker, leased);
+  warm(worker, leased);
   const files =
     file_key === null ? null : fileAddresses(core, worker, { job_id: leased.id, fence_token, key: file_key });
   return { leased, files };
+}
+
+/** The worker's engine computes the prompt now. */
+function warm(worker: Worker, job: Job): void {
+  const prefix = prefixOf(job);
+  if (prefix === null) return;
+  const share = predictedShare(worker, prefix);
+  if (share > 0) worker.predicted.set(job.id, share);
+  worker.prefixes.add(prefix);
 }
 
 /** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */

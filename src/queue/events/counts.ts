@@ -4,6 +4,7 @@ import { isBatchWork, type Job } from '../state/job.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
+import { predictedTokens, seenTokens } from './prefix-hits.ts';
 
 /** Counts what happened, by the job's pool. Of a request for a model that nobody knows there is none. */
 export function toCounts(core: Core, event: JobEvent): void {
@@ -54,7 +55,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
     if (isFirst) observe(counts.queue_wait, QUEUE_WAIT_BOUNDS, at - submittedAt(job));
   },
   settled: (counts, event, core) => {
-    if (event.ending?.state === 'succeeded') succeeded(counts, event);
+    if (event.ending?.state === 'succeeded') succeeded(counts, event, core);
     else failed(counts, event, core);
   },
   cancelled: (counts, { job }) => {
@@ -87,7 +88,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
   },
 };
 
-function succeeded(counts: PoolCounts, { job, at, timing }: JobEvent): void {
+function succeeded(counts: PoolCounts, { job, at, timing, usage }: JobEvent, core: Core): void {
   counts.settled[job.mode].succeeded += 1;
   counts.attempts.succeeded += 1;
   const submitted = submittedAt(job);
@@ -96,6 +97,10 @@ function succeeded(counts: PoolCounts, { job, at, timing }: JobEvent): void {
   if (job.leased_at !== null && timing?.first_token_ms !== undefined) {
     const firstTokenAt = Math.min(at, job.leased_at + timing.first_token_ms);
     observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
+  }
+  if (usage !== undefined) {
+    counts.prefix_hits.predicted += predictedTokens(core, job, usage);
+    counts.prefix_hits.seen += seenTokens(usage);
   }
 }
 

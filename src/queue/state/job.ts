@@ -1,5 +1,5 @@
 import type { Failure } from '../../protocol/index.ts';
-import type { EarlierAttempts, RequestAnswer } from '../rpc.ts';
+import type { EarlierAttempts, Prefix, RequestAnswer } from '../rpc.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
 
@@ -14,6 +14,11 @@ export type Job = StoredJob | WaitingJob;
 /** Whether it may wait for what people wait for: lines of batches, and all else below interactive priority, 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
   return priority < 0;
+}
+
+/** How its prompt begins; null: nothing is known of it. */
+export function prefixOf({ prefix }: Pick<Job, 'prefix'>): Prefix | null {
+  return typeof prefix === 'string' ? (JSON.parse(prefix) as Prefix) : prefix;
 }
 
 /**
@@ -62,6 +67,10 @@ export interface WaitingJob {
   is_admitted: boolean;
   /** The gateway asked for it before, or it was released: it is counted once. */
   is_repeat: boolean;
+  /** How its prompt begins; null: nothing is known of it. */
+  prefix: Prefix | null;
+  /** How often a slot that it might have had went to one behind it (dispatch/warmth.ts). */
+  passed_over: number;
   /** The key to its payload, where that goes by reference. */
   file_key: string | null;
   /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */

@@ -27,6 +27,9 @@ type Release = ReleaseReason | 'returned';
 const TOKEN_KINDS = ['input', 'output', 'cached_input', 'reasoning', 'wasted'] as const;
 type TokenKind = (typeof TOKEN_KINDS)[number];
 
+const PREFIX_HITS = ['predicted', 'seen'] as const;
+type PrefixHit = (typeof PREFIX_HITS)[number];
+
 /** What happened to the jobs of one pool since it was first counted. */
 export interface PoolCounts {
   submitted: Record<Mode, number>;
@@ -41,6 +44,11 @@ export interface PoolCounts {
   /** Settlements that were refused: the job had gone to another attempt. */
   fence_refusals: number;
   tokens: Record<TokenKind, number>;
+  /**
+   * Tokens of prompts that the engine had computed before, of jobs that succeeded: as the queue supposed when it chose
+   * the worker, and as the engine told.
+   */
+  prefix_hits: Record<PrefixHit, number>;
   /** Of the worker of it that registered last; null: none has. Kept so that it can be said how many are wanted. */
   slots_per_worker: number | null;
   /** Jobs whose tokens their engine did not count to the end. */
@@ -65,6 +73,7 @@ export function newCounts(): PoolCounts {
     releases: zeros(RELEASES),
     fence_refusals: 0,
     tokens: zeros(TOKEN_KINDS),
+    prefix_hits: zeros(PREFIX_HITS),
     slots_per_worker: null,
     estimated: 0,
     queue_wait: newHistogram(QUEUE_WAIT_BOUNDS),

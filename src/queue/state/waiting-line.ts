@@ -31,15 +31,25 @@ export class WaitingLine {
     for (const [model, places] of this.#places) yield [model, places.map(({ job }) => job)];
   }
 
-  /** The first one that this worker serves and has not declined. */
-  nextFor({ session, models, declined }: Worker): WaitingJob | null {
-    if (this.#size === 0) return null;
-    let first: Place | null = null;
-    for (const model of [null, session.config_id, ...models, workerAlone(session.worker_id)]) {
-      const place = this.#places.get(model)?.find(({ job }) => !declined.has(job.id));
-      if (place && (first === null || goesBefore(place, first))) first = place;
+  /**
+   * The first ones that this worker serves and has not declined: those of the highest priority there is.
+   * @param most how many
+   */
+  nextFor({ session, models, declined }: Worker, most: number): WaitingJob[] {
+    if (this.#size === 0) return [];
+    const found: Place[] = [];
+    for (const model of new Set([null, session.config_id, ...models, workerAlone(session.worker_id)])) {
+      let taken = 0;
+      for (const place of this.#places.get(model) ?? []) {
+        if (declined.has(place.job.id)) continue;
+        found.push(place);
+        taken += 1;
+        if (taken === most) break;
+      }
     }
-    return first?.job ?? null;
+    found.sort((one, other) => (goesBefore(one, other) ? -1 : 1));
+    const jobs = found.slice(0, most).map(({ job }) => job);
+    return jobs.filter(({ priority }) => priority === jobs[0]!.priority);
   }
 
   /** How many wait for a slot of this pool. */

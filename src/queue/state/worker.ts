@@ -2,6 +2,7 @@ import { BASE_WORKER, EXTENDED_WORKER, type Load, type WorkerProfile } from '../
 import { workerAlone } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import { isBatchWork, type Job } from './job.ts';
+import { PrefixCache } from './prefix-cache.ts';
 
 /** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
 export interface Worker {
@@ -23,6 +24,10 @@ export interface Worker {
    * those that it leaves to others.
    */
   declined: Set<string>;
+  /** What its engine has computed, as the queue supposes. */
+  prefixes: PrefixCache;
+  /** Share of the prompt that it was supposed to have when it got a job that it runs, by the job's id; no entry: 0. */
+  predicted: Map<string, number>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   unresponsive: boolean;
   /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
@@ -85,6 +90,8 @@ export function newWorker(connection: Connection, session: Session, models: stri
     load: null,
     ceiling: null,
     declined: new Set(),
+    prefixes: new PrefixCache(),
+    predicted: new Map(),
     unresponsive: false,
     cordoned: false,
   };

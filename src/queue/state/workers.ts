@@ -89,6 +89,11 @@ export class Workers {
     return this.#byId.get(workerId) ?? null;
   }
 
+  /** One that is connected, or was and may reconnect. */
+  lastOf(workerId: string): Worker | null {
+    return this.byId(workerId) ?? this.#away.get(workerId)?.worker ?? null;
+  }
+
   all(): Worker[] {
     return [...this.#byId.values()];
   }
@@ -105,6 +110,7 @@ export class Workers {
     if (worker?.running.get(jobId) !== fenceToken) return;
     worker.running.delete(jobId);
     worker.batchJobs.delete(jobId);
+    worker.predicted.delete(jobId);
     this.#ready.worker(worker);
   }
 }

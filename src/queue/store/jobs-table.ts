@@ -48,12 +48,14 @@ export interface StoredJob {
   webhook: string | null;
   /** JSON of the TraceContext that came with its submission. */
   trace: string | null;
+  /** JSON of the Prefix of its prompt; null: nothing is known of it. */
+  prefix: string | null;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix`;
 
 export interface NewJobRow {
   id: string;
@@ -70,6 +72,7 @@ export interface NewJobRow {
   stream: 0 | 1;
   webhook: string | null;
   trace: string | null;
+  prefix: string | null;
 }
 
 /** The newest number of a row that there ever was. */
@@ -91,10 +94,10 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   }
 }
 
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
 function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
@@ -112,6 +115,7 @@ function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
     job.stream,
     job.webhook,
     job.trace,
+    job.prefix,
   ];
 }
 

@@ -5,7 +5,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
   // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. trace: see
-  // protocol/trace-context.ts. All times in epoch ms.
+  // protocol/trace-context.ts. prefix: prefix-rpc.ts. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -40,7 +40,8 @@ export const QUEUE_TABLES: readonly string[] = [
      output_fence INTEGER,
      output_taken INTEGER NOT NULL DEFAULT 0,
      token_name TEXT,
-     trace TEXT
+     trace TEXT,
+     prefix TEXT
    )`,
   // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts).
   `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)

@@ -1,0 +1,135 @@
+import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
+import { bytesOf, type LongText, PIECE_ENDS, type Prefix } from '../queue/rpc.ts';
+
+/** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
+
+/** What an engine's prompt is made of, in the order in which chat templates write it. */
+const PROMPT_FIELDS = [
+  'tools',
+  'system',
+  'instructions',
+  'messages',
+  'prompt',
+  'token_ids',
+  'input',
+] as const;
+
+/** What names a conversation: the first of them that a body has. */
+const SESSION_FIELDS = ['conversation', 'prompt_cache_key', 'user'] as const;
+
+export const PREFIX_FIELDS = [...PROMPT_FIELDS, ...SESSION_FIELDS] as const;
+
+/** Of a body, as JSON. */
+export type PrefixFields = Partial<Record<(typeof PREFIX_FIELDS)[number], Uint8Array>>;
+
+/** No name of a conversation is longer. */
+const SESSION_BYTES = 1024;
+
+/** A stored job with a longer payload goes to any worker: its prompt is not looked for in so much text. */
+const MOST_LENGTH = 1_000_000;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const BASIS = 0x811c9dc5;
+const PRIME = 0x01000193;
+
+const encoder = new TextEncoder();
+
+/** Whose prompt it is, and for which model: prompts of others are no prompts alike. */
+interface Owner {
+  /**
+   * Tenants share no predictions: where a request goes, and how soon, would tell one tenant what another has asked.
+   * Null: nobody's, where no tokens are configured.
+   */
+  tenant: string | null;
+  model: string | null;
+}
+
+/**
+ * Hashes the text of a prompt, as its JSON without the blanks between values: messages, a text or the ids of tokens.
+ * @returns undefined: it is shorter than a piece, and no conversation is named
+ */
+export function prefixOf(fields: PrefixFields, { tenant, model }: Owner): Prefix | undefined {
+  const owner = fnv(BASIS, encoder.encode(JSON.stringify([tenant, model])));
+  const { bytes, pieces } = piecesOf(fields, owner);
+  const session = sessionOf(fields, owner);
+  return pieces.length === 0 && session === 0 ? undefined : { session, bytes, pieces };
+}
+
+/**
+ * The same of a stored job: its payload is a body, or has one as text (`engine_request`) or as a value (RunPod's).
+ * @param payload JSON text
+ */
+export function prefixOfJob(payload: LongText, owner: Owner): Prefix | undefined {
+  if (payload.length > MOST_LENGTH) return undefined;
+  try {
+    return prefixOf(fieldsIn(bytesOf(payload)), owner);
+  } catch (error) {
+    // The engine says what is wrong with it.
+    if (error instanceof JsonFault) return undefined;
+    throw error;
+  }
+}
+
+const INNER = ['body', 'openai_input'] as const;
+
+function fieldsIn(json: Uint8Array): PrefixFields {
+  const { body, openai_input, ...fields } = jsonFields(json, [...PREFIX_FIELDS, ...INNER]);
+  const inner = openai_input ?? (body?.[0] === QUOTE ? encoder.encode(String(parseJsonBytes(body))) : body);
+  if (beginsObject(inner)) return fieldsIn(inner);
+  // RunPod's inputs.
+  return beginsObject(fields.input) ? fieldsIn(fields.input) : fields;
+}
+
+/** FNV-1a, 32 bits, of the text until the end of each piece. */
+function piecesOf(fields: PrefixFields, owner: number): Pick<Prefix, 'bytes' | 'pieces'> {
+  const pieces: number[] = [];
+  let hash = owner;
+  let bytes = 0;
+  let end = PIECE_ENDS[0]!;
+  for (const [index, name] of PROMPT_FIELDS.entries()) {
+    const json = fields[name];
+    if (json === undefined) continue;
+    hash = Math.imul(hash ^ index, PRIME);
+    let isText = false;
+    for (let at = 0; at < json.length; at++) {
+      const byte = json[at] as number;
+      if (!isText && byte <= 0x20) continue;
+      if (byte === QUOTE && !(isText && isEscaped(json, at))) isText = !isText;
+      hash = Math.imul(hash ^ byte, PRIME);
+      bytes += 1;
+      if (bytes < end) continue;
+      pieces.push(hash >>> 2);
+      if (pieces.length === PIECE_ENDS.length) return { bytes, pieces };
+      end = PIECE_ENDS[pieces.length]!;
+    }
+  }
+  return { bytes, pieces };
+}
+
+function isEscaped(json: Uint8Array, at: number): boolean {
+  let before = at - 1;
+  while (json[before] === BACKSLASH) before -= 1;
+  return (at - 1 - before) % 2 === 1;
+}
+
+/** The whole name counts, so that `session-1` is not the beginning of `session-12`. */
+function sessionOf(fields: PrefixFields, owner: number): number {
+  for (const [index, name] of SESSION_FIELDS.entries()) {
+    const json = fields[name];
+    if (json === undefined || !isName(json)) continue;
+    return fnv(Math.imul(owner ^ index, PRIME), json) >>> 2 || 1;
+  }
+  return 0;
+}
+
+/** Neither empty, nor null, nor too long. */
+function isName(json: Uint8Array): boolean {
+  return (json[0] === QUOTE ? json.byteLength > 2 : beginsObject(json)) && json.byteLength <= SESSION_BYTES;
+}
+
+function fnv(basis: number, bytes: Uint8Array): number {
+  let hash = basis;
+  for (let at = 0; at < bytes.length; at++) hash = Math.imul(hash ^ (bytes[at] as number), PRIME);
+  return hash;
+}

@@ -1,0 +1,95 @@
+import { PIECE_ENDS, type Prefix } from '../rpc.ts';
+import { usableSlots, type Worker } from '../state/worker.ts';
+
+/**
+ * Where a prompt finds its beginning computed. A guess by what was dispatched (state/prefix-cache.ts), so it only
+ * chooses between workers, and between jobs that wait: no slot stays free for it, and no job is held back for long.
+ */
+
+/**
+ * A shorter match does not count: with less than a quarter of the prompt computed the engine has most of the work to
+ * do still, and the least loaded worker does it soonest. A system prompt before long documents is such a match.
+ */
+const LEAST_SHARE = 1 / 4;
+
+/**
+ * A warm worker is chosen as long as it has at most twice the load of the least loaded one, and two jobs. Beyond that
+ * the job goes to another worker, which is warm from then on: so a beginning that all prompts have is soon everywhere,
+ * and then decides nothing. Twice: with fewer, conversations move though load differs by chance alone; two: where
+ * little runs, jobs beside each other do not slow each other down.
+ */
+const TIMES_LEAST = 2;
+const MORE_JOBS = 2;
+
+/** So many of those that wait are looked at for a slot. */
+export const MOST_LOOKED_AT = 16;
+
+/** So often a job is passed over: in a full pool that is the time of eight jobs' ends, and a pause only for itself. */
+const MOST_PASSED_OVER = 8;
+
+/** How much of a prompt a worker is supposed to have, bytes; a conversation that it had counts before all else. */
+export function warmth({ prefixes }: Worker, prefix: Prefix): number {
+  const matched = matchedBytes(prefixes.piecesOf(prefix));
+  const counted = matched >= prefix.bytes * LEAST_SHARE ? matched : 0;
+  return prefixes.hasSession(prefix) ? SESSION + matched : counted;
+}
+
+/** More than any match. */
+const SESSION = 1e9;
+
+function matchedBytes(pieces: number): number {
+  return pieces === 0 ? 0 : PIECE_ENDS[pieces - 1]!;
+}
+
+/** The share of a prompt that a worker is supposed to have, 0 to 1. */
+export function predictedShare({ prefixes }: Worker, prefix: Prefix): number {
+  return prefix.bytes === 0 ? 0 : Math.min(1, matchedBytes(prefixes.piecesOf(prefix)) / prefix.bytes);
+}
+
+/** Share of its slots in use. */
+export function shareInUse({ running, session }: Worker): number {
+  return running.size / session.capacity;
+}
+
+/** Whether a worker may be chosen for its warmth, beside the least loaded one that could be. */
+export function mayBePreferred(worker: Worker, least: Worker): boolean {
+  return shareInUse(worker) <= TIMES_LEAST * shareInUse(least) + MORE_JOBS / worker.session.capacity;
+}
+
+/** What the order of those that wait looks at. */
+interface Waiting {
+  prefix: Prefix | null;
+  passed_over: number;
+}
+
+/**
+ * Which of the first that wait gets a slot of this worker: the first that finds no warmer worker among the others, so
+ * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
+ * @param line in the order of dispatch, never empty
+ * @param workers all that are connected
+ */
+export function chooseWaiting<J extends Waiting>(
+  line: readonly J[],
+  worker: Worker,
+  workers: readonly Worker[],
+): J {
+  const [first] = line;
+  if (line.length === 1 || first!.prefix === null) return first!;
+  const rivals = workers.filter((other) => isRival(other, worker));
+  for (const [index, job] of line.entries()) {
+    if (job.passed_over < MOST_PASSED_OVER && hasWarmer(job, worker, rivals)) continue;
+    for (const passed of line.slice(0, index)) passed.passed_over += 1;
+    return job;
+  }
+  return first!;
+}
+
+function isRival(other: Worker, worker: Worker): boolean {
+  return other !== worker && other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
+}
+
+function hasWarmer({ prefix }: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
+  if (prefix === null) return false;
+  const own = warmth(worker, prefix);
+  return rivals.some((rival) => warmth(rival, prefix) > own);
+}

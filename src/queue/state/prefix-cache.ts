@@ -1,0 +1,51 @@
+import type { Prefix } from '../rpc.ts';
+
+/**
+ * Hashes that are remembered of one worker: about as much text as fits into the cache of an engine, 2 MiB in prompts
+ * of a few kilobytes; 200 kB of memory.
+ */
+const MOST_HASHES = 4096;
+
+/**
+ * What the engine of a worker has computed, as the queue supposes by what it gave to the worker: the newest prompts and
+ * conversations. Forgotten with the worker's process, since its engine's cache is gone then too.
+ */
+export class PrefixCache {
+  /** In the order of use. A piece is never older than those after it in a prompt, so what is left is a beginning. */
+  readonly #hashes = new Set<number>();
+
+  /** The worker computes this prompt now. */
+  add({ session, pieces }: Prefix): void {
+    for (let at = pieces.length - 1; at >= 0; at--) this.#touch(pieces[at]!);
+    if (session !== 0) this.#touch(session);
+    for (const oldest of this.#hashes) {
+      if (this.#hashes.size <= MOST_HASHES) return;
+      this.#hashes.delete(oldest);
+    }
+  }
+
+  /** The engine started anew. */
+  clear(): void {
+    this.#hashes.clear();
+  }
+
+  hasSession({ session }: Prefix): boolean {
+    return session !== 0 && this.#hashes.has(session);
+  }
+
+  /** How many pieces of the prompt, from the first, it has. */
+  piecesOf({ pieces }: Prefix): number {
+    let [known, unknown] = [0, pieces.length];
+    while (known < unknown) {
+      const middle = (known + unknown) >> 1;
+      if (this.#hashes.has(pieces[middle]!)) known = middle + 1;
+      else unknown = middle;
+    }
+    return known;
+  }
+
+  #touch(hash: number): void {
+    this.#hashes.delete(hash);
+    this.#hashes.add(hash);
+  }
+}

@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest';
+import { scanBody } from '../../../src/gateway/json-scan.ts';
+import { prefixOf, prefixOfJob } from '../../../src/gateway/prompt-prefix.ts';
+import { PIECE_ENDS } from '../../../src/queue/rpc.ts';
+
+const OWNER = { tenant: 'acme', model: 'tiny' };
+const bytes = (text: string) => new TextEncoder().encode(text);
+const of = (body: object, owner = OWNER, blanks?: number) =>
+  prefixOf(scanBody(bytes(JSON.stringify(body, null, blanks))).prompt, owner);
+const text = (length: number, seed = 'a "b" \\ {} [] é\n ') => seed.repeat(length).slice(0, length);
+
+/** How many pieces two prompts have in common. */
+function common(one: ReturnType<typeof of>, other: ReturnType<typeof of>): number {
+  const differs = one!.pieces.findIndex((piece, at) => piece !== other?.pieces[at]);
+  return differs < 0 ? one!.pieces.length : differs;
+}
+
+describe('how a prompt begins', () => {
+  const system = { role: 'system', content: text(2000) };
+  const turns = [system, { role: 'user', content: text(1500, 'question ') }];
+  const chat = (messages: object[]) => ({ model: 'tiny', messages });
+
+  it('is the same for each turn of a conversation, as far as the turn before went', () => {
+    const first = of(chat(turns));
+    const next = of(chat([...turns, { role: 'assistant', content: text(900, 'answer ') }]));
+    expect(first!.pieces.length).toBeGreaterThanOrEqual(6);
+    expect(common(first, next)).toBe(first!.pieces.length);
+    expect(next!.pieces.length).toBeGreaterThan(first!.pieces.length);
+  });
+
+  it('differs from where prompts differ', () => {
+    const other = of(chat([system, { role: 'user', content: text(1500, 'something else ') }]));
+    const shared = common(of(chat(turns)), other);
+    expect(PIECE_ENDS[shared - 1]).toBeGreaterThan(1500);
+    expect(PIECE_ENDS[shared]).toBeGreaterThan(2000);
+    expect(shared).toBeLessThan(other!.pieces.length);
+  });
+
+  it('is the same however the JSON is laid out', () => {
+    expect(of(chat(turns), OWNER, 2)).toEqual(of(chat(turns)));
+    expect(
+      common(
+        of(chat([{ role: 'user', content: text(2000, 'a b') }])),
+        of(chat([{ role: 'user', content: text(2000, 'ab') }])),
+      ),
+    ).toBe(0);
+  });
+
+  it('is another for another tenant, another model and other tools', () => {
+    const own = of(chat(turns));
+    expect(common(own, of(chat(turns), { ...OWNER, tenant: 'other' }))).toBe(0);
+    expect(common(own, of(chat(turns), { ...OWNER, model: 'large' }))).toBe(0);
+    expect(common(own, of({ ...chat(turns), tools: [{ type: 'function' }] }))).toBe(0);
+  });
+
+  it('is found in texts, in ids of tokens, and in the other forms of prompts', () => {
+    const long = text(3000);
+    const ids = Array.from({ length: 1000 }, (_, at) => at);
+    for (const body of [
+      { prompt: long },
+      { prompt: ids },
+      { token_ids: ids },
+      { input: long, instructions: 'be short' },
+      { system: long, messages: [] },
+    ]) {
+      expect(of(body)!.pieces.length, Object.keys(body).join()).toBeGreaterThanOrEqual(5);
+    }
+    expect(common(of({ prompt: ids }), of({ prompt: [...ids, 7, 8] }))).toBeGreaterThanOrEqual(6);
+  });
+
+  it('is nothing for a short prompt, and bounded for a long one', () => {
+    expect(of(chat([{ role: 'user', content: 'hi' }]))).toBeUndefined();
+    const huge = of({ prompt: text(2_000_000) });
+    expect(huge!.pieces).toHaveLength(PIECE_ENDS.length);
+    expect(huge!.bytes).toBe(PIECE_ENDS.at(-1));
+    expect(JSON.stringify(huge).length).toBeLessThan(600);
+  });
+
+  it('names the conversation by its whole name', () => {
+    const session = (named: object, owner = OWNER) => of({ messages: [], ...named }, owner)?.session;
+    const names = [
+      session({ prompt_cache_key: 'session-1' }),
+      session({ prompt_cache_key: 'session-12' }),
+      session({ user: 'session-1' }),
+      session({ conversation: { id: 'session-1' } }),
+      session({ prompt_cache_key: 'session-1' }, { ...OWNER, tenant: 'other' }),
+    ];
+    expect(new Set(names).size).toBe(names.length);
+    expect(session({ prompt_cache_key: 'session-1', user: 'x' })).toBe(names[0]);
+    for (const named of [{ user: '' }, { user: null }, { user: 'x'.repeat(2000) }, {}])
+      expect(session(named)).toBeUndefined();
+  });
+});
+
+describe('of a stored job', () => {
+  const body = { model: 'tiny', messages: [{ role: 'user', content: text(1500) }], user: 'u' };
+  const own = of(body);
+
+  it('is that of the request in its payload, whatever the form', () => {
+    const request = JSON.stringify(body);
+    for (const payload of [
+      body,
+      { method: 'POST', path: '/v1/chat/completions', body: request },
+      { input: { openai_route: '/v1/chat/completions', openai_input: body } },
+      { input: { route: '/v1/chat/completions', body } },
+      { input: body },
+    ]) {
+      expect(prefixOfJob(JSON.stringify(payload), OWNER)).toEqual(own);
+      expect(prefixOfJob(bytes(JSON.stringify(payload)), OWNER)).toEqual(own);
+    }
+  });
+
+  it('is nothing where there is no prompt to be found', () => {
+    for (const payload of ['{}', '{"body":"no JSON"}', '{"body":"{"}', '{"input":[1]}', '{"body":""}'])
+      expect(prefixOfJob(payload, OWNER)).toBeUndefined();
+  });
+});
