@@ -111,7 +111,7 @@ export const FLEET_BUGS: readonly Bug[] = [
   },
   {
     name: 'fleet: a busy worker has no time to finish',
-    file: 'src/scheduler/act.ts',
+    file: 'src/scheduler/advance.ts',
     line: '> DRAIN_LIMIT_MS;',
     becomes: '> 0 * DRAIN_LIMIT_MS;',
   },
@@ -124,9 +124,9 @@ export const FLEET_BUGS: readonly Bug[] = [
   },
   {
     name: 'fleet: a worker that drains is given jobs',
-    file: 'src/scheduler/act.ts',
-    line: ".filter(({ state }) => state === 'draining' || state === 'terminating')",
-    becomes: '.filter(() => false)',
+    file: 'src/scheduler/machines.ts',
+    line: "if (launch) return launch.state === 'draining' || launch.state === 'terminating';",
+    becomes: 'if (launch) return false;',
   },
   {
     name: 'seam: the cordon is not obeyed',
@@ -149,14 +149,21 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'seam: the answer to the cordon is 0 too early',
     file: 'src/queue/commands/cordon.ts',
-    line: '[id, leasedBy(core, id).length]',
-    becomes: '[id, Math.max(0, leasedBy(core, id).length - 1)]',
+    line: 'if (worker) return Math.max(leased, worker.running.size);',
+    becomes: 'if (worker) return Math.max(0, leased - 1);',
   },
   {
-    name: 'seam: jobs of callers are not among those that a worker holds',
+    name: 'seam: callers’ jobs of before a restart are not among those that a worker holds',
     file: 'src/queue/commands/cordon.ts',
-    line: 'leasedBy(core, id).length',
-    becomes: "leasedBy(core, id).filter(({ mode }) => mode !== 'waiting').length",
+    line: 'if (worker) return Math.max(leased, worker.running.size);',
+    becomes: 'if (worker) return leased;',
+    first_seed: 70,
+  },
+  {
+    name: 'seam: what the queue does not answer of is taken for idle',
+    file: 'src/scheduler/advance.ts',
+    line: 'const isIdle = cordoned?.[name] === 0;',
+    becomes: 'const isIdle = !cordoned?.[name];',
   },
   {
     name: 'seam: a worker that is taken back stays in the cordon',

@@ -1,4 +1,5 @@
-import type { FleetFacts, HeartbeatFacts, PoolFacts, SessionFacts } from '../scheduler/facts.ts';
+import type { Heartbeat } from '../protocol/index.ts';
+import type { FleetFacts, HeartbeatFacts, PoolFacts, WorkerFacts } from '../scheduler/facts.ts';
 import type { KnownWorker, PoolShare } from './rpc.ts';
 
 interface Progress {
@@ -13,19 +14,22 @@ export class SchedulingFacts {
   readonly #progress = new Map<string, Progress>();
 
   of(workers: Iterable<KnownWorker>, shares: Iterable<PoolShare>, isKnown: boolean): FleetFacts {
-    const sessions: SessionFacts[] = [];
-    const heartbeats = new Map<string, HeartbeatFacts>();
-    for (const worker of workers) {
-      if (worker.session) sessions.push(worker.session);
-      const { worker_id, heartbeat, heartbeat_at } = worker;
-      if (!heartbeat || heartbeat_at === null) continue;
-      const { phase = null, progress = null, tokens_per_second = null } = heartbeat;
-      const progressed_at = this.#moved(worker_id, { phase, progress: progress ?? 0, at: heartbeat_at });
-      heartbeats.set(worker_id, { phase, progress, tokens_per_second, progressed_at });
+    const facts = new Map<string, WorkerFacts>();
+    for (const { worker_id, session, heartbeat, heartbeat_at: at } of workers) {
+      facts.set(worker_id, {
+        session,
+        heartbeat: heartbeat && this.#heartbeat(worker_id, heartbeat, at ?? 0),
+      });
     }
-    for (const id of this.#progress.keys()) if (!heartbeats.has(id)) this.#progress.delete(id);
+    for (const id of this.#progress.keys()) if (!facts.get(id)?.heartbeat) this.#progress.delete(id);
     const pools = new Map([...shares].map((share) => [share.config_id, poolFacts(share)]));
-    return { isKnown, sessions, pools, heartbeats };
+    return { isKnown, pools, workers: facts };
+  }
+
+  #heartbeat(workerId: string, heartbeat: Heartbeat, at: number): HeartbeatFacts {
+    const { phase = null, progress = null, tokens_per_second = null } = heartbeat;
+    const progressed_at = this.#moved(workerId, { phase, progress: progress ?? 0, at });
+    return { phase, progress, tokens_per_second, progressed_at };
   }
 
   #moved(id: string, now: Progress): number {

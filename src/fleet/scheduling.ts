@@ -18,7 +18,7 @@ const AGAIN_MS = 10_000;
 
 export interface SchedulingPorts {
   /** What is known, and the scheduler over it. */
-  fleet: Pick<Fleet, 'scheduler' | 'facts' | 'choosePools'>;
+  fleet: Pick<Fleet, 'scheduler' | 'workers' | 'choosePools'>;
   queueId: string;
   alarm: Alarm;
   /** Epoch ms */
@@ -68,7 +68,7 @@ export class Scheduling {
     const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
     const waiting = pools.filter(({ pending }) => pending.waiting + pending.stored > 0);
-    const { sessions } = this.#ports.fleet.facts();
+    const sessions = this.#ports.fleet.workers.sessions();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');
     if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.reconciledAt + SOON_MS));

@@ -2,12 +2,17 @@
 export interface FleetFacts {
   /** Whether the queue's numbers are all here: since a start of the object, and still answering. */
   isKnown: boolean;
-  /** Connected workers. */
-  sessions: SessionFacts[];
   /** By pool id; one that the queue does not mention has nothing. */
   pools: ReadonlyMap<string, PoolFacts>;
-  /** By worker id, of those that have sent heartbeats. */
-  heartbeats: ReadonlyMap<string, HeartbeatFacts>;
+  /** By name, which is their id. */
+  workers: ReadonlyMap<string, WorkerFacts>;
+}
+
+export interface WorkerFacts {
+  /** Its connection to the queue; null: there is none. */
+  session: SessionFacts | null;
+  /** Of its newest heartbeat; null: it has sent none. */
+  heartbeat: HeartbeatFacts | null;
 }
 
 export interface SessionFacts {

@@ -48,11 +48,6 @@ export class Launches {
     return this.#byId.get(id) ?? null;
   }
 
-  /** The launch that wants a machine of that name; null: none does. */
-  wanting(name: string): LaunchRecord | null {
-    return this.alive().find((launch) => launch.name === name) ?? null;
-  }
-
   /** What one that ends with this has cost is booked in the same commit. Of an orphan that is gone nothing is kept. */
   save(launch: LaunchRecord): void {
     if (launch.is_orphan && isFinal(launch)) return this.#remove(launch.id);

@@ -49,18 +49,8 @@ export function observe(core: Core, known: Known): Observed {
       tells_prices: DRIVERS[driver].tellsPrices,
     })),
     launches: core.launches.launched(),
-    sessions: facts.sessions.map(({ worker_id, config_id, state, capacity, running }) => ({
-      worker_id,
-      config_id,
-      state,
-      slots: capacity,
-      running,
-      tokens_per_second: facts.heartbeats.get(worker_id)?.tokens_per_second ?? null,
-    })),
+    workers: facts.workers,
     cordoned: answers.cordoned ?? {},
-    progressed_at: Object.fromEntries(
-      [...facts.heartbeats].map(([name, { progressed_at }]) => [name, progressed_at]),
-    ),
     dismissed: dismissed.map(({ id }) => id),
   };
 }

@@ -1,3 +1,4 @@
+import type { FleetFacts } from './facts.ts';
 import type { FailureCause, Launch } from './launch.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
@@ -20,18 +21,16 @@ export interface Observed {
    * times are read off them each time, so none of that is remembered anywhere else.
    */
   launches: Launch[];
-  /** Connected workers, whoever started them; empty is taken at its word only where `demand` is known. */
-  sessions: ObservedSession[];
+  /**
+   * By name, whoever started them. That one is not connected is taken at its word only where `demand` is known. A start
+   * whose worker's heartbeats show that it moves on is given more time.
+   */
+  workers: FleetFacts['workers'];
   /**
    * What the queue's answer to the newest cordon said: worker id → jobs it still runs. Workers that are not among them
    * may get jobs.
    */
   cordoned: Record<string, number>;
-  /**
-   * When a start last moved on, by its worker's heartbeats (a new phase, or more progress in one), by the name of the
-   * launch. A start that moves on is given more time.
-   */
-  progressed_at: Record<string, number>;
   /** Launches that an operator drains, by id: never taken back, and not counted as capacity. */
   dismissed: string[];
 }
@@ -96,19 +95,6 @@ export interface ObservedProvider {
   prices: Record<string, number>;
   /** Its machines cost what it says; others cost what the spec says, or nothing. */
   tells_prices: boolean;
-}
-
-/** A worker that is connected to the queue. */
-export interface ObservedSession {
-  worker_id: string;
-  config_id: string;
-  /** As the queue tells it: only `ready` ones take jobs. */
-  state: 'ready' | 'paused' | 'draining';
-  /** Its capacity; 0: its engine is not ready. */
-  slots: number;
-  running: number;
-  /** Of its newest heartbeat; null: none, or it does not tell. */
-  tokens_per_second: number | null;
 }
 
 /** What to do, with why in words. Nothing is decided twice: what is under way shows in the launches. */

@@ -9,6 +9,7 @@ import {
   prefixOf,
   terminated,
 } from './launch.ts';
+import type { Machines } from './machines.ts';
 import type { Machine } from './rpc.ts';
 
 /** A machine that is created but not started this long after its order will not start by itself, ms. */
@@ -24,8 +25,8 @@ export interface CompleteList {
   machines: readonly Machine[];
   /** Part of the names of this installation's machines. */
   installation: string;
-  /** Connected workers: their machines exist, whatever a list says. */
-  connected: ReadonlySet<string>;
+  /** As they were before it came. */
+  known: Machines;
 }
 
 /**
@@ -44,7 +45,7 @@ export function takeList(core: Core, list: CompleteList): void {
       takeMachine(core, launch, machine);
     } else miss(core, launch, list);
   }
-  const unwanted = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(core, machine, list));
+  const unwanted = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(machine, list));
   const orphans = core.launches.machines().filter((launch) => launch.is_orphan && isListed(launch));
   for (const orphan of orphans) {
     const isShown = unwanted.some(({ external_id }) => external_id === orphan.external_id);
@@ -67,8 +68,8 @@ function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine 
 }
 
 /** The launcher that made the list may not be the one that the launch is bound to. */
-function isWantedElsewhere(core: Core, machine: Machine, { provider, host }: CompleteList): boolean {
-  const launch = core.launches.wanting(machine.name);
+function isWantedElsewhere(machine: Machine, { provider, host, known }: CompleteList): boolean {
+  const launch = known.get(machine.name)?.launch;
   if (!launch) return false;
   return launch.state === 'intended' || (launch.provider === provider && launch.host !== host);
 }
@@ -111,11 +112,12 @@ function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): 
 }
 
 /** A list lacks a launch's machine. Two such lists, some time apart, mean that it does not exist. */
-function miss(core: Core, launch: LaunchRecord, { begun_at, connected, host }: CompleteList): void {
+function miss(core: Core, launch: LaunchRecord, { begun_at, known, host }: CompleteList): void {
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
   // The order is repeated soon, and the driver then looks the machine up by name.
   const isAsked = launch.state === 'requested' && launch.order_due_at !== null;
-  if (isTooOld || isAsked || connected.has(launch.name)) return;
+  // Where its worker is connected there is a machine, whatever a list says.
+  if (isTooOld || isAsked || known.get(launch.name)?.session) return;
   const missed_since = launch.missed_since ?? begun_at;
   const missed = { ...launch, missed_lists: launch.missed_lists + 1, missed_since };
   if (begun_at - missed_since < listsApartMs(host)) return core.launches.save(missed);

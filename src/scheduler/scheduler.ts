@@ -1,6 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
-import { act, clear, cordonOf, giveUp, join } from './act.ts';
+import { act, giveUp } from './act.ts';
+import { clear, join } from './advance.ts';
 import { followClock } from './clock.ts';
 import { control } from './control.ts';
 import { type Control, Controls } from './controls.ts';
@@ -9,6 +10,7 @@ import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
 import { exists, isFinal, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
+import { cordonOf, type Machines, machinesOf } from './machines.ts';
 import { observe } from './observe.ts';
 import type { Decided, RuleState } from './observed.ts';
 import { type DueOrder, takeOrders, takeResult } from './orders.ts';
@@ -29,7 +31,7 @@ import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
 import { readFormerProviders, readSpec, writeFormerProviders, writeSpec } from './spec-table.ts';
 import { readState, writeState } from './state-table.ts';
-import { type LastDecision, launchRows, scalingOf } from './view.ts';
+import { type LastDecision, lastDecision, launchRows, scalingOf } from './view.ts';
 
 /** How often the scheduler reconciles, and how often while a launch is under way, ms. */
 const RECONCILE_MS = 5000;
@@ -136,7 +138,7 @@ export class Scheduler {
 
   /** Names of the workers that the queue must give no more jobs. */
   cordon(): string[] {
-    return cordonOf(this.#core, prefixOf(this.#secrets.installation), this.#ports.facts());
+    return cordonOf(this.#machines(), prefixOf(this.#secrets.installation));
   }
 
   /** Observes, decides and writes the decisions. @param answers what queue and batches answered just before */
@@ -145,13 +147,13 @@ export class Scheduler {
     const facts = this.#ports.facts();
     this.#reconciledAt = core.now();
     followClock(core, this.#controls);
-    join(core, facts);
-    clear(core, answers.cordoned);
+    join(core, this.#machines(facts));
+    clear(core, this.#machines(facts), answers.cordoned);
     const providers = this.#providers();
     const known = { applied: this.spec(), providers, controls: this.#controls, facts, answers };
     const decided = decide(observe(core, known), this.#rule, core.now());
     act(core, decided.decisions, this.#controls, this.#secrets.installation);
-    clear(core, answers.cordoned);
+    clear(core, this.#machines(facts), answers.cordoned);
     core.launches.bound(core.now());
     this.#remember(decided);
   }
@@ -186,7 +188,7 @@ export class Scheduler {
   }
 
   launches(): LaunchRow[] {
-    return launchRows(this.#core, this.#ports.facts().heartbeats, this.#last);
+    return launchRows(this.#core, this.#ports.facts().workers, this.#last);
   }
 
   scaling(): { summary: ScalingSummary; pools: ReadonlyMap<string, PoolScaling> } | null {
@@ -199,9 +201,14 @@ export class Scheduler {
       providers: this.#providers(),
       controls: this.#controls,
       pools: facts.pools,
-      connected: new Set(facts.sessions.map(({ worker_id }) => worker_id)),
+      workers: facts.workers,
       last: this.#last,
     });
+  }
+
+  /** As they are now, launches and workers. */
+  #machines(facts = this.#ports.facts()): Machines {
+    return machinesOf(this.#core.launches, facts);
   }
 
   #change(after: FleetSpec | null, dryRun: boolean): SpecChange {
@@ -260,7 +267,6 @@ export class Scheduler {
     providers: Readonly<Record<string, ProviderSpec>>,
   ): void {
     const now = this.#ports.now();
-    const connected = new Set(this.#ports.facts().sessions.map(({ worker_id }) => worker_id));
     for (const list of report.lists) {
       const { provider, machines, age_ms } = list;
       const driver = providers[provider]?.driver;
@@ -269,7 +275,14 @@ export class Scheduler {
       this.#core.providers.listed(launcherId, list, host, now);
       if (machines === null) continue;
       const { installation } = this.#secrets;
-      takeList(this.#core, { provider, host, begun_at: now - age_ms, machines, installation, connected });
+      takeList(this.#core, {
+        provider,
+        host,
+        begun_at: now - age_ms,
+        machines,
+        installation,
+        known: this.#machines(),
+      });
     }
   }
 
@@ -285,24 +298,13 @@ export class Scheduler {
         one.kind === 'launch' ? one.config_id : this.#core.launches.find(one.launch_id)?.config_id,
       ),
     );
-    const texts = decided.pools.map(({ config_id, text }): [string, { at: number; text: string }] => {
-      const before = this.#last?.texts.get(config_id);
-      const isKept = before && !changed.has(config_id) && saysNoMore(text, before.text);
-      return [config_id, isKept ? before : { at: now, text }];
-    });
-    this.#last = { decided, texts: new Map(texts) };
+    this.#last = lastDecision(decided, changed, this.#last, now);
   }
 
   /** Whether a machine is starting or ending. */
   get #isBusy(): boolean {
     return this.#core.launches.alive().some(({ state }) => state !== 'ready');
   }
-}
-
-/** Whether two texts differ in their numbers alone, which change all the time and are no news. */
-function saysNoMore(text: string, before: string): boolean {
-  const shape = (of: string) => of.replace(/(?<=\D)\d+(\.\d+)?/g, '#');
-  return shape(before).startsWith(shape(text));
 }
 
 function instanceTypesAt(provider: string, pools: FleetSpec['pools']): string[] {

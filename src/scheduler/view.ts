@@ -2,7 +2,7 @@ import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.t
 import type { Controls } from './controls.ts';
 import type { Core } from './core.ts';
 import { costOf, spentToday } from './cost.ts';
-import type { HeartbeatFacts, PoolFacts } from './facts.ts';
+import type { FleetFacts, HeartbeatFacts, PoolFacts } from './facts.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 import type { Decided, PoolDecided } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
@@ -26,10 +26,31 @@ export interface LastDecision {
   texts: ReadonlyMap<string, { at: number; text: string }>;
 }
 
+/** @param changed pools of which something was decided */
+export function lastDecision(
+  decided: Decided,
+  changed: ReadonlySet<string | undefined>,
+  before: LastDecision | null,
+  now: number,
+): LastDecision {
+  const texts = decided.pools.map(({ config_id, text }): [string, { at: number; text: string }] => {
+    const known = before?.texts.get(config_id);
+    const isKept = known && !changed.has(config_id) && saysNoMore(text, known.text);
+    return [config_id, isKept ? known : { at: now, text }];
+  });
+  return { decided, texts: new Map(texts) };
+}
+
+/** Whether two texts differ in their numbers alone, which change all the time and are no news. */
+function saysNoMore(text: string, before: string): boolean {
+  const shape = (of: string) => of.replace(/(?<=\D)\d+(\.\d+)?/g, '#');
+  return shape(before).startsWith(shape(text));
+}
+
 /** Those that may be alive and the newest that have ended. */
 export function launchRows(
   core: Core,
-  heartbeats: ReadonlyMap<string, HeartbeatFacts>,
+  workers: FleetFacts['workers'],
   last: LastDecision | null,
 ): LaunchRow[] {
   const now = core.now();
@@ -39,13 +60,13 @@ export function launchRows(
     .sort((one, other) => other.state_at - one.state_at)
     .slice(0, MOST_ENDED);
   return [...all.filter((launch) => !isFinal(launch)), ...shown].map((launch) =>
-    launchRow(launch, heartbeats.get(launch.name), expectedMs(launch, last), now),
+    launchRow(launch, workers.get(launch.name)?.heartbeat ?? null, expectedMs(launch, last), now),
   );
 }
 
 function launchRow(
   launch: LaunchRecord,
-  heartbeat: HeartbeatFacts | undefined,
+  heartbeat: HeartbeatFacts | null,
   startMs: number | null,
   now: number,
 ): LaunchRow {
@@ -83,8 +104,7 @@ export interface Shown {
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
   pools: ReadonlyMap<string, PoolFacts>;
-  /** Ids of the workers that are. */
-  connected: ReadonlySet<string>;
+  workers: FleetFacts['workers'];
   last: LastDecision | null;
 }
 
@@ -120,7 +140,7 @@ export function scalingOf(core: Core, shown: Shown) {
       wanted: decided?.wanted ?? null,
       min,
       max,
-      ready: own.filter(({ state, name }) => state === 'ready' && shown.connected.has(name)).length,
+      ready: own.filter(({ state, name }) => state === 'ready' && shown.workers.get(name)?.session).length,
       starting: own.filter(isStarting).length,
       draining: own.filter(isLeaving).length,
       waiting: facts?.waiting ?? 0,

@@ -201,7 +201,9 @@ export class Promises {
         config_id === row.config_id && (cause === 'exited' || cause === 'start_deadline'),
     );
     const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
-    if (failed.length > most) {
+    // Who resumes a pool forgives what failed before.
+    const tries = 1 + plan.faults.filter(({ kind }) => kind === 'operator_drains').length;
+    if (failed.length > most * tries) {
       this.violated('a pool that fails is given up', `${inWords(row)} after ${failed.length} failures`);
     }
   }

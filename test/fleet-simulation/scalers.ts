@@ -1,4 +1,5 @@
 import { decide, EMPTY_STATE } from '../../src/scheduler/decide.ts';
+import type { WorkerFacts } from '../../src/scheduler/facts.ts';
 import type { Launch } from '../../src/scheduler/launch.ts';
 import type { Observed, RuleState } from '../../src/scheduler/observed.ts';
 import type { Change, Conditions, Scaler, Seen, Worker } from './trace-run.ts';
@@ -43,16 +44,8 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
         ],
         providers: [{ name: 'cloud', max: null, is_fresh: true, prices: {}, tells_prices: false }],
         launches: seen.workers.map(rowOf),
-        sessions: alive.map(({ name, running }) => ({
-          worker_id: name,
-          config_id: 'chat',
-          state: 'ready',
-          slots: conditions.slots,
-          running,
-          tokens_per_second: null,
-        })),
+        workers: new Map(alive.map((worker) => [worker.name, factsOf(worker, conditions.slots)])),
         cordoned: {},
-        progressed_at: {},
         dismissed: [],
       };
       const decided = decide(observed, state, seen.now);
@@ -70,6 +63,11 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
       };
     },
   };
+}
+
+function factsOf({ name, running }: Worker, capacity: number): WorkerFacts {
+  const session = { worker_id: name, config_id: 'chat', capacity, running, connected_at: 0 };
+  return { session: { ...session, state: 'ready' }, heartbeat: null };
 }
 
 function rowOf(worker: Worker): Launch {

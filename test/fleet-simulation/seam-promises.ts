@@ -104,7 +104,8 @@ export class SeamPromises {
     const told = [...facts.pools].map(([id, { waiting, running, submitted, ended }]) => {
       return [id, waiting, running, submitted, ended];
     });
-    const known = inWords(facts.sessions, told);
+    const sessions = [...facts.workers.values()].flatMap(({ session }) => session ?? []);
+    const known = inWords(sessions, told);
     if (known !== text) violated('queue and scheduler know the same', `${text}, and not ${known}`);
   }
 

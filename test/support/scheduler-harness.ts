@@ -140,9 +140,8 @@ export class SchedulerHarness {
     const totals = { submitted: this.waiting, submitted_in_background: 0, ended: 0 };
     return {
       isKnown: true,
-      sessions: this.sessions,
       pools: new Map([['chat', { ...pool, ...totals }]]),
-      heartbeats: new Map(),
+      workers: new Map(this.sessions.map((session) => [session.worker_id, { session, heartbeat: null }])),
     };
   }
 

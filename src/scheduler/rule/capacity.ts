@@ -1,5 +1,6 @@
+import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { ObservedSession } from '../observed.ts';
+
 import { isReliedUpon, isStarting, type StartSeconds } from './starts.ts';
 
 /** A ready worker that is disconnected for this long no longer counts as capacity, ms. */
@@ -26,7 +27,7 @@ export interface Capacity {
 /** @param isHeard whether its provider has told lately what it has */
 export function capacityOf(
   launches: Launch[],
-  sessions: ObservedSession[],
+  sessions: SessionFacts[],
   awaySince: Record<string, number>,
   start: StartSeconds,
   isHeard: (launch: Launch) => boolean,
@@ -42,7 +43,7 @@ export function capacityOf(
   return {
     ready: ready.filter((launch) => !isLeaving(launch) && awayMs(launch) <= AWAY_MS),
     others: sessions.filter(
-      ({ worker_id, state, slots }) => !names.has(worker_id) && state !== 'draining' && slots > 0,
+      ({ worker_id, state, capacity }) => !names.has(worker_id) && state !== 'draining' && capacity > 0,
     ).length,
     starting: starting.filter(isReliable),
     late: starting.filter((launch) => !isReliable(launch)),

@@ -1,5 +1,6 @@
+import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { Demand, ObservedSession, PoolMemory } from '../observed.ts';
+import type { Demand, PoolMemory } from '../observed.ts';
 
 /** Observations further apart than this, or a clock set back, break the continuous record, ms. */
 const GAP_MS = 60_000;
@@ -21,7 +22,7 @@ const FADE_AFTER_JOBS = 500;
 export function remember(
   before: PoolMemory | undefined,
   demand: Demand,
-  sessions: ObservedSession[],
+  sessions: SessionFacts[],
   ready: Launch[],
   now: number,
 ): PoolMemory {

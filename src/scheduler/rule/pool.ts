@@ -9,7 +9,9 @@ export function decidePool(asked: Asked): Answer {
   const { pool, observed, market } = asked;
   const { now } = market;
   const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
-  const sessions = observed.sessions.filter(({ config_id }) => config_id === pool.config_id);
+  const sessions = [...observed.workers.values()].flatMap(({ session }) =>
+    session?.config_id === pool.config_id ? session : [],
+  );
   const start = startSeconds(mine);
   const { demand } = pool;
   const ready = mine.filter(({ state }) => state === 'ready');

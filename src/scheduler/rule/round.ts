@@ -59,7 +59,7 @@ export class Round {
     const { market, observed } = this.#asked;
     for (const launch of this.#launches) {
       if (!this.#isHeard(launch)) continue;
-      const progressedAt = observed.progressed_at[launch.name] ?? null;
+      const progressedAt = observed.workers.get(launch.name)?.heartbeat?.progressed_at ?? null;
       if (!isOverdue(launch, this.#start, progressedAt, market.now)) continue;
       this.#end(launch, 'start_deadline', 'It was not ready within its start deadline.');
     }
@@ -102,12 +102,11 @@ export class Round {
   }
 
   shrinkTo(target: number, why: string, memory: PoolMemory): void {
-    const sessions = new Map(this.#asked.observed.sessions.map((session) => [session.worker_id, session]));
     const { ready, starting, late } = this.#capacity;
     const isFree = (launch: Launch) => this.#isHeard(launch) && !this.#ended.has(launch.id);
     const victims = inOrderOfVictims(
       [...starting, ...ready].filter(isFree),
-      sessions,
+      this.#asked.observed.workers,
       memory.idle_since,
       (launch) => this.#costOf(launch),
     );

@@ -1,5 +1,5 @@
+import type { FleetFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { ObservedSession } from '../observed.ts';
 import { isStarting } from './starts.ts';
 
 /**
@@ -9,12 +9,12 @@ import { isStarting } from './starts.ts';
  */
 export function inOrderOfVictims(
   launches: Launch[],
-  sessions: Map<string, ObservedSession>,
+  workers: FleetFacts['workers'],
   idleSince: Record<string, number>,
   cost: (launch: Launch) => number,
 ): Launch[] {
   const rank = (launch: Launch): number[] => {
-    const running = sessions.get(launch.name)?.running ?? 0;
+    const running = workers.get(launch.name)?.session?.running ?? 0;
     if (isStarting(launch)) {
       return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -cost(launch)];
     }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { Launch } from '../../../src/scheduler/launch.ts';
 import type { Observed } from '../../../src/scheduler/observed.ts';
-import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session, workers } from './observe.ts';
 
 const HOUR = 60 * MINUTE;
 const long = { intended_at: NOW - 3 * HOUR, accepted_at: NOW - 3 * HOUR, ready_at: NOW - 2.9 * HOUR };
@@ -20,9 +20,11 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool(), demand: demand({ running }) }],
         launches,
-        sessions: launches
-          .filter(({ state }) => state === 'ready')
-          .map((one) => session(one, { running: one === busy ? running : 0 })),
+        workers: workers(
+          launches
+            .filter(({ state }) => state === 'ready')
+            .map((one) => session(one, { running: one === busy ? running : 0 })),
+        ),
       });
     expect(decideAfter(HOUR, of(1, [busy, idle, dear, start])).decisions).toMatchObject([
       { kind: 'terminate', launch_id: start.id, cause: null, reason: expect.stringContaining('not needed') },
@@ -32,7 +34,7 @@ describe('what the rule gives up', () => {
     const before = decideAfter(HOUR, of(1, [busy, idle]));
     // Another that has been idle only since now stays.
     const later = of(1, [busy, idle, dear]);
-    later.sessions.find(({ worker_id }) => worker_id === idle.name)!.running = 1;
+    later.workers.get(idle.name)!.session!.running = 1;
     later.pools[0]!.demand!.running = 2;
     expect(before.decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
     expect(decide(later, before.state, NOW + 5000).decisions[0]).toMatchObject({ launch_id: dear.id });
@@ -44,7 +46,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [pool(keep_warm === undefined ? {} : { keep_warm })],
         launches: [mine],
-        sessions: [session(mine)],
+        workers: workers([session(mine)]),
       });
     expect(kinds(of(), 4 * MINUTE)).toEqual([]);
     expect(kinds(of(2 * 3600))).toEqual([]);
@@ -54,7 +56,7 @@ describe('what the rule gives up', () => {
   it('terminates a drained worker only when the queue has answered that it runs nothing', () => {
     const mine = launch('draining', long);
     const of = (cordoned: Record<string, number>) =>
-      observed({ launches: [mine], sessions: [session(mine)], cordoned });
+      observed({ launches: [mine], workers: workers([session(mine)]), cordoned });
     expect(kinds(of({}))).toEqual([]);
     expect(kinds(of({ [mine.name]: 1 }))).toEqual([]);
     expect(kinds(of({ [mine.name]: 0 }))).toEqual(['terminate']);
@@ -63,7 +65,7 @@ describe('what the rule gives up', () => {
   it('takes a draining worker back before it launches another, but none that an operator drains', () => {
     const mine = launch('draining', long);
     const busy = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
-    const of = observed({ pools: [busy], launches: [mine], sessions: [session(mine)] });
+    const of = observed({ pools: [busy], launches: [mine], workers: workers([session(mine)]) });
     expect(kinds(of, 5000)).toEqual(['take_back']);
     expect(kinds({ ...of, dismissed: [mine.id] }, 5000)).toEqual(['launch']);
   });
@@ -74,7 +76,8 @@ describe('what the rule gives up', () => {
     expect(decideAfter(5000, of).decisions).toContainEqual(
       expect.objectContaining({ kind: 'terminate', cause: 'start_deadline' }),
     );
-    const moving = { ...of, progressed_at: { [late.name]: NOW - MINUTE } };
+    const heartbeat = { phase: null, progress: null, tokens_per_second: null, progressed_at: NOW - MINUTE };
+    const moving = { ...of, workers: new Map([[late.name, { session: null, heartbeat }]]) };
     expect(kinds(moving, 5000)).not.toContain('terminate');
     const silent = { ...of, providers: [{ ...of.providers[0]!, is_fresh: false }] };
     expect(kinds(silent, 5000)).toEqual([]);
@@ -99,7 +102,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool({ min: 1, max: 3 }), ...given }],
         launches: [mine],
-        sessions: [session(mine)],
+        workers: workers([session(mine)]),
       });
     const busy = { demand: demand({ waiting: 50, submitted: 50 }) };
     expect(kinds(of({ paused: true, ...busy }))).toEqual([]);
@@ -111,10 +114,10 @@ describe('what the rule gives up', () => {
     const idle = observed({
       pools: [pool({ keep_warm: 0 })],
       launches: [mine],
-      sessions: [session(mine)],
+      workers: workers([session(mine)]),
     });
     expect(kinds(idle, 4 * MINUTE)).toEqual([]);
-    const { state } = decideAfter(HOUR, { ...idle, launches: [], sessions: [] });
+    const { state } = decideAfter(HOUR, { ...idle, launches: [], workers: new Map() });
     expect(decide(idle, state, NOW + 2 * HOUR).decisions).toEqual([]);
     expect(decide(idle, state, NOW - 2 * HOUR).decisions).toEqual([]);
     expect(decide(idle, EMPTY_STATE, NOW).decisions).toEqual([]);
@@ -126,7 +129,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool(spec), demand: demand({ running: 4, waiting }) }],
         launches: four,
-        sessions: four.map((one) => session(one, { state: 'paused', running: 1 })),
+        workers: workers(four.map((one) => session(one, { state: 'paused', running: 1 }))),
       });
     expect(kinds(of(2))).toEqual([]);
     expect(kinds(of(0))).toEqual(['drain', 'drain', 'drain']);
@@ -140,7 +143,7 @@ describe('what the rule gives up', () => {
     const idle = observed({
       pools: [pool({ scale_down_after: 60 })],
       launches: [mine],
-      sessions: [session(mine)],
+      workers: workers([session(mine)]),
     });
     expect(kinds(idle, MINUTE - 10_000)).toEqual([]);
     expect(kinds(idle, MINUTE + 10_000)).toEqual(['drain']);
@@ -150,6 +153,6 @@ describe('what the rule gives up', () => {
     const mine = launch('ready', long);
     const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
     const of = { ...pool(), demand: demand({ batches }) };
-    expect(kinds(observed({ pools: [of], launches: [mine], sessions: [session(mine)] }))).toEqual([]);
+    expect(kinds(observed({ pools: [of], launches: [mine], workers: workers([session(mine)]) }))).toEqual([]);
   });
 });

@@ -1,16 +1,11 @@
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
+import type { SessionFacts } from '../../../src/scheduler/facts.ts';
 import { type Launch, nameOf } from '../../../src/scheduler/launch.ts';
-import type {
-  Decided,
-  Demand,
-  Observed,
-  ObservedPool,
-  ObservedSession,
-  RuleState,
-} from '../../../src/scheduler/observed.ts';
+import type { Decided, Demand, Observed, ObservedPool, RuleState } from '../../../src/scheduler/observed.ts';
 
 export const NOW = Date.UTC(2026, 0, 5, 12);
 export const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 
 const MACHINE = { provider: 'here', instance_type: 'small', gpus: 1, price_per_hour: 1 };
 
@@ -66,16 +61,24 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
   };
 }
 
-export function session(of: Launch, given: Partial<ObservedSession> = {}): ObservedSession {
+export function session(of: Launch, given: Partial<SessionFacts> = {}): SessionFacts {
   return {
     worker_id: of.name,
     config_id: of.config_id,
     state: 'ready',
-    slots: 4,
+    capacity: 4,
     running: 0,
-    tokens_per_second: null,
+    connected_at: NOW - HOUR,
     ...given,
   };
+}
+
+/** Workers that have sent no heartbeat. @param speed of each, tokens a second, where they have */
+export function workers(sessions: SessionFacts[], speed: number | null = null): Observed['workers'] {
+  const heartbeat = { phase: null, progress: null, tokens_per_second: speed, progressed_at: NOW - HOUR };
+  return new Map(
+    sessions.map((session) => [session.worker_id, { session, heartbeat: speed ? heartbeat : null }]),
+  );
 }
 
 export function observed(given: Partial<Observed> = {}): Observed {
@@ -85,9 +88,8 @@ export function observed(given: Partial<Observed> = {}): Observed {
     pools: [pool()],
     providers: [{ name: 'here', max: null, is_fresh: true, prices: {}, tells_prices: false }],
     launches: [],
-    sessions: [],
+    workers: new Map(),
     cordoned: {},
-    progressed_at: {},
     dismissed: [],
     ...given,
   };

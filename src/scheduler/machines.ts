@@ -1,0 +1,46 @@
+import type { FleetFacts, WorkerFacts } from './facts.ts';
+import type { LaunchRecord } from './launch.ts';
+import type { Launches } from './launch-table.ts';
+
+/** All that there is under one name, which is a machine's at its provider and its worker's at the queue. */
+export interface Machine extends WorkerFacts {
+  name: string;
+  /** What wants it; null: nothing does. */
+  launch: LaunchRecord | null;
+  /** Machines of this name that are to end since no launch wants them; names are not unique at every provider. */
+  orphans: LaunchRecord[];
+}
+
+export type Machines = ReadonlyMap<string, Machine>;
+
+/** Everything that may run, launched or not, and every worker that is known, by name. */
+export function machinesOf(launches: Launches, { workers }: FleetFacts): Machines {
+  const machines = new Map<string, Machine>();
+  const at = (name: string): Machine => {
+    const known = machines.get(name);
+    if (known) return known;
+    const worker = workers.get(name) ?? { session: null, heartbeat: null };
+    const machine = { name, launch: null, orphans: [], ...worker };
+    machines.set(name, machine);
+    return machine;
+  };
+  for (const launch of launches.machines()) {
+    if (launch.is_orphan) at(launch.name).orphans.push(launch);
+    else at(launch.name).launch = launch;
+  }
+  for (const name of workers.keys()) at(name);
+  return machines;
+}
+
+/** Workers that the queue must give no more jobs: those that drain or end, and those of ours without a launch. */
+export function cordonOf(machines: Machines, prefix: string): string[] {
+  const isCordoned = ({ name, launch, orphans, session }: Machine) => {
+    // Which machine of a name runs the worker's jobs is unknown: the one that is wanted is taken to.
+    if (launch) return launch.state === 'draining' || launch.state === 'terminating';
+    return orphans.length > 0 || (session !== null && name.startsWith(prefix));
+  };
+  return [...machines.values()]
+    .filter(isCordoned)
+    .map(({ name }) => name)
+    .sort();
+}
