@@ -3,7 +3,7 @@ import type { LaunchRecord } from './launch.ts';
 import type { Launches } from './launch-table.ts';
 
 /** All that there is under one name, which is a machine's at its provider and its worker's at the queue. */
-export interface Machine extends WorkerFacts {
+interface Machine extends WorkerFacts {
   name: string;
   /** What wants it; null: nothing does. */
   launch: LaunchRecord | null;

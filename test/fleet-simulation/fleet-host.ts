@@ -48,6 +48,8 @@ export class FleetHost {
   readonly #signing = new Set<Promise<unknown>>();
   /** Its wall clock against the true one, ms. */
   skewMs = 0;
+  /** What an operator said last. */
+  operator: PoolAction = 'resume';
   /** Of each commit of the scheduler. */
   deathChance = 0;
 
@@ -122,6 +124,7 @@ export class FleetHost {
 
   /** An operator wants this of every pool, and says so until it is heard. */
   control(action: PoolAction): void {
+    this.operator = action;
     if (!this.#life) return void this.#world.timeline.after(1000, () => this.control(action));
     const { fleet, scheduling } = this.#life;
     this.#commit(() => {

@@ -164,11 +164,17 @@ export class Promises {
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
       this.#begun(row);
-    } else if (before.state === 'ready' && row.state === 'draining' && this.#watched.link.isDown) {
+    } else if (before.state === 'ready' && row.state === 'draining' && this.#mayGiveUpNone()) {
       this.violated('nothing is given up while the queue is silent', inWords(row));
     } else if (before.state !== row.state && !canReach(before.state, row.state)) {
       this.violated('a launch goes through its states', `${before.state} → ${inWords(row)}`);
     } else if (isFinal(row) && !isFinal(before)) this.#ended(row);
+  }
+
+  /** The queue is silent, and no operator has said that all are to go. */
+  #mayGiveUpNone(): boolean {
+    const { link, host } = this.#watched;
+    return link.isDown && host.operator !== 'drain';
   }
 
   /** A launch is taken for gone. */
