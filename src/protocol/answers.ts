@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { DIALECTS } from './api-errors.ts';
+import { Moves, STAGES, type Stage } from './moves.ts';
 import { parseJson } from './parse.ts';
 
 /**
@@ -22,6 +23,8 @@ export const AnswerHead = z.object({
   replayed: z.boolean().optional(),
   /** Of an event stream: in what form it ends with an error. Left out, or of a newer peer: `openai`. */
   dialect: z.enum(DIALECTS).optional().catch(undefined),
+  /** Of an event stream that no other worker could go on with: why. */
+  stays: z.string().optional(),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
 
@@ -48,6 +51,10 @@ export type AnswerRecord =
   /** `size` is the whole length of the answer, so a relay can tell that nothing is missing. */
   | { type: 'end'; stream: number; size: number }
   | { type: 'broken'; stream: number; reason: BrokenReason }
+  /** The answer may be moved. */
+  | { type: 'moves'; stream: number; moves: Moves }
+  /** The ids of what the bytes up to `offset` say; `before` of them came earlier. They precede those bytes. */
+  | { type: 'ids'; stream: number; offset: number; before: number; stage: Stage; ids: readonly number[] }
   | { type: 'pause'; stream: number }
   | { type: 'resume'; stream: number }
   | { type: 'taken'; stream: number; offset: number }
@@ -62,6 +69,8 @@ const TYPE_NUMBER = {
   resume: 6,
   taken: 7,
   cancel: 8,
+  moves: 9,
+  ids: 10,
 } as const;
 const TYPE_NAME = Object.fromEntries(
   Object.entries(TYPE_NUMBER).map(([name, number]) => [number, name]),
@@ -145,8 +154,9 @@ export function decodeRecords(
 
 function hasOffset(
   record: AnswerRecord,
-): record is Extract<AnswerRecord, { type: 'bytes' | 'taken' | 'end' }> {
-  return record.type === 'bytes' || record.type === 'taken' || record.type === 'end';
+): record is Extract<AnswerRecord, { type: 'bytes' | 'taken' | 'end' | 'ids' }> {
+  const { type } = record;
+  return type === 'bytes' || type === 'taken' || type === 'end' || type === 'ids';
 }
 
 function bodyOf(record: AnswerRecord): Uint8Array {
@@ -159,6 +169,10 @@ function bodyOf(record: AnswerRecord): Uint8Array {
       return encoder.encode(JSON.stringify(record.reason));
     case 'cancel':
       return encoder.encode(record.reason);
+    case 'moves':
+      return encoder.encode(JSON.stringify(record.moves));
+    case 'ids':
+      return bytesOfIds(record);
     default:
       return NOTHING;
   }
@@ -183,6 +197,10 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
       return { type, stream, reason: json(type, body, BrokenReason) };
     case 'cancel':
       return { type, stream, reason: decoder.decode(body) };
+    case 'moves':
+      return { type, stream, moves: json(type, body, Moves) };
+    case 'ids':
+      return { type, stream, offset: offsetOf(type, body), ...idsIn(body.subarray(OFFSET_BYTES)) };
     default:
       return { type, stream };
   }
@@ -199,4 +217,22 @@ function json<T>(type: string, body: Uint8Array, schema: z.ZodType<T>): T {
   const parsed = parseJson(schema, decoder.decode(body));
   if (parsed.ok) return parsed.value;
   throw new RecordError(`${type} record whose body cannot be read: ${parsed.message}`);
+}
+
+/** Numbers of 32 bits: how many came before, the stage, then the ids. */
+function bytesOfIds({ before, stage, ids }: Extract<AnswerRecord, { type: 'ids' }>): Uint8Array {
+  const bytes = new Uint8Array(4 * (2 + ids.length));
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, before);
+  view.setUint32(4, STAGES.indexOf(stage));
+  for (let at = 0; at < ids.length; at++) view.setUint32(8 + 4 * at, ids[at]!);
+  return bytes;
+}
+
+function idsIn(body: Uint8Array): { before: number; stage: Stage; ids: number[] } {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const stage = body.byteLength >= 8 && body.byteLength % 4 === 0 ? STAGES[view.getUint32(4)] : undefined;
+  if (stage === undefined) throw new RecordError(`ids record of ${body.byteLength} bytes`);
+  const ids = Array.from({ length: body.byteLength / 4 - 2 }, (_, at) => view.getUint32(8 + 4 * at));
+  return { before: view.getUint32(0), stage, ids };
 }

@@ -22,6 +22,7 @@ export * from './jobs.ts';
 export * from './join-bytes.ts';
 export * from './json-scan.ts';
 export * as limits from './limits.ts';
+export * from './moves.ts';
 export * from './multipart.ts';
 export * from './nulls.ts';
 export * from './optimisations.ts';

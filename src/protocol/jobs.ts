@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
+import { Continues } from './moves.ts';
 
 const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JOB_ID = /^[\w.:-]{1,128}$/;
@@ -133,5 +134,7 @@ export const EngineRequest = z.object({
   content_type: ContentType.optional(),
   /** Headers for the engine; those that are none of request-headers.ts are left out. */
   headers: z.record(z.string().max(64), z.string().max(4096)).optional(),
+  /** It asks for the rest of an answer. */
+  continues: Continues.optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

@@ -139,3 +139,18 @@ export const JSON_VALUES = 250_000;
 
 /** Attempts that the request of a waiting caller gets, as long as nothing of an answer has reached the caller. */
 export const CALL_ATTEMPTS = 3;
+
+/**
+ * Bytes of a request whose answer may be moved: a prompt of 128,000 tokens takes about as much, and a worker reads all
+ * of it.
+ */
+export const MOVING_BODY_BYTES = 512 * 1024;
+
+/** Ids of prompt and tokens that a relay keeps of one answer, four bytes each; beyond it the answer stays. */
+export const MOVING_IDS = 131_072;
+
+/** The same of all answers of a worker together, 8 MiB: those that come when so many are kept stay. */
+export const MOVING_IDS_OF_WORKER = 16 * MOVING_IDS;
+
+/** Times that one answer is moved: machines that go away one after another must not carry it along for ever. */
+export const MOVES = 8;

@@ -6,6 +6,7 @@ import { purge } from './commands/purge.ts';
 import { request } from './commands/request.ts';
 import { retry } from './commands/retry.ts';
 import { settlements } from './commands/settlements.ts';
+import { stayed } from './commands/stayed.ts';
 import { beginPayload, submitAndListen } from './commands/submit.ts';
 import { outputOf, takeOutput } from './commands/take-output.ts';
 import { usage } from './commands/usage.ts';
@@ -42,6 +43,7 @@ export const COMMANDS = {
   purge,
   request,
   retry,
+  stayed,
   storeFile,
   submitAndListen,
   takeOutput,

@@ -74,6 +74,8 @@ export interface QueueCalls {
     reason: 'cancelled' | 'caller_gone',
     viewer: Viewer,
   ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
+  /** The answer to a waiting caller broke off where no other worker could go on with it: why, for its ledger. */
+  stayed(jobId: string, why: string): Promise<void>;
   /** The jobs whose callers wait for a slot, by the model that they wait for. */
   waitingLines(): Promise<WaitingLineView[]>;
   /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */

@@ -49,6 +49,21 @@ export interface WaitingRequest {
   request_id?: string;
   /** Left out: it is the first attempt. */
   earlier?: EarlierAttempts;
+  /** It asks for the rest of an answer that broke off elsewhere; left out: for the whole of it. */
+  moved?: Moved;
+}
+
+/** How a request came to ask for the rest of an answer. */
+interface Moved {
+  /** Whose answer it was. */
+  worker_id: string;
+  /** Tokens that its caller had been given. */
+  tokens: number;
+  why: string;
+  /** How often the answer has been moved, this time included. */
+  moves: number;
+  /** How often because an attempt failed, and not because its worker leaves. */
+  failures: number;
 }
 
 /** Jobs of callers that wait for the same model. */

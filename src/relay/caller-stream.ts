@@ -1,34 +1,16 @@
 import {
   type AnswerHead,
+  type AnswerRecord,
   type BrokenReason,
   EventEnds,
   isEventStream,
   joinBytes,
   limits,
+  type Moves,
 } from '../protocol/index.ts';
+import { MovableAnswer } from './movable.ts';
 import { type Reply, stop } from './replies.ts';
-
-/** Where a stream's bytes go: the caller's response, behind whatever carries it. */
-export interface CallerSink {
-  /** Returns false when the caller reads slower than the engine writes. */
-  write(data: Uint8Array): boolean;
-  end(): void;
-  /**
-   * Ends the response so that the caller sees it is not whole.
-   * @param mayAddEvent it is an event stream, and none of its events is cut
-   */
-  abort(reason: BrokenReason, mayAddEvent: boolean): void;
-}
-
-/** How a stream opens for its caller. */
-export type Opening = { ok: true; head: AnswerHead } | { ok: false; reason: BrokenReason };
-
-/** The answer to a request for a cancelled stream: its caller is not the one that left. */
-export const CANCELLED: BrokenReason = {
-  message: 'the request was cancelled',
-  code: 'cancelled',
-  retryable: false,
-};
+import { CANCELLED, type CallerSink, type Opening, type StreamPorts } from './stream-ports.ts';
 
 /** What a stream takes beside its bytes and its head, bytes: an estimate. */
 const STREAM_BYTES = 1000;
@@ -39,23 +21,13 @@ const SENT_ON: BrokenReason = {
   retryable: false,
 };
 
-/** What the streams of a relay share. */
-export interface StreamPorts {
-  reply(record: Reply): void;
-  /** The same for what the worker need not hear at once. */
-  replyLater(record: Reply): void;
-  /** The caller was given the bytes as they came, not a copy. */
-  passedOn(): void;
-  /** The relay holds too much that no caller has asked for. */
-  isCrowded(): boolean;
-}
-
 /**
  * One answer on its way from an attempt to its caller.
  *
  * States:
  * - `silent`   nothing came that a caller could be given. → `open`, `broken`, `cancelled`
- * - `open`     the caller has the head; bytes flow. → `ended`, `broken`, `cancelled`
+ * - `open`     the caller has the head; bytes flow. → `ended`, `moving`, `broken`, `cancelled`
+ * - `moving`   the attempt broke off, and the rest comes from another. → `ended`, `broken`, `cancelled`
  * - `ended`, `broken`, `cancelled` are final.
  *
  * The head alone does not open it: an engine that dies before its first byte can then be replaced by another
@@ -64,7 +36,7 @@ export interface StreamPorts {
  */
 export class CallerStream {
   readonly id: number;
-  #state: 'silent' | 'open' | 'ended' | 'broken' | 'cancelled' = 'silent';
+  #state: 'silent' | 'open' | 'moving' | 'ended' | 'broken' | 'cancelled' = 'silent';
   #head: AnswerHead | null = null;
   /** Bytes received without a hole; the next record must start here. */
   #received = 0;
@@ -86,6 +58,8 @@ export class CallerStream {
   #brokenBy: BrokenReason | null = null;
   #onOpening: ((opening: Opening) => void) | null = null;
   #paused = false;
+  /** Null: it stays where it is. */
+  #movable: MovableAnswer | null = null;
   readonly #ports: StreamPorts;
 
   constructor(id: number, ports: StreamPorts) {
@@ -113,7 +87,16 @@ export class CallerStream {
   }
 
   get isOpen(): boolean {
-    return this.#state === 'open';
+    return this.#state === 'open' || this.#state === 'moving';
+  }
+
+  get isMoving(): boolean {
+    return this.#state === 'moving';
+  }
+
+  /** Ids kept of it. */
+  get ids(): number {
+    return this.#movable?.size ?? 0;
   }
 
   get hasCaller(): boolean {
@@ -123,7 +106,7 @@ export class CallerStream {
   /** What is left of it when it is over and its caller needs nothing more of it; null: it is still needed. */
   get remains(): { state: 'ended' | 'broken' | 'cancelled'; received: number } | null {
     const state = this.#state;
-    if (state === 'silent' || state === 'open' || !this.#isDelivered) return null;
+    if (state === 'silent' || state === 'open' || state === 'moving' || !this.#isDelivered) return null;
     return { state, received: this.#received };
   }
 
@@ -155,7 +138,7 @@ export class CallerStream {
     let keepsUp = true;
     for (const data of held) keepsUp = sink.write(data);
     if (this.#state === 'ended') sink.end();
-    else if (this.#brokenBy) sink.abort(this.#brokenBy, this.mayAddEvent);
+    else if (this.#brokenBy) this.#breakOff(this.#brokenBy, sink);
     else if (this.#state === 'cancelled') sink.abort(CANCELLED, this.mayAddEvent);
     else if (this.#paused && keepsUp) this.callerReads();
     else if (!keepsUp) this.#pause();
@@ -167,9 +150,18 @@ export class CallerStream {
     this.#headBytes = JSON.stringify(head).length;
   }
 
+  onMoves(moves: Moves): void {
+    if (this.#movable === null && !this.#ports.hasIdsEnough()) this.#movable = new MovableAnswer(moves);
+  }
+
+  onIds(record: Extract<AnswerRecord, { type: 'ids' }>): void {
+    if (this.#state === 'moving' || this.#movable === null) return;
+    if (!this.#movable.tell(record) || this.#ports.hasIdsEnough()) this.#movable = null;
+  }
+
   /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
   onBytes(offset: number, data: Uint8Array): void {
-    if (this.isOver) {
+    if (this.isOver || this.isMoving) {
       if (this.#state !== 'ended') this.#ports.reply(this.#stop());
       return;
     }
@@ -186,6 +178,7 @@ export class CallerStream {
       return;
     }
     this.#received += fresh.byteLength;
+    this.#movable?.received(this.#received);
     this.#ends.see(fresh);
     this.#open();
     this.#give(fresh);
@@ -193,7 +186,7 @@ export class CallerStream {
   }
 
   onEnd(size: number): void {
-    if (this.isOver) return;
+    if (this.isOver || this.isMoving) return;
     if (size > this.#received) {
       this.#ports.reply({ type: 'taken', stream: this.id, offset: this.#received });
       return;
@@ -206,7 +199,7 @@ export class CallerStream {
   }
 
   onBroken(reason: BrokenReason): void {
-    if (this.isOver) return;
+    if (this.isOver || this.isMoving) return;
     const silent = this.#state === 'silent';
     this.#state = 'broken';
     if (silent) {
@@ -214,7 +207,34 @@ export class CallerStream {
       return;
     }
     this.#brokenBy = reason;
-    this.#sink?.abort(reason, this.mayAddEvent);
+    if (this.#sink) this.#breakOff(reason, this.#sink);
+  }
+
+  /** Its caller has begun to read: the rest comes from elsewhere, or not at all. */
+  #breakOff(reason: BrokenReason, sink: CallerSink): void {
+    const cut = this.mayAddEvent ? (this.#movable?.cutAt(this.#received) ?? null) : null;
+    if (reason.retryable && cut !== null) {
+      this.#state = 'moving';
+      if (this.#ports.move(this.id, cut, reason)) {
+        this.#movable = null;
+        return;
+      }
+      this.#state = 'broken';
+    } else if (reason.retryable) this.#ports.stays(this.id, this.#head?.stays ?? null, reason);
+    sink.abort(reason, this.mayAddEvent);
+  }
+
+  /** Whole events of the continuation. @returns false when the caller reads slower than they come */
+  goOn(events: Uint8Array): boolean {
+    return this.isMoving && (this.#sink?.write(events) ?? false);
+  }
+
+  /** @param reason why the continuation is not whole either; null: it is */
+  movedTo(reason: BrokenReason | null): void {
+    if (!this.isMoving) return;
+    this.#state = reason === null ? 'ended' : 'broken';
+    if (reason === null) this.#sink?.end();
+    else this.#sink?.abort(reason, this.mayAddEvent);
   }
 
   #open(): void {
@@ -247,7 +267,7 @@ export class CallerStream {
   /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
   resumePoint(): Reply[] {
     // One that was given up while its worker was away goes on there until it is told.
-    if (this.#state === 'cancelled' || this.#state === 'broken') return [this.#stop()];
+    if (this.#state === 'cancelled' || this.#state === 'broken' || this.isMoving) return [this.#stop()];
     const taken: Reply = { type: 'taken', stream: this.id, offset: this.#received };
     // A new socket starts unpaused, and a `resume` may have been lost with the old one.
     return this.#paused ? [taken, { type: 'pause', stream: this.id }] : [taken];

@@ -35,6 +35,9 @@ export function replayUrl(stream: number): string {
 /** Request header: JSON of headers that the response gets beside the engine's, so that it can be passed on as it is. */
 export const ANSWER_HEADERS = 'x-answer-headers';
 
+/** Request header: JSON of the request whose answer is opened, should it have to be moved (moving/elsewhere/mover.ts). */
+export const ASKED_FOR_HEADER = 'x-asked-for';
+
 /**
  * Request header, set by the gateway alone: the relay that is meant (relayName, percent-encoded), where the queue object
  * holds the relays of its workers.

@@ -7,11 +7,12 @@ import {
   encodeRecords,
   limits,
 } from '../protocol/index.ts';
-import { CANCELLED, type CallerSink, type CallerStream, type Opening } from './caller-stream.ts';
-import type { AnswerSocket, RelaySettings } from './ports.ts';
+import type { CallerStream } from './caller-stream.ts';
+import type { AnswerSocket, Mover, RelaySettings } from './ports.ts';
 import { ReplayBuffers } from './replay-buffers.ts';
 import type { Reply } from './replies.ts';
-import { type Entry, Streams } from './streams.ts';
+import { CANCELLED, type CallerSink, type Opening } from './stream-ports.ts';
+import { type Entry, Streams, withFirstByte } from './streams.ts';
 
 /** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
 const SILENCE_MS = 1000;
@@ -46,11 +47,14 @@ export class Relay {
   #replies: Reply[] = [];
   /** All that is to be said can wait. */
   #canWait = true;
-  readonly #replayBuffers: ReplayBuffers;
+  /** The answers of stored jobs. */
+  readonly replays: ReplayBuffers;
+  #isEnding = false;
   /** A caller was given bytes of the message that is being read. */
   #isPassedOn = false;
 
-  constructor(now: () => number, settings: RelaySettings) {
+  /** @param mover null: no answer is moved */
+  constructor(now: () => number, settings: RelaySettings, mover: Mover | null = null) {
     this.#now = now;
     this.#settings = settings;
     this.#heardAt = now();
@@ -61,18 +65,21 @@ export class Relay {
       passedOn: () => {
         this.#isPassedOn = true;
       },
+      move: (id, cut, reason) =>
+        !this.#isEnding && (mover?.move(id, cut, reason, this.#streams.get(id)?.asked) ?? false),
+      stays: (id, why, reason) => mover?.stays(why, reason, this.#streams.get(id)?.asked),
     });
-    this.#replayBuffers = new ReplayBuffers(now, reply, (id) => this.#streams.rememberBroken(id));
+    this.replays = new ReplayBuffers(now, reply, (id) => this.#streams.rememberBroken(id));
   }
 
   /** Whether `onTick` has anything to watch. */
   get isBusy(): boolean {
-    return this.#streams.size + this.#replayBuffers.size > 0;
+    return this.#streams.size + this.replays.size > 0;
   }
 
   /** Answers on their way to callers, or kept for readers. */
   get carried(): number {
-    return this.#streams.held + this.#replayBuffers.size;
+    return this.#streams.held + this.replays.size;
   }
 
   /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
@@ -80,7 +87,7 @@ export class Relay {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
     this.#heardAt = this.#now();
-    this.#replies = [...this.#streams.resumePoints(), ...this.#replayBuffers.resumePoints()];
+    this.#replies = [...this.#streams.resumePoints(), ...this.replays.resumePoints()];
     this.#flush(true);
   }
 
@@ -114,10 +121,32 @@ export class Relay {
     this.#heardAt = this.#now();
   }
 
-  /** A caller asks for a stream; it is told once how the answer opens. */
-  open(id: number, listener: (opening: Opening) => void): void {
-    if (this.#streams.isFinished(id)) listener({ ok: false, reason: CANCELLED });
-    else this.#streams.change(id, (stream) => stream.whenOpening(listener));
+  /**
+   * A caller asks for a stream; it is told once how the answer opens.
+   * @param asked given back when the answer is to be moved
+   */
+  open(id: number, listener: (opening: Opening) => void, asked: unknown = null): void {
+    if (this.#streams.isFinished(id)) return listener({ ok: false, reason: CANCELLED });
+    this.#streams.change(id, (stream, entry) => {
+      entry.asked = asked;
+      stream.whenOpening(listener);
+    });
+  }
+
+  /** Events of the continuation of a moved answer. @returns false when its caller reads slower than they come */
+  goOn(id: number, events: Uint8Array): boolean {
+    let keepsUp = false;
+    this.#streams.changeKnown(id, (stream, entry) => {
+      entry.touched_at = this.#now();
+      keepsUp = stream.goOn(events);
+    });
+    return keepsUp;
+  }
+
+  /** The continuation is over. @param reason why it is not whole; null: it is */
+  movedTo(id: number, reason: BrokenReason | null): void {
+    this.#streams.changeKnown(id, (stream) => stream.movedTo(reason));
+    this.#flush();
   }
 
   /** The answer of a caller that has just been told of a good opening, where all of it is here; null: attach to it. */
@@ -143,21 +172,9 @@ export class Relay {
   openReplay(id: number, listener: (opening: Opening) => void): () => void {
     // It broke before it had a head, and nobody knew that it was a replay buffer.
     const broken = this.#streams.get(id)?.stream;
-    if (!broken) return this.#replayBuffers.open(id, listener);
+    if (!broken) return this.replays.open(id, listener);
     broken.whenOpening(listener);
     return () => {};
-  }
-
-  attachToReplay(id: number, sink: CallerSink): void {
-    this.#replayBuffers.attach(id, sink);
-  }
-
-  readerReads(id: number, sink: CallerSink): void {
-    this.#replayBuffers.readerReads(id, sink);
-  }
-
-  readerGone(id: number, sink: CallerSink): void {
-    this.#replayBuffers.leave(id, sink);
   }
 
   callerReads(id: number): void {
@@ -171,22 +188,18 @@ export class Relay {
   }
 
   breakStream(id: number, reason: BrokenReason): void {
-    this.#break(id, reason.code === 'deadline' ? this.#withFirstByte(id, reason) : reason);
+    this.#break(id, reason.code === 'deadline' ? withFirstByte(this.#streams.get(id), reason) : reason);
     this.#flush();
-  }
-
-  /** Where the time went, as far as only this end knows. */
-  #withFirstByte(id: number, reason: BrokenReason): BrokenReason {
-    const { opened_at = null, created_at = 0 } = this.#streams.get(id) ?? {};
-    if (opened_at === null) return reason;
-    const seconds = ((opened_at - created_at) / 1000).toFixed(1);
-    return { ...reason, message: `${reason.message}, first token after ${seconds} s` };
   }
 
   /** This relay is about to end: every caller hears why. */
   breakAll(reason: BrokenReason): void {
-    for (const [id] of this.#streams.all()) this.#break(id, reason);
-    this.#replayBuffers.breakAll(reason);
+    this.#isEnding = true;
+    for (const [id, { stream }] of this.#streams.all()) {
+      if (stream.isMoving) this.movedTo(id, reason);
+      else this.#break(id, reason);
+    }
+    this.replays.breakAll(reason);
     this.#flush();
   }
 
@@ -202,8 +215,8 @@ export class Relay {
     const workerLost = !this.#socket && silentFor >= this.#settings.reconnect_grace_seconds * 1000;
     for (const [id, entry] of this.#streams.all()) this.#tend(id, entry, now, workerLost);
     this.#streams.forgetOldFinished();
-    if (workerLost) this.#replayBuffers.breakAll(WORKER_LOST);
-    this.#replayBuffers.onTick(SILENCE_MS, KEEP_ALIVE);
+    if (workerLost) this.replays.breakAll(WORKER_LOST);
+    this.replays.onTick(SILENCE_MS, KEEP_ALIVE);
     this.#flush(true);
   }
 
@@ -218,7 +231,7 @@ export class Relay {
       if (isForgotten) this.#streams.forget(id, entry);
       return;
     }
-    if (workerLost) {
+    if (workerLost && !stream.isMoving) {
       this.#streams.change(id, () => stream.onBroken(WORKER_LOST));
       return;
     }
@@ -233,7 +246,7 @@ export class Relay {
 
   #onRecord(record: AnswerRecord): void {
     // One that was given up before its head said that it is a replay buffer stays given up: its worker may not end it.
-    if (!this.#streams.has(record.stream) && this.#replayBuffers.take(record)) return;
+    if (!this.#streams.has(record.stream) && this.replays.take(record)) return;
     switch (record.type) {
       case 'head':
         return this.#received(record.stream, (stream) => stream.onHead(record.head));
@@ -245,6 +258,10 @@ export class Relay {
         return this.#received(record.stream, (stream) => stream.onEnd(record.size));
       case 'broken':
         return this.#received(record.stream, (stream) => stream.onBroken(record.reason));
+      case 'moves':
+        return this.#streams.changeKnown(record.stream, (stream) => stream.onMoves(record.moves));
+      case 'ids':
+        return this.#streams.changeKnown(record.stream, (stream) => stream.onIds(record));
       default:
       // The rest is ours to send, not the worker's.
     }
@@ -273,7 +290,7 @@ export class Relay {
   }
 
   #break(id: number, reason: BrokenReason): void {
-    if (!this.#replayBuffers.break(id, reason)) this.#streams.change(id, (stream) => stream.onBroken(reason));
+    if (!this.replays.break(id, reason)) this.#streams.change(id, (stream) => stream.onBroken(reason));
     this.#cancelAtWorker(id);
   }
 

@@ -1,7 +1,7 @@
 import { type AnswerHead, type BrokenReason, EventEnds, isEventStream, limits } from '../protocol/index.ts';
-import type { CallerSink, Opening } from './caller-stream.ts';
 import { BEGINNING_DROPPED } from './calls.ts';
 import type { Reply } from './replies.ts';
+import type { CallerSink, Opening } from './stream-ports.ts';
 
 const TOO_LATE: BrokenReason = {
   message: 'the beginning of the answer is not kept any more; the job goes on, and its result will be whole',

@@ -1,7 +1,7 @@
 import { type AnswerRecord, type BrokenReason, limits } from '../protocol/index.ts';
-import type { CallerSink, Opening } from './caller-stream.ts';
 import { ReplayBuffer } from './replay-buffer.ts';
 import type { Reply } from './replies.ts';
+import type { CallerSink, Opening } from './stream-ports.ts';
 
 /** How long a finished replay buffer is kept, ms: by then the job is settled, and its result is the answer. */
 const KEEP_MS = 10_000;

@@ -1,7 +1,8 @@
-import { limits } from '../protocol/index.ts';
-import { type CallerSink, CallerStream, type StreamPorts } from './caller-stream.ts';
+import { type BrokenReason, limits } from '../protocol/index.ts';
+import { CallerStream } from './caller-stream.ts';
 import { FinishedStreams } from './finished.ts';
 import type { Reply } from './replies.ts';
+import type { CallerSink, StreamPorts } from './stream-ports.ts';
 
 /** A stream of which something is still to be given to its caller. */
 export interface Entry {
@@ -15,6 +16,10 @@ export interface Entry {
   over_at: number | null;
   /** As last counted among those of all streams. */
   unclaimed_bytes: number;
+  /** The same of the ids that are kept of it. */
+  ids: number;
+  /** What its caller asked, for an answer that is moved; null: that is not known. */
+  asked: unknown;
 }
 
 /** All streams of a relay, and how much they hold together for callers that have not come. */
@@ -24,10 +29,12 @@ export class Streams {
   readonly #now: () => number;
   readonly #ports: StreamPorts;
   #unclaimedBytes = 0;
+  #ids = 0;
 
-  constructor(now: () => number, ports: Omit<StreamPorts, 'isCrowded'>) {
+  constructor(now: () => number, ports: Omit<StreamPorts, 'isCrowded' | 'hasIdsEnough'>) {
     this.#now = now;
-    this.#ports = { ...ports, isCrowded: () => this.isCrowded };
+    const hasIdsEnough = () => this.#ids > limits.MOVING_IDS_OF_WORKER;
+    this.#ports = { ...ports, isCrowded: () => this.isCrowded, hasIdsEnough };
   }
 
   get size(): number {
@@ -89,7 +96,7 @@ export class Streams {
     change(entry.stream, entry);
     const { remains } = entry.stream;
     if (remains === null) {
-      this.#count(entry, entry.stream.unclaimedBytes);
+      this.#count(entry, entry.stream.unclaimedBytes, entry.stream.ids);
       return;
     }
     this.forget(id, entry);
@@ -97,7 +104,7 @@ export class Streams {
   }
 
   forget(id: number, entry: Entry): void {
-    this.#count(entry, 0);
+    this.#count(entry, 0, 0);
     this.#entries.delete(id);
   }
 
@@ -110,9 +117,11 @@ export class Streams {
     this.#finished.forgetOld(this.#now());
   }
 
-  #count(entry: Entry, unclaimedBytes: number): void {
+  #count(entry: Entry, unclaimedBytes: number, ids: number): void {
     this.#unclaimedBytes += unclaimedBytes - entry.unclaimed_bytes;
+    this.#ids += ids - entry.ids;
     entry.unclaimed_bytes = unclaimedBytes;
+    entry.ids = ids;
   }
 
   #begun(id: number): Entry {
@@ -126,6 +135,15 @@ export class Streams {
       sink: null,
       over_at: null,
       unclaimed_bytes: 0,
+      ids: 0,
+      asked: null,
     };
   }
+}
+
+/** Where the time went, as far as only this end knows. */
+export function withFirstByte(entry: Entry | null, reason: BrokenReason): BrokenReason {
+  if (entry === null || entry.opened_at === null) return reason;
+  const seconds = ((entry.opened_at - entry.created_at) / 1000).toFixed(1);
+  return { ...reason, message: `${reason.message}, first token after ${seconds} s` };
 }

@@ -70,6 +70,8 @@ export interface WorkerConfiguration {
   metricsUrl: string | null;
   /** Where this worker's own metrics and health are served; null: nowhere. */
   localPort: { host: string; port: number } | null;
+  /** Its answers are moved to other workers when it cannot finish them. */
+  moves: boolean;
   /** Null: jobs come from a queue of ours. */
   runpodQueue: RunpodQueueSettings | null;
   /** How answers of `runpod` jobs look. */
@@ -138,6 +140,10 @@ export function readWorkerConfiguration(
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    moves:
+      given.MIGRATION === undefined
+        ? describeEngine(engine.engine).goesOnFromIds
+        : given.MIGRATION === 'exact',
     runpodQueue: given.QUEUE === 'runpod' ? runpodQueueOf(given, workerId) : null,
     runpod: runpodOf(given),
     engine,

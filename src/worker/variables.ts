@@ -61,6 +61,7 @@ export const workerVariables = {
   RUNPOD_OUTPUT: z.enum(['engine', 'tokens'], { error: 'expected engine or tokens' }).default('tokens'),
   RAW_OPENAI_OUTPUT: variable.flag().default(true),
   ALLOW_OPENAI_FORMAT: variable.flag().default(true),
+  MIGRATION: z.enum(['exact', 'off'], { error: 'expected exact or off' }).optional(),
   INFERENCE_ROUTES: variable.checkedText(inferenceRoutes).optional(),
   ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
   ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),

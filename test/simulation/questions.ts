@@ -142,6 +142,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     purge: unasked,
     tellFleet: unasked,
     retry: unasked,
+    stayed: unasked,
     usage: unasked,
     cordon: unasked,
   };

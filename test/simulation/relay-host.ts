@@ -1,9 +1,9 @@
 import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
-import type { CallerSink } from '../../src/relay/caller-stream.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';
 import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
+import type { CallerSink } from '../../src/relay/stream-ports.ts';
 import type { Link } from './network.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 
@@ -167,13 +167,13 @@ export class RelayHost {
           return;
         }
         const gone = () => {
-          if (this.#isAlive) this.#relay.readerGone(id, body);
+          if (this.#isAlive) this.#relay.replays.leave(id, body);
         };
-        const reads = () => this.#isAlive && this.#relay.readerReads(id, body);
+        const reads = () => this.#isAlive && this.#relay.replays.readerReads(id, body);
         const body: CallerBody = new CallerBody(opening.head, { reads, gone });
         this.#bodies.add(body);
         signal.addEventListener('abort', gone);
-        this.#relay.attachToReplay(id, body);
+        this.#relay.replays.attach(id, body);
         if (signal.aborted) gone();
         resolve(new Response(null, { headers: { 'x-body': opened(body) } }));
       });

@@ -1,7 +1,7 @@
 import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
-import type { CallerSink, Opening } from '../../src/relay/caller-stream.ts';
 import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
+import type { CallerSink, Opening } from '../../src/relay/stream-ports.ts';
 
 /** The head of an event stream. */
 export const sse = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };

@@ -8,6 +8,8 @@ export const external: EngineDescription = {
   title: 'an engine that runs already',
   command: null,
   usesGpu: false,
+  // Whether it does is not known.
+  goesOnFromIds: false,
   installHelp: null,
   // Ollama has no /health.
   healthPaths: ['/health', '/v1/models'],

@@ -15,7 +15,11 @@ export interface AttemptLoopPorts {
     cancel(jobId: string): Promise<unknown>;
   };
   /** The relay's response for one stream, where the relay has an object of its own. */
-  openStream(relay: string, streamId: number): Promise<Response>;
+  openStream(
+    relay: string,
+    streamId: number,
+    of: { call: WaitingRequest; worker_id: string },
+  ): Promise<Response>;
   /** Keeps the process at work for a promise that is not awaited. */
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
@@ -99,7 +103,9 @@ async function attempt(
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;
   try {
-    response = await hangUp.or(ports.openStream(dispatched.relay, dispatched.stream_id));
+    response = await hangUp.or(
+      ports.openStream(dispatched.relay, dispatched.stream_id, { call, worker_id: dispatched.worker_id }),
+    );
   } catch (error) {
     if (hangUp.hasHappened) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;

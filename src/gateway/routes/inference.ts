@@ -1,7 +1,13 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
+import {
+  asciiJson,
+  dialectOf,
+  inferenceRoutes,
+  isInferenceRoute,
+  type RouteList,
+} from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
-import { ANSWER_HEADERS, streamUrl } from '../../relay/calls.ts';
+import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
@@ -170,9 +176,11 @@ function callEngine(
       request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
-    openStream: (relay, streamId) => {
+    openStream: (relay, streamId, { call: { payload: _, ...call }, worker_id }) => {
+      const asked = { call, queue_id: queueId, worker_id, more: headers };
+      const told = { [ANSWER_HEADERS]: JSON.stringify(headers), [ASKED_FOR_HEADER]: asciiJson(asked) };
       // A redirect of the engine's is its answer; followed, it would lead into the relay.
-      const init = { redirect: 'manual', headers: { [ANSWER_HEADERS]: JSON.stringify(headers) } } as const;
+      const init = { redirect: 'manual', headers: told } as const;
       return fetchRelay(env, queueId, relay, new Request(streamUrl(streamId), init));
     },
     waitUntil: (promise) => executionCtx.waitUntil(promise),

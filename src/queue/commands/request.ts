@@ -76,6 +76,8 @@ export function request(
   core.usage.asked(job.id);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
+  const { moved } = asked;
+  if (moved) emit(core, job, 'moved', `from ${moved.worker_id} at token ${moved.tokens}: ${moved.why}`);
 }
 
 /** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */

@@ -36,6 +36,8 @@ export type JobStep =
   | 'cancelled'
   | 'expired'
   | 'refused'
+  | 'moved'
+  | 'not_moved'
   | 'retried'
   | 'acknowledged_again'
   | 'refused_stale';

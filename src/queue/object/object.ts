@@ -70,6 +70,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       ),
     tellFleet: () => this.#fleet.flush(),
     relays: this.#relays,
+    queueId: () => this.#queueId,
   };
 
   constructor(ctx: DurableObjectState, env: QueueEnv) {
@@ -216,6 +217,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   async cancel(...asked: Asked<'cancel'>): Answered<'cancel'> {
     return this.#texts.withResult(await this.#command('cancel', ...asked));
+  }
+
+  stayed(...asked: Asked<'stayed'>): Answered<'stayed'> {
+    return this.#command('stayed', ...asked);
   }
 
   retry(...asked: Asked<'retry'>): Answered<'retry'> {

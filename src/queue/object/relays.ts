@@ -13,6 +13,7 @@ const LEFT: BrokenReason = {
 /** The relays of a queue's workers, where the queue's own object holds them (docs/decisions/one-hop.md). */
 export class Relays {
   readonly #settings: RelaySettings;
+  readonly #env: QueueEnv;
   readonly #hosts = new Map<string, RelayHost>();
   /** Bytes that hosts received which are gone since. */
   #receivedBefore = 0;
@@ -20,11 +21,12 @@ export class Relays {
   /** Null: this object holds none. */
   static of(env: QueueEnv): Relays | null {
     const grace = Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
-    return env.RELAYS_IN_QUEUE ? new Relays({ reconnect_grace_seconds: grace }) : null;
+    return env.RELAYS_IN_QUEUE ? new Relays({ reconnect_grace_seconds: grace }, env) : null;
   }
 
-  private constructor(settings: RelaySettings) {
+  private constructor(settings: RelaySettings, env: QueueEnv) {
     this.#settings = settings;
+    this.#env = env;
   }
 
   /** @param name of relayName */
@@ -33,7 +35,7 @@ export class Relays {
     if (known) return known;
     // Few workers, and a new one is rare.
     for (const [other, host] of this.#hosts) if (host.isIdle) this.#forget(other, host);
-    const host = new RelayHost(this.#settings);
+    const host = new RelayHost(this.#settings, this.#env);
     this.#hosts.set(name, host);
     return host;
   }

@@ -8,6 +8,7 @@ interface RequestPorts {
   ask(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
   /** Tells the fleet object all that it has not heard yet. */
   tellFleet(): Promise<void>;
+  queueId(): string;
   /** Null: they have objects of their own. */
   relays: Relays | null;
 }
@@ -18,7 +19,7 @@ interface RequestPorts {
  */
 export async function answerRequest(
   request: Request,
-  { ask, tellFleet, relays }: RequestPorts,
+  { ask, tellFleet, relays, queueId }: RequestPorts,
 ): Promise<Response | null> {
   const asked = await readRequest(request);
   if (asked === null) return null;
@@ -27,7 +28,9 @@ export async function answerRequest(
   freeBytes(bytesOf(asked.job.payload));
   if (isUnserved(said)) await tellFleet();
   else if (said.kind === 'stream' && relays) {
-    const response = await relays.named(said.relay).open(said.stream_id, asked.more);
+    const { payload: _, ...call } = asked.job;
+    const asking = { call, queue_id: queueId(), worker_id: said.worker_id, more: asked.more };
+    const response = await relays.named(said.relay).open(said.stream_id, asked.more, asking);
     if (response.headers.has(BROKEN_HEADER))
       response.headers.set(BROKEN_FENCE_HEADER, String(said.fence_token));
     return response;

@@ -159,9 +159,11 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
   if (jobType !== 'engine_request') return { task: jobType, body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok) return null;
-  const { path, body } = request.value;
+  const { path, body, continues } = request.value;
   const task = TASKS[path];
-  return task === undefined || typeof body !== 'string' || !isObject(body) ? null : { task, body };
+  return task === undefined || continues || typeof body !== 'string' || !isObject(body)
+    ? null
+    : { task, body };
 }
 
 /** The body of an engine's request passes through as text: nobody has looked at it before. */

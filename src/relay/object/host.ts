@@ -1,5 +1,7 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
+import { type ElsewhereEnv, elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
+import { type AskedFor, Moving } from '../../moving/elsewhere/mover.ts';
 import {
   type AnswerHead,
   type BrokenReason,
@@ -8,10 +10,10 @@ import {
   PING_TEXT,
   PONG_TEXT,
 } from '../../protocol/index.ts';
-import type { CallerSink } from '../caller-stream.ts';
-import { ANSWER_HEADERS, REPLAY_PATH } from '../calls.ts';
+import { ANSWER_HEADERS, ASKED_FOR_HEADER, REPLAY_PATH } from '../calls.ts';
 import type { AnswerSocket, RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
+import type { CallerSink } from '../stream-ports.ts';
 import { type BodyWriter, brokenResponse, streamedResponse, wholeResponse } from './responses.ts';
 
 const TICK_MS = 1000;
@@ -30,8 +32,17 @@ export class RelayHost {
   /** Bytes that the worker sent. */
   received = 0;
 
-  constructor(settings: RelaySettings) {
-    this.#relay = new Relay(() => Date.now(), settings);
+  readonly #moving: Moving;
+
+  constructor(settings: RelaySettings, env: ElsewhereEnv) {
+    this.#moving = new Moving({
+      elsewhere: (asked) => elsewhere(env, asked),
+      stayed: (asked, why) => stayed(env, asked, why),
+      goOn: (id, events) => this.#relay.goOn(id, events),
+      movedTo: (id, reason) => this.#relay.movedTo(id, reason),
+      now: () => Date.now(),
+    });
+    this.#relay = new Relay(() => Date.now(), settings, this.#moving);
   }
 
   /** Neither connected nor in use: nothing is lost with it. */
@@ -50,17 +61,20 @@ export class RelayHost {
     const id = Number(request.url.slice(request.url.lastIndexOf('/') + 1));
     const more = JSON.parse(request.headers.get(ANSWER_HEADERS) ?? '{}') as Headers;
     if (request.url.includes(REPLAY_PATH)) return this.#openReplay(id, more, request.signal);
-    request.signal.addEventListener('abort', () => this.#relay.callerGone(id));
-    return this.open(id, more);
+    request.signal.addEventListener('abort', () => this.#gone(id));
+    const asked = request.headers.get(ASKED_FOR_HEADER);
+    return this.open(id, more, asked === null ? null : (JSON.parse(asked) as AskedFor));
   }
 
   /**
    * The answer of one attempt, as soon as it opens. Cancelling the response's body cancels the stream.
    * @param more headers of the response beside the engine's
+   * @param asked null: the answer is not moved
    */
-  async open(id: number, more: Headers): Promise<Response> {
+  async open(id: number, more: Headers, asked: AskedFor | null): Promise<Response> {
+    const kept = asked && { asked, openedAt: Date.now() };
     const opening = await new Promise<Parameters<Parameters<Relay['open']>[1]>[0]>((resolve) => {
-      this.#relay.open(id, resolve);
+      this.#relay.open(id, resolve, kept);
       this.#arm();
     });
     if (!opening.ok) return brokenResponse(opening.reason);
@@ -138,16 +152,16 @@ export class RelayHost {
   #respondFromReplay(id: number, head: AnswerHead, more: Headers, signal: AbortSignal): Response {
     const relay = this.#relay;
     let sink: CallerSink | null = null;
-    const gone = () => sink && relay.readerGone(id, sink);
+    const gone = () => sink && relay.replays.leave(id, sink);
     signal.addEventListener('abort', gone);
     const writer: BodyWriter = {
       attach: (attached) => {
         sink = attached;
-        relay.attachToReplay(id, sink);
+        relay.replays.attach(id, sink);
         // Of a signal that fired before, no event comes.
         if (signal.aborted) gone();
       },
-      reads: () => sink && relay.readerReads(id, sink),
+      reads: () => sink && relay.replays.readerReads(id, sink),
       gone,
     };
     return streamedResponse(head, writer, more);
@@ -157,10 +171,18 @@ export class RelayHost {
     const relay = this.#relay;
     const writer: BodyWriter = {
       attach: (sink) => relay.attach(id, sink),
-      reads: () => relay.callerReads(id),
-      gone: () => relay.callerGone(id),
+      reads: () => {
+        relay.callerReads(id);
+        this.#moving.callerReads(id);
+      },
+      gone: () => this.#gone(id),
     };
     return streamedResponse(head, writer, more);
+  }
+
+  #gone(id: number): void {
+    this.#relay.callerGone(id);
+    this.#moving.callerGone(id);
   }
 
   #arm(): void {

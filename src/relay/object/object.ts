@@ -1,9 +1,10 @@
 import { DurableObject } from 'cloudflare:workers';
+import type { ElsewhereEnv } from '../../moving/elsewhere/ask.ts';
 import { type BrokenReason, limits } from '../../protocol/index.ts';
 import type { RelayCalls } from '../calls.ts';
 import { RelayHost } from './host.ts';
 
-interface RelayEnv {
+interface RelayEnv extends ElsewhereEnv {
   RECONNECT_GRACE_SECONDS?: string;
 }
 
@@ -13,9 +14,8 @@ export class RelayObject extends DurableObject<RelayEnv> implements RelayCalls {
 
   constructor(ctx: DurableObjectState, env: RelayEnv) {
     super(ctx, env);
-    this.#host = new RelayHost({
-      reconnect_grace_seconds: Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS),
-    });
+    const reconnect_grace_seconds = Number(env.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
+    this.#host = new RelayHost({ reconnect_grace_seconds }, env);
   }
 
   override fetch(request: Request): Promise<Response> {

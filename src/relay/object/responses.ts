@@ -1,8 +1,8 @@
 import { quietly } from '../../durable/quietly.ts';
 import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
-import type { CallerSink } from '../caller-stream.ts';
 import { BROKEN_HEADER } from '../calls.ts';
 import { brokenEvents } from '../sse.ts';
+import type { CallerSink } from '../stream-ports.ts';
 
 /**
  * What the runtime may hold for a caller before the worker is paused, 256 KiB. Not a `ByteLengthQueuingStrategy`: each

@@ -4,6 +4,8 @@ import {
   type BrokenReason,
   isEventStream,
   limits,
+  type Moves,
+  type Stage,
 } from '../../protocol/index.ts';
 import { EventSplitter } from './event-splitter.ts';
 
@@ -13,6 +15,8 @@ export const RECORD_BYTES = 1024 * 1024;
 interface Kept {
   offset: number;
   data: Uint8Array;
+  /** What the bytes up to its end say, of an answer that may be moved. */
+  told: Told | null;
 }
 
 /**
@@ -23,6 +27,9 @@ interface Kept {
  * - `broken`, `complete` and `dropped` are final; of a dropped one nothing more is sent.
  */
 export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
+
+/** A record of ids, but for the stream and where it stands. */
+type Told = { before: number; stage: Stage; ids: number[] };
 
 export interface AnswerStreamEvents {
   /** There is something to send. */
@@ -61,6 +68,13 @@ export class AnswerStream {
   #taken = 0;
   #relayPaused = false;
   #wakeWriter: (() => void) | null = null;
+  /** What the relay is told of an answer that may be moved; null: it may not. */
+  #moves: Moves | null = null;
+  #movesSent = false;
+  /** Of what was written and not yet made into a record. */
+  #told: Told | null = null;
+  /** Ids of prompt and tokens told so far. */
+  #ids = 0;
 
   constructor(id: number, events: AnswerStreamEvents, isReplayed = false) {
     this.id = id;
@@ -105,6 +119,40 @@ export class AnswerStream {
   /** What is held back is sent now. */
   hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
+  }
+
+  /** The relay could have the rest of it generated elsewhere. */
+  get isMovable(): boolean {
+    return this.#moves !== null && this.#state === 'open';
+  }
+
+  /** Tokens generated, and how many may come yet, of one that may be moved; null: that is not known. */
+  get tokens(): { made: number; left: number | null } | null {
+    if (this.#moves === null) return null;
+    const { plan, prompt_tokens } = this.#moves;
+    const made = this.#ids - prompt_tokens;
+    return { made, left: plan.max_tokens === null ? null : Math.max(0, plan.max_tokens - made) };
+  }
+
+  /** It may be moved: before anything of it is written. */
+  moves(moves: Moves, promptIds: readonly number[]): void {
+    this.#moves = moves;
+    this.#told = { before: 0, stage: 'running', ids: [...promptIds] };
+    this.#ids = promptIds.length;
+  }
+
+  /** What the events say that are written next; null: it is not known any more, and the answer stays. */
+  tell(ids: readonly number[] | null, stage: Stage): void {
+    if (this.#moves === null) return;
+    if (ids === null) {
+      this.#moves = null;
+      this.#told = null;
+      return;
+    }
+    this.#told ??= { before: this.#ids, stage, ids: [] };
+    this.#told.ids.push(...ids);
+    this.#told.stage = stage;
+    this.#ids += ids.length;
   }
 
   head(head: AnswerHead): void {
@@ -160,8 +208,11 @@ export class AnswerStream {
     this.#record();
     if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
     this.#headSent = this.#head !== null;
+    if (this.#moves && !this.#movesSent) records.push({ type: 'moves', stream: this.id, moves: this.#moves });
+    this.#movesSent = this.#moves !== null;
     for (; this.#sent < this.#kept.length; this.#sent++) {
-      const { offset, data } = this.#kept[this.#sent]!;
+      const { offset, data, told } = this.#kept[this.#sent]!;
+      if (told) records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
       records.push({ type: 'bytes', stream: this.id, offset, data });
     }
     // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
@@ -179,6 +230,7 @@ export class AnswerStream {
   reconnected(): void {
     this.#sent = 0;
     this.#headSent = this.#taken > 0;
+    this.#movesSent = this.#taken > 0;
     this.#endSent = false;
     this.#isKnown = false;
     // The word to go on may have been lost with the old connection; if the caller is still slow, it comes again.
@@ -195,7 +247,7 @@ export class AnswerStream {
     this.#sent = Math.max(0, this.#sent - gone);
     const first = this.#kept[0];
     if (first && first.offset < offset) {
-      this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset) };
+      this.#kept[0] = { offset, data: first.data.subarray(offset - first.offset), told: first.told };
     }
     if (this.#state === 'ended' && this.#endSent && offset === this.#recorded) this.#become('complete');
     this.#wake();
@@ -231,7 +283,7 @@ export class AnswerStream {
     const close = () => {
       if (bytes === 0) return;
       const data = group.length === 1 ? group[0]! : Buffer.concat(group, bytes);
-      this.#kept.push({ offset: this.#recorded, data });
+      this.#kept.push({ offset: this.#recorded, data, told: null });
       this.#recorded += bytes;
       group = [];
       bytes = 0;
@@ -242,6 +294,11 @@ export class AnswerStream {
       bytes += piece.byteLength;
     }
     close();
+    const last = this.#kept.at(-1);
+    if (last && this.#told) {
+      last.told = this.#told;
+      this.#told = null;
+    }
     this.#pieces = [];
     this.#waitingBytes = 0;
   }

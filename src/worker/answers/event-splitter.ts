@@ -9,6 +9,11 @@ export class EventSplitter {
   /** Pieces of the event that is not whole yet. */
   #held: Uint8Array[] = [];
   #heldBytes = 0;
+  readonly #mostBytes: number;
+
+  constructor(mostBytes = limits.EVENT_HELD_BYTES) {
+    this.#mostBytes = mostBytes;
+  }
 
   /** What may go on its way with this piece: whole events, or a part of one that is too large to be held. */
   push(piece: Uint8Array): Uint8Array | null {
@@ -18,7 +23,7 @@ export class EventSplitter {
       this.#hold(piece.subarray(end));
       return events;
     }
-    if (this.#heldBytes + piece.byteLength > limits.EVENT_HELD_BYTES) return this.#join(piece);
+    if (this.#heldBytes + piece.byteLength > this.#mostBytes) return this.#join(piece);
     this.#hold(piece);
     return null;
   }

@@ -1,8 +1,9 @@
 import type { Job } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Clock } from '../clock.ts';
 import type { RunningJob } from '../run/running-job.ts';
 import { maxTokensOf } from '../run/tokens.ts';
-import { cannotEndWithin, mustReleaseInDrain } from './estimate.ts';
+import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from './estimate.ts';
 import { TokenRate } from './token-rate.ts';
 
 /** Learns from the jobs that finish how long others take. */
@@ -29,9 +30,13 @@ export class AdmissionControl {
     );
   }
 
-  /** @param hasReader a caller has a part of its answer already */
-  mustReleaseInDrain(running: RunningJob, hasReader: boolean, graceMs: number): boolean {
+  /** Whether it cannot end inside the grace, and another attempt loses nothing. */
+  mustReleaseInDrain(running: RunningJob, stream: AnswerStream | undefined, graceMs: number): boolean {
     const nowMs = this.#clock.now();
+    const tokens = stream?.isMovable ? stream.tokens : null;
+    if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
+    // A caller has a part of its answer already.
+    const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
     const rate = this.#rate.tokensPerSecond(nowMs);
     if (rate === null) return false;
     const elapsedMs = running.elapsedMs(nowMs);

@@ -21,6 +21,20 @@ export function cannotEndWithin(
 }
 
 /**
+ * Whether a drain moves an answer at its start: what is left of it takes longer than the grace, at the pace that it has.
+ * What cannot be told is given its chance, and moves at the end of the grace.
+ * @param streamedMs since its first token
+ */
+export function mustMoveInDrain(
+  { made, left }: { made: number; left: number | null },
+  streamedMs: number,
+  graceMs: number,
+): boolean {
+  if (left === null || made < 2) return false;
+  return (left * streamedMs) / (made - 1) > graceMs;
+}
+
+/**
  * Whether a drain releases the job at its start: it cannot end inside the grace, and nobody has read a
  * part of its answer, which another attempt could not continue.
  */

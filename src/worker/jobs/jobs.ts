@@ -5,9 +5,8 @@ import { type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
 import type { AttemptEnd, Ports, WorkObserver } from '../ports.ts';
 import type { Outbox } from '../results/outbox.ts';
 import type { Settlement } from '../results/settlement.ts';
-import type { UsageAsking } from '../run/ask-usage.ts';
 import { isOfDyingEngine } from '../run/engine-failures.ts';
-import { failJob, type RunPorts, runJob } from '../run/run-job.ts';
+import { type Asking, askingOf, failJob, NOT_ASKED, type RunPorts, runJob } from '../run/run-job.ts';
 import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
@@ -22,6 +21,8 @@ export interface JobsSettings extends FileAccessSettings {
   configId: string;
   capacity: number;
   renewAfterSeconds: number;
+  /** Answers are moved: the engine goes on from token ids. */
+  moves?: boolean;
   /** Left out: as RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
@@ -47,10 +48,9 @@ export class Jobs {
   readonly #releases: Releases;
   readonly #leases: Leases;
   readonly #streams = new Map<RunningJob, AnswerStream>();
-  readonly #runPorts: Omit<RunPorts, 'peer' | 'usageAsking'>;
+  readonly #runPorts: Omit<RunPorts, 'peer' | keyof Asking>;
   readonly #admission: AdmissionControl;
-  /** The engine is one for all jobs, and its process ends with this one's. */
-  readonly #usageAsking: UsageAsking = { engine: 'untried' };
+  readonly #asking: Asking;
   /** Why a job pushed now would be released; null: it is welcome. */
   closedFor: ReleaseReason | null = null;
 
@@ -61,6 +61,7 @@ export class Jobs {
     this.#releases = new Releases(queue, outbox);
     this.#slots = new Slots(settings.capacity);
     this.models = new ServedModels(ports, settings.configId);
+    this.#asking = askingOf(settings.moves ?? false);
     const runpod = settings.runpod ?? RUNPOD_DEFAULTS;
     this.#runPorts = { ...ports, files: fileAccessOf(settings), models: this.models, runpod };
     this.#admission = new AdmissionControl(ports.clock);
@@ -155,8 +156,7 @@ export class Jobs {
     if (this.#ports.queue.peer?.takesReleases === false) return;
     for (const running of this.#slots.all()) {
       const stream = this.#streams.get(running);
-      const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
-      if (this.#admission.mustReleaseInDrain(running, hasReader, graceMs)) this.#release(running, 'draining');
+      if (this.#admission.mustReleaseInDrain(running, stream, graceMs)) this.#release(running, 'draining');
     }
   }
 
@@ -217,8 +217,8 @@ export class Jobs {
       job.deadline_ms === undefined
         ? null
         : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
-    const usageAsking = queue.peer?.countsUsage ? this.#usageAsking : null;
-    const settlement = await runJob(running, stream, { ...this.#runPorts, peer: queue.peer, usageAsking });
+    const asking = queue.peer?.countsUsage ? this.#asking : NOT_ASKED;
+    const settlement = await runJob(running, stream, { ...this.#runPorts, peer: queue.peer, ...asking });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
   }

@@ -18,13 +18,18 @@ const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
  * for the next one.
  */
 export class AddedUsage {
-  readonly #splitter = new EventSplitter();
+  readonly #splitter: EventSplitter;
   /** Something in the pieces since the last whole event may concern this. */
   #isMarked = false;
   /** The event that finishes a choice. */
   #finish: string | null = null;
   /** Nothing more is to be looked for: it was found, or the engine counts for everybody. */
   #isOver = false;
+
+  /** @param mostBytes of an event that is held until it is whole */
+  constructor(mostBytes?: number) {
+    this.#splitter = new EventSplitter(mostBytes);
+  }
 
   /** @param isMarked whether there is a usage in it, or the end of a choice */
   push(piece: Uint8Array, isMarked: boolean): Uint8Array | null {

@@ -7,6 +7,9 @@ export interface UsageAsking {
   engine: 'untried' | 'takes' | 'refuses';
 }
 
+/** The same of an engine that is asked for token ids. */
+export type IdsAsking = UsageAsking;
+
 /**
  * The body with `stream_options.include_usage` put in, every other byte as it was: parsing and writing again would
  * round numbers. Null: there is nothing to put in. It asks for no stream, asks for usage itself, or has options that

@@ -1,6 +1,6 @@
 import type { RouteList, Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
-import type { UsageAsking } from './ask-usage.ts';
+import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { RunEngine } from './traced-engine.ts';
 
 /** What every kind of job is given for one attempt. */
@@ -32,6 +32,8 @@ export interface Attempt {
   streamed(): void;
   /** Whether the engine is asked for the usage of streams; null: the queue does not count it. */
   usageAsking: UsageAsking | null;
+  /** Whether the engine is asked for token ids; null: answers are not moved. */
+  idsAsking: IdsAsking | null;
   /** What the engine counted; null: it does not say. */
   used(usage: Usage | null): void;
   /** Tells what was used so far, for an attempt that does not come to its end. */

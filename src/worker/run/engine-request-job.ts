@@ -6,17 +6,15 @@ import {
   isEventStream,
   parseValue,
   type RelayedResult,
-  requestHeaders,
 } from '../../protocol/index.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { decoded, decodedHeadOf, headOf } from './answer-head.ts';
-import { askUsage } from './ask-usage.ts';
 import { type Attempt, parseAnswer, parseBody } from './attempt.ts';
-import { audioForm, namesAudio } from './audio-form.ts';
 import { CompletionWatch } from './completion-watch.ts';
+import { atWholeCharacter, wholeUsage } from './continued.ts';
 import {
   answerTooLarge,
   cutShort,
@@ -25,15 +23,12 @@ import {
   gaveUp,
   redirected,
 } from './engine-failures.ts';
-import { requestBody } from './request-body.ts';
+import { PassedEvents } from './passed-events.ts';
+import { type Answered, COMPLETIONS, send, sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
 
-/** Routes whose choices have a finish to look for. */
-const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
 /** Routes whose streams have a closing event. */
 const CLOSED_STREAMS = /^\/v1\/(?:(?:chat\/)?completions|messages|responses)(?:\?|$)/;
-/** What engines say to a field that they do not know. */
-const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
@@ -121,10 +116,12 @@ function withoutUsage(bytes: Buffer): Buffer {
  * On a throw the stream is still open: the caller breaks it with the failure.
  */
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
-  const request = requestOf(attempt);
-  const { answer, added } = await send(attempt, request);
+  const asked = requestOf(attempt);
+  const request = asked.continues ? await atWholeCharacter(attempt, asked) : asked;
+  const answered = await sendMovable(attempt, request);
+  const { answer } = answered;
   if (answer.status < 300 && isEventStream(answer.headers)) {
-    await relayEvents(attempt, request, answer, stream, added ? new AddedUsage() : null);
+    await relayEvents(attempt, request, answered, stream);
   } else await relayWhole(attempt, request, answer, stream);
   stream.end();
   return {
@@ -149,44 +146,6 @@ function requestOf(attempt: Attempt): EngineRequest {
   return parsed.value;
 }
 
-/** What the engine answers, and whether it was asked for a usage that its caller did not ask for. */
-interface Answered {
-  answer: EngineAnswer;
-  added: boolean;
-}
-
-async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  // No turn passes where nothing is fetched: a caller waits for each.
-  const form = namesAudio(request) ? await audioForm(attempt, request) : null;
-  const body = form?.body ?? requestBody(request, attempt.modelAliases, attempt.servedModel);
-  const contentType = form?.contentType ?? request.content_type;
-  const { 'x-request-id': requestId = attempt.jobId, ...headers } = requestHeaders(
-    Object.entries(request.headers ?? {}),
-  );
-  attempt.requested();
-  const ask = (body: string | Uint8Array | undefined) =>
-    attempt.engine.request({
-      method: request.method,
-      path: request.path,
-      headers,
-      requestId,
-      signal: attempt.signal,
-      ...(body === undefined ? {} : { body }),
-      ...(contentType === undefined ? {} : { contentType }),
-    });
-  const asking = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
-  const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
-  if (asking === null || wanted === null) return { answer: await ask(body), added: false };
-  const answer = await ask(wanted);
-  if (answer.status < 300) asking.engine = 'takes';
-  if (asking.engine === 'takes' || !REFUSES_FIELD.has(answer.status)) return { answer, added: true };
-  // The caller's own mistake, or the field that was put in: an engine need not say which.
-  await readPieces(answer.body, () => false);
-  const again = await ask(body);
-  if (again.status < 300) asking.engine = 'refuses';
-  return { answer: again, added: false };
-}
-
 /**
  * Event by event. A generation that the engine gave up is cut off before it looks finished; its own error is
  * passed on as it is, unless another attempt can still be made without the caller noticing.
@@ -195,18 +154,19 @@ async function send(attempt: Attempt, request: EngineRequest): Promise<Answered>
 async function relayEvents(
   attempt: Attempt,
   request: EngineRequest,
-  answer: EngineAnswer,
+  { answer, added, moving }: Answered,
   stream: AnswerStream,
-  added: AddedUsage | null,
 ): Promise<void> {
   const watch = new CompletionWatch();
-  attempt.counting(() => watch.estimate);
-  stream.head(headOf(answer, request));
+  const movable = typeof moving === 'string' ? null : moving;
+  const from = movable?.from ?? null;
+  attempt.counting(() => wholeUsage(watch.estimate, request, from));
+  stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
+  const events = new PassedEvents(stream, added, movable);
   const isCompletion = COMPLETIONS.test(request.path);
   let isMarked = false;
   const pass = (piece: Uint8Array) => {
-    const wanted = added === null ? piece : added.push(piece, isMarked);
-    if (wanted !== null) stream.write(wanted);
+    events.write(piece, isMarked);
     if (watch.error !== null) stream.hurry();
     return roomIn(stream);
   };
@@ -220,11 +180,11 @@ async function relayEvents(
     isMarked = watch.see(piece);
     if (watch.isAborted && isCompletion) throw gaveUp();
     const { error } = watch;
-    return error !== null && stream.size === 0 ? passUnlessDead(piece, error) : pass(piece);
+    const mayGoOn = stream.size === 0 || stream.isMovable;
+    return error !== null && mayGoOn ? passUnlessDead(piece, error) : pass(piece);
   });
-  const rest = added?.rest() ?? null;
-  if (rest !== null) stream.write(rest);
-  attempt.used(watch.usage ?? (isCompletion ? watch.estimate : null));
+  events.end();
+  attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
   if (watch.error !== null) {
     stream.end();
     throw await failureInside(attempt, watch.error);

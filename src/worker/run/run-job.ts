@@ -5,7 +5,7 @@ import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
-import type { UsageAsking } from './ask-usage.ts';
+import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
@@ -16,15 +16,28 @@ import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 import { tracedEngine } from './traced-engine.ts';
 
-export interface RunPorts extends Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
+/** What the engine is asked for beside what callers ask. */
+export interface Asking {
+  /** Null: the queue does not count tokens. */
+  usageAsking: UsageAsking | null;
+  /** Null: answers are not moved. */
+  idsAsking: IdsAsking | null;
+}
+
+export const NOT_ASKED: Asking = { usageAsking: null, idsAsking: null };
+
+/** Of an engine that nothing is known of yet. @param moves answers are moved */
+export function askingOf(moves: boolean): Asking {
+  return { usageAsking: { engine: 'untried' }, idsAsking: moves ? { engine: 'untried' } : null };
+}
+
+export interface RunPorts extends Asking, Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
   files: FileAccess;
   models: ServedModels;
   /** The queue that the job came from. */
   peer: QueueProfile | null;
   observer: Pick<WorkObserver, 'requested'>;
   runpod: RunpodSettings;
-  /** Null: the queue does not count tokens. */
-  usageAsking: UsageAsking | null;
 }
 
 /**
@@ -97,6 +110,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     },
     streamed: () => running.streamed(clock.now()),
     usageAsking: ports.usageAsking,
+    idsAsking: ports.idsAsking,
     used: (usage) => {
       running.usage = usage;
     },

@@ -63,6 +63,11 @@ export class RunningJob {
     this.#firstTokenAtMs ??= nowMs;
   }
 
+  /** Time since its first token, ms; 0: none has come. */
+  streamedMs(nowMs: number): number {
+    return this.#firstTokenAtMs === null ? 0 : nowMs - this.#firstTokenAtMs;
+  }
+
   /** What the queue is told of the attempt's time; undefined: it did not reach the engine. */
   timing(): Timing | undefined {
     if (this.#requestedAtMs === null) return undefined;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
-import type { Opening } from '../../../src/relay/caller-stream.ts';
 import { BEGINNING_DROPPED } from '../../../src/relay/calls.ts';
+import type { Opening } from '../../../src/relay/stream-ports.ts';
 import { Caller, RelayHarness, sse, text } from '../../support/relay-harness.ts';
 
 const head = { type: 'head', stream: 7, head: { ...sse, replayed: true } } as const;
@@ -21,7 +21,7 @@ function read(
   const openings: Opening[] = [];
   const stop = bench.relay.openReplay(7, (opening) => {
     openings.push(opening);
-    if (opening.ok) bench.relay.attachToReplay(7, reader);
+    if (opening.ok) bench.relay.replays.attach(7, reader);
   });
   return { reader, openings, stop };
 }
@@ -60,14 +60,14 @@ it('a reader that leaves, or reads slowly, changes nothing for the others', () =
   const gone = read(bench);
   const stays = read(bench);
   bench.say(head, bytes(0, 'data: 1\n\n'));
-  bench.relay.readerGone(7, gone.reader);
+  bench.relay.replays.leave(7, gone.reader);
   bench.say(bytes(9, 'data: 2\n\n'), { type: 'end', stream: 7, size: 18 });
   expect(stays.reader).toMatchObject({ received: 'data: 1\n\ndata: 2\n\n', ended: true });
   expect(gone.reader).toMatchObject({ received: 'data: 1\n\n', ended: false });
   expect(slow).toMatchObject({ received: 'data: 1\n\n', ended: false });
-  bench.relay.readerReads(7, slow);
+  bench.relay.replays.readerReads(7, slow);
   expect(slow.received).toBe('data: 1\n\ndata: 2\n\n');
-  bench.relay.readerReads(7, slow);
+  bench.relay.replays.readerReads(7, slow);
   expect(slow.ended).toBe(true);
   expect(bench.sent.map(({ type }) => type)).not.toContain('cancel');
 });
@@ -91,7 +91,7 @@ it('a reader that falls behind what is kept is told, and the job goes on', () =>
   bench.say(head);
   const event = `data: ${'x'.repeat(1024 * 1024)}\n\n`;
   for (let n = 0; n < 7; n++) bench.say(bytes(n * event.length, event));
-  bench.relay.readerReads(7, slow);
+  bench.relay.replays.readerReads(7, slow);
   expect(slow.received).toBe(event);
   expect(slow).toMatchObject({ ended: false, mayAddEvent: true });
   expect(slow.broken).toMatch(/read too slowly/);

@@ -1,0 +1,58 @@
+import { type Continues, pack } from '../protocol/index.ts';
+import { type Cut, tokensGiven } from './cut.ts';
+
+const encoder = new TextEncoder();
+
+/** What a chat's messages are where they are not looked at. */
+const UNREAD_MESSAGES = [{ role: 'user', content: '.' }];
+
+/**
+ * The request for the rest of an answer, packed as a caller's (protocol/packed-request.ts): the same sampling, and as
+ * prompt the ids of all that there is.
+ * @param requestId under which engines know it
+ */
+export function continuationRequest(cut: Cut, requestId: string): Uint8Array<ArrayBuffer> {
+  const { plan } = cut;
+  const continues: Continues = { prompt_tokens: plan.first_prompt ?? cut.promptTokens };
+  const head = {
+    method: 'POST',
+    path: plan.path,
+    content_type: 'application/json',
+    headers: { 'x-request-id': requestId },
+    continues,
+  };
+  return pack(JSON.stringify(head), encoder.encode(JSON.stringify(bodyOf(cut))));
+}
+
+function bodyOf(cut: Cut): Record<string, unknown> {
+  const { plan, ids } = cut;
+  const given = tokensGiven(cut);
+  const isChat = plan.path.includes('/chat/');
+  return {
+    ...plan.rest,
+    ...(isChat
+      ? { messages: UNREAD_MESSAGES, kv_transfer_params: { prompt_token_ids: ids } }
+      : { prompt: ids }),
+    ...(plan.max_tokens !== null && { [plan.max_tokens_field]: plan.max_tokens - given }),
+    ...(plan.min_tokens > given && { min_tokens: plan.min_tokens - given }),
+  };
+}
+
+/** Whether there is nothing left to generate: what is missing of the answer is known. */
+export function isGenerated({ stage }: Cut): boolean {
+  return stage !== 'running';
+}
+
+/** The events that an answer lacks which is generated. */
+export function closingEvents(cut: Cut): Uint8Array {
+  const { plan, identity, stage, promptTokens } = cut;
+  const completion = tokensGiven(cut);
+  const usage = {
+    prompt_tokens: promptTokens,
+    total_tokens: promptTokens + completion,
+    completion_tokens: completion,
+  };
+  const counted = `data: ${JSON.stringify({ ...identity, choices: [], usage })}\n\n`;
+  const isCounted = stage !== 'finished' || !plan.includes_usage;
+  return encoder.encode(`${isCounted ? '' : counted}${stage === 'closed' ? '' : 'data: [DONE]\n\n'}`);
+}

@@ -1,0 +1,151 @@
+import { type AttemptLoopPorts, type Outcome, runAttempts } from '../../gateway/inference/attempt-loop.ts';
+import { HangUp } from '../../gateway/inference/hang-up.ts';
+import { type BrokenReason, limits, RELEASE_REASONS } from '../../protocol/index.ts';
+import type { WaitingRequest } from '../../queue/rpc.ts';
+import type { Mover } from '../../relay/ports.ts';
+import { closingEvents, continuationRequest, isGenerated } from '../continuation.ts';
+import { type Cut, tokensGiven } from '../cut.ts';
+import { Stitcher } from '../stitch.ts';
+
+/** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
+export interface AskedFor {
+  call: Omit<WaitingRequest, 'payload'>;
+  queue_id: string;
+  worker_id: string;
+  /** Headers of the response beside the engine's. */
+  more: Record<string, string>;
+}
+
+export interface MovingPorts {
+  /** How the queue and other relays are asked. */
+  elsewhere(asked: AskedFor): AttemptLoopPorts;
+  /** An answer broke off and was not moved: its ledger tells why. */
+  stayed(asked: AskedFor, why: string): void;
+  /** As of `Relay`. */
+  goOn(id: number, events: Uint8Array): boolean;
+  movedTo(id: number, reason: BrokenReason | null): void;
+  now(): number;
+}
+
+/** An answer that is moved. */
+interface Move {
+  hangUp: HangUp;
+  /** Its caller reads again. */
+  reads: PromiseWithResolvers<void>;
+}
+
+/** Gets the rest of answers that broke off from other workers, and passes it on as theirs (docs/moving.md). */
+export class Moving implements Mover {
+  readonly #ports: MovingPorts;
+  readonly #moves = new Map<number, Move>();
+
+  constructor(ports: MovingPorts) {
+    this.#ports = ports;
+  }
+
+  move(id: number, cut: Cut, reason: BrokenReason, asked: unknown): boolean {
+    const opened = asked as Opened | null;
+    if (opened === null) return false;
+    const { call } = opened.asked;
+    const isRelease = (RELEASE_REASONS as readonly string[]).includes(reason.code);
+    const moves = (call.moved?.moves ?? 0) + 1;
+    const failures = (call.moved?.failures ?? 0) + (isRelease ? 0 : 1);
+    if (moves > limits.MOVES || failures >= limits.CALL_ATTEMPTS) return false;
+    const moved = {
+      worker_id: opened.asked.worker_id,
+      tokens: tokensGiven(cut),
+      why: reason.message,
+      moves,
+      failures,
+    };
+    const move = { hangUp: new HangUp(), reads: Promise.withResolvers<void>() };
+    this.#moves.set(id, move);
+    void this.#run(id, cut, reason, { ...opened, asked: { ...opened.asked, call: { ...call, moved } } }, move)
+      .catch((error: Error) => this.#ports.movedTo(id, notElsewhere(reason, error.message)))
+      .finally(() => this.#moves.delete(id));
+    return true;
+  }
+
+  stays(why: string | null, { message }: BrokenReason, asked: unknown): void {
+    const opened = asked as Opened | null;
+    if (opened) this.#ports.stayed(opened.asked, `${why ?? 'its token ids are not known'} (${message})`);
+  }
+
+  callerReads(id: number): void {
+    this.#moves.get(id)?.reads.resolve();
+  }
+
+  callerGone(id: number): void {
+    this.#moves.get(id)?.hangUp.happen();
+  }
+
+  async #run(id: number, cut: Cut, reason: BrokenReason, opened: Opened, move: Move): Promise<void> {
+    // What broke it off is still at work.
+    await null;
+    if (isGenerated(cut)) {
+      this.#ports.goOn(id, closingEvents(cut));
+      return this.#ports.movedTo(id, null);
+    }
+    const { asked, openedAt } = opened;
+    const passed = this.#ports.now() - openedAt;
+    const { deadline_ms, limit_ms, request_id, job_id, earlier: _, ...rest } = asked.call;
+    const call: WaitingRequest = {
+      ...rest,
+      job_id,
+      ...(request_id !== undefined && { request_id }),
+      ...(deadline_ms !== undefined && { deadline_ms: deadline_ms - passed }),
+      ...(limit_ms !== undefined && { limit_ms: limit_ms - passed }),
+      payload: continuationRequest(cut, request_id ?? job_id),
+    };
+    const outcome = await runAttempts(call, move.hangUp, this.#ports.elsewhere(asked));
+    if (outcome.kind === 'gone') return;
+    const problem = await problemOf(outcome);
+    if (problem !== null || outcome.kind !== 'answer')
+      return this.#ports.movedTo(id, notElsewhere(reason, problem ?? ''));
+    if (outcome.response.body) await this.#pass(id, outcome.response.body, new Stitcher(cut), move);
+    this.#ports.movedTo(id, null);
+  }
+
+  async #pass(id: number, body: ReadableStream<Uint8Array>, stitcher: Stitcher, move: Move): Promise<void> {
+    const reader = body.getReader();
+    void move.hangUp.whenHappened.then(() => reader.cancel().catch(() => {}));
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const events = stitcher.push(value);
+      if (events.byteLength === 0 || this.#ports.goOn(id, events)) continue;
+      await Promise.race([move.reads.promise, move.hangUp.whenHappened]);
+      move.reads = Promise.withResolvers<void>();
+    }
+  }
+}
+
+/** What is kept with a stream. */
+interface Opened {
+  asked: AskedFor;
+  /** Epoch ms */
+  openedAt: number;
+}
+
+/** Why there is no answer; null: there is one. */
+async function problemOf(outcome: Outcome): Promise<string | null> {
+  switch (outcome.kind) {
+    case 'answer': {
+      const { response } = outcome;
+      if (response.ok) return null;
+      return `HTTP ${response.status}: ${(await response.text()).slice(0, 1000)}`;
+    }
+    case 'failed':
+      return outcome.failure.message;
+    case 'refused':
+      return outcome.message;
+    case 'result':
+      return `worker ${outcome.worker_id} cannot go on with it`;
+    case 'gone':
+      return 'its caller is gone';
+  }
+}
+
+function notElsewhere(reason: BrokenReason, why: string): BrokenReason {
+  return { ...reason, message: `${reason.message}; it could not go on elsewhere: ${why}`, retryable: false };
+}

@@ -1,0 +1,71 @@
+import { isObject } from '../protocol/index.ts';
+import type { Cut } from './cut.ts';
+
+type Fields = Record<string, unknown>;
+
+const encoder = new TextEncoder();
+const DATA = 'data: ';
+
+/**
+ * Makes the events of a continuation those of the answer that it continues: its id, time and model stay, the role is
+ * told once, and usage counts both parts.
+ */
+export class Stitcher {
+  readonly #cut: Cut;
+  readonly #decoder = new TextDecoder();
+  /** Of an event that is not whole yet. */
+  #held = '';
+
+  constructor(cut: Cut) {
+    this.#cut = cut;
+  }
+
+  /** @returns the events that are whole with this piece; empty: none is */
+  push(piece: Uint8Array): Uint8Array {
+    const text = this.#held + this.#decoder.decode(piece, { stream: true });
+    const end = text.lastIndexOf('\n\n') + 2;
+    if (end < 2) {
+      this.#held = text;
+      return new Uint8Array();
+    }
+    this.#held = text.slice(end);
+    const events = text.slice(0, end).split(/(?<=\n\n)/);
+    return encoder.encode(events.map((event) => this.#event(event)).join(''));
+  }
+
+  #event(event: string): string {
+    if (!event.startsWith(`${DATA}{`)) return event;
+    const data = JSON.parse(event.slice(DATA.length)) as Fields;
+    if (!Array.isArray(data.choices)) return event;
+    const { id, created, model } = this.#cut.identity;
+    const choices = (data.choices as Fields[]).map(withoutBeginning);
+    if (choices.some((choice) => choice === null)) return '';
+    const { prompt_token_ids: _, prompt_text: __, ...rest } = data;
+    const usage = isObject(data.usage) ? { usage: this.#wholeUsage(data.usage) } : {};
+    return `${DATA}${JSON.stringify({ ...rest, id, created, model, choices, ...usage })}\n\n`;
+  }
+
+  /** What the continuation's prompt has beside the caller's was generated, as far as it was kept. */
+  #wholeUsage(usage: Fields): Fields {
+    const { promptTokens } = this.#cut;
+    const completion = Number(usage.completion_tokens ?? 0) + Number(usage.prompt_tokens ?? 0) - promptTokens;
+    const details = usage.prompt_tokens_details;
+    const cached = Math.min(Number(Object(details).cached_tokens ?? 0), promptTokens);
+    return {
+      ...usage,
+      prompt_tokens: promptTokens,
+      completion_tokens: completion,
+      ...(isObject(details) && { prompt_tokens_details: { ...details, cached_tokens: cached } }),
+    };
+  }
+}
+
+/** A choice without what stands at the beginning of an answer alone; null: it is nothing else. */
+function withoutBeginning(choice: Fields): Fields | null {
+  const { delta, ...rest } = choice;
+  if (!isObject(delta)) return choice.prompt_token_ids ? { ...choice, prompt_token_ids: null } : choice;
+  const { role, ...said } = delta;
+  if (role === undefined) return choice;
+  const isOpening = !said.content && !choice.finish_reason && !Array.isArray(choice.token_ids);
+  return isOpening ? null : { ...rest, delta: said };
+}

@@ -1,0 +1,105 @@
+import { type AnswerIdentity, isObject, limits, STAGES, type Stage } from '../protocol/index.ts';
+
+const PROMPT_IDS = /"prompt_token_ids"\s*:\s*\[([\d,\s]*)\]/;
+const IDS = /"token_ids"\s*:\s*\[([\d,\s]*)\]/g;
+const FINISH = /"finish_reason"\s*:\s*"/;
+const USAGE = /"usage"\s*:\s*\{/;
+const DONE = /(?:^|\n)data: ?\[DONE\]/;
+/** A parser has made something else of the tokens than text: it would begin anew. */
+const PARSED = /"(?:reasoning|reasoning_content)"\s*:\s*"|"tool_calls"\s*:\s*\[\s*\{/;
+
+/** What some whole events of an answer say of its tokens. */
+export interface TokensTold {
+  /** The events as their caller gets them. */
+  events: Uint8Array;
+  /** Of what is generated in them; null: not all ids are known any more, so the answer stays where it is. */
+  ids: number[] | null;
+  stage: Stage;
+}
+
+/** What the first events of an answer say that can be moved. */
+export interface Beginning {
+  identity: AnswerIdentity;
+  promptIds: number[];
+}
+
+/**
+ * Reads the ids out of an answer's events, and takes them out where its caller did not ask for them.
+ * Inside a JSON string the quotes would be escaped, so a match is real.
+ */
+export class TokenIds {
+  readonly #isAsked: boolean;
+  #stage: Stage = 'running';
+  #known = 0;
+  #isLost = false;
+  /** Null until the first events have come, and where they do not tell it. */
+  beginning: Beginning | null = null;
+  #hasBegun = false;
+
+  /** @param isAsked the caller wants to see them */
+  constructor(isAsked: boolean) {
+    this.#isAsked = isAsked;
+  }
+
+  /** @param events whole ones */
+  push(events: Uint8Array): TokensTold {
+    const bytes = Buffer.from(events.buffer, events.byteOffset, events.byteLength);
+    const text = bytes.toString('latin1');
+    if (!this.#hasBegun) this.#begin(bytes.toString());
+    const ids = this.#read(text);
+    this.#stage = laterOf(this.#stage, stageIn(text));
+    return { events: this.#isAsked ? events : withoutIds(text, events), ids, stage: this.#stage };
+  }
+
+  #begin(text: string): void {
+    const data = /^data: ?(\{.*\})\r?$/m.exec(text)?.[1];
+    if (data === undefined) return;
+    this.#hasBegun = true;
+    const event = JSON.parse(data) as Record<string, unknown>;
+    const [choice] = (Array.isArray(event.choices) ? event.choices : []) as Record<string, unknown>[];
+    const promptIds = event.prompt_token_ids ?? choice?.prompt_token_ids;
+    const { id, object, created, model } = event;
+    if (!Array.isArray(promptIds) || typeof id !== 'string' || typeof created !== 'number') return;
+    this.#known = promptIds.length;
+    this.beginning = { identity: { id, object: String(object), created, model: String(model) }, promptIds };
+  }
+
+  #read(text: string): number[] | null {
+    if (this.#isLost || this.beginning === null) return null;
+    const ids: number[] = [];
+    for (const [, list = ''] of text.matchAll(IDS)) {
+      for (const id of list.split(',')) if (id.trim() !== '') ids.push(Number(id));
+    }
+    this.#known += ids.length;
+    this.#isLost = this.#known > limits.MOVING_IDS || PARSED.test(text);
+    return this.#isLost ? null : ids;
+  }
+}
+
+function withoutIds(text: string, events: Uint8Array): Uint8Array {
+  if (!text.includes('token_ids"')) return events;
+  const taken = text.replace(PROMPT_IDS, '"prompt_token_ids":null').replaceAll(IDS, '"token_ids":null');
+  return Buffer.from(taken, 'latin1');
+}
+
+function stageIn(text: string): Stage {
+  if (DONE.test(text)) return 'closed';
+  if (USAGE.test(text) && /"choices"\s*:\s*\[\s*\]/.test(text)) return 'counted';
+  return FINISH.test(text) ? 'finished' : 'running';
+}
+
+function laterOf(one: Stage, other: Stage): Stage {
+  return STAGES.indexOf(one) > STAGES.indexOf(other) ? one : other;
+}
+
+/** Whether the events of a continuation begin with the prompt that it was asked for. */
+export function continuesFrom({ promptIds }: Beginning, asked: readonly number[]): boolean {
+  return promptIds.length === asked.length && asked.every((id, at) => promptIds[at] === id);
+}
+
+/** The ids that a request brings as its prompt; null: it brings none. */
+export function idsAsked(body: unknown): number[] | null {
+  if (!isObject(body)) return null;
+  const ids = Object(body.kv_transfer_params).prompt_token_ids ?? body.prompt;
+  return Array.isArray(ids) ? (ids as number[]) : null;
+}

@@ -1,0 +1,46 @@
+import * as z from 'zod';
+
+/**
+ * How far an answer has come that its caller was given.
+ *
+ * - `running`
+ * - `finished` the event with its finish has been passed on
+ * - `counted`  and that with its usage
+ * - `closed`   and the end mark
+ */
+export const STAGES = ['running', 'finished', 'counted', 'closed'] as const;
+export type Stage = (typeof STAGES)[number];
+
+/** What all events of one answer have in common. */
+export const AnswerIdentity = z.object({
+  id: z.string(),
+  object: z.string(),
+  created: z.number(),
+  model: z.string(),
+});
+export type AnswerIdentity = z.infer<typeof AnswerIdentity>;
+
+/** Everything that the continuation of an answer is made of, beside token ids. */
+export const MovePlan = z.object({
+  path: z.string(),
+  /** The request without its prompt, and without what a continuation says anew. */
+  rest: z.record(z.string(), z.unknown()),
+  /** Most tokens of the whole answer; null: as many as fit. */
+  max_tokens: z.number().nullable(),
+  /** The name that its caller gave that number. */
+  max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']),
+  min_tokens: z.number(),
+  /** Its caller asked for the usage. */
+  includes_usage: z.boolean(),
+  /** Of a continuation: tokens of the prompt that its caller wrote. */
+  first_prompt: z.number().optional(),
+});
+export type MovePlan = z.infer<typeof MovePlan>;
+
+/** What a relay is told of an answer that may be moved. */
+export const Moves = z.object({ plan: MovePlan, identity: AnswerIdentity, prompt_tokens: z.number() });
+export type Moves = z.infer<typeof Moves>;
+
+/** The number of tokens in the prompt that its caller wrote, beside the request for the rest of an answer. */
+export const Continues = z.object({ prompt_tokens: z.number().int().min(0) });
+export type Continues = z.infer<typeof Continues>;

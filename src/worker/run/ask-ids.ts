@@ -1,0 +1,46 @@
+import { movePlan } from '../../moving/plan.ts';
+import { idsAsked } from '../../moving/token-ids.ts';
+import type { EngineRequest, MovePlan } from '../../protocol/index.ts';
+import { parseBody } from './attempt.ts';
+import type { Moving } from './passed-events.ts';
+
+const ASKED = '"return_token_ids":true,';
+
+/** A request whose answer may be moved. */
+export interface MovableRequest {
+  /** With the token ids asked for; every other byte is as it was. */
+  body: string | Uint8Array;
+  moving: Moving;
+}
+
+/** The request as one whose answer may be moved, or why it stays where it is. */
+export function askIds(request: EngineRequest, body: string | Uint8Array): MovableRequest | string {
+  const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
+  if (typeof plan === 'string') return plan;
+  const text = typeof body === 'string' ? body : Buffer.from(body).toString();
+  const isAsked =
+    /"return_token_ids"\s*:\s*true/.test(text) && Object(parseBody(text)).return_token_ids === true;
+  const from = request.continues ? idsAsked(parseBody(text)) : null;
+  return { body: isAsked ? body : withAsked(body), moving: { plan, isAsked, from } };
+}
+
+/** What a continuation says of its prompt stands for the caller's own. */
+function continuedPlan(request: EngineRequest, body: string | Uint8Array): MovePlan | string {
+  const { kv_transfer_params: _, ...rest } = Object(parseBody(Buffer.from(body).toString()));
+  // However long it has become.
+  const plan = movePlan(
+    request.path,
+    JSON.stringify(Array.isArray(rest.prompt) ? { ...rest, prompt: [0] } : rest),
+  );
+  return typeof plan === 'string' ? plan : { ...plan, first_prompt: request.continues!.prompt_tokens };
+}
+
+/** Right behind the brace that opens the object. */
+function withAsked(body: string | Uint8Array): string | Uint8Array {
+  if (typeof body === 'string') {
+    const at = body.indexOf('{') + 1;
+    return body.slice(0, at) + ASKED + body.slice(at);
+  }
+  const at = body.indexOf(0x7b) + 1;
+  return Buffer.concat([body.subarray(0, at), Buffer.from(ASKED), body.subarray(at)]);
+}

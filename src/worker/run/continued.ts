@@ -1,0 +1,81 @@
+import { readPieces } from '../../engine/client/types.ts';
+import { idsAsked } from '../../moving/token-ids.ts';
+import type { EngineRequest, Usage } from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
+import { type Attempt, parseBody } from './attempt.ts';
+
+type Body = Record<string, unknown>;
+
+/** A character has at most four bytes, so no more tokens can wait for the rest of one. */
+const MOST_UNFINISHED = 4;
+
+/** What stands for bytes that are no whole character. */
+const UNFINISHED = '\ufffd';
+
+/**
+ * The request for the rest of an answer, without the tokens at the end of its prompt that make no whole character yet:
+ * nothing of them has been passed on, and vLLM would begin its answer with the text of the prompt.
+ * @throws JobFailure
+ */
+export async function atWholeCharacter(attempt: Attempt, request: EngineRequest): Promise<EngineRequest> {
+  const body = parseBody(Buffer.from(request.body ?? '').toString()) as Body;
+  const ids = idsAsked(body);
+  if (ids === null) throw finalFailure('invalid_request', 'payload.continues: the body has no token ids');
+  const generated = ids.length - request.continues!.prompt_tokens;
+  let dropped = 0;
+  while (dropped < Math.min(generated, MOST_UNFINISHED)) {
+    const tail = ids.slice(Math.max(0, ids.length - dropped - 16), ids.length - dropped);
+    if (!(await textOf(attempt, tail)).endsWith(UNFINISHED)) break;
+    dropped += 1;
+  }
+  return dropped === 0 ? request : { ...request, body: JSON.stringify(without(body, ids, dropped)) };
+}
+
+function without(body: Body, ids: readonly number[], dropped: number): Body {
+  const kept = ids.slice(0, ids.length - dropped);
+  const more = (name: string) => (typeof body[name] === 'number' ? { [name]: body[name] + dropped } : {});
+  return {
+    ...body,
+    ...(Array.isArray(body.prompt) ? { prompt: kept } : { kv_transfer_params: { prompt_token_ids: kept } }),
+    ...more('max_tokens'),
+    ...more('max_completion_tokens'),
+    ...more('min_tokens'),
+  };
+}
+
+async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<string> {
+  const answer = await attempt.engine.request({
+    method: 'POST',
+    path: '/detokenize',
+    headers: {},
+    requestId: attempt.jobId,
+    signal: attempt.signal,
+    contentType: 'application/json',
+    body: JSON.stringify({ model: attempt.servedModel, tokens }),
+  });
+  const pieces: Uint8Array[] = [];
+  await readPieces(answer.body, (piece) => void pieces.push(piece));
+  const { prompt } = Object(parseBody(Buffer.concat(pieces).toString()));
+  if (answer.status === 200 && typeof prompt === 'string') return prompt;
+  throw finalFailure('engine_error', `the engine does not tell the text of tokens: HTTP ${answer.status}`);
+}
+
+/**
+ * The usage of a whole answer, from that of its last part: all that its prompt has beside the caller's was generated.
+ * @param from the ids that the last part went on from
+ */
+export function wholeUsage(
+  usage: Usage | null,
+  { continues }: EngineRequest,
+  from: readonly number[] | null,
+): Usage | null {
+  if (usage === null || !continues || from === null) return usage;
+  const prompt_tokens = continues.prompt_tokens;
+  const generated = Math.max(usage.prompt_tokens, from.length) - prompt_tokens;
+  return {
+    ...usage,
+    prompt_tokens,
+    completion_tokens: usage.completion_tokens + generated,
+    ...(usage.cached_tokens !== undefined && { cached_tokens: Math.min(usage.cached_tokens, prompt_tokens) }),
+  };
+}

@@ -1,0 +1,75 @@
+import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
+import { limits, type MovePlan } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
+import { EventSplitter } from '../answers/event-splitter.ts';
+import { finalFailure } from '../failure.ts';
+import { AddedUsage } from './added-usage.ts';
+
+/** An event with the ids of a prompt that came in so many bytes: a token has a byte at least, its id seven digits. */
+const HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
+
+/** How an engine was asked so that its answer can be moved. */
+export interface Moving {
+  plan: MovePlan;
+  /** Its caller asked for the ids too, and gets them. */
+  isAsked: boolean;
+  /** Of a continuation: the ids that it goes on from; null: it is none. */
+  from: readonly number[] | null;
+}
+
+/** Takes the events of an engine to the relay, without what only the worker asked for. */
+export class PassedEvents {
+  readonly #stream: AnswerStream;
+  readonly #added: AddedUsage | null;
+  readonly #splitter: EventSplitter | null;
+  readonly #moving: Moving | null;
+  readonly #ids: TokenIds | null;
+  #hasBegun = false;
+
+  /** @param isCounted the engine was asked for a usage that the caller did not ask for */
+  constructor(stream: AnswerStream, isCounted: boolean, moving: Moving | null) {
+    const mostBytes = moving === null ? undefined : HELD_BYTES;
+    this.#stream = stream;
+    this.#added = isCounted ? new AddedUsage(mostBytes) : null;
+    this.#splitter = moving !== null && !isCounted ? new EventSplitter(mostBytes) : null;
+    this.#moving = moving;
+    this.#ids = moving && new TokenIds(moving.isAsked);
+  }
+
+  /** @param isMarked as of `AddedUsage` @throws JobFailure */
+  write(piece: Uint8Array, isMarked: boolean): void {
+    this.#pass(this.#added?.push(piece, isMarked) ?? (this.#added ? null : this.#whole(piece)));
+  }
+
+  /** What is left at the end of the stream. */
+  end(): void {
+    this.#pass((this.#added ?? this.#splitter)?.rest() ?? null);
+  }
+
+  #whole(piece: Uint8Array): Uint8Array | null {
+    return this.#splitter ? this.#splitter.push(piece) : piece;
+  }
+
+  #pass(events: Uint8Array | null): void {
+    if (events === null) return;
+    this.#stream.write(this.#ids ? this.#tell(events, this.#ids, this.#moving!) : events);
+  }
+
+  #tell(events: Uint8Array, reader: TokenIds, moving: Moving): Uint8Array {
+    const { events: wanted, ids, stage } = reader.push(events);
+    if (!this.#hasBegun) this.#begin(reader, moving);
+    this.#stream.tell(ids, stage);
+    return wanted;
+  }
+
+  #begin({ beginning }: TokenIds, { plan, from }: Moving): void {
+    this.#hasBegun = true;
+    if (from !== null && (beginning === null || !continuesFrom(beginning, from))) {
+      const message = 'the engine does not go on from token ids: the answer cannot be continued here';
+      throw finalFailure('engine_error', message);
+    }
+    if (beginning === null) return;
+    const { identity, promptIds } = beginning;
+    this.#stream.moves({ plan, identity, prompt_tokens: promptIds.length }, promptIds);
+  }
+}

@@ -1,0 +1,178 @@
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import type { LedgerView } from '../../src/queue/rpc.ts';
+import { chatIds } from '../../src/simulator/prompts.ts';
+import { tokenSource } from '../../src/simulator/text.ts';
+import { readEvents } from '../engine/contract/calls.ts';
+import { until } from '../support/poll.ts';
+import {
+  processesOfGroup,
+  type QueueProcess,
+  readyWorker,
+  startQueue,
+  tearDown,
+  type WorkerProcess,
+} from '../support/road.ts';
+
+/** Answers that their worker cannot finish go on elsewhere (docs/moving.md). */
+let queue: QueueProcess;
+const running: WorkerProcess[] = [];
+
+beforeAll(async () => {
+  queue = await startQueue();
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map(({ process }) => process.stop()));
+});
+afterAll(tearDown);
+
+const STREAMS = 32;
+const TOKENS = 120;
+
+async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
+  const worker = await readyWorker(queue.url, id, {
+    engineArgs: '--inter-token-latency-ms 40',
+    env: { CASOLA_MAX_JOBS: String(STREAMS), ...env },
+  });
+  running.push(worker);
+  return worker;
+}
+
+function messagesOf(at: number) {
+  return [{ role: 'user', content: `Tell me about number ${at}.` }];
+}
+
+function ask(at: number, more: object = {}): Promise<Response> {
+  return fetch(`${queue.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'tiny',
+      messages: messagesOf(at),
+      stream: true,
+      stream_options: { include_usage: true },
+      ignore_eos: true,
+      max_tokens: TOKENS,
+      ...more,
+    }),
+  });
+}
+
+/** What an engine says that nobody disturbs. */
+function uncut(at: number): string {
+  const messages = messagesOf(at);
+  const source = tokenSource(
+    chatIds(
+      messages,
+      messages.map(({ content }) => content),
+      'tiny',
+    ),
+  );
+  return Array.from({ length: TOKENS }, () => source.next().text).join('');
+}
+
+interface Chunk {
+  id: string;
+  created: number;
+  choices: { delta: { role?: string; content?: string }; finish_reason: string | null; token_ids: null }[];
+  usage?: { prompt_tokens: number; completion_tokens: number };
+}
+
+/** Reads a stream and holds it against the one that nobody cut. */
+async function expectUnbroken(at: number, response: Response): Promise<void> {
+  expect(response.status).toBe(200);
+  const body = (await response.text()).replaceAll(/^: .*\n\n/gm, '');
+  const { events, done } = await readEvents(new Response(body));
+  expect(done).toBe(true);
+  const chunks = events as unknown as Chunk[];
+  expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1);
+  const choices = chunks.flatMap((chunk) => chunk.choices);
+  expect(choices.map(({ delta }) => delta.content ?? '').join('')).toBe(uncut(at));
+  expect(choices.filter(({ delta }) => delta.role)).toHaveLength(1);
+  expect(choices.filter(({ finish_reason }) => finish_reason)).toHaveLength(1);
+  expect(body).not.toMatch(/token_ids":\[/);
+  const usages = chunks.flatMap(({ usage }) => usage ?? []);
+  expect(usages).toMatchObject([{ completion_tokens: TOKENS }]);
+}
+
+async function ledgerOf(response: Response): Promise<LedgerView> {
+  const id = response.headers.get('x-job-id');
+  return (await (await fetch(`${queue.url}/api/jobs/${id}/ledger`)).json()) as LedgerView;
+}
+
+/** Of all that was asked so far. */
+async function counted(): Promise<{ output: number; wasted: number; succeeded: number }> {
+  const page = await (await fetch(`${queue.url}/api/usage?days=2`)).json();
+  return (page as { total: { output: number; wasted: number; succeeded: number } }).total;
+}
+
+async function moves(responses: Response[]): Promise<string[]> {
+  const ledgers = await Promise.all(responses.map(ledgerOf));
+  return ledgers.flatMap(({ steps }) =>
+    steps.filter(({ step }) => step === 'moved').map(({ detail }) => detail!),
+  );
+}
+
+/** So many streams over two workers, each of which has begun. */
+async function begun(count: number, more: object = {}): Promise<Response[]> {
+  const responses = await Promise.all(Array.from({ length: count }, (_, at) => ask(at, more)));
+  expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 200));
+  return responses;
+}
+
+it('no caller notices that a worker is killed under 32 streams', async () => {
+  const killed = await start('killed');
+  await start('other');
+  const before = await counted();
+  const responses = await begun(STREAMS);
+  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  await Promise.all(responses.map((response, at) => expectUnbroken(at, response)));
+  const details = await moves(responses);
+  expect(details.length).toBeGreaterThan(0);
+  for (const detail of details) expect(detail).toMatch(/^from killed at token \d+: /);
+  await until(async () => (await counted()).succeeded === before.succeeded + STREAMS, 'all are counted');
+  expect((await counted()).output).toBe(before.output + STREAMS * TOKENS);
+});
+
+it('a drain hands back no answer unfinished, and charges none twice', async () => {
+  const draining = await start('draining', { CASOLA_SHUTDOWN_GRACE_PERIOD: '2' });
+  await start('stays');
+  const before = await counted();
+  const responses = await begun(STREAMS);
+  process.kill(draining.process.pid, 'SIGTERM');
+  await Promise.all([
+    draining.process.exited,
+    ...responses.map((response, at) => expectUnbroken(at, response)),
+  ]);
+  const details = await moves(responses);
+  expect(details.length).toBeGreaterThan(0);
+  for (const detail of details) expect(detail).toMatch(/^from draining at token \d+: .*draining$/);
+  await until(async () => (await counted()).succeeded === before.succeeded + STREAMS, 'all are counted');
+  const after = await counted();
+  expect([after.output, after.wasted]).toEqual([before.output + STREAMS * TOKENS, before.wasted]);
+});
+
+it('an answer goes on elsewhere when its engine dies', async () => {
+  const dying = await start('dying');
+  await start('healthy');
+  const responses = await begun(8);
+  await fetch(`${dying.engineUrl}/simulator/faults`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ die_after_tokens: 1 }),
+  });
+  await Promise.all(responses.map((response, at) => expectUnbroken(at, response)));
+  expect((await moves(responses)).length).toBeGreaterThan(0);
+});
+
+it('an answer that could not go on exactly stays, and its ledger says why', async () => {
+  const killed = await start('killed');
+  const [response] = await begun(1, { seed: 7 });
+  await start('other');
+  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  expect(await response!.text()).toMatch(/"error"/);
+  const { steps } = await until(async () => {
+    const ledger = await ledgerOf(response!);
+    return ledger.steps.some(({ step }) => step === 'not_moved') ? ledger : null;
+  }, 'its ledger says so');
+  expect(steps.find(({ step }) => step === 'not_moved')?.detail).toMatch(/^a seed begins anew/);
+});

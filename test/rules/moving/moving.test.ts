@@ -1,0 +1,210 @@
+import { describe, expect, it } from 'vitest';
+import { closingEvents, continuationRequest, isGenerated } from '../../../src/moving/continuation.ts';
+import type { Cut } from '../../../src/moving/cut.ts';
+import { movePlan } from '../../../src/moving/plan.ts';
+import { Stitcher } from '../../../src/moving/stitch.ts';
+import { TokenIds } from '../../../src/moving/token-ids.ts';
+import type { MovePlan, Stage } from '../../../src/protocol/index.ts';
+import { unpack } from '../../../src/protocol/index.ts';
+import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
+import { tokenSource } from '../../../src/simulator/text.ts';
+
+const CHAT = '/v1/chat/completions';
+const TEXT = '/v1/completions';
+const TOKENS = 20;
+const PROMPT = [11, 12, 13];
+
+const plain = { model: 'tiny', messages: [{ role: 'user', content: 'Hello' }], stream: true };
+const planOf = (path: string, body: object) => movePlan(path, JSON.stringify(body));
+
+describe('what may be moved', () => {
+  it('is a streamed chat or text completion whose sampling goes on from tokens alone', () => {
+    const sampling = {
+      temperature: 0.7,
+      repetition_penalty: 1.2,
+      top_k: 5,
+      logit_bias: { 7: 1 },
+      logprobs: true,
+    };
+    expect(planOf(CHAT, { ...plain, ...sampling, max_tokens: 9, min_tokens: 4 })).toEqual({
+      path: CHAT,
+      rest: { model: 'tiny', stream: true, ...sampling },
+      max_tokens: 9,
+      max_tokens_field: 'max_tokens',
+      min_tokens: 4,
+      includes_usage: false,
+    });
+    expect(planOf(TEXT, { model: 'tiny', prompt: 'Hello', stream: true })).toMatchObject({ max_tokens: 16 });
+    expect(planOf(TEXT, { model: 'tiny', prompt: [1, 2], stream: true })).toMatchObject({ path: TEXT });
+  });
+
+  it.each([
+    [CHAT, { stream: false }, /not streamed/],
+    [CHAT, { seed: 0 }, /seed/],
+    [CHAT, { presence_penalty: 0.1 }, /presence_penalty/],
+    [CHAT, { frequency_penalty: -1 }, /frequency_penalty/],
+    [CHAT, { n: 2 }, /several choices/],
+    [CHAT, { stop: ['END'] }, /stop string/],
+    [CHAT, { response_format: { type: 'json_object' } }, /grammar/],
+    [CHAT, { structured_outputs: { choice: ['a'] } }, /grammar/],
+    [CHAT, { tools: [{ type: 'function' }] }, /tool/],
+    [CHAT, { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, /not one text/],
+    [CHAT, { return_token_ids: false }, /no token ids/],
+    [TEXT, { prompt: ['a', 'b'] }, /not one text/],
+    [TEXT, { prompt: 'a', echo: true }, /repeats its prompt/],
+    [TEXT, { prompt: 'a', logprobs: 1 }, /logprobs/],
+    ['/v1/messages', {}, /only chats/],
+  ])('is not: %s %j', (path, more, why) => {
+    expect(planOf(path, { ...plain, ...more })).toMatch(why);
+  });
+
+  it('is so where such a field says nothing', () => {
+    const nothing = {
+      seed: null,
+      presence_penalty: 0,
+      n: 1,
+      stop: [],
+      tools: [],
+      response_format: { type: 'text' },
+    };
+    expect(planOf(CHAT, { ...plain, ...nothing })).toBeTypeOf('object');
+    const unused = { tools: [{ type: 'function' }], tool_choice: 'none' };
+    expect(planOf(CHAT, { ...plain, ...unused })).toMatchObject({ rest: { stream: true } });
+  });
+});
+
+/** The events of an answer, each with the ids of one token, as vLLM writes them. */
+function eventsOf(
+  path: string,
+  prompt: number[],
+  tokens: number,
+  includesUsage: boolean,
+  name: string,
+): string[] {
+  const head = { id: `id-${name}`, model: `model-${name}`, created: name.length };
+  const shapes = path === CHAT ? chatShapes : completionShapes;
+  const source = tokenSource(prompt);
+  const write = shapes.text(head, 0);
+  const events = Array.from({ length: tokens }, (_, at) => {
+    const { id, text } = source.next();
+    const finish = at === tokens - 1 ? { reason: 'length' as const, stopReason: null } : null;
+    return write(text, finish, finish !== null && !includesUsage, null, [id], at === 0 ? prompt : null);
+  });
+  const opening = shapes.opening(head, 0, null, prompt);
+  const usage = includesUsage ? [shapes.usage(head, { prompt: prompt.length, completion: tokens })] : [];
+  return [...(opening === null ? [] : [opening]), ...events, ...usage, DONE];
+}
+
+/** An answer that broke off behind so many of its events, and what its caller has of it. */
+function cutBehind(events: string[], plan: MovePlan): { cut: Cut; given: string } {
+  const reader = new TokenIds(false);
+  let given = '';
+  const ids: number[] = [];
+  let stage: Stage = 'running';
+  for (const event of events) {
+    const told = reader.push(Buffer.from(event));
+    given += Buffer.from(told.events).toString();
+    ids.push(...told.ids!);
+    stage = told.stage;
+  }
+  const { identity, promptIds } = reader.beginning!;
+  const cut = { plan, identity, ids: [...promptIds, ...ids], promptTokens: promptIds.length, stage };
+  return { cut, given };
+}
+
+function bodyOf(cut: Cut): Record<string, unknown> {
+  return JSON.parse(Buffer.from(unpack(continuationRequest(cut, 'r'))!.body).toString());
+}
+
+/** The rest as another engine generates it, in pieces of any size. */
+function restOf(cut: Cut, path: string, includesUsage: boolean, pieceBytes: number): string {
+  const body = bodyOf(cut);
+  const prompt = (
+    path === CHAT ? (body.kv_transfer_params as { prompt_token_ids: number[] }).prompt_token_ids : body.prompt
+  ) as number[];
+  const events = eventsOf(path, prompt, Number(body.max_tokens), includesUsage, 'other').join('');
+  const bytes = Buffer.from(Buffer.from(new TokenIds(false).push(Buffer.from(events)).events));
+  const stitcher = new Stitcher(cut);
+  let rest = '';
+  for (let at = 0; at < bytes.length; at += pieceBytes) {
+    rest += Buffer.from(stitcher.push(bytes.subarray(at, at + pieceBytes))).toString();
+  }
+  return rest;
+}
+
+const parsed = (stream: string) =>
+  stream
+    .split('\n\n')
+    .slice(0, -1)
+    .map((event) => (event === 'data: [DONE]' ? event : JSON.parse(event.slice(6))));
+
+describe.each([
+  [CHAT, true],
+  [CHAT, false],
+  [TEXT, true],
+  [TEXT, false],
+] as const)('an answer of %s, its usage asked for: %s', (path, includesUsage) => {
+  const request = path === CHAT ? plain : { model: 'tiny', prompt: 'Hello', stream: true };
+  const options = includesUsage ? { stream_options: { include_usage: true } } : {};
+  const plan = planOf(path, { ...request, ...options, max_tokens: TOKENS }) as MovePlan;
+  const events = eventsOf(path, PROMPT, TOKENS, includesUsage, 'first');
+  const whole = cutBehind(events, plan).given;
+
+  it('is the same stream wherever it is cut', () => {
+    for (let behind = 1; behind <= events.length; behind++) {
+      const { cut, given } = cutBehind(events.slice(0, behind), plan);
+      for (const pieceBytes of [1, 37, 100_000]) {
+        const rest = isGenerated(cut)
+          ? Buffer.from(closingEvents(cut)).toString()
+          : restOf(cut, path, includesUsage, pieceBytes);
+        // Of an engine's own build, and not of the answer.
+        const told = parsed(given + rest).map((event) => ({ ...event, system_fingerprint: undefined }));
+        expect(told).toEqual(parsed(whole).map((event) => ({ ...event, system_fingerprint: undefined })));
+      }
+    }
+  });
+
+  it('shows its caller no ids', () => {
+    expect(whole).not.toMatch(/token_ids":\s*\[/);
+    expect(events.join('')).toMatch(/token_ids":\s*\[/);
+  });
+});
+
+describe('a continuation', () => {
+  const plan = planOf(CHAT, { ...plain, max_tokens: TOKENS, min_tokens: 5 }) as MovePlan;
+
+  it('asks for as many tokens as are left', () => {
+    const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), plan);
+    expect(bodyOf(cut)).toMatchObject({ max_tokens: TOKENS - 3, min_tokens: 2, stream: true, model: 'tiny' });
+    const later = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 8), plan);
+    expect(bodyOf(later.cut)).not.toHaveProperty('min_tokens');
+  });
+
+  it('of a continuation counts from the prompt of its caller', () => {
+    const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), {
+      ...plan,
+      first_prompt: 1,
+    });
+    const { head } = unpack(continuationRequest(cut, 'r'))!;
+    expect(JSON.parse(head)).toMatchObject({
+      continues: { prompt_tokens: 1 },
+      headers: { 'x-request-id': 'r' },
+    });
+  });
+
+  it('passes on an error of its engine, and comments, as they are', () => {
+    const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), plan);
+    const said = ': keep-alive\n\ndata: {"error":{"message":"no"}}\n\ndata: [DONE]\n\n';
+    expect(Buffer.from(new Stitcher(cut).push(Buffer.from(said))).toString()).toBe(said);
+  });
+});
+
+it('an answer of which a parser makes something else than text is not followed any further', () => {
+  const reader = new TokenIds(false);
+  reader.push(Buffer.from(chatShapes.opening({ id: 'a', model: 'm', created: 1 }, 0, null, PROMPT)!));
+  const event = (delta: object) =>
+    Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta, token_ids: [5] }] })}\n\n`);
+  expect(reader.push(event({ content: '"reasoning":"x"' })).ids).toEqual([5]);
+  expect(reader.push(event({ reasoning: 'Let me see' })).ids).toBeNull();
+  expect(reader.push(event({ content: 'a' })).ids).toBeNull();
+});
