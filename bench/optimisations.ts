@@ -1,6 +1,6 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { OPTIMISATIONS } from '../src/protocol/optimisations.ts';
@@ -25,17 +25,8 @@ const SHOWS_IN: Record<Name, string[]> = {
   pullWhenFull: ['streams'],
   keepRows: ['stored'],
 };
-/** What a road is started from. */
-const COPIED = [
-  'src',
-  'bin',
-  'test',
-  'scripts',
-  'bench',
-  'package.json',
-  'tsconfig.json',
-  'worker-config.json',
-];
+/** What a copy of the checkout does without, or is linked to. */
+const NOT_COPIED = new Set(['.git', 'node_modules', 'dist', '.worker-vllm']);
 const SWITCHES = 'src/protocol/optimisations.ts';
 
 const names = Object.keys(OPTIMISATIONS) as Name[];
@@ -54,7 +45,7 @@ process.stdout.write(`${noiseText(noiseSince(before))}\n`);
 async function measure(name: Name): Promise<void> {
   const copy = mkdtempSync(join(tmpdir(), 'without-'));
   try {
-    for (const path of COPIED) cpSync(join(own, path), join(copy, path), { recursive: true });
+    cpSync(own, copy, { recursive: true, filter: (path) => !NOT_COPIED.has(relative(own, path)) });
     symlinkSync(join(own, 'node_modules'), join(copy, 'node_modules'));
     turnOff(name, join(copy, SWITCHES));
     process.stdout.write(`\n${name}\n`);
