@@ -1,4 +1,4 @@
-import { joinBytes } from '../protocol/index.ts';
+import { findBytes, joinBytes, PART_HEADER_BYTES, partNameOf } from '../protocol/index.ts';
 
 /**
  * A `multipart/form-data` body (RFC 7578) with one file, read as it comes: whatever its length, only the piece that
@@ -19,8 +19,7 @@ export class FormError extends Error {
   override name = 'FormError';
 }
 
-/** Most that the headers of one part have, and the value of one field, bytes. */
-const PART_HEADER_BYTES = 8192;
+/** Most that the value of one field has. */
 const FIELD_BYTES = 8192;
 /** Fields beside the file: the clients send three. */
 const MOST_PARTS = 32;
@@ -99,7 +98,7 @@ export class FormReader {
 
   /** Everything up to the next delimiter; what could be the beginning of one is left. */
   #content(rest: Uint8Array, take: (bytes: Uint8Array) => void): number {
-    const at = indexOf(rest, this.#delimiter);
+    const at = findBytes(rest, this.#delimiter);
     const end = at >= 0 ? at : Math.max(0, rest.byteLength - this.#delimiter.byteLength + 1);
     if (end > 0) take(rest.subarray(0, end));
     if (at < 0) return end;
@@ -128,12 +127,14 @@ export class FormReader {
   }
 
   #headers(rest: Uint8Array): number {
-    const end = indexOf(rest, bytesOf(LINE_END + LINE_END));
+    const end = findBytes(rest, bytesOf(LINE_END + LINE_END));
     if (end > PART_HEADER_BYTES || (end < 0 && rest.byteLength > PART_HEADER_BYTES + 4)) {
       throw new FormError(`the headers of a part are longer than ${PART_HEADER_BYTES} bytes`);
     }
     if (end < 0) return 0;
-    const { name, filename } = dispositionOf(textOf(rest.subarray(0, end)));
+    const part = partNameOf(textOf(rest.subarray(0, end)));
+    if (part === null) throw new FormError('a part has no "Content-Disposition: form-data; name=..."');
+    const { name, filename } = part;
     if (filename === null) {
       this.#fieldName = name;
       this.#state = 'field';
@@ -159,44 +160,6 @@ export class FormReader {
     this.#field = [];
     this.#fieldBytes = 0;
   }
-}
-
-/** @throws FormError */
-function dispositionOf(headers: string): { name: string; filename: string | null } {
-  const [, disposition] = /(?:^|\r\n)content-disposition:\s*form-data\s*;([^\r\n]*)/i.exec(headers) ?? [];
-  const name = parameterOf(disposition ?? '', 'name');
-  if (disposition === undefined || name === null) {
-    throw new FormError('a part has no "Content-Disposition: form-data; name=..."');
-  }
-  return { name, filename: extendedOf(disposition) ?? parameterOf(disposition, 'filename') };
-}
-
-function parameterOf(disposition: string, parameter: string): string | null {
-  const pattern = new RegExp(`(?:^|;)\\s*${parameter}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i');
-  const [, quoted, plain] = pattern.exec(disposition) ?? [];
-  // Browsers write %22 for a quote and leave backslashes alone, others escape with backslashes.
-  return quoted?.replace(/\\(["\\])/g, '$1').replaceAll('%22', '"') ?? plain ?? null;
-}
-
-/** `filename*=UTF-8''na%C3%AFve.jsonl` (RFC 5987). */
-function extendedOf(disposition: string): string | null {
-  const [, value] = /;\s*filename\*=utf-8'[^']*'([^\s;]+)/i.exec(disposition) ?? [];
-  if (value === undefined) return null;
-  try {
-    return decodeURIComponent(value);
-  } catch {
-    return null;
-  }
-}
-
-/** Both that are looked for begin with a carriage return, which the runtime finds quickly. */
-function indexOf(bytes: Uint8Array, wanted: Uint8Array): number {
-  const first = wanted[0]!;
-  for (let at = bytes.indexOf(first); at >= 0; at = bytes.indexOf(first, at + 1)) {
-    if (at + wanted.byteLength > bytes.byteLength) return -1;
-    if (wanted.every((byte, index) => bytes[at + index] === byte)) return at;
-  }
-  return -1;
 }
 
 function bytesOf(text: string): Uint8Array {

@@ -66,6 +66,7 @@ describe('a form with a file', () => {
     expect(named('filename="a %22b%22.jsonl"')).toBe('a "b".jsonl');
     expect(named('filename=plain.jsonl')).toBe('plain.jsonl');
     expect(named(`filename="n.jsonl"; filename*=UTF-8''na%C3%AFve.jsonl`)).toBe('naïve.jsonl');
+    expect(named(`filename*=iso-8859-1''%E4.jsonl`)).toBe('%E4.jsonl');
     expect(named(`filename="größer.jsonl"`)).toBe('größer.jsonl');
   });
 

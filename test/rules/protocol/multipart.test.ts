@@ -53,6 +53,17 @@ describe('the fields of a form', () => {
     ]);
   });
 
+  it('are told from files, and named, as an upload tells them', () => {
+    const extended = part(`Content-Disposition: form-data; name="a"; filename*=UTF-8''b`, 'bytes');
+    const other = part('Content-Disposition: attachment; name="b"', 'x');
+    const escaped = part('Content-Disposition: form-data; name="a \\"b\\" c:\\d"', '1');
+    const encoded = part('Content-Disposition: form-data; name="a %22b%22"', '2');
+    expect(fieldsOf(`${extended}${other}${escaped}${encoded}--b--`)).toEqual([
+      ['a "b" c:\\d', '1'],
+      ['a "b"', '2'],
+    ]);
+  });
+
   it('end where a form is cut short', () => {
     const whole = `${field('model', 'tiny')}${field('prompt', 'x')}--b--`;
     for (let length = 0; length < whole.length; length++) {
