@@ -200,7 +200,6 @@ export class DemoWorker {
       },
       {
         ready: () => this.#ready.resolve(),
-        draining: () => {},
         engineDoubted: () => {},
         ended: () => this.#ended.resolve(),
       },

@@ -143,7 +143,9 @@ function onMachineChecked(
   return onEngineExited(now, { event: 'engine_exited', ...why, lastLines: [], at }, maxRestarts);
 }
 
+/** The worker says so again after each time that the engine was not: its first answer counts. */
 function onEngineHealthy(now: Situation, at: number): Decision {
+  if (now.engine !== 'alive' || now.engineWasHealthy) return [now, []];
   const state = now.state === 'starting' ? 'running' : now.state;
   return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
 }

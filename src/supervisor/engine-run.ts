@@ -1,6 +1,3 @@
-import { createEngineClient } from '../engine/client/client.ts';
-import { EngineHealth } from '../engine/client/health.ts';
-import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { levelOf } from '../engine/kinds/log-phases.ts';
 import type { ProcessGroup } from '../process/child.ts';
@@ -12,33 +9,27 @@ import type { EngineHandlers } from './processes.ts';
 
 /** A progress bar is redrawn many times a second; once is enough for people. */
 const PROGRESS_EVERY_MS = 1000;
-/** Often enough to tell a crash after the first healthy answer from a failed start. */
-const HEALTH_EVERY_MS = 25;
 
 export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
 
 export interface EngineRunPorts {
   engine: EngineDescription;
-  configuration: EngineConfiguration;
   /** Logger for the engine's own lines. */
   log: Logger;
   start: StartEngine;
   /** A phase of its start, before it is healthy. */
   onPhase(phase: LogPhase): void;
-  /** Its first healthy answer; from then on only the worker checks its health. */
-  onHealthy(): void;
   /** It has said why it cannot start, and hangs. */
   onHang(failure: EngineFailure): void;
   /** Its process ended and its output has been read. */
   onExit(code: number | null, startError?: Error): void;
 }
 
-/** One run of the engine's process: its output, the phases of its start, its first healthy answer. */
+/** One run of the engine's process: its output, and the phases of its start. */
 export class EngineRun {
   readonly #ports: EngineRunPorts;
   readonly #output: EngineLog;
   readonly #process: ProcessGroup;
-  readonly #stopWatching: () => void;
   readonly #decisive: DecisiveLine;
   #hang: EngineFailure | null = null;
   #isStarting = true;
@@ -56,7 +47,6 @@ export class EngineRun {
       },
     });
     this.#process = ports.start(this.#handlers());
-    this.#stopWatching = this.#watchFirstHealth();
   }
 
   get lastLines(): readonly string[] {
@@ -72,11 +62,10 @@ export class EngineRun {
     this.#process.signal(signal);
   }
 
-  /** Stops checking for the first healthy answer. */
-  stopWatching(): void {
+  /** It is healthy, or gone: its lines are no steps of a start any more. */
+  started(): void {
     this.#isStarting = false;
     this.#decisive.stop();
-    this.#stopWatching();
   }
 
   /** To be called once nothing of its process group is left. */
@@ -96,34 +85,9 @@ export class EngineRun {
         for (const splitter of [splitters.stdout, splitters.stderr]) {
           for (const line of splitter.end()) this.#onLine(line);
         }
-        this.stopWatching();
+        this.started();
         this.#ports.onExit(code, startError);
       },
-    };
-  }
-
-  #watchFirstHealth(): () => void {
-    const { configuration, engine } = this.#ports;
-    const client = createEngineClient({ baseUrl: configuration.url, apiKey: configuration.apiKey, engine });
-    const health = new EngineHealth({
-      probe: client.probe,
-      // The worker decides when to give up: it reports and exits, then the engine is stopped.
-      startupTimeoutMs: Number.POSITIVE_INFINITY,
-      startingEveryMs: HEALTH_EVERY_MS,
-      clock: {
-        now: () => performance.now(),
-        setTimeout,
-        clearTimeout: (timer) => clearTimeout(timer as number),
-      },
-      onChange: () => {
-        this.stopWatching();
-        this.#ports.onHealthy();
-      },
-    });
-    health.start();
-    return () => {
-      health.stop();
-      void client.close();
     };
   }
 

@@ -157,7 +157,7 @@ class Supervisor {
       return await this.#ended.promise;
     } finally {
       this.#stopped.abort();
-      this.#engine?.stopWatching();
+      this.#engine?.started();
       systemClock.clearTimeout(this.#limit);
     }
   }
@@ -192,14 +192,9 @@ class Supervisor {
     this.#onPhase({ phase: 'starting', detail: `starting ${engine.name}` });
     const run: EngineRun = new EngineRun({
       engine,
-      configuration,
       log: this.#engineLog,
       start,
       onPhase: (phase) => this.#onPhase(phase),
-      onHealthy: () => {
-        this.#onPhase({ phase: 'ready', detail: 'the engine is healthy' });
-        this.#happen({ event: 'engine_healthy', at: performance.now() });
-      },
       onHang: ({ cause }) => this.#happen({ event: 'start_hung', cause }),
       onExit: (code, startError) => this.#onEngineExit(run, code, startError),
     });
@@ -242,13 +237,19 @@ class Supervisor {
     switch (message.case) {
       case 'engine_hung':
         return this.#happen({ event: 'engine_hung', message: message.message });
-      case 'ready':
-      case 'draining':
-      case 'stopped':
-        return;
+      case 'engine_healthy':
+        return this.#onHealthy();
       default:
         message satisfies never;
     }
+  }
+
+  #onHealthy(): void {
+    if (this.#situation.state === 'starting') {
+      this.#engine?.started();
+      this.#onPhase({ phase: 'ready', detail: 'the engine is healthy' });
+    }
+    this.#happen({ event: 'engine_healthy', at: performance.now() });
   }
 
   #onPhase(phase: LogPhase): void {

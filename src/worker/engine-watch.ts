@@ -6,18 +6,36 @@ import { AwaitedEngine, type AwaitedSettings, type Trouble } from './awaited-eng
 import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
+export interface EngineOwner {
+  /** It answers its health check, for the first time or again. */
+  healthy(): void;
+  /** It is to be killed, so that it is restarted or the worker ends. */
+  hung(message: string): void;
+}
+
 export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine'> {
   worker: Worker;
   startupTimeoutMs: number;
   hangSeconds: number;
   canarySeconds: number;
-  /** Kills the engine, so that it is restarted or the worker ends; null: it is not ours to kill. */
-  reportHang: ((message: string) => void) | null;
+  /** Who started the engine, and is told how it is; null: nobody here. */
+  supervisor: EngineOwner | null;
   /** Null: it is started beside this worker, by who tells how its start goes. */
   awaited: AwaitedSettings | null;
 }
 
-/** Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. */
+/**
+ * Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. Four see
+ * that an engine is in trouble; the first in this list that speaks decides, and what those below it say changes nothing:
+ *
+ * 1. The supervisor saw its process end. `engineFailed`: what ran fails and the worker ends. `engineRestarting`: what ran
+ *    fails, and the engine's next life is waited for, to which no answer to an earlier probe counts.
+ * 2. The hang watch sees no progress. Ours is killed, and the first speaks; else `engineRestarting`, until it goes on.
+ * 3. The health check is refused, or missed three times: `engineUnhealthy`. Nothing that runs fails, no job is taken
+ *    until the next good probe; lasting as long as a hang does, it is one.
+ * 4. A job fails as those of a dying engine do: `doubt`. No job is taken until the probe that is asked at once has
+ *    made it the third, or nothing.
+ */
 export class EngineWatch {
   readonly #ports: EngineWatchPorts;
   readonly #health: EngineHealth;
@@ -44,9 +62,9 @@ export class EngineWatch {
       ownWork: () => worker.running,
       hangMs: ports.hangSeconds * 1000,
       canaryMs: ports.canarySeconds * 1000,
-      isRestarted: ports.reportHang !== null,
+      isRestarted: ports.supervisor !== null,
       // An engine that is not ours is waited for as if somebody restarted it.
-      hung: ports.reportHang ?? ((message) => worker.engineRestarting(message)),
+      hung: ports.supervisor?.hung ?? ((message) => worker.engineRestarting(message)),
       recovered: () => worker.engineHealthy(this.#models, this.#cards),
     });
   }
@@ -84,6 +102,7 @@ export class EngineWatch {
     if (state === 'doubted' || state === 'unhealthy') worker.engineUnhealthy(message);
     if (state === 'unhealthy') this.#hang.unhealthy();
     if (state !== 'healthy') return;
+    this.#ports.supervisor?.healthy();
     const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
     if (this.#health.state !== 'healthy') return;
     // One that has much to do may not say it in time.

@@ -36,11 +36,9 @@ export type SupervisorMessage = z.infer<typeof SupervisorMessage>;
 
 /** Worker → supervisor. */
 export const WorkerMessage = z.discriminatedUnion('case', [
-  /** The worker offers slots now: the engine is healthy and the queue has answered. */
-  z.object({ case: z.literal('ready'), models: z.array(z.string()) }),
+  /** The engine answers its health check, for the first time or again. */
+  z.object({ case: z.literal('engine_healthy') }),
   /** The engine lives and makes no progress: it is to be killed. */
   z.object({ case: z.literal('engine_hung'), message: z.string() }),
-  z.object({ case: z.literal('draining') }),
-  z.object({ case: z.literal('stopped') }),
 ]);
 export type WorkerMessage = z.infer<typeof WorkerMessage>;

@@ -11,7 +11,7 @@ import { type Instance, parseValue } from '../protocol/index.ts';
 import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
 import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
-import { EngineWatch } from './engine-watch.ts';
+import { type EngineOwner, EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { terminateOwnMachine } from './own-machine.ts';
@@ -97,7 +97,7 @@ async function work(
     startupTimeoutMs: engineConfiguration.startupTimeoutMs,
     hangSeconds: configuration.hangSeconds,
     canarySeconds: configuration.canarySeconds,
-    reportHang: isOurs(engineConfiguration) ? reportHang : null,
+    supervisor: isOurs(engineConfiguration) ? SUPERVISOR : null,
     awaited: isOurs(engineConfiguration) ? null : awaitedOf(engineConfiguration),
   });
   const queueWatch = new QueueWatch(ports.clock, worker, configuration.queueLostSeconds);
@@ -173,13 +173,10 @@ function createWorker(
       const times = isFirst ? sinceCreated(createdAt) : {};
       isFirst = false;
       log.info({ models, slots: capacity, engine_requests: engineRequests, ...times }, 'taking jobs');
-      tellSupervisor({ case: 'ready', models });
     },
-    draining: () => tellSupervisor({ case: 'draining' }),
     engineDoubted,
     ended: (exitCode) => {
       log.info({ exit_code: exitCode }, 'worker ended');
-      tellSupervisor({ case: 'stopped' });
       ended(exitCode);
     },
   });
@@ -244,9 +241,10 @@ function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSetti
   return { url, healthPaths: describeEngine(engine).healthPaths, variables };
 }
 
-function reportHang(message: string): void {
-  tellSupervisor({ case: 'engine_hung', message });
-}
+const SUPERVISOR: EngineOwner = {
+  healthy: () => tellSupervisor({ case: 'engine_healthy' }),
+  hung: (message) => tellSupervisor({ case: 'engine_hung', message }),
+};
 
 /** @returns closes the channel, which would keep the process alive */
 function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): () => void {

@@ -21,7 +21,6 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings, Ans
 export interface WorkerEvents {
   /** Slots are offered: the engine is healthy and the queue has answered. */
   ready(models: string[]): void;
-  draining(): void;
   /** A job failed as jobs of a dying engine do: whether it is should be found out before there are more. */
   engineDoubted(message: string): void;
   /** Everything is closed; the process should end with this code. */

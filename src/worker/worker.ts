@@ -171,7 +171,6 @@ export class Worker {
     this.#ports.log.info({ running: this.#jobs.running, grace_s: graceSeconds }, 'draining');
     this.#drain = this.#createDrain(graceSeconds * 1000);
     this.#jobs.closedFor ??= 'draining';
-    this.#events.draining();
     this.#session.drain();
     if (this.#exitCode === EXIT.ok) this.status.changed();
     this.#jobs.releaseUnstarted();

@@ -193,9 +193,8 @@ describe('the supervisor refuses, in one clear message and without starting anyt
 
 describe('the supervisor with the simulator and the real worker', () => {
   it('comes up and ends in order', async () => {
-    const { supervisor, url } = await startReal();
-    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
-    await supervisor.waitForLine(/worker starting/);
+    const { supervisor } = await startReal();
+    await supervisor.waitForLine(/engine: ready/);
     supervisor.kill('SIGTERM');
     expect((await supervisor.exited).code).toBe(0);
     expect(supervisor.output()).toMatch(/worker ended[\s\S]*Application shutdown complete/);
@@ -218,8 +217,7 @@ describe('the supervisor with the simulator and the real worker', () => {
 
   it('ends with the code of a dead engine when it dies at work', async () => {
     const { supervisor, url } = await startReal({ VLLM_EXTRA_ARGS: '--fault die_after_tokens=3' });
-    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
-    await supervisor.waitForLine(/worker starting/);
+    await supervisor.waitForLine(/engine: ready/);
     const body = JSON.stringify({ model: 'sim', messages: [{ role: 'user', content: 'hi' }] });
     const headers = { 'content-type': 'application/json' };
     await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body }).catch(() => {});
@@ -228,9 +226,8 @@ describe('the supervisor with the simulator and the real worker', () => {
   });
 
   it('leaves nothing behind when it is killed', async () => {
-    const { supervisor, url } = await startReal();
-    await until(async () => (await fetch(`${url}/health`)).ok, 'the engine is healthy');
-    await supervisor.waitForLine(/worker starting/);
+    const { supervisor } = await startReal();
+    await supervisor.waitForLine(/engine: ready/);
     const children = childrenOf(supervisor.pid);
     expect(children.length).toBeGreaterThanOrEqual(2);
     supervisor.kill('SIGKILL');

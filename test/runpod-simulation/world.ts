@@ -166,7 +166,6 @@ class RunpodWorld {
       null,
       {
         ready: () => {},
-        draining: () => {},
         engineDoubted: () => {},
         ended: () => {
           process.hasEnded = true;

@@ -137,7 +137,6 @@ export class Boot implements ClientProcess {
       ? new BaseWorker(ports, settings, () => ended(0))
       : new Worker(ports, settings, null, {
           ready: () => {},
-          draining: () => {},
           engineDoubted: (message) => events.engineDoubted(message),
           ended,
         });

@@ -91,7 +91,6 @@ export class WorkerBench {
         ready: () => {
           this.readyCount += 1;
         },
-        draining: () => {},
         engineDoubted: (message) => this.engineDoubted(message),
         ended: (exitCode) => {
           this.exitCode = exitCode;

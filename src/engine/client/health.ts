@@ -17,8 +17,6 @@ export interface EngineHealthOptions {
   /** The engine client's; must not throw. */
   probe(timeoutMs: number): Promise<Probe>;
   startupTimeoutMs: number;
-  /** Pause between two probes while it starts; without it as short as a waiting job wants it. */
-  startingEveryMs?: number;
   clock: Clock;
   /** Called on every change of state; `message` says why, for people. */
   onChange(state: HealthState, message: string): void;
@@ -95,8 +93,7 @@ export class EngineHealth {
     if (this.#stopped || life !== this.#life) return;
     this.#observe(answer);
     if (this.#stopped || this.#state === 'failed') return;
-    const starting = this.#options.startingEveryMs ?? STARTING_EVERY_MS;
-    const pause = this.#state === 'starting' ? starting : EVERY_MS;
+    const pause = this.#state === 'starting' ? STARTING_EVERY_MS : EVERY_MS;
     this.#timer = this.#options.clock.setTimeout(() => void this.#probe(life), pause);
   }
 

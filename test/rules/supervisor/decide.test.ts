@@ -272,6 +272,11 @@ describe('before the first start', () => {
   });
 });
 
+it('what the worker says of an engine that has ended since counts for nothing', () => {
+  const late = tell(ENGINE_EXITED, HEALTHY, workerExited(0));
+  expect(late.exit).toBe(EXIT.engineFailedToStart);
+});
+
 function short(action: Action): string {
   switch (action.action) {
     case 'signal_worker':

@@ -22,7 +22,7 @@ async function waiting(answer: () => Promise<never> = refused) {
     startupTimeoutMs: 60_000,
     hangSeconds: 120,
     canarySeconds: 0,
-    reportHang: null,
+    supervisor: null,
     awaited: { url: URL, healthPaths: ['/health', '/v1/models'], variables: 'ENGINE_URL' },
   });
   watch.start();

@@ -10,6 +10,7 @@ const CUT = 'the engine broke off in the middle of its answer';
 async function watched() {
   const bench = await new WorkerBench().ready();
   const hung: string[] = [];
+  const healthy: number[] = [];
   const watch = new EngineWatch({
     clock: bench.clock,
     engine: bench.engine,
@@ -17,12 +18,12 @@ async function watched() {
     startupTimeoutMs: 60_000,
     hangSeconds: 120,
     canarySeconds: 0,
-    reportHang: (message) => hung.push(message),
+    supervisor: { healthy: () => healthy.push(bench.clock.now()), hung: (message) => hung.push(message) },
     awaited: null,
   });
   watch.start();
   await settled();
-  return { bench, watch, hung };
+  return { bench, watch, hung, healthy };
 }
 
 test('an engine that hangs is found out although its requests break off again and again', async () => {
@@ -58,4 +59,24 @@ test('an engine that is found well serves what it served, though it does not say
   await bench.reconnect();
   expect(bench.queue.framesOf('register')).toMatchObject([{ instance: { models: ['tiny'] } }]);
   watch.stop();
+});
+
+test('who started the engine hears of its first good probe, and of the first after each time without', async () => {
+  const { bench, watch, healthy } = await watched();
+  expect(healthy).toHaveLength(1);
+  await bench.live(10_000);
+  expect(healthy).toHaveLength(1);
+  watch.restarting('it died', 1000, 'Look into its log.');
+  await bench.live(5000);
+  expect(healthy).toHaveLength(2);
+});
+
+test('a doubt does not bring back an engine whose process has ended', async () => {
+  const { bench, watch, healthy } = await watched();
+  // The probe that the doubt asks for is answered before the process ends, and heard after it.
+  watch.doubt(CUT);
+  bench.engine.healthy = false;
+  watch.restarting('it died', 60_000, 'Look into its log.');
+  await bench.live(5000);
+  expect(healthy).toHaveLength(1);
 });

@@ -2,7 +2,7 @@ import type { SupervisorMessage } from '../../../src/worker/ipc.ts';
 
 /**
  * A worker that only shows what its supervisor does to it. `STAND_IN_WORKER`: `exit N` ends at once,
- * `stubborn` ignores SIGTERM, `babbling` says what no supervisor knows.
+ * `stubborn` ignores SIGTERM, `babbling` says what no supervisor knows. Like a real one it says when the engine is healthy.
  */
 const kind = process.env.STAND_IN_WORKER ?? '';
 const say = (text: string) => process.stdout.write(`worker ${text}\n`);
@@ -26,4 +26,11 @@ process.on('SIGTERM', () => {
     process.exit(0);
   }, 100);
 });
-setInterval(() => {}, 1000);
+
+let wasHealthy = false;
+setInterval(async () => {
+  const answer = await fetch(`http://127.0.0.1:${process.env.VLLM_PORT}/health`).catch(() => null);
+  const isHealthy = answer?.ok ?? false;
+  if (isHealthy && !wasHealthy) process.send?.({ case: 'engine_healthy' });
+  wasHealthy = isHealthy;
+}, 25);
