@@ -17,11 +17,12 @@ export function toCounts(core: Core, event: JobEvent): void {
   if (wasRetried(event)) counts.retried += 1;
 }
 
-/** Whether an attempt was charged before the one that the job ended with. */
+/** Whether an attempt was charged before the one that the job ended with, or in, where it was cancelled or expired. */
 function wasRetried({ ending }: JobEvent): boolean {
   if (!ending) return false;
-  const { state, attempts } = ending;
-  return (state === 'succeeded' ? attempts : attempts - 1) > 0;
+  const { state, worker_id, attempts } = ending;
+  const isLastCharged = state === 'failed' || worker_id === null;
+  return (isLastCharged ? attempts - 1 : attempts) > 0;
 }
 
 /** Requests that nobody asked for again are over. */

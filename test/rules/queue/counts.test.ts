@@ -59,6 +59,18 @@ describe('a stored job', () => {
     expect([counts.dispatches, measured(counts.queue_wait)]).toEqual([3, 1]);
   });
 
+  it('that is cancelled in its second attempt was retried, and one that is cancelled before it was not', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const [before, within] = [queue.job(), queue.job()];
+    for (const _ of [before, within]) fail(queue, worker, true);
+    queue.queue.do('cancel', before, 'cancelled', null);
+    queue.advance(2);
+    expect(queue.state(within)).toBe('leased');
+    queue.queue.do('cancel', within, 'cancelled', null);
+    expect(countsOf(queue)).toMatchObject({ retried: 1, settled: { stored: { cancelled: 2 } } });
+  });
+
   it('of which a settlement came too late counts a refusal', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
