@@ -8,9 +8,27 @@ const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (workerd)': ['tsc', '-p', 'scripts/tsconfig.workerd.json'],
   'types (dashboard)': ['tsc', '-p', 'src/dashboard/tsconfig.json'],
   'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '.'],
-  'rooms and cycles': ['depcruise', '--output-type', 'err-long', 'src', 'test', 'scripts', 'bench'],
+  'rooms and cycles': [
+    'depcruise',
+    '--config',
+    'scripts/dependency-cruiser.js',
+    '--output-type',
+    'err-long',
+    'src',
+    'test',
+    'scripts',
+    'bench',
+  ],
   'unused exports, files and dependencies': ['knip'],
-  'cloudflare bundle': ['wrangler', 'deploy', '--dry-run', '--outdir', join(tmpdir(), 'worker-vllm-dry-run')],
+  'cloudflare bundle': [
+    'wrangler',
+    'deploy',
+    '--config',
+    'deploy/cloudflare/wrangler.jsonc',
+    '--dry-run',
+    '--outdir',
+    join(tmpdir(), 'worker-vllm-dry-run'),
+  ],
 };
 
 const root = join(import.meta.dirname, '..');

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 /**
  * The table of rooms in docs/architecture.md, read as the rules that `npm run check` enforces
- * (.dependency-cruiser.js). A row is a folder of `src/` or one file of it:
+ * (dependency-cruiser.js). A row is a folder of `src/` or one file of it:
  *
  *     | `queue/` | what it is for | protocol, `relay/calls` |
  *

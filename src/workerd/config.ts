@@ -1,9 +1,9 @@
 /**
  * The configuration `workerd serve` reads: one worker with the classes of its objects,
- * stored on local disk. wrangler.jsonc is the same for Cloudflare.
+ * stored on local disk. deploy/cloudflare/wrangler.jsonc is the same for Cloudflare.
  */
 
-/** Behaviour of the runtime is pinned to this date; raise it together with wrangler.jsonc. */
+/** Behaviour of the runtime is pinned to this date; raise it together with that. */
 export const COMPATIBILITY_DATE = '2026-11-01';
 
 /**

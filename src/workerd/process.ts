@@ -216,7 +216,7 @@ function binary(): string {
     throw new UserError(
       `workerd cannot run here (${(error as Error).message.split('\n')[0]}). ` +
         'Install with "npm ci" on Linux or macOS, x64 or arm64, without leaving out optional packages; ' +
-        "in a container use the queue's image (Dockerfile.queue), the worker's has no workerd.",
+        "in a container use the queue's image (deploy/Dockerfile.queue), the worker's has no workerd.",
     );
   }
 }

@@ -20,7 +20,7 @@ export default async function setup(): Promise<() => void> {
   try {
     build(join(import.meta.dirname, 'engine'), IMAGES.engine, { NODE_VERSION });
     build(join(import.meta.dirname, 'sleeper'), IMAGES.sleeper, { NODE_VERSION });
-    build('.', IMAGES.queue, { NODE_VERSION }, 'Dockerfile.queue');
+    build('.', IMAGES.queue, { NODE_VERSION }, 'deploy/Dockerfile.queue');
     build('.', IMAGES.worker, { NODE_VERSION, VLLM_VERSION: ENGINE_VERSION });
     return remove;
   } catch (error) {

@@ -15,7 +15,7 @@ export default async function setup(): Promise<() => Promise<void>> {
   try {
     const { nodeVersion: NODE_VERSION } = ensureDocker();
     build('test/docker/engine', IMAGES.engine, { NODE_VERSION });
-    build('.', QUEUE_IMAGE, { NODE_VERSION }, 'Dockerfile.queue');
+    build('.', QUEUE_IMAGE, { NODE_VERSION }, 'deploy/Dockerfile.queue');
     build('.', WORKER_IMAGE, { NODE_VERSION, VLLM_VERSION: ENGINE_VERSION });
     execFileSync('docker', ['image', 'prune', '--force'], { stdio: 'ignore' });
     return cluster.release;

@@ -60,10 +60,10 @@ export async function writeConfig(folder: string, env: NodeJS.ProcessEnv): Promi
   const changes: [RegExp, string][] = [
     [/\/\/ ("r2_buckets": .*)/, '$1'],
     [/\/\/ "vars": .*/, `"vars": ${JSON.stringify(objectSettings)},`],
-    [/"main": "(.*)"/, `"main": "${ROOT}$1"`],
+    [/"main": "[./]*(.*)"/, `"main": "${ROOT}$1"`],
     [/"build": \{ (.*)"watch_dir": "[^"]*" \}/, `"build": { $1"cwd": "${ROOT}" }`],
   ];
-  let text = readFileSync(join(ROOT, 'wrangler.jsonc'), 'utf8');
+  let text = readFileSync(join(ROOT, 'deploy/cloudflare/wrangler.jsonc'), 'utf8');
   for (const [what, by] of changes) {
     if (!what.test(text)) throw new Error(`wrangler.jsonc has nothing like ${what}`);
     text = text.replace(what, by);

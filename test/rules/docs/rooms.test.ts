@@ -70,7 +70,16 @@ describe('the check of imports', () => {
     const root = fileURLToPath(new URL('../../..', import.meta.url));
     const run = (command: string, ...args: string[]) =>
       execFileSync(command, args, { cwd: root, encoding: 'utf8', maxBuffer: 1e9, stdio: 'pipe' });
-    const { modules } = JSON.parse(run('node_modules/.bin/depcruise', 'src', '--output-type', 'json'));
+    const { modules } = JSON.parse(
+      run(
+        'node_modules/.bin/depcruise',
+        '--config',
+        'scripts/dependency-cruiser.js',
+        'src',
+        '--output-type',
+        'json',
+      ),
+    );
     const read = modules.map(({ source }: { source: string }) => source);
     const there = run('git', 'ls-files', '--cached', '--others', '--exclude-standard', 'src');
     const importing = there.split('\n').filter((path) => /\.tsx?$/.test(path));

@@ -69,7 +69,7 @@ describe('what platforms start from', () => {
   it('has one version of an engine everywhere', () => {
     for (const name of ['VLLM_VERSION', 'FASTDEPLOY_VERSION']) {
       const pinned = new RegExp(`${name}=([\\d.]+)`).exec(read('Dockerfile'))?.[1];
-      expect(read('docker-bake.hcl')).toContain(`variable "${name}" {\n  default = "${pinned}"`);
+      expect(read('deploy/docker-bake.hcl')).toContain(`variable "${name}" {\n  default = "${pinned}"`);
     }
   });
 });

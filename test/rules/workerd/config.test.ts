@@ -7,7 +7,7 @@ const PLACE = { address: 'a:1', dataDir: '/d', modules: MODULES, trustedCertific
 
 describe('the configuration of workerd', () => {
   it('has the same date, flags and classes as the one for Cloudflare', () => {
-    const text = readFileSync(new URL('../../../wrangler.jsonc', import.meta.url), 'utf8');
+    const text = readFileSync(new URL('../../../deploy/cloudflare/wrangler.jsonc', import.meta.url), 'utf8');
     const cloudflare = JSON.parse(text.replace(/^\s*\/\/.*$/gm, ''));
     expect(cloudflare.compatibility_date).toBe(COMPATIBILITY_DATE);
     expect(cloudflare.compatibility_flags).toEqual(COMPATIBILITY_FLAGS);

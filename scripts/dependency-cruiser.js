@@ -1,4 +1,4 @@
-import { importRules, readRooms } from './scripts/rooms.ts';
+import { importRules, readRooms } from './rooms.ts';
 
 /** `npm run check`: who may import whom. The rooms are docs/architecture.md's. */
 export default {

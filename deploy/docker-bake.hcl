@@ -1,10 +1,10 @@
 # Every image, for development and for a release:
 #
-#   BRANCH=$(git branch --show-current) docker buildx bake              …:dev-feature-x
-#   RELEASE_VERSION=1.2.0 docker buildx bake --push                     …:1.2.0 and …:latest
-#   docker buildx bake fastdeploy                                       one of them
-#   docker buildx bake worker --set worker.args.MODEL_NAME=Qwen/Qwen3-0.6B
-#   docker buildx bake --print                                          what would be built
+#   BRANCH=$(git branch --show-current) docker buildx bake -f deploy/docker-bake.hcl              …:dev-feature-x
+#   RELEASE_VERSION=1.2.0 docker buildx bake -f deploy/docker-bake.hcl --push                     …:1.2.0 and …:latest
+#   docker buildx bake -f deploy/docker-bake.hcl fastdeploy                                       one of them
+#   docker buildx bake -f deploy/docker-bake.hcl worker --set worker.args.MODEL_NAME=Qwen/Qwen3-0.6B
+#   docker buildx bake -f deploy/docker-bake.hcl --print                                          what would be built
 
 variable "IMAGE_NAME" {
   default = "ghcr.io/worker-vllm/worker-vllm"
@@ -73,6 +73,6 @@ target "fastdeploy" {
 
 target "queue" {
   inherits   = ["_common"]
-  dockerfile = "Dockerfile.queue"
+  dockerfile = "deploy/Dockerfile.queue"
   tags       = tags("${IMAGE_NAME}-queue")
 }
