@@ -1,7 +1,7 @@
-import type { Controls } from './controls.ts';
+import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
-import type { Decision } from './observed.ts';
+import type { Decision } from './rule-types.ts';
 
 /** Writes the decisions into the launches. */
 export function act(

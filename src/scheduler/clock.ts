@@ -1,4 +1,4 @@
-import type { Controls } from './controls.ts';
+import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import type { LaunchRecord } from './launch.ts';
 

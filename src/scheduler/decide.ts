@@ -1,9 +1,9 @@
 import { isFinal } from './launch.ts';
-import type { Decided, Observed, PoolDecided, RuleState } from './observed.ts';
 import { Budget } from './rule/budget.ts';
 import type { Market } from './rule/candidates.ts';
 import { learnSpeeds } from './rule/learned.ts';
 import { decidePool } from './rule/pool.ts';
+import type { Decided, Observed, PoolDecided, RuleState } from './rule-types.ts';
 
 /** Before the first decision, or where what was remembered is lost. */
 export const EMPTY_STATE: RuleState = { pools: {}, tokens_per_second: {} };

@@ -1,10 +1,10 @@
-import type { Controls } from './controls.ts';
+import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { spentToday } from './cost.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Answers, BacklogFacts, FleetFacts, PoolFacts } from './facts.ts';
-import type { Demand, Observed, ObservedPool } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
+import type { Demand, Observed, ObservedPool } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
 
 /** What a pool that is no longer in the spec is still observed with. */

@@ -3,8 +3,7 @@ import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.t
 import { act, giveUp } from './act.ts';
 import { clear, join } from './advance.ts';
 import { followClock } from './clock.ts';
-import { control } from './control.ts';
-import { type Control, Controls } from './controls.ts';
+import { type Control, Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
@@ -12,7 +11,7 @@ import { exists, isFinal, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
 import { cordonOf, type Machines, machinesOf } from './machines.ts';
 import { observe } from './observe.ts';
-import type { Decided, RuleState } from './observed.ts';
+import { control } from './operate.ts';
 import { type DueOrder, takeOrders, takeResult } from './orders.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
 import { takeList } from './reaper.ts';
@@ -26,6 +25,7 @@ import type {
   SpecAnswer,
   SpecChange,
 } from './rpc.ts';
+import type { Decided, RuleState } from './rule-types.ts';
 import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';

@@ -1,11 +1,11 @@
 import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
-import type { Controls } from './controls.ts';
+import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { costOf, spentToday } from './cost.ts';
 import type { FleetFacts, HeartbeatFacts, PoolFacts } from './facts.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
-import type { Decided, PoolDecided } from './observed.ts';
 import type { AppliedSpec } from './rpc.ts';
+import type { Decided, PoolDecided } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 
 /** Ended launches that are shown. */

@@ -1,4 +1,4 @@
-import type { BatchBacklog } from '../observed.ts';
+import type { BatchBacklog } from '../rule-types.ts';
 
 /** A start pays off for this many times its own length of work. */
 const STARTS_WORTH = 3;

@@ -1,6 +1,6 @@
 import { doubling } from '../../process/backoff.ts';
 import type { Launch } from '../launch.ts';
-import type { LearnedMachine, ObservedPool, ObservedProvider } from '../observed.ts';
+import type { LearnedMachine, ObservedPool, ObservedProvider } from '../rule-types.ts';
 import type { CandidateSpec } from '../spec.ts';
 import { consecutiveFailures, delayAfter, inWords } from './breaker.ts';
 import { classifiedAt, type FailureClass } from './failure-class.ts';

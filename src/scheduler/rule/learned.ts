@@ -1,4 +1,4 @@
-import type { Observed } from '../observed.ts';
+import type { Observed } from '../rule-types.ts';
 import { learnedKey } from './candidates.ts';
 
 /** Weight of one reconciliation: the average spans some minutes of load. */

@@ -1,6 +1,6 @@
 import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { Demand, PoolMemory } from '../observed.ts';
+import type { Demand, PoolMemory } from '../rule-types.ts';
 
 /** Observations further apart than this, or a clock set back, break the continuous record, ms. */
 const GAP_MS = 60_000;

@@ -1,5 +1,5 @@
 import { type FailureCause, isFinal, type Launch } from '../launch.ts';
-import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../observed.ts';
+import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../rule-types.ts';
 import { type Breaker, poolBreaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
 import { type Candidate, candidatesOf, choose, learnedKey, type Market } from './candidates.ts';

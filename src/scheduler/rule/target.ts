@@ -1,4 +1,4 @@
-import type { PoolMemory } from '../observed.ts';
+import type { PoolMemory } from '../rule-types.ts';
 import { workersForBatches } from './batches.ts';
 import { workersForCallers } from './callers.ts';
 import type { Capacity } from './capacity.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { Launch } from '../../../src/scheduler/launch.ts';
-import type { Observed } from '../../../src/scheduler/observed.ts';
+import type { Observed } from '../../../src/scheduler/rule-types.ts';
 import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session, workers } from './observe.ts';
 
 const HOUR = 60 * MINUTE;

@@ -1,7 +1,13 @@
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { SessionFacts } from '../../../src/scheduler/facts.ts';
 import { type Launch, nameOf } from '../../../src/scheduler/launch.ts';
-import type { Decided, Demand, Observed, ObservedPool, RuleState } from '../../../src/scheduler/observed.ts';
+import type {
+  Decided,
+  Demand,
+  Observed,
+  ObservedPool,
+  RuleState,
+} from '../../../src/scheduler/rule-types.ts';
 
 export const NOW = Date.UTC(2026, 0, 5, 12);
 export const MINUTE = 60_000;

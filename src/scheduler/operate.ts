@@ -1,5 +1,5 @@
 import { giveUp } from './act.ts';
-import type { Controls } from './controls.ts';
+import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction } from './rpc.ts';
 
