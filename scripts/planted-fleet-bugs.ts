@@ -11,8 +11,8 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: max is passed over',
     file: 'src/scheduler/rule/round.ts',
-    line: 'const count = Math.min(missing, spec.max - alive, most);',
-    becomes: 'const count = Math.min(missing + alive * 0, most);',
+    line: 'Math.min(missing, pool.spec.max - alive, most)',
+    becomes: 'Math.min(missing + alive * 0, most)',
   },
   {
     name: 'fleet: the budget an hour is not looked at',
@@ -37,8 +37,8 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: an idle worker is kept for ever',
     file: 'src/scheduler/rule/pool.ts',
-    line: 'else if (!isWaiting && floor < round.have && ',
-    becomes: 'else if (!isWaiting && floor < 0 && ',
+    line: 'if (!isWaiting && floor < have && ',
+    becomes: 'if (!isWaiting && floor < 0 && ',
   },
   {
     name: 'fleet: a silent queue is taken at its last word',

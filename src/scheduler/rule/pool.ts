@@ -1,61 +1,97 @@
+import { isFinal } from '../launch.ts';
+import type { PoolMemory } from '../rule-types.ts';
+import { poolBreaker } from './breaker.ts';
+import { candidatesOf } from './candidates.ts';
 import { capacityOf } from './capacity.ts';
 import { remember } from './memory.ts';
-import { type Answer, type Asked, isHeard, Round } from './round.ts';
+import {
+  type Answer,
+  type Asked,
+  endDrained,
+  endFailed,
+  growTo,
+  isHeard,
+  type Plan,
+  type Round,
+  type Step,
+  shrinkTo,
+} from './round.ts';
 import { startSeconds } from './starts.ts';
-import { canShrink, floorOf, targetOf } from './target.ts';
+import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
 /** The rule for one pool: compares the workers it needs with those it has, and decides what to change. */
 export function decidePool(asked: Asked): Answer {
-  const { pool, observed, market } = asked;
-  const { now } = market;
+  const { pool, observed, market, budget } = asked;
   const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
   const sessions = [...observed.workers.values()].flatMap(({ session }) =>
     session?.config_id === pool.config_id ? session : [],
   );
   const start = startSeconds(mine);
   const { demand } = pool;
-  const ready = mine.filter(({ state }) => state === 'ready');
-  const memory = demand ? remember(asked.memory, demand, sessions, ready, now) : asked.memory;
-  const capacity = capacityOf(
-    mine,
-    sessions,
-    memory?.away_since ?? {},
-    start,
-    (launch) => isHeard(observed, launch),
-    now,
-  );
-  const round = new Round(asked, mine, start, capacity);
+  const up = mine.filter(({ state }) => state === 'ready');
+  const memory = demand ? remember(asked.memory, demand, sessions, up, market.now) : asked.memory;
+  const isTold = (launch: (typeof mine)[number]) => isHeard(observed, launch);
+  const capacity = capacityOf(mine, sessions, memory?.away_since ?? {}, start, isTold, market.now);
+  const have = capacity.ready.length + capacity.starting.length + capacity.others;
+  const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
+  const round: Round = { ...asked, mine, start, capacity, have, breaker };
+  // What they cost and why they are passed over, before anything is decided.
+  const machines = candidatesOf(pool, market).map(({ learned }) => learned);
+  const answer = (wanted: number | null, text: string, steps: Step[], inputs: string): Answer => ({
+    decisions: steps.map((step) => ({ ...step, inputs })),
+    summary: {
+      config_id: pool.config_id,
+      wanted,
+      ready: capacity.ready.length + capacity.others,
+      starting:
+        capacity.starting.length +
+        capacity.late.length +
+        steps.filter(({ kind }) => kind === 'launch').length,
+      draining: capacity.draining.length,
+      waiting: demand?.waiting ?? null,
+      price_per_hour: mine
+        .filter((launch) => !isFinal(launch))
+        .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
+      text,
+      breaker: breaker.kind === 'open' ? breaker.why : null,
+      machines,
+    },
+    memory,
+  });
   if (!demand || !memory) {
-    round.text = 'The queue does not say what waits, so everything stays as it is.';
-    return round.answer(memory);
-  }
-  round.endWhatFailed();
-  if (pool.removed || asked.budget.isSpent) {
-    const why = pool.removed ? 'it is no longer in the spec' : asked.budget.inWords();
-    round.shrinkTo(0, why, memory);
-    round.endDrained();
-    round.text ||= `Nothing is launched: ${why}.`;
-    round.wanted = 0;
-    return round.answer(memory);
+    return answer(null, 'The queue does not say what waits, so everything stays as it is.', [], '');
   }
   const target = targetOf(asked, memory, capacity, start);
-  round.wanted = target.workers;
-  round.inputs = target.inputs;
-  const floor = Math.max(target.floor, floorOf(asked, memory, target, capacity, start));
+  const failed = endFailed(round);
+  const isOver = pool.removed || budget.isSpent;
+  const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords() : '';
+  const plan = isOver ? shrinkTo(round, 0, why, memory, failed) : planFor(round, target, memory, failed);
+  const steps = [...failed, ...plan.steps];
+  const otherwise = isOver ? `Nothing is launched: ${why}.` : target.why;
+  return answer(
+    isOver ? 0 : target.workers,
+    plan.text || otherwise,
+    [...steps, ...endDrained(round, steps)],
+    target.inputs,
+  );
+}
+
+/** Up to the target at once, down to what was needed lately. @param failed decided before */
+function planFor(round: Round, target: Target, memory: PoolMemory, failed: readonly Step[]): Plan {
+  const { pool, start, capacity, have, market } = round;
+  const { spec, demand } = pool;
+  const floor = Math.max(target.floor, floorOf(round, memory, target, capacity, start));
   if (pool.paused) {
-    round.text = 'An operator has paused it: nothing is launched and nothing drained.';
-  } else {
-    const most = pool.spec.max + capacity.others;
-    const isWaiting = demand.waiting > 0 && !pool.spec.batch_only;
-    // The limit may have been lowered since the recent peak.
-    if (round.have > most) round.shrinkTo(most, `${pool.spec.max} at most are to run`, memory);
-    else if (target.workers > round.have && target.isPressing) round.growTo(target.workers, target.why);
-    // With work waiting none is drained: a worker that is paused by a full cache may take jobs again soon.
-    else if (!isWaiting && floor < round.have && canShrink(pool.spec, memory, start, now)) {
-      round.shrinkTo(floor, `no more than ${floor} were needed lately`, memory);
-    }
+    return { steps: [], text: 'An operator has paused it: nothing is launched and nothing drained.' };
   }
-  round.endDrained();
-  round.text ||= target.why;
-  return round.answer(memory);
+  const most = spec.max + capacity.others;
+  const isWaiting = demand !== null && demand.waiting > 0 && !spec.batch_only;
+  // The limit may have been lowered since the recent peak.
+  if (have > most) return shrinkTo(round, most, `${spec.max} at most are to run`, memory, failed);
+  if (target.workers > have && target.isPressing) return growTo(round, target.workers, target.why);
+  // With work waiting none is drained: a worker that is paused by a full cache may take jobs again soon.
+  if (!isWaiting && floor < have && canShrink(spec, memory, start, market.now)) {
+    return shrinkTo(round, floor, `no more than ${floor} were needed lately`, memory, failed);
+  }
+  return { steps: [], text: '' };
 }

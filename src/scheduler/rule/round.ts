@@ -1,8 +1,8 @@
 import { type FailureCause, isFinal, type Launch } from '../launch.ts';
 import type { Decision, Observed, ObservedPool, PoolDecided, PoolMemory } from '../rule-types.ts';
-import { type Breaker, poolBreaker } from './breaker.ts';
+import type { Breaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
-import { type Candidate, candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
+import { candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
 import type { Capacity } from './capacity.ts';
 import { isOverdue, isStarting, isUnanswered, type StartSeconds } from './starts.ts';
 import { inOrderOfVictims } from './victims.ts';
@@ -23,193 +23,137 @@ export interface Answer {
   memory: PoolMemory | undefined;
 }
 
-/** Collects the decisions for one pool in one reconciliation. */
-export class Round {
-  readonly #asked: Asked;
-  readonly #launches: Launch[];
-  readonly #start: StartSeconds;
-  readonly #capacity: Capacity;
-  readonly #candidates: Candidate[];
-  readonly #breaker: Breaker;
-  readonly #decisions: Decision[] = [];
-  readonly #ended = new Set<string>();
-  #takenBack = new Set<string>();
-  #launched = 0;
-  wanted: number | null = null;
-  text = '';
-  inputs = '';
-
-  constructor(asked: Asked, launches: Launch[], start: StartSeconds, capacity: Capacity) {
-    this.#asked = asked;
-    this.#launches = launches;
-    this.#start = start;
-    this.#capacity = capacity;
-    this.#candidates = candidatesOf(asked.pool, asked.market);
-    this.#breaker = poolBreaker(launches, asked.pool.forgiven_at, asked.market.now);
-  }
-
+/** One pool in one reconciliation: what was asked, and what that shows. */
+export interface Round extends Asked {
+  /** Its launches. */
+  mine: Launch[];
+  start: StartSeconds;
+  capacity: Capacity;
   /** Workers that take jobs, and those that are starting. */
-  get have(): number {
-    const { ready, starting, others } = this.#capacity;
-    return ready.length + starting.length + others;
-  }
+  have: number;
+  breaker: Breaker;
+}
 
-  /** Terminates starts that are overdue, and workers that are lost. */
-  endWhatFailed(): void {
-    const { market, observed } = this.#asked;
-    for (const launch of this.#launches) {
-      if (!this.#isHeard(launch)) continue;
-      const progressedAt = observed.workers.get(launch.name)?.heartbeat?.progressed_at ?? null;
-      if (!isOverdue(launch, this.#start, progressedAt, market.now)) continue;
-      this.#end(launch, 'start_deadline', 'It was not ready within its start deadline.');
-    }
-    for (const launch of this.#capacity.lost) {
-      if (this.#isHeard(launch)) this.#end(launch, 'lost', 'Its worker has not been connected for 10 min.');
-    }
-  }
+type WithoutInputs<D> = D extends unknown ? Omit<D, 'inputs'> : never;
+/** A decision; the numbers that it follows from are those of the whole round. */
+export type Step = WithoutInputs<Decision>;
 
-  /** Terminates drained workers that run nothing any more. */
-  endDrained(): void {
-    const { cordoned } = this.#asked.observed;
-    for (const launch of this.#launches) {
-      if (launch.state !== 'draining' || this.#takenBack.has(launch.id)) continue;
-      if (cordoned[launch.name] === 0) this.#end(launch, null, 'It is drained: it runs nothing any more.');
-    }
-  }
+export interface Plan {
+  steps: Step[];
+  /** What is done or why nothing is; empty: nothing is to be said of it. */
+  text: string;
+}
 
-  growTo(target: number, why: string): void {
-    let missing = target - this.have;
-    for (const launch of this.#capacity.draining.filter(({ id }) => !this.#isDismissed(id))) {
-      if (missing <= 0) break;
-      this.#takenBack.add(launch.id);
-      this.#decide({ kind: 'take_back', launch_id: launch.id, reason: why, inputs: this.inputs });
-      missing -= 1;
-    }
-    const { spec } = this.#asked.pool;
-    const alive = this.#launches.filter((launch) => !isFinal(launch)).length;
-    // With no ready worker and a failed start, one probe at a time shows as much as many.
-    const isProbe = this.#breaker.failures > 0 && this.#capacity.ready.length === 0;
-    const most = isProbe ? 1 - this.#capacity.starting.length : Math.max(2, this.have);
-    const count = Math.min(missing, spec.max - alive, most);
-    for (let n = 0; n < count && this.#launch(why); n++);
-    this.#replaceUnanswered();
-    const ending = this.#launches.filter(({ state }) => state === 'terminating').length;
-    if (missing > 0 && spec.max <= alive && ending > 0) {
-      this.text = `${why} Places are free once ${plural(ending, 'worker')} that ${ending === 1 ? 'ends is' : 'end are'} gone.`;
-    }
-    if (this.#launched > 0) this.text = `${why} ${plural(this.#launched, 'worker')} launched.`;
-    else if (this.#takenBack.size > 0) this.text = `${why} ${this.#takenBack.size} taken back.`;
-  }
+/** Terminates starts that are overdue, and workers that are lost. */
+export function endFailed({ mine, observed, market, start, capacity }: Round): Step[] {
+  const isLate = (launch: Launch) => {
+    const progressedAt = observed.workers.get(launch.name)?.heartbeat?.progressed_at ?? null;
+    return isOverdue(launch, start, progressedAt, market.now);
+  };
+  const late = mine.filter((launch) => isHeard(observed, launch) && isLate(launch));
+  const lost = capacity.lost.filter((launch) => isHeard(observed, launch));
+  return [
+    ...late.map((launch) => end(launch, 'start_deadline', 'It was not ready within its start deadline.')),
+    ...lost.map((launch) => end(launch, 'lost', 'Its worker has not been connected for 10 min.')),
+  ];
+}
 
-  shrinkTo(target: number, why: string, memory: PoolMemory): void {
-    const { ready, starting, late } = this.#capacity;
-    const isFree = (launch: Launch) => this.#isHeard(launch) && !this.#ended.has(launch.id);
-    const victims = inOrderOfVictims(
-      [...starting, ...ready].filter(isFree),
-      this.#asked.observed.workers,
-      memory.idle_since,
-      (launch) => this.#costOf(launch),
-    );
-    const surplus = victims.slice(0, Math.max(0, this.have - target));
-    for (const launch of [...surplus, ...late.filter(isFree)]) {
-      const reason = `It is not needed: ${why}.`;
-      if (isStarting(launch)) this.#end(launch, null, reason);
-      else this.#decide({ kind: 'drain', launch_id: launch.id, reason, inputs: this.inputs });
-    }
-    if (surplus.length > 0) this.text = `${plural(surplus.length, 'worker')} given up: ${why}.`;
-  }
+/** Terminates drained workers that run nothing any more. @param steps decided before */
+export function endDrained({ mine, observed }: Round, steps: readonly Step[]): Step[] {
+  const decided = launchesOf(steps);
+  return mine
+    .filter(
+      ({ id, name, state }) => state === 'draining' && !decided.has(id) && observed.cordoned[name] === 0,
+    )
+    .map((launch) => end(launch, null, 'It is drained: it runs nothing any more.'));
+}
 
-  answer(memory: PoolMemory | undefined): Answer {
-    const { pool } = this.#asked;
-    const { ready, starting, late, draining, others } = this.#capacity;
-    const summary: PoolDecided = {
-      config_id: pool.config_id,
-      wanted: this.wanted,
-      ready: ready.length + others,
-      starting: starting.length + late.length + this.#launched,
-      draining: draining.length,
-      waiting: pool.demand?.waiting ?? null,
-      price_per_hour: this.#launches
-        .filter((launch) => !isFinal(launch))
-        .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
-      text: this.text,
-      breaker: this.#breaker.kind === 'open' ? this.#breaker.why : null,
-      machines: this.#candidates.map(({ learned }) => learned),
-    };
-    return { decisions: this.#decisions, summary, memory };
-  }
+/** Takes draining workers back, and launches what is missing then. */
+export function growTo(round: Round, target: number, why: string): Plan {
+  const { pool, observed, mine, capacity, have, breaker } = round;
+  const takenBack = capacity.draining
+    .filter(({ id }) => !observed.dismissed.includes(id))
+    .slice(0, Math.max(0, target - have));
+  const missing = target - have - takenBack.length;
+  const alive = mine.filter((launch) => !isFinal(launch)).length;
+  // With no ready worker and a failed start, one probe at a time shows as much as many.
+  const isProbe = breaker.failures > 0 && capacity.ready.length === 0;
+  const most = isProbe ? 1 - capacity.starting.length : Math.max(2, have);
+  const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), why);
+  const count = launched.steps.length;
+  // Both would come up else.
+  const replaced = capacity.late.filter(isUnanswered).slice(0, count);
+  const reason = 'Nobody has answered its order, and another was launched in its place.';
+  const steps: Step[] = [
+    ...takenBack.map(({ id }): Step => ({ kind: 'take_back', launch_id: id, reason: why })),
+    ...launched.steps,
+    ...replaced.map((launch) => end(launch, null, reason)),
+  ];
+  const ending = mine.filter(({ state }) => state === 'terminating').length;
+  if (count > 0) return { steps, text: `${why} ${plural(count, 'worker')} launched.` };
+  if (takenBack.length > 0) return { steps, text: `${why} ${takenBack.length} taken back.` };
+  if (missing === 0 || pool.spec.max > alive || ending === 0) return { steps, text: launched.text };
+  const places = `once ${plural(ending, 'worker')} that ${ending === 1 ? 'ends is' : 'end are'} gone`;
+  return { steps, text: `${why} Places are free ${places}.` };
+}
 
-  /** Terminates unanswered launches that the new ones replace, so that both do not come up. */
-  #replaceUnanswered(): void {
-    const reason = 'Nobody has answered its order, and another was launched in its place.';
-    for (const launch of this.#capacity.late.filter(isUnanswered).slice(0, this.#launched)) {
-      this.#end(launch, null, reason);
-    }
-  }
+/** Gives up what is too much. @param steps decided before */
+export function shrinkTo(
+  { observed, market, capacity, have }: Round,
+  target: number,
+  why: string,
+  memory: PoolMemory,
+  steps: readonly Step[],
+): Plan {
+  const { ready, starting, late } = capacity;
+  const decided = launchesOf(steps);
+  const isFree = (launch: Launch) => isHeard(observed, launch) && !decided.has(launch.id);
+  const costOf = (launch: Launch) => {
+    const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
+    return speed ? launch.price_per_hour / speed : launch.price_per_hour;
+  };
+  const free = [...starting, ...ready].filter(isFree);
+  const victims = inOrderOfVictims(free, observed.workers, memory.idle_since, costOf);
+  const surplus = victims.slice(0, Math.max(0, have - target));
+  const reason = `It is not needed: ${why}.`;
+  return {
+    steps: [...surplus, ...late.filter(isFree)].map((launch) =>
+      isStarting(launch) ? end(launch, null, reason) : { kind: 'drain', launch_id: launch.id, reason },
+    ),
+    text: surplus.length > 0 ? `${plural(surplus.length, 'worker')} given up: ${why}.` : '',
+  };
+}
 
-  /** @returns false when no more can be launched now; `text` then says why */
-  #launch(why: string): boolean {
-    const { budget, market, pool } = this.#asked;
-    const breaker = this.#breaker;
-    if (breaker.kind === 'open') {
-      this.text = `${why} Launching is stopped until it is resumed: ${breaker.why}.`;
-      return false;
-    }
+/** As many launches of so many as may be; the text says why there are no more. */
+function launches({ pool, market, budget, breaker }: Round, count: number, why: string): Plan {
+  const steps: Step[] = [];
+  const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
+  const stopped = (because: string): Plan => ({ steps, text: `${why} ${because}.` });
+  while (steps.length < count) {
+    if (breaker.kind === 'open') return stopped(`Launching is stopped until it is resumed: ${breaker.why}`);
     if (breaker.kind === 'waiting') {
-      this.text = `${why} The next start is tried in ${this.#seconds(breaker.until)}: ${breaker.why}.`;
-      return false;
+      return stopped(`The next start is tried in ${seconds(breaker.until)}: ${breaker.why}`);
     }
     const choice = choose(candidatesOf(pool, market), market.now);
     if (choice.kind === 'none') {
-      const next = choice.until === null ? '' : `, asked again in ${this.#seconds(choice.until)}`;
-      this.text = `${why} None can be launched: ${choice.why}${next}.`;
-      return false;
+      const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
+      return stopped(`None can be launched: ${choice.why}${next}`);
     }
     const { machine, learned } = choice.candidate;
-    if (!budget.take(learned.price_per_hour)) {
-      this.text = `${why} None can be launched: ${budget.inWords()}.`;
-      return false;
-    }
-    market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
-    this.#launched += 1;
     const { price_per_hour } = learned;
-    this.#decide({
-      kind: 'launch',
-      config_id: pool.config_id,
-      machine,
-      price_per_hour,
-      reason: why,
-      inputs: this.inputs,
-    });
-    return true;
+    if (!budget.take(price_per_hour)) return stopped(`None can be launched: ${budget.inWords()}`);
+    market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
+    steps.push({ kind: 'launch', config_id: pool.config_id, machine, price_per_hour, reason: why });
   }
+  return { steps, text: '' };
+}
 
-  #decide(decision: Decision): void {
-    if ('launch_id' in decision) this.#ended.add(decision.launch_id);
-    this.#decisions.push(decision);
-  }
+function end({ id }: Launch, cause: FailureCause | null, reason: string): Step {
+  return { kind: 'terminate', launch_id: id, cause, reason };
+}
 
-  #end(launch: Launch, cause: FailureCause | null, reason: string): void {
-    if (this.#ended.has(launch.id)) return;
-    this.#decide({ kind: 'terminate', launch_id: launch.id, cause, reason, inputs: this.inputs });
-  }
-
-  #isHeard(launch: Launch): boolean {
-    return isHeard(this.#asked.observed, launch);
-  }
-
-  #isDismissed(id: string): boolean {
-    return this.#asked.observed.dismissed.includes(id);
-  }
-
-  #costOf(launch: Launch): number {
-    const speed = this.#asked.market.tokensPerSecond[learnedKey(launch.config_id, launch)];
-    return speed ? launch.price_per_hour / speed : launch.price_per_hour;
-  }
-
-  #seconds(until: number): string {
-    return `${Math.max(1, Math.round((until - this.#asked.market.now) / 1000))} s`;
-  }
+function launchesOf(steps: readonly Step[]): Set<string> {
+  return new Set(steps.flatMap((step) => ('launch_id' in step ? step.launch_id : [])));
 }
 
 /** Whether the launch's provider has a fresh list; without one its machines are left alone. */

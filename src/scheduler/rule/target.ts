@@ -15,7 +15,7 @@ const LONGEST_WINDOW_MS = 30 * 60_000;
 const ENOUGH = 0.95;
 
 /** How many workers a pool should have. */
-interface Target {
+export interface Target {
   workers: number;
   /** Workers that arrivals need, without those that only work off the backlog. */
   sustained: number;
