@@ -1,30 +1,23 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UserError } from '../../src/process/index.ts';
 import { SetupSteps } from '../setup-steps.ts';
 
+const PACKAGE = 'prometheus';
+
 const setup = new SetupSteps('promtool');
 
 /**
- * Prometheus' promtool, out of Debian's package in `<stateDir>/promtool/` (20 MB to download): it is unpacked, nothing
+ * Prometheus' promtool, out of Debian's package in `<stateDir>/prometheus/` (20 MB to download): it is unpacked, nothing
  * is installed on the machine, and no service starts. Where `PROMTOOL` names a program, that one is used.
  * @returns the program
  * @throws UserError naming the step that failed, with the last lines of its output
  */
 export async function ensurePromtool(stateDir = '.worker-vllm'): Promise<string> {
   if (process.env.PROMTOOL) return process.env.PROMTOOL;
-  const home = resolve(stateDir, 'promtool');
-  const program = join(home, 'root/usr/bin/promtool');
-  const complete = join(home, 'complete');
-  if (existsSync(complete)) return program;
-  mkdirSync(home, { recursive: true });
-  const unlock = await setup.lock(join(home, 'lock.sqlite'));
-  try {
-    if (!existsSync(complete)) await make(home);
-  } finally {
-    unlock();
-  }
-  return program;
+  const home = resolve(stateDir, 'prometheus');
+  await setup.once(home, PACKAGE, () => make(home));
+  return join(home, 'root/usr/bin/promtool');
 }
 
 async function make(home: string): Promise<void> {
@@ -41,15 +34,14 @@ async function make(home: string): Promise<void> {
     ...['-o', 'APT::Sandbox::User=root', '-o', 'Debug::NoLocking=true'],
   ];
   const hint = () =>
-    '\npromtool comes from Debian\'s package "prometheus". Set PROMTOOL to one that is installed.';
+    `\npromtool comes from Debian's package "${PACKAGE}". Set PROMTOOL to one that is installed.`;
   await setup.step('reading the lists of packages', log, 'apt-get', [...apt, 'update'], { hintFor: hint });
   // It downloads to where it stands.
-  const download = ['-c', 'cd "$0" && exec apt-get "$@"', packages, ...apt, 'download', 'prometheus'];
-  await setup.step('downloading prometheus', log, 'sh', download, { hintFor: hint });
+  const download = ['-c', 'cd "$0" && exec apt-get "$@"', packages, ...apt, 'download', PACKAGE];
+  await setup.step(`downloading ${PACKAGE}`, log, 'sh', download, { hintFor: hint });
   const unpack = ['-c', 'for file in "$0"/*.deb; do dpkg-deb -x "$file" "$1" || exit 1; done'];
   await setup.step('unpacking it', log, 'sh', [...unpack, packages, join(home, 'root')], { hintFor: hint });
   rmSync(packages, { recursive: true });
-  mkdirSync(join(home, 'complete'));
 }
 
 if (import.meta.main) {
