@@ -7,7 +7,7 @@ const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (node)': ['tsc', '-p', 'tsconfig.json'],
   'types (workerd)': ['tsc', '-p', 'scripts/tsconfig.workerd.json'],
   'types (dashboard)': ['tsc', '-p', 'src/dashboard/tsconfig.json'],
-  'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '.'],
+  'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '--max-diagnostics=100', '.'],
   'rooms and cycles': [
     'depcruise',
     '--config',
@@ -46,7 +46,8 @@ function run(name: string, [command, ...args]: [string, ...string[]]): Promise<b
   return new Promise((resolve) => {
     const finish = (code: number | null) => {
       console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name}`);
-      if (code !== 0) console.log(output.trimEnd().replaceAll(/^/gm, '     '));
+      const shown = code === 0 ? longFiles(output) : output.trimEnd();
+      if (shown !== '') console.log(shown.replaceAll(/^/gm, '     '));
       resolve(code === 0);
     };
     child.once('error', (error) => {
@@ -55,6 +56,12 @@ function run(name: string, [command, ...args]: [string, ...string[]]): Promise<b
     });
     child.once('close', finish);
   });
+}
+
+/** Told, not refused: a limit that fails makes files of just that length, not smaller ideas. */
+function longFiles(output: string): string {
+  const found = [...output.matchAll(/^(\S+?):\d+:\d+ lint\/style\/noExcessiveLinesPerFile/gm)];
+  return found.map(([, path]) => `over 300 lines: ${path}`).join('\n');
 }
 
 const results = await Promise.all(Object.entries(CHECKS).map(([name, command]) => run(name, command)));
