@@ -159,7 +159,7 @@ export class Promises {
 
   #changed(before: LaunchRecord | undefined, row: LaunchRecord): void {
     const flips = this.#flips.changed(before, row, this.#watched.now());
-    if (flips > MOST_FLIPS)
+    if (flips > MOST_FLIPS * this.#beginnings())
       this.violated('a pool does not go up and down', `${flips} times: ${inWords(row)}`);
     if (!before) {
       if (row.state !== 'intended') this.violated('a launch begins as intended', inWords(row));
@@ -175,6 +175,11 @@ export class Promises {
   #mayGiveUpNone(): boolean {
     const { link, host } = this.#watched;
     return link.isDown && host.operator !== 'drain';
+  }
+
+  /** How often somebody begins with all pools: an operator who drains and resumes them does. */
+  #beginnings(): number {
+    return 1 + this.#watched.plan.faults.filter(({ kind }) => kind === 'operator_drains').length;
   }
 
   /** A launch is taken for gone. */
@@ -208,8 +213,7 @@ export class Promises {
     );
     const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
     // Who resumes a pool forgives what failed before.
-    const tries = 1 + plan.faults.filter(({ kind }) => kind === 'operator_drains').length;
-    if (failed.length > most * tries) {
+    if (failed.length > most * this.#beginnings()) {
       this.violated('a pool that fails is given up', `${inWords(row)} after ${failed.length} failures`);
     }
   }

@@ -172,9 +172,13 @@ export class QueueHost {
     const life = this.life;
     const { link, timeline, record } = this.#world;
     return new FleetReport({
-      send: (events, share) => link.call(() => record(events, share)),
-      share: () => this.share() as QueueShare,
-      awaitsStart: () => (this.#queue as Queue).read('awaitsStart'),
+      send: async (events, share) => {
+        if (life !== this.life) throw new Error('the queue is not there');
+        return await link.call(() => record(events, share));
+      },
+      // What is asked of a life that is over is told to nobody.
+      share: () => this.share() ?? { at: 0, full: true, sessions: [], gone: [], pools: [] },
+      awaitsStart: () => this.#queue?.read('awaitsStart') ?? false,
       hearStarts: (starts) => {
         if (life === this.life) this.do((queue) => queue.do('hearStarts', starts));
       },
