@@ -9,7 +9,7 @@ export class Alarms {
     this.#alarm = alarm;
   }
 
-  /** One's own. What was set before the object started may have been for any of them. */
+  /** An alarm of one part. What was set before the object started may have been for any of them. */
   part(): Alarm & { isDue(now: number): boolean } {
     const part = new Part(this.#alarm.get(), () => this.#setEarliest());
     this.#parts.push(part);

@@ -5,7 +5,7 @@ import { limits } from '../protocol/index.ts';
 export interface SignInRow {
   /** Lower-case hex of the SHA-256 of what the cookie holds. */
   id_sha256: string;
-  /** The same of the token: where it is configured no more, nobody is signed in with it. */
+  /** The same of the token: once it is no longer configured, its sessions end. */
   token_sha256: string;
   /** Epoch ms */
   expires_at: number;

@@ -2,7 +2,7 @@ import type { JobView } from '../protocol/index.ts';
 
 /** Lists of jobs and of settlements, as the gateway asks a queue for them. */
 
-/** What a job must be like to be in a list. Null: whatever it is like. */
+/** Which jobs a list shows. Null: this does not matter. */
 export interface JobFilter {
   state: string | null;
   config_id: string | null;

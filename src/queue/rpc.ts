@@ -138,7 +138,7 @@ export type SubmitAnswer<Told = JobView> =
   /** Too much is pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
-/** Of a job whose submitter hears of its end: how it stands before that is not told. */
+/** Of a job whose end its submitter is told: the answer leaves out how it stands before that. */
 export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
 
 /** The same as the object offers it over RPC: long texts in a form that fits. */

@@ -43,7 +43,7 @@ export interface WaitingRequest {
   wait_for_slot_ms: number;
   /** Overall time the caller gives, ms; travels to the worker, which declines what it cannot end by then. */
   deadline_ms?: number;
-  /** Time after which the request is ended whatever it is doing, ms. Nobody declines it for that. */
+  /** Time after which the request is ended whatever it is doing, ms. No worker declines it for that. */
   limit_ms?: number;
   /** What its caller calls the request, where that is not the id of the job. */
   request_id?: string;

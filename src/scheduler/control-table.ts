@@ -3,7 +3,7 @@ import type { ScalingControl } from '../protocol/index.ts';
 import type { PoolSpec } from './spec.ts';
 import { readState, writeState } from './state-table.ts';
 
-/** What operators have said of a pool, and what has changed of it. */
+/** What operators have ordered for a pool, and what has changed since. */
 export interface Control {
   control: ScalingControl;
   /** When it was resumed or changed: failures before then no longer count. */

@@ -116,7 +116,7 @@ function miss(core: Core, launch: LaunchRecord, { begun_at, known, host }: Compl
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
   // The order is repeated soon, and the driver then looks the machine up by name.
   const isAsked = launch.state === 'requested' && launch.order_due_at !== null;
-  // Where its worker is connected there is a machine, whatever a list says.
+  // A connected worker proves that its machine is there, even if a list lacks it.
   if (isTooOld || isAsked || known.get(launch.name)?.session) return;
   const missed_since = launch.missed_since ?? begun_at;
   const missed = { ...launch, missed_lists: launch.missed_lists + 1, missed_since };

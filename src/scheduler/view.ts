@@ -86,7 +86,7 @@ function launchRow(
 /** Until then the rule reckons with more than any start of this pool took. */
 const ENOUGH_STARTS = 3;
 
-/** How long the half of its starts took at most, ms; null: too few were seen, and nobody is told a guess. */
+/** How long the half of its starts took at most, ms; null: too few were seen, and the page shows no guesses. */
 function expectedMs(
   { config_id, provider, instance_type }: LaunchRecord,
   last: LastDecision | null,

@@ -36,7 +36,7 @@ function serve(context: GatewayContext): Response {
   const queueId = queueIdOf(env, context.req.raw);
   const submitter = submitterOf(context.get('token'));
   const viewer = viewerOf(context.get('token'));
-  // What it hears of a job holds its result.
+  // The news of a job holds its result.
   const reader = readerOf(context.get('token'), env);
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();

@@ -38,7 +38,7 @@ export function endUnfinished(
   endJob(core, job, { state, worker_id, attempts, attempt_errors, result: null, error }, by);
 }
 
-/** Breaks off the answer that a relay carries: its caller, or whoever watches a stored job, still waits for it. */
+/** Breaks off the answer that a relay carries: its caller, or a reader of a stored job, still waits for it. */
 export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   if (job.state !== 'leased') return;
   const isRelayed = job.mode === 'waiting' ? job.reply === null : job.stream === 1;

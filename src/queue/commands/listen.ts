@@ -8,7 +8,7 @@ import { viewOf } from '../store/job-view.ts';
 const ANSWER_CHARACTERS = 4_000_000;
 /** A longer result is read by itself, at the job's own address. */
 const RESULT_CHARACTERS = 1_000_000;
-/** Characters of such results that one answer may name: whoever hears of them reads them side by side, all in memory. */
+/** Characters of such results that one answer may name: the gateway reads them side by side, all in memory. */
 const LONG_CHARACTERS = 64_000_000;
 /** What one in the bucket counts as: its row does not tell how long it is. */
 const BUCKET_CHARACTERS = 8_000_000;

@@ -8,7 +8,7 @@ import { toRecent } from './recent-ledger.ts';
 
 const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [toLedger, toRecent, toLog, toCounts];
 
-/** Something happened to a job. The one place from which ledgers, log lines and whatever else counts jobs hear it. */
+/** Something happened to a job. Ledgers, log lines and counts all learn of it here. */
 export function emit(
   core: Core,
   job: Job,

@@ -13,7 +13,7 @@ import type { JobEvent, JobStep } from './event.ts';
  * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
  */
 
-/** Told by the row as long as it lasts. `started` is one of them where it comes with a settlement. */
+/** Steps that the job's row keeps, so that the ledger need not; `started` where the worker reports it as it settles. */
 const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
   'submitted',
   'dispatched',

@@ -52,7 +52,7 @@ interface Submission extends Piece {
  * Should a piece of work throw, it has written what it must not have, and memory is not as it was. A transaction
  * around each batch would undo that, and copies every page that is written, to a file when they are many: an eighth of
  * the time of a stored job. So the object is reset at once, before anything is committed, and everybody asks again;
- * whoever asked for that piece hears the error then.
+ * the caller of that piece gets the error then.
  */
 export class Commits {
   readonly #ports: CommitPorts;

@@ -42,7 +42,7 @@ export class Resets {
   /**
    * Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. At once: nothing
    * that was written since the last commit is committed. Nobody hears why, so callers ask again.
-   * @param call that was the error; null: nobody is to hear of it
+   * @param call that was the error; null: no caller is told
    */
   afterError(error: unknown, call: CallName | null): void {
     logError(error);

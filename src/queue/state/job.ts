@@ -54,7 +54,7 @@ export interface WaitingJob {
   submitted_at: number;
   leased_at: number | null;
   deadline_at: number | null;
-  /** When the queue ends it whatever it is doing; its worker knows nothing of that. */
+  /** When the queue ends it, pending or leased; its worker is not told this time. */
   limit_at: number | null;
   /** Null while its holder is connected: the connection is its lease. */
   lease_expires_at: number | null;

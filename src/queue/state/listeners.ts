@@ -120,7 +120,7 @@ export class Listeners {
     }
   }
 
-  /** The process ends: whoever waits for an answer hears so. */
+  /** The process ends: every listener that waits is answered so. */
   endAll(): void {
     for (const { asked } of this.#byId.values()) asked?.answer('leaving');
     this.#byId.clear();

@@ -82,7 +82,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.takeText(id) ?? readShortPayload(this.#ports.sql, id);
   }
 
-  /** The result of a job that somebody hears of now. Null: there is none, or it lies in the bucket. */
+  /** The result of a job whose end a listener is told. Null: there is none, or it lies in the bucket. */
   takeResult(id: string): string | null {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }

@@ -64,7 +64,7 @@ export class UsageBook extends WriteBehind {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
-  /** An attempt at a waiting job is over for all but its worker: whatever it settles it settled for nobody. */
+  /** An attempt at a waiting job that only its worker still runs: no caller gets what it settles. */
   giveUp(fence: number, key: UsageKey): void {
     this.changed(false);
     this.#fences.add(fence);

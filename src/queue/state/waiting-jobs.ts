@@ -95,7 +95,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   }
 }
 
-/** One that waits is rejected in time by whoever watches the waiting. */
+/** Of a job that runs; the waiting line rejects the others in time (waiting/admission.ts). */
 function limitOf({ limit_at }: WaitingJob): number {
   return limit_at ?? Number.POSITIVE_INFINITY;
 }

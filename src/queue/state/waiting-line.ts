@@ -57,7 +57,7 @@ export class WaitingLine {
     return this.#ofPool.get(configId) ?? 0;
   }
 
-  /** How many of this tenant wait, for whatever. */
+  /** How many of this tenant wait, in all pools. */
   ofTenant(tenant: string): number {
     return this.#ofTenant.get(tenant) ?? 0;
   }

@@ -128,7 +128,7 @@ export function abandonFiles(storage: Storage, files: readonly BucketFile[]): vo
   if (abandoned > 0) due(storage, storage.now());
 }
 
-/** @param ids JSON array; whoever calls takes the deletions next */
+/** @param ids JSON array; the caller takes the deletions next */
 export function forgetFiles(storage: Storage, kind: FileOwner['kind'], ids: string): void {
   storage.sql.exec(
     `UPDATE bucket_files SET state = 'due', delete_at = ? WHERE owner_kind = ? AND owner_id IN (SELECT value FROM json_each(?))`,

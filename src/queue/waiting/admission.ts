@@ -78,7 +78,7 @@ export function nextRejection(core: Core): number | null {
   });
 }
 
-/** What the scheduler is doing for waiting jobs; any of them makes its news worth asking for. */
+/** The waiting line by model: which jobs wait, in order, and what the scheduler does about it. */
 export function waitingLines(core: Core): WaitingLineView[] {
   return [...core.waiting.line.byModel()].map(([model, jobs]) => {
     const start = workersFor(core, model).length > 0 ? null : startOf(core, jobs[0]!);

@@ -40,7 +40,7 @@ export type Step = WithoutInputs<Decision>;
 
 export interface Plan {
   steps: Step[];
-  /** What is done or why nothing is; empty: nothing is to be said of it. */
+  /** What the rule does or why it does nothing; empty: there is nothing to tell. */
   text: string;
 }
 
